@@ -1,0 +1,115 @@
+"""The fold of a cluster's connection: connected or not, since when lost, which kinds are in view.
+
+In: the events of `cluster/NAME`. Out: `Connection`. The loss clock starts with the first failure after the cluster was last
+connected and is the log's, so it survives restarts and changes of the leader.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from controlplane.connectivity.events import (
+    ClusterConnected,
+    ClusterConnectFailed,
+    ClusterDisconnected,
+    ClusterLost,
+    KindOff,
+    KindSynced,
+    ServiceStarted,
+)
+from controlplane.log.event import Recorded
+
+Phase = Literal["Unknown", "Connected", "Lost", "Failed", "Removed"]
+
+
+class Connection(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of the connection to one cluster.
+
+    `Unknown`: nothing tried since the service started. `Lost`: it was connected before. `Failed`: it never was.
+    `since` is when the phase began; `lost_since` when the loss clock started, None while connected.
+    """
+
+    name: str
+    version: int = 0
+    phase: Phase = "Unknown"
+    since: datetime | None = None
+    lost_since: datetime | None = None
+    reason: str = ""
+    message: str = ""
+    attempt: int = 0
+    next_attempt_at: datetime | None = None
+    incarnation: str = ""
+    server_version: str = ""
+    synced: frozenset[str] = frozenset()
+    off: dict[str, str] = {}
+
+    @property
+    def connected(self) -> bool:
+        """Whether requests can be sent and what is seen is current."""
+        return self.phase == "Connected"
+
+    def in_view(self, kind: str) -> bool:
+        """Whether everything of a kind that exists there has been listed on this connection."""
+        return self.connected and kind in self.synced
+
+
+def fold(state: Connection, recorded: Recorded) -> Connection:
+    """Return the connection after one more event of its stream."""
+    event, at = recorded.event, recorded.recorded_at
+    state = msgspec.structs.replace(state, version=recorded.version)
+    match event:
+        case ClusterConnected():
+            return msgspec.structs.replace(
+                state,
+                phase="Connected",
+                since=at,
+                lost_since=None,
+                reason="",
+                message="",
+                attempt=0,
+                next_attempt_at=None,
+                incarnation=event.incarnation,
+                server_version=event.server_version,
+            )
+        case ClusterConnectFailed():
+            return msgspec.structs.replace(
+                _away(state, at, "Lost" if state.incarnation or state.phase == "Lost" else "Failed"),
+                reason=event.reason,
+                message=event.message,
+                attempt=event.attempt,
+                next_attempt_at=event.next_attempt_at,
+            )
+        case ClusterLost():
+            return msgspec.structs.replace(_away(state, at, "Lost"), reason=event.reason, message=event.message)
+        case ClusterDisconnected():
+            return msgspec.structs.replace(_away(state, at, "Removed"), reason=event.reason, message="")
+        case KindSynced():
+            off = {kind: why for kind, why in state.off.items() if kind != event.kind}
+            return msgspec.structs.replace(state, synced=state.synced | {event.kind}, off=off)
+        case KindOff():
+            return msgspec.structs.replace(
+                state, synced=state.synced - {event.kind}, off={**state.off, event.kind: event.message}
+            )
+        case _:
+            return state
+
+
+def restarted(state: Connection, recorded: Recorded) -> Connection:
+    """Return the connection after `ServiceStarted`: nothing is in view until it is listed again; a running loss clock runs on."""
+    assert isinstance(recorded.event, ServiceStarted)
+    if state.phase in ("Connected", "Unknown"):
+        return msgspec.structs.replace(state, phase="Unknown", since=recorded.recorded_at, synced=frozenset())
+    return msgspec.structs.replace(state, synced=frozenset())
+
+
+def _away(state: Connection, at: datetime, phase: Phase) -> Connection:
+    return msgspec.structs.replace(
+        state,
+        phase=phase,
+        since=state.since if state.phase == phase else at,
+        lost_since=state.lost_since or at,
+        synced=frozenset(),
+    )

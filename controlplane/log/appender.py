@@ -1,0 +1,247 @@
+"""Group commit: one task appends whatever has arrived while the last commit was under way.
+
+In: requests from the recorder and from the deciders, each with a future. Out: one call of `controlplane.append` a batch, and each
+future's own answer. One task and not many, because the head row's lock lets only one append in at a time anyway, and because its order is the
+order in which the callers asked.
+
+When the database is away the batch waits here and is tried again under the same id until it is known to be in; callers wait with it,
+which is the back-pressure that stops the watches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+import msgspec
+import psycopg
+import structlog
+from psycopg.rows import TupleRow as Row
+
+from controlplane.log.codec import Codec
+from controlplane.log.connect import Database, first_line, lost
+from controlplane.log.event import Append, Fenced, LogError, VersionConflict
+
+_log = structlog.get_logger(__name__)
+
+# %b: binary arrays; psycopg's text arrays escape every quote of the JSON and cost four times as much.
+_APPEND = (
+    "SELECT request, outcome FROM controlplane.append("
+    + ", ".join(
+        f"%b::{kind}"
+        for kind in [
+            "text",
+            "bigint",
+            "uuid",
+            "int[]",
+            "text[]",
+            "bigint[]",
+            "text[]",
+            "bigint[]",
+            "text[]",
+            "int[]",
+            "text[]",
+            "text[]",
+            "text[]",
+            "bigint[]",
+            "text[]",
+            "timestamptz[]",
+            "bytea[]",
+            "text[]",
+        ]
+    )
+    + ")"
+)
+
+
+class _Waiting(msgspec.Struct):
+    request: Append
+    future: asyncio.Future[int]
+
+
+class AppendStats(msgspec.Struct):
+    """What was appended since the start, for metrics and benchmarks."""
+
+    batches: int = 0
+    events: int = 0
+    known: int = 0
+    conflicts: int = 0
+
+
+class Appender:
+    """The one writer of a log. `max_batch` bounds the events of a commit; `on_batch(types of the new events, seconds)` is called after each
+    commit, `on_state(ok, detail)` when the database goes away and comes back."""
+
+    def __init__(
+        self,
+        database: Database,
+        log: str,
+        codec: Codec,
+        *,
+        max_batch: int = 1000,
+        on_batch: Callable[[Sequence[str], float], None] | None = None,
+        on_state: Callable[[bool, str], None] | None = None,
+    ) -> None:
+        self.stats = AppendStats()
+        self.epoch = 0
+        self._database, self._log, self._codec, self._max = database, log, codec, max_batch
+        self._on_batch, self._on_state = on_batch, on_state
+        self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
+        self._connection: psycopg.AsyncConnection[Row] | None = None
+        self._fenced: Fenced | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def submit(self, request: Append) -> asyncio.Future[int]:
+        """Queue a request; the future gives the number of its events that were new, or raises `VersionConflict` or `Fenced`."""
+        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        if self._fenced:
+            future.set_exception(self._fenced)
+        elif not request.events:
+            future.set_result(0)
+        else:
+            self._queue.put_nowait(_Waiting(request, future))
+            if self._task is None:
+                self._task = asyncio.create_task(self._run(), name="log-appender")
+        return future
+
+    async def close(self) -> None:
+        """Stop; what is queued and not yet committed is cancelled."""
+        if self._task:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        while not self._queue.empty():
+            self._queue.get_nowait().future.cancel()
+        if self._connection:
+            await self._connection.close()
+
+    async def _run(self) -> None:
+        while True:
+            group = [await self._queue.get()]
+            size = len(group[0].request.events)
+            while size < self._max and not self._queue.empty():
+                group.append(self._queue.get_nowait())
+                size += len(group[-1].request.events)
+            try:
+                await self._commit([waiting for waiting in group if not waiting.future.done()])
+            except asyncio.CancelledError:
+                for waiting in group:
+                    waiting.future.cancel()
+                raise
+
+    async def _commit(self, group: list[_Waiting]) -> None:
+        if not group:
+            return
+        if self._fenced:
+            _fail(group, self._fenced)
+            return
+        try:
+            arrays = self._arrays([waiting.request for waiting in group])
+            outcomes = await self._send(arrays, uuid.uuid4())
+        except Fenced as error:
+            self._fenced = error
+            _fail(group, error)
+        except (psycopg.Error, TypeError, ValueError) as error:
+            if len(group) > 1:
+                # One request among them is bad: append each on its own, so that only that one fails.
+                for waiting in group:
+                    await self._commit([waiting])
+                return
+            _log.error("append refused", error=str(error), streams=[event.stream for event in group[0].request.events])
+            _fail(group, LogError(f"the database refused an append: {error}"))
+        else:
+            self._settle(group, outcomes)
+
+    def _settle(self, group: list[_Waiting], outcomes: list[tuple[int, str]]) -> None:
+        new = [0] * len(group)
+        refused: set[int] = set()
+        for number, outcome in outcomes:
+            if outcome == "new":
+                new[number] += 1
+            elif outcome == "conflict":
+                refused.add(number)
+            else:
+                self.stats.known += 1
+        self.stats.batches += 1
+        self.stats.events += sum(new)
+        self.stats.conflicts += len(refused)
+        for number, waiting in enumerate(group):
+            if waiting.future.done():
+                continue
+            if number in refused:
+                streams = ", ".join(waiting.request.expected or {})
+                waiting.future.set_exception(VersionConflict(f"{streams}: moved on since the decision was taken"))
+            else:
+                waiting.future.set_result(new[number])
+
+    async def _send(self, arrays: tuple[object, ...], batch: uuid.UUID) -> list[tuple[int, str]]:
+        delay = 0.05
+        loop = asyncio.get_running_loop()
+        while True:
+            started = loop.time()
+            try:
+                if self._connection is None or self._connection.closed:
+                    self._connection = await self._database.connect("appender")
+                cursor = await self._connection.execute(_APPEND, (self._log, self.epoch, batch, *arrays), binary=True)
+                rows = await cursor.fetchall()
+            except psycopg.Error as error:
+                if error.sqlstate in ("CP001", "CP002"):
+                    raise Fenced(error.diag.message_primary or str(error)) from None
+                if not lost(error):
+                    raise
+                detail = first_line(error)
+                _log.warning("database away, append waits", error=detail, retry_in=round(delay, 2))
+                if self._on_state:
+                    self._on_state(False, detail)
+                if self._connection:
+                    await self._connection.close()
+                    self._connection = None
+                await asyncio.sleep(delay)
+                delay = min(delay * 2, 2.0)
+            else:
+                if self._on_state:
+                    self._on_state(True, "")
+                if self._on_batch:
+                    types = arrays[5]
+                    assert isinstance(types, list)
+                    new = [name for name, (_, outcome) in zip(types, rows, strict=True) if outcome == "new"]
+                    self._on_batch(new, loop.time() - started)
+                return rows
+
+    def _arrays(self, requests: Sequence[Append]) -> tuple[object, ...]:
+        rows: list[tuple[int, str, int, str, int, str, int, str, str, str, int, str, datetime | None]] = []
+        bodies: dict[bytes, str] = {}
+        for number, request in enumerate(requests):
+            expected = request.expected or {}
+            for new in request.events:
+                name, schema, data = self._codec.encode(new.event)
+                reason = str(getattr(new.event, "reason", ""))
+                rows.append(
+                    (
+                        number,
+                        new.stream,
+                        expected.get(new.stream, -1),
+                        new.source,
+                        new.mark,
+                        name,
+                        schema,
+                        data,
+                        reason,
+                        new.cluster,
+                        new.caused_by,
+                        new.trace,
+                        new.observed_at,
+                    )
+                )
+                for body in new.bodies:
+                    bodies[body.hash] = body.text
+        return (*(list(column) for column in zip(*rows, strict=True)), list(bodies), list(bodies.values()))
+
+
+def _fail(group: Sequence[_Waiting], error: Exception) -> None:
+    for waiting in group:
+        if not waiting.future.done():
+            waiting.future.set_exception(error)

@@ -1,0 +1,61 @@
+"""Between typed events and the JSON in the log: strict both ways, and patient with what it does not know.
+
+In: the event classes that the capabilities declare. Out: (type, schema, JSON bytes) and back. An event with an unknown type, a schema
+newer than ours or fields that do not fit comes back as `Unknown`: the log keeps it, the reader counts it, the stream goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from controlplane.log.event import Event, Unknown
+
+Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+class Codec:
+    """The known event types. `upcasters[(type, n)]` turns the JSON of schema n into that of n + 1; pure, chained."""
+
+    def __init__(self, types: Iterable[type[Event]], upcasters: dict[tuple[str, int], Upcaster] | None = None) -> None:
+        self._types: dict[str, type[Event]] = {}
+        for event_type in types:
+            if event_type.__name__ in self._types:
+                raise ValueError(f"two event types are called {event_type.__name__}")
+            self._types[event_type.__name__] = event_type
+        self._decoders = {name: msgspec.json.Decoder(event_type) for name, event_type in self._types.items()}
+        self._upcasters = upcasters or {}
+        self._encoder = msgspec.json.Encoder()
+
+    @property
+    def types(self) -> dict[str, type[Event]]:
+        """The event classes by name."""
+        return dict(self._types)
+
+    def encode(self, event: Event) -> tuple[str, int, str]:
+        """Return type, schema and JSON text of an event; `TypeError` if its type was not declared."""
+        name = type(event).__name__
+        if self._types.get(name) is not type(event):
+            raise TypeError(f"event type {name} is not registered with this codec")
+        return name, type(event).SCHEMA, self._encoder.encode(event).decode()
+
+    def decode(self, name: str, schema: int, data: str | bytes) -> Event | Unknown:
+        """Return the event, brought up to the newest schema, or `Unknown` with the reason."""
+        event_type = self._types.get(name)
+        if event_type is None:
+            return Unknown(name, schema, data)
+        try:
+            if schema == event_type.SCHEMA:
+                return self._decoders[name].decode(data)
+            if schema > event_type.SCHEMA:
+                return Unknown(name, schema, data, f"schema {schema} is newer than {event_type.SCHEMA}")
+            raw = msgspec.json.decode(data, type=dict[str, Any])
+            for step in range(schema, event_type.SCHEMA):
+                raw = self._upcasters[name, step](raw)
+            return msgspec.convert(raw, event_type)
+        except KeyError as missing:
+            return Unknown(name, schema, data, f"no upcaster for {missing.args[0]}")
+        except msgspec.MsgspecError as error:
+            return Unknown(name, schema, data, str(error))

@@ -1,0 +1,118 @@
+"""What goes into the log and what comes out of it.
+
+In: a capability's typed events (subclasses of `Event`), wrapped in `NewEvent` with their stream and identity. Out: `Recorded`, the
+same event with the place that the log gave it. Here because the core needs the words and must not see the database.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, ClassVar
+
+import msgspec
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
+    """Base of all events. A subclass's name is its type; `SCHEMA` counts its shapes and goes up with an upcaster."""
+
+    SCHEMA: ClassVar[int] = 1
+
+
+class Unknown(msgspec.Struct, frozen=True):
+    """An event that this version cannot read: it is kept in the log, counted, and skipped by every fold."""
+
+    type: str
+    schema: int
+    data: str | bytes
+    error: str = ""
+
+
+class Body(msgspec.Struct, frozen=True):
+    """A big object stored once, by the SHA-256 of its canonical JSON."""
+
+    hash: bytes
+    text: str
+
+    @property
+    def ref(self) -> str:
+        """The hash in hex, as narrow events carry it."""
+        return self.hash.hex()
+
+
+def canonical(value: Any) -> bytes:
+    """Return the one JSON spelling of a value (sorted keys, no spaces) that hashes are taken of."""
+    return msgspec.json.encode(value, order="sorted")
+
+
+def body_of(value: Any) -> Body:
+    """Make the body of a JSON value."""
+    text = canonical(value)
+    return Body(hashlib.sha256(text).digest(), text.decode())
+
+
+class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """An event on its way into the log.
+
+    `source` and `mark` are the identity of an observation: where it was seen (cluster, incarnation, kind, uid) and the resourceVersion as a
+    number. The log keeps the highest mark of a source and drops whatever is not newer. An empty source is never de-duplicated.
+    """
+
+    stream: str
+    event: Event
+    source: str = ""
+    mark: int = 0
+    cluster: str = ""
+    caused_by: int = 0
+    trace: str = ""
+    observed_at: datetime | None = None
+    bodies: tuple[Body, ...] = ()
+
+
+class Append(msgspec.Struct, frozen=True):
+    """Events that are committed together or not at all.
+
+    `expected` maps a stream to the version that the caller decided on; a stream that has moved on refuses the whole request. None
+    appends blindly, as observations do.
+    """
+
+    events: Sequence[NewEvent]
+    expected: dict[str, int] | None = None
+
+
+class Recorded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """An event in the log. `position` is gapless and follows commit order; `version` counts within the stream from 1."""
+
+    position: int
+    stream: str
+    version: int
+    event: Event | Unknown
+    cluster: str = ""
+    caused_by: int = 0
+    trace: str = ""
+    observed_at: datetime | None = None
+    recorded_at: datetime
+
+
+class Head(msgspec.Struct, frozen=True):
+    """The end of a log: the last position given, and the epoch whose holder may append."""
+
+    position: int
+    epoch: int
+
+
+class LogError(Exception):
+    """The log could not do what was asked."""
+
+
+class Fenced(LogError):  # noqa: N818 - a state, named as the design names it
+    """A writer with a newer epoch has taken over: this one must not decide or act any more."""
+
+
+class VersionConflict(LogError):  # noqa: N818
+    """A stream has moved on since the decision was taken. Fold what is new and decide again."""
+
+
+class LogUnavailable(LogError):  # noqa: N818
+    """The database does not answer. Nothing is known to be lost; the caller waits and tries again."""

@@ -1,0 +1,33 @@
+"""What the loop asks of a log, whoever keeps it: PostgreSQL in production, memory in simulations. One contract test binds both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from controlplane.log.event import Append, Head, Recorded
+
+
+class Log(Protocol):
+    """One log. Every method raises `LogUnavailable` when the keeper does not answer."""
+
+    async def head(self) -> Head:
+        """Return the last position and the current epoch."""
+
+    async def take_epoch(self, holder: str) -> Head:
+        """Bump the epoch: from now on only the caller may append. Returns the head at that moment, to be read up to before acting."""
+
+    async def append(self, request: Append) -> int:
+        """Commit a request, together with whatever else has arrived; return how many of its events were new.
+
+        Raises `VersionConflict` (nothing of this request was written) or `Fenced`.
+        """
+
+    async def read(self, after: int, limit: int = 2000) -> Sequence[Recorded]:
+        """Return the events after a position, in order, without holes."""
+
+    async def wait(self, after: int, timeout: float) -> None:
+        """Return when the log may have grown past `after`, or after `timeout` seconds."""
+
+    async def bodies(self, refs: Iterable[str]) -> dict[str, bytes]:
+        """Return the JSON of bodies by the hex of their hash; unknown ones are missing from the answer."""

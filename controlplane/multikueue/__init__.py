@@ -1,0 +1,1 @@
+"""Capability: a Workload over many clusters, as Kueue's MultiKueue promises it."""

@@ -1,0 +1,106 @@
+-- The only way to write events. SECURITY DEFINER, so that the service's role needs no right to update or delete anything, and can neither
+-- choose a position nor write with an epoch that is not the current one.
+--
+-- In: one element an event in each array of equal length, in order. p_request numbers the caller's requests: a request whose p_expected
+-- (-1 = none) does not match its stream is refused as a whole, the others go on. p_source ('' = none) and p_mark identify an observation.
+-- Out: one row an event: outcome 'new', 'known' (this or a newer mark of the source is in the log) or 'conflict'.
+-- Errors: CP001 = the epoch is not the current one; CP002 = there is no such log.
+CREATE FUNCTION controlplane.append(
+    p_log text, p_epoch bigint, p_batch uuid,
+    p_request int[], p_stream text[], p_expected bigint[], p_source text[], p_mark bigint[],
+    p_type text[], p_schema int[], p_data text[], p_reason text[], p_cluster text[], p_caused_by bigint[], p_trace text[],
+    p_observed_at timestamptz[], p_body_hash bytea[], p_body text[]
+) RETURNS TABLE (request int, outcome text)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = controlplane, pg_temp
+AS $$
+DECLARE
+    head record;
+    at   timestamptz := clock_timestamp();
+BEGIN
+    IF cardinality(p_body_hash) > 0 THEN
+        INSERT INTO bodies (hash, body, recorded_at)
+        SELECT b.hash, b.body::json, at FROM unnest(p_body_hash, p_body) AS b (hash, body)
+        ORDER BY b.hash
+        ON CONFLICT (hash) DO NOTHING;
+    END IF;
+
+    SELECT h.position, h.epoch, h.holder INTO head FROM log_head h WHERE h.log = p_log FOR UPDATE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'there is no log %', p_log USING ERRCODE = 'CP002';
+    END IF;
+    IF head.epoch <> p_epoch THEN
+        RAISE EXCEPTION 'epoch % of log % is over: epoch % belongs to %', p_epoch, p_log, head.epoch, head.holder
+            USING ERRCODE = 'CP001';
+    END IF;
+    IF EXISTS (SELECT FROM batches b WHERE b.batch = p_batch) THEN
+        -- The same batch again: it was committed, only the reply was lost. 'known' is true of every event that got in; a
+        -- request that was refused then is told so little late: its stream has moved on all the same.
+        RETURN QUERY SELECT i.request, 'known' FROM unnest(p_request) AS i (request);
+        RETURN;
+    END IF;
+
+    RETURN QUERY
+    WITH incoming AS MATERIALIZED (
+        SELECT i.* FROM unnest(p_request, p_stream, p_expected, p_source, p_mark, p_type, p_schema, p_data, p_reason, p_cluster,
+                               p_caused_by, p_trace, p_observed_at) WITH ORDINALITY
+            AS i (request, stream, expected, source, mark, type, schema, data, reason, cluster, caused_by, trace, observed_at, ord)
+    ), offered AS MATERIALIZED (
+        SELECT i.*, coalesce(s.version, 0) AS stream_version,
+               i.source <> '' AND i.mark <= greatest(
+                   coalesce(o.mark, -1),
+                   coalesce(max(i.mark) OVER (PARTITION BY i.source ORDER BY i.ord
+                                              ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), -1)) AS is_known
+        FROM incoming i
+        LEFT JOIN streams s ON s.log = p_log AND s.stream = i.stream
+        LEFT JOIN sources o ON i.source <> '' AND o.log = p_log AND o.source = i.source
+    ), checked AS MATERIALIZED (
+        -- Where several requests of one batch touch a stream, the later one sees the earlier one's events as if they had been accepted:
+        -- at worst it is refused once too often, and decides again.
+        SELECT c.*, bool_or(c.expected >= 0 AND c.expected <> c.stream_version + c.before) OVER (PARTITION BY c.request) AS refused
+        FROM (
+            SELECT f.*, count(*) FILTER (WHERE NOT f.is_known) OVER (PARTITION BY f.stream ORDER BY f.request
+                       RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+            FROM offered f
+        ) c
+    ), accepted AS MATERIALIZED (
+        SELECT c.*, head.position + row_number() OVER (ORDER BY c.ord) AS position,
+               c.stream_version + row_number() OVER (PARTITION BY c.stream ORDER BY c.ord) AS version
+        FROM checked c WHERE NOT c.is_known AND NOT c.refused
+    ), written AS (
+        INSERT INTO events (log, position, stream, version, type, schema, data, reason, cluster, caused_by, trace, observed_at,
+                            recorded_at)
+        SELECT p_log, a.position, a.stream, a.version, a.type, a.schema, a.data::json, a.reason, a.cluster,
+               nullif(a.caused_by, 0), a.trace, a.observed_at, at
+        FROM accepted a ORDER BY a.position
+    ), versioned AS (
+        INSERT INTO streams AS s (log, stream, version)
+        SELECT p_log, a.stream, max(a.version) FROM accepted a GROUP BY a.stream
+        ON CONFLICT (log, stream) DO UPDATE SET version = excluded.version
+    ), marked AS (
+        INSERT INTO sources AS o (log, source, mark)
+        SELECT p_log, a.source, max(a.mark) FROM accepted a WHERE a.source <> '' GROUP BY a.source
+        ON CONFLICT (log, source) DO UPDATE SET mark = excluded.mark
+    ), moved AS (
+        UPDATE log_head h SET position = h.position + n.count
+        FROM (SELECT count(*) AS count FROM accepted) n
+        WHERE h.log = p_log AND n.count > 0
+    ), batched AS (
+        INSERT INTO batches (log, first, last, batch, epoch, recorded_at)
+        SELECT p_log, min(a.position), max(a.position), p_batch, p_epoch, at FROM accepted a HAVING count(*) > 0
+    )
+    SELECT c.request, CASE WHEN c.refused THEN 'conflict' WHEN c.is_known THEN 'known' ELSE 'new' END
+    FROM checked c ORDER BY c.ord;
+
+    -- An alarm clock, not a courier: it carries no data, and readers poll behind it.
+    PERFORM pg_notify('controlplane', p_log);
+END
+$$;
+
+-- Take over a log: create it if it is new, bump its epoch. Whoever held it before can append no more.
+CREATE FUNCTION controlplane.take_epoch(p_log text, p_holder text) RETURNS TABLE (log_position bigint, log_epoch bigint)
+LANGUAGE sql SECURITY DEFINER SET search_path = controlplane, pg_temp
+AS $$
+    INSERT INTO log_head AS h (log, epoch, holder) VALUES (p_log, 1, p_holder)
+    ON CONFLICT (log) DO UPDATE SET epoch = h.epoch + 1, holder = excluded.holder
+    RETURNING h.position, h.epoch;
+$$;
