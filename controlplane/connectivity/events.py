@@ -15,7 +15,7 @@ def cluster_stream(name: str) -> str:
     return f"cluster/{name}"
 
 
-class ServiceStarted(Event, kw_only=True):
+class ServiceStarted(Event, frozen=True, kw_only=True):
     """A process took the log over: what it knew of connections is void, what the log knows is not."""
 
     epoch: int
@@ -23,14 +23,16 @@ class ServiceStarted(Event, kw_only=True):
     version: str
 
 
-class ClusterConnected(Event, kw_only=True):
-    """All kinds that the cluster serves are listed and watched. `incarnation` is the UID of its kube-system namespace, if readable."""
+class ClusterConnected(Event, frozen=True, kw_only=True):
+    """The cluster can be written to. `kinds` are listed and watched (those that resumed a watch were not listed again),
+    `incarnation` is the UID of its kube-system namespace, if readable."""
 
     incarnation: str = ""
     server_version: str = ""
+    kinds: list[str] = []
 
 
-class ClusterConnectFailed(Event, kw_only=True):
+class ClusterConnectFailed(Event, frozen=True, kw_only=True):
     """An attempt to connect failed; `reason` and `message` are those of the MultiKueueCluster's condition."""
 
     reason: str
@@ -39,20 +41,20 @@ class ClusterConnectFailed(Event, kw_only=True):
     next_attempt_at: datetime | None = None
 
 
-class ClusterLost(Event, kw_only=True):
+class ClusterLost(Event, frozen=True, kw_only=True):
     """An established connection broke: a probe or the watches failed, or the credentials are refused."""
 
     reason: str
     message: str
 
 
-class ClusterDisconnected(Event, kw_only=True):
+class ClusterDisconnected(Event, frozen=True, kw_only=True):
     """We let go ourselves: the MultiKueueCluster was deleted or points elsewhere."""
 
     reason: Literal["Removed", "Reconfigured"]
 
 
-class KindSynced(Event, kw_only=True):
+class KindSynced(Event, frozen=True, kw_only=True):
     """The list of a kind is complete. `gap`: the watch before it could not be resumed, changes in between were not seen."""
 
     kind: str
@@ -61,7 +63,7 @@ class KindSynced(Event, kw_only=True):
     gap: bool = False
 
 
-class KindOff(Event, kw_only=True):
+class KindOff(Event, frozen=True, kw_only=True):
     """The cluster does not serve the kind, or forbids it; everything else there works on."""
 
     kind: str

@@ -71,6 +71,7 @@ def fold(state: Connection, recorded: Recorded) -> Connection:
                 message="",
                 attempt=0,
                 next_attempt_at=None,
+                synced=frozenset(event.kinds),
                 incarnation=event.incarnation,
                 server_version=event.server_version,
             )

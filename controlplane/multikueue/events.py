@@ -1,8 +1,9 @@
 """What MultiKueue records: what was seen, what was decided, and what could not be done.
 
 Observations carry only the fields that something decides on; specs and statuses are bodies, named by hash. Every decision that
-means a write names its target: the cluster and whether it is the Workload or the job there. Streams: `workload/NS/NAME` for a Workload and all its
-copies, `job/KIND/NS/NAME` for the user's job, `admissioncheck/NAME`, `multikueueconfig/NAME` and `cluster/NAME` for the rest.
+means a write names its target: the cluster and whether it is the Workload or the job there. Streams: `workload/NS/NAME` for a
+Workload and all its copies, `job/KIND/NS/NAME` for the user's job, `admissioncheck/NAME`, `multikueueconfig/NAME` and
+`cluster/NAME` for the rest.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     """A piece of an observed object."""
 
 
-class Condition(Part, kw_only=True):
+class Condition(Part, frozen=True, kw_only=True):
     """A Kubernetes condition; `last_transition_time` as the server wrote it."""
 
     type: str
@@ -32,7 +33,7 @@ class Condition(Part, kw_only=True):
     observed_generation: int = 0
 
 
-class CheckState(Part, kw_only=True):
+class CheckState(Part, frozen=True, kw_only=True):
     """One entry of `status.admissionChecks`. `rest` holds the fields that we only hand back."""
 
     name: str
@@ -43,7 +44,7 @@ class CheckState(Part, kw_only=True):
     rest: dict[str, Any] = {}
 
 
-class Owner(Part, kw_only=True):
+class Owner(Part, frozen=True, kw_only=True):
     """The owner that an adapter is looked up by."""
 
     api_version: str
@@ -57,7 +58,7 @@ class Owner(Part, kw_only=True):
         return f"{self.api_version}, Kind={self.kind}"
 
 
-class Priority(Part, kw_only=True):
+class Priority(Part, frozen=True, kw_only=True):
     """A Workload's priority and where it comes from."""
 
     value: int = 0
@@ -67,7 +68,7 @@ class Priority(Part, kw_only=True):
     boost: str = ""
 
 
-class Seen(Event, kw_only=True):
+class Seen(Event, frozen=True, kw_only=True):
     """What every observed object has."""
 
     namespace: str = ""
@@ -78,7 +79,7 @@ class Seen(Event, kw_only=True):
     deleting: bool = False
 
 
-class Gone(Event, kw_only=True):
+class Gone(Event, frozen=True, kw_only=True):
     """An observed object is no longer there (or, on a worker, no longer carries our origin label)."""
 
     namespace: str = ""
@@ -86,26 +87,10 @@ class Gone(Event, kw_only=True):
     uid: str
 
 
-# --- observations: the management cluster ---------------------------------------------------------------------------
+class Conditioned(Seen, frozen=True, kw_only=True):
+    """An observed object with conditions."""
 
-
-class WorkloadObserved(Seen, kw_only=True):
-    """A Workload of the management cluster. `template` is the body of {labels, annotations, spec}, `spec_key` the hash of what a clone must
-    share (the spec without priority, `active` and preemption gates)."""
-
-    owner: Owner | None = None
-    queue_name: str = ""
-    active: bool = True
-    priority: Priority = Priority()
-    template: str
-    spec_key: str
     conditions: list[Condition] = []
-    checks: list[CheckState] = []
-    cluster_name: str = ""
-    nominated: list[str] = []
-    cluster_queue: str = ""
-    delayed_topology: list[str] = []
-    assignments: list[dict[str, Any]] = []
 
     def condition(self, kind: str) -> Condition | None:
         """Return the condition of a type."""
@@ -117,87 +102,105 @@ class WorkloadObserved(Seen, kw_only=True):
         return condition is not None and condition.status == "True"
 
 
-class WorkloadGone(Gone, kw_only=True):
+# --- observations: the management cluster ---------------------------------------------------------------------------
+
+
+class WorkloadObserved(Conditioned, frozen=True, kw_only=True):
+    """A Workload of the management cluster. `template` is the body of {labels, annotations, spec}, `spec_key` the hash of what a clone must
+    share (the spec without priority, `active` and preemption gates)."""
+
+    owner: Owner | None = None
+    queue_name: str = ""
+    active: bool = True
+    priority: Priority = Priority()
+    template: str
+    spec_key: str
+    checks: list[CheckState] = []
+    cluster_name: str = ""
+    nominated: list[str] = []
+    cluster_queue: str = ""
+    delayed_topology: list[str] = []
+    assignments: list[dict[str, Any]] = []
+
+
+class WorkloadGone(Gone, frozen=True, kw_only=True):
     """The Workload was deleted from the management cluster."""
 
 
-class JobObserved(Seen, kw_only=True):
+class JobObserved(Seen, frozen=True, kw_only=True):
     """The user's job. `template` is the body of {labels, annotations, spec}, `status` that of the status, `status_key` its hash;
-    `inactive` is Kueue's test whether nothing of it runs any more, by the mirrored status."""
+    `inactive` is Kueue's test whether nothing of it runs any more, by the mirrored status;
+    `says_suspended`: the status has a true `Suspended` condition."""
 
     kind: str
     managed_by: str = ""
     suspended: bool = False
     finished: bool = False
     inactive: bool = True
+    says_suspended: bool = False
     template: str
     status: str
 
 
-class JobGone(Gone, kw_only=True):
+class JobGone(Gone, frozen=True, kw_only=True):
     """The user's job was deleted."""
 
     kind: str
 
 
-class AdmissionCheckObserved(Seen, kw_only=True):
+class AdmissionCheckObserved(Conditioned, frozen=True, kw_only=True):
     """An AdmissionCheck, ours or not: only `controller_name` tells."""
 
     controller_name: str
     parameters: dict[str, str] = {}
-    conditions: list[Condition] = []
 
 
-class AdmissionCheckGone(Gone, kw_only=True):
+class AdmissionCheckGone(Gone, frozen=True, kw_only=True):
     """An AdmissionCheck was deleted."""
 
 
-class MultiKueueConfigObserved(Seen, kw_only=True):
+class MultiKueueConfigObserved(Seen, frozen=True, kw_only=True):
     """A MultiKueueConfig: the clusters, in its order."""
 
     clusters: list[str]
 
 
-class MultiKueueConfigGone(Gone, kw_only=True):
+class MultiKueueConfigGone(Gone, frozen=True, kw_only=True):
     """A MultiKueueConfig was deleted."""
 
 
-class MultiKueueClusterObserved(Seen, kw_only=True):
+class MultiKueueClusterObserved(Conditioned, frozen=True, kw_only=True):
     """A MultiKueueCluster: where its kubeconfig is, and its conditions."""
 
     location: str = ""
     location_type: str = "Secret"
     cluster_profile: str = ""
-    conditions: list[Condition] = []
 
 
-class MultiKueueClusterGone(Gone, kw_only=True):
+class MultiKueueClusterGone(Gone, frozen=True, kw_only=True):
     """A MultiKueueCluster was deleted."""
 
 
 # --- observations: a worker ------------------------------------------------------------------------------------------
 
 
-class CloneObserved(Seen, kw_only=True):
-    """The Workload's copy on a worker. `bound_to` is the UID of the job that owns it there; `topology` the pod sets that have one assigned."""
+class CloneObserved(Conditioned, frozen=True, kw_only=True):
+    """The Workload's copy on a worker. `bound_to` is the UID of the job that owns it there; `topology` names the pod sets that
+    have one assigned."""
 
     spec_key: str
     active: bool = True
     priority: Priority = Priority()
     finalizers: list[str] = []
-    conditions: list[Condition] = []
     bound_to: str = ""
     topology: list[str] = []
 
-    condition = WorkloadObserved.condition
-    is_true = WorkloadObserved.is_true
 
-
-class CloneGone(Gone, kw_only=True):
+class CloneGone(Gone, frozen=True, kw_only=True):
     """A copy of a Workload is no longer on its worker."""
 
 
-class RemoteJobObserved(Seen, kw_only=True):
+class RemoteJobObserved(Seen, frozen=True, kw_only=True):
     """The job's copy on a worker; the fields as in `JobObserved`. `prebuilt` is the Workload that it names."""
 
     kind: str
@@ -208,13 +211,13 @@ class RemoteJobObserved(Seen, kw_only=True):
     status: str
 
 
-class RemoteJobGone(Gone, kw_only=True):
+class RemoteJobGone(Gone, frozen=True, kw_only=True):
     """The job's copy is no longer on its worker."""
 
     kind: str
 
 
-class ObservationRefused(Event, kw_only=True):
+class ObservationRefused(Event, frozen=True, kw_only=True):
     """An object that cannot be understood: kept as a body, reported on the object, and skipped."""
 
     kind: str
@@ -232,13 +235,13 @@ class ObservationRefused(Event, kw_only=True):
 Where = Literal["Workload", "Job", "MultiKueueCluster", "AdmissionCheck"]
 
 
-class Decision(Event, kw_only=True):
+class Decision(Event, frozen=True, kw_only=True):
     """A decision; `reason` is one of the closed set."""
 
     reason: Reason
 
 
-class Write(Decision, kw_only=True):
+class Write(Decision, frozen=True, kw_only=True):
     """A decision that means a write to one object, `where` on `cluster`, based on its `resource_version` ("" for a create)."""
 
     WHERE: ClassVar[Where] = "Workload"
@@ -256,21 +259,21 @@ class Write(Decision, kw_only=True):
         return f"{self.cluster}/{self.where}"
 
 
-class NominationDecided(Write, kw_only=True):
+class NominationDecided(Write, frozen=True, kw_only=True):
     """Offer the Workload to these clusters: `status.nominatedClusterNames`."""
 
     attempt: int
     clusters: list[str]
 
 
-class CloneDecided(Write, kw_only=True):
+class CloneDecided(Write, frozen=True, kw_only=True):
     """Create the Workload's copy on a worker."""
 
     attempt: int
     template: str
 
 
-class WinnerChosen(Decision, kw_only=True):
+class WinnerChosen(Decision, frozen=True, kw_only=True):
     """The cluster that gets the job. `among`: every cluster that had admitted it, with the time of its condition."""
 
     cluster: str
@@ -278,16 +281,24 @@ class WinnerChosen(Decision, kw_only=True):
     among: dict[str, str]
 
 
-class WinnerReleased(Decision, kw_only=True):
-    """The chosen cluster cannot have it after all; `refused` keeps it out for the rest of the attempt."""
+class WinnerReleased(Decision, frozen=True, kw_only=True):
+    """The chosen cluster cannot have it after all; the others may try again."""
 
     cluster: str
     attempt: int
-    refused: bool = False
     message: str = ""
 
 
-class JobCreationDecided(Write, kw_only=True):
+class ClusterRefused(Decision, frozen=True, kw_only=True):
+    """A cluster is left out of this attempt until `until`: it rejected the copy, or the job cannot be created there."""
+
+    cluster: str
+    attempt: int
+    message: str
+    until: datetime
+
+
+class JobCreationDecided(Write, frozen=True, kw_only=True):
     """Create the job on the winner, bound to the clone by its prebuilt name."""
 
     WHERE: ClassVar[Where] = "Job"
@@ -296,17 +307,21 @@ class JobCreationDecided(Write, kw_only=True):
     template: str
 
 
-class CheckStateDecided(Write, kw_only=True):
-    """Set the state of our admission check on the Workload; with `Ready` also the winner's name."""
+class CheckStateDecided(Write, frozen=True, kw_only=True):
+    """Set the state of our admission check on the Workload; with `Ready` also the winner's name, and clear the nomination.
+
+    `requeue_after_seconds` slows down a Workload that comes back again and again; Kueue's core keeps to it.
+    """
 
     check: str
     state: str
     message: str
     winner: str = ""
     topology: list[str] = []
+    requeue_after_seconds: int = 0
 
 
-class StatusRelayDecided(Write, kw_only=True):
+class StatusRelayDecided(Write, frozen=True, kw_only=True):
     """Write a status to the user's job: the winner's, or one in which nothing runs."""
 
     WHERE: ClassVar[Where] = "Job"
@@ -314,9 +329,10 @@ class StatusRelayDecided(Write, kw_only=True):
     source: str = ""
     status: str
     mark_suspended: bool = False
+    drain: bool = False
 
 
-class FinishDecided(Write, kw_only=True):
+class FinishDecided(Write, frozen=True, kw_only=True):
     """Finish the Workload as its copy finished."""
 
     source: str
@@ -324,11 +340,11 @@ class FinishDecided(Write, kw_only=True):
     message: str
 
 
-class NamesClearDecided(Write, kw_only=True):
+class NamesClearDecided(Write, frozen=True, kw_only=True):
     """Remove `clusterName` and `nominatedClusterNames`, whoever owns the fields."""
 
 
-class RemovalDecided(Write, kw_only=True):
+class RemovalDecided(Write, frozen=True, kw_only=True):
     """Delete a copy on a worker, by UID."""
 
     uid: str
@@ -341,26 +357,26 @@ class RemovalDecided(Write, kw_only=True):
         return self.of
 
 
-class FinalizerRemovalDecided(Write, kw_only=True):
+class FinalizerRemovalDecided(Write, frozen=True, kw_only=True):
     """Take Kueue's `resource-in-use` finalizer off a clone that is to go."""
 
     uid: str
     finalizers: list[str] = []
 
 
-class CloneUpdateDecided(Write, kw_only=True):
+class CloneUpdateDecided(Write, frozen=True, kw_only=True):
     """Bring a clone's priority in line with the Workload's."""
 
     priority: Priority
 
 
-class DeactivationDecided(Write, kw_only=True):
+class DeactivationDecided(Write, frozen=True, kw_only=True):
     """Ask the worker's Kueue to stop a copy whose Workload was evicted on the manager."""
 
     message: str
 
 
-class ConditionDecided(Write, kw_only=True):
+class ConditionDecided(Write, frozen=True, kw_only=True):
     """Set the `Active` condition of a MultiKueueCluster or an AdmissionCheck."""
 
     of: Where
@@ -375,7 +391,7 @@ class ConditionDecided(Write, kw_only=True):
         return self.of
 
 
-class EffectFailed(Event, kw_only=True):
+class EffectFailed(Event, frozen=True, kw_only=True):
     """An API server said no to a write. It is decided anew, not before `retry_at`."""
 
     target: str
@@ -386,6 +402,14 @@ class EffectFailed(Event, kw_only=True):
     failures: int
     retry_at: datetime
     reason: str = ""
+
+
+class EffectUnneeded(Event, frozen=True, kw_only=True):
+    """A write changed nothing, by the API server's own answer: the object is as it was wanted, and no watch will show a change."""
+
+    target: str
+    action: str
+    resource_version: str
 
 
 EVENTS: tuple[type[Event], ...] = (
@@ -408,6 +432,7 @@ EVENTS: tuple[type[Event], ...] = (
     CloneDecided,
     WinnerChosen,
     WinnerReleased,
+    ClusterRefused,
     JobCreationDecided,
     CheckStateDecided,
     StatusRelayDecided,
@@ -419,4 +444,5 @@ EVENTS: tuple[type[Event], ...] = (
     DeactivationDecided,
     ConditionDecided,
     EffectFailed,
+    EffectUnneeded,
 )

@@ -18,7 +18,8 @@ class Reason(StrEnum):
     GONE_BEFORE_READY = "GoneBeforeReady"
     LOST_BEFORE_READY = "LostBeforeReady"
     JOB_NAME_TAKEN = "JobNameTaken"
-    WINNER_ADMITTED = "WinnerAdmitted"
+    JOB_REFUSED = "JobRefused"
+    REJECTED_BY_WORKER = "RejectedByWorker"
     ADMITTED_ON_WORKER = "AdmittedOnWorker"
     # removal
     ANOTHER_CLUSTER_WON = "AnotherClusterWon"

@@ -1,0 +1,92 @@
+"""The contract between the loop and a capability: fold events, decide about a stream, say what an open write looks like.
+
+All of it is synchronous; the loop (`controlplane.reconcile`) brings the time and carries things out. It stands above both, so that a
+capability need not know the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+import msgspec
+
+from controlplane.kube import Json, Kind, Request
+from controlplane.log.event import Event, NewEvent, Recorded
+
+
+class OpenWrite(msgspec.Struct, frozen=True):
+    """A decided write without an outcome: its stream, its target there, the cluster it goes to, the position of its decision."""
+
+    stream: str
+    target: str
+    cluster: str
+    position: int
+    action: str
+
+
+class Decided(msgspec.Struct, frozen=True):
+    """The answer of `decide`: events that hold if the stream is still at `version`, and when to ask again at the latest."""
+
+    events: Sequence[NewEvent] = ()
+    version: int = 0
+    wake: datetime | None = None
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """An API server's no: HTTP status, the reason of its Status object (or `Foreign`), its message."""
+
+    code: int
+    error: str
+    message: str
+
+
+class Sighting(msgspec.Struct, frozen=True):
+    """An object as a cluster showed it, or as it last was if it is `gone`; `incarnation` tells the cluster's lives apart."""
+
+    cluster: str
+    incarnation: str
+    kind: Kind
+    object: Json
+    resource_version: str
+    gone: bool
+
+
+class Capability(Protocol):
+    """A capability as the loop sees it."""
+
+    types: Sequence[type[Event]]
+
+    def observe(self, sighting: Sighting, now: datetime) -> NewEvent | None:
+        """Return the event of something seen on a cluster; None if it concerns nobody."""
+
+    def fold(self, recorded: Recorded) -> None:
+        """Take one more event, in the log's order."""
+
+    def take_dirty(self) -> list[str]:
+        """Return the streams that have to be decided about since the last call, each once, in the order they became so."""
+
+    def decide(self, stream: str, now: datetime) -> Decided:
+        """Return what follows for a stream."""
+
+    def open_writes(self, stream: str) -> Sequence[OpenWrite]:
+        """Return the open writes of a stream."""
+
+    def is_open(self, write: OpenWrite) -> bool:
+        """Whether a write is still to be carried out."""
+
+    def bodies_needed(self, write: OpenWrite) -> Sequence[str]:
+        """Return the refs of the bodies that `request` needs."""
+
+    def request(self, write: OpenWrite, bodies: Mapping[str, bytes], now: datetime) -> Request | None:
+        """Return the request that carries a write out, or None if there is nothing to do."""
+
+    def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
+        """Return the Kubernetes Event to send after a write succeeded, if any. Best effort: it is not repeated."""
+
+    def failed(self, write: OpenWrite, failure: Failure, now: datetime) -> NewEvent:
+        """Return the event that records an API server's no."""
+
+    def unneeded(self, write: OpenWrite, resource_version: str) -> NewEvent:
+        """Return the event that records that a write changed nothing."""

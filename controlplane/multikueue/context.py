@@ -1,0 +1,80 @@
+"""What a decision on one Workload may look at beside the Workload itself, and what is set once for all of them.
+
+Values only: the fleet (`controlplane.multikueue.fleet`) fills a `Context` from its own folds for each question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+import msgspec
+
+from controlplane.connectivity.state import Connection
+from controlplane.kube import WORKLOADS
+from controlplane.multikueue.adapters.base import Adapter
+from controlplane.multikueue.events import Decision, JobObserved
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings that decisions depend on. `gc_interval` None: orphans stay.
+
+    `loser_patience` bounds how long the job waits for the losing copies to be gone; `refusal_pause` how long a cluster that refused
+    is left out.
+    """
+
+    origin: str = "multikueue"
+    controller_name: str = "kueue.x-k8s.io/multikueue"
+    adapters: Mapping[str, Adapter]
+    worker_lost_timeout: timedelta = timedelta(minutes=15)
+    gc_interval: timedelta | None = timedelta(minutes=1)
+    status_interval: timedelta = timedelta(seconds=1)
+    loser_patience: timedelta = timedelta(seconds=2)
+    refusal_pause: timedelta = timedelta(minutes=5)
+
+
+class Route(msgspec.Struct, frozen=True):
+    """Our admission check on a Workload, and the clusters of its MultiKueueConfig; `error` if the config cannot be used."""
+
+    check: str
+    clusters: tuple[str, ...]
+    error: str = ""
+
+
+class Context(msgspec.Struct, frozen=True, kw_only=True):
+    """The rest of the world, as one Workload sees it. `ready`: the management cluster's objects are in view."""
+
+    policy: Policy
+    ready: bool
+    route: Route | None
+    adapter: Adapter | None
+    job: JobObserved | None
+    connections: Mapping[str, Connection]
+
+    def in_view(self, cluster: str) -> bool:
+        """Whether what we know of a worker's copies is current, so that what is absent is absent."""
+        connection = self.connections.get(cluster)
+        return connection is not None and connection.in_view(WORKLOADS.name)
+
+    def available(self, cluster: str) -> bool:
+        """Whether a worker can take this Workload: its copies and jobs of this kind are in view there."""
+        connection = self.connections.get(cluster)
+        return (
+            connection is not None
+            and self.adapter is not None
+            and connection.in_view(WORKLOADS.name)
+            and connection.in_view(self.adapter.kind.name)
+        )
+
+    def lost_until(self, cluster: str, default: datetime) -> datetime:
+        """Return when the grace of a worker that is away ends; its loss clock starts at `default` if the log knows of none."""
+        connection = self.connections.get(cluster)
+        since = connection.lost_since if connection is not None else None
+        return (since or default) + self.policy.worker_lost_timeout
+
+
+class Plan(msgspec.Struct):
+    """What one pass decided, and when to look again though nothing happens."""
+
+    decisions: list[Decision] = []
+    wake: datetime | None = None

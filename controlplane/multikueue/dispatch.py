@@ -1,0 +1,230 @@
+"""A Workload that waits for a cluster: nominate, clone, choose the winner, create the job there, and only then say Ready.
+
+In: a pass over a Workload with quota, not evicted, whose check is Pending. The order of specs 8.1 is kept: nomination and selection are
+two writes; the losers go before the job comes; the job is there before Ready.
+"""
+
+from __future__ import annotations
+
+from controlplane.multikueue.context import Route
+from controlplane.multikueue.drift import mend
+from controlplane.multikueue.events import (
+    CheckState,
+    CheckStateDecided,
+    CloneDecided,
+    ClusterRefused,
+    JobCreationDecided,
+    JobObserved,
+    NominationDecided,
+    WinnerChosen,
+    WinnerReleased,
+    WorkloadObserved,
+)
+from controlplane.multikueue.passing import Pass, admitted, stamp, usable
+from controlplane.multikueue.reasons import Reason
+
+
+def dispatch(turn: Pass, local: WorkloadObserved, check: CheckState, route: Route, job: JobObserved) -> None:
+    """Bring the Workload one step nearer to a cluster."""
+    if local.cluster_name:
+        # Left over from an attempt before: as long as it is set, nothing can be nominated.
+        turn.clear_names(local)
+        return
+    if turn.state.winner:
+        if not _keeps(turn, local, turn.state.winner):
+            return
+        _install(turn, local, check, job, turn.state.winner)
+        return
+    _refuse(turn, local)
+    eligible = _eligible(turn, route)
+    winner = _choose(turn, local, eligible)
+    if winner:
+        _install(turn, local, check, job, winner)
+    else:
+        _offer(turn, local, check, eligible)
+
+
+def _eligible(turn: Pass, route: Route) -> list[str]:
+    eligible = []
+    for cluster in sorted(set(route.clusters)):
+        refused = turn.state.refused.get(cluster)
+        if refused is not None and refused.until > turn.now:
+            turn.wake_at(refused.until)
+        elif turn.context.available(cluster):
+            eligible.append(cluster)
+    return eligible
+
+
+def _refuse(turn: Pass, local: WorkloadObserved) -> None:
+    """Leave out, for a while, a cluster whose Kueue deactivated the copy: offered again at once it would be rejected again."""
+    for cluster, remote in turn.state.remotes.items():
+        clone = remote.clone
+        if clone is None or clone.active or not local.active or clone.deleting or cluster in turn.state.refused:
+            continue
+        evicted = clone.condition("Evicted")
+        turn.say(
+            ClusterRefused(
+                cluster=cluster,
+                attempt=turn.state.attempt,
+                message=evicted.message if evicted else "the worker deactivated its copy",
+                until=turn.now + turn.context.policy.refusal_pause,
+                reason=Reason.REJECTED_BY_WORKER,
+            )
+        )
+
+
+def _choose(turn: Pass, local: WorkloadObserved, eligible: list[str]) -> str:
+    """Choose the cluster that admitted first by its own clock; equal seconds are decided by the order in which the log saw them.
+
+    Only a cluster that is nominated in the stored object can be selected (specs 1.5 rule 3).
+    """
+    if not turn.state.dispatching:
+        return ""
+    ready = [c for c in eligible if c in local.nominated and admitted(turn.state.remote(c), local)]
+    if not ready:
+        return ""
+    times = {}
+    for cluster in ready:
+        clone = turn.state.remote(cluster).clone
+        condition = clone.condition("Admitted") if clone else None
+        times[cluster] = condition.last_transition_time if condition else ""
+    winner = min(ready, key=lambda c: (stamp(times[c], turn.now), turn.state.remote(c).admitted_at))
+    turn.say(
+        WinnerChosen(
+            cluster=winner,
+            attempt=turn.state.attempt,
+            among=times,
+            reason=Reason.FIRST_ADMITTED if len(ready) > 1 else Reason.ONLY_ADMITTED,
+        )
+    )
+    return winner
+
+
+def _keeps(turn: Pass, local: WorkloadObserved, winner: str) -> bool:
+    """Whether the chosen cluster still has the copy admitted; if not, release it, or wait while the job may run there unseen."""
+    remote = turn.state.remote(winner)
+    if not turn.context.in_view(winner):
+        # Its job may have been created and be running: elsewhere only after the grace.
+        started = winner in turn.state.job_seen or f"{winner}/Job" in turn.state.effects
+        until = turn.context.lost_until(winner, turn.now)
+        if started and turn.now < until:
+            turn.wake_at(until)
+            return False
+        reason = Reason.LOST_BEFORE_READY
+    elif admitted(remote, local):
+        return True
+    elif remote.clone is None or remote.clone.deleting:
+        reason = Reason.GONE_BEFORE_READY
+    else:
+        reason = Reason.EVICTED_BEFORE_READY
+    turn.say(WinnerReleased(cluster=winner, attempt=turn.state.attempt, reason=reason))
+    return False
+
+
+def _install(turn: Pass, local: WorkloadObserved, check: CheckState, job: JobObserved, winner: str) -> None:
+    waiting = turn.remove_everywhere(Reason.ANOTHER_CLUSTER_WON, keep=winner) and not _out_of_patience(turn, winner)
+    remote = turn.state.remote(winner)
+    if remote.job is not None and not remote.job.deleting:
+        turn.write(
+            CheckStateDecided(
+                resource_version=local.resource_version,
+                check=check.name,
+                state="Ready",
+                message=f'The workload was admitted on "{winner}"',
+                winner=winner,
+                topology=ready_topology(turn, local, winner),
+                reason=Reason.ADMITTED_ON_WORKER,
+            )
+        )
+    elif remote.job is None and winner in turn.state.job_seen:
+        # It was there and somebody deleted it: the copy has no job any more, and goes.
+        turn.remove(winner, Reason.STALE_COPY)
+        turn.say(WinnerReleased(cluster=winner, attempt=turn.state.attempt, reason=Reason.GONE_BEFORE_READY))
+    elif remote.job is None and not waiting and not _job_refused(turn, winner):
+        turn.write(
+            JobCreationDecided(
+                cluster=winner,
+                attempt=turn.state.attempt,
+                kind=job.kind,
+                template=job.template,
+                reason=Reason.ADMITTED_ON_WORKER,
+            )
+        )
+
+
+def _out_of_patience(turn: Pass, winner: str) -> bool:
+    """Whether the losers had their time to go. They hold no job, so nothing runs twice if one of them is slow."""
+    patience = turn.context.policy.loser_patience
+    since = [e.decided_at for target, e in turn.state.effects.items() if not target.startswith((winner + "/", "@"))]
+    if not since:
+        return False
+    if turn.now >= min(since) + patience:
+        return True
+    turn.wake_at(min(since) + patience)
+    return False
+
+
+def _job_refused(turn: Pass, winner: str) -> bool:
+    """Leave the winner out if its API server will not have the job: the name is taken by somebody else's, or it said no twice."""
+    trouble = turn.state.trouble.get(f"{winner}/Job")
+    if trouble is None or trouble.action != JobCreationDecided.__name__:
+        return False
+    foreign = trouble.error == "Foreign"
+    if not foreign and (trouble.failures < 2 or trouble.code >= 500):
+        return False
+    turn.say(
+        ClusterRefused(
+            cluster=winner,
+            attempt=turn.state.attempt,
+            message=trouble.message,
+            until=turn.now + turn.context.policy.refusal_pause,
+            reason=Reason.JOB_NAME_TAKEN if foreign else Reason.JOB_REFUSED,
+        )
+    )
+    return True
+
+
+def _offer(turn: Pass, local: WorkloadObserved, check: CheckState, eligible: list[str]) -> None:
+    """Nominate every available cluster, all at once, and create the clones on those whose nomination is stored."""
+    if any(entry.state != "Ready" for entry in local.checks if entry.name != check.name):
+        return
+    for cluster in sorted(turn.state.remotes):
+        if cluster not in eligible and turn.context.in_view(cluster):
+            turn.remove(cluster, Reason.NOT_NOMINATED)
+    if not eligible:
+        return
+    if set(eligible) != set(local.nominated) or not turn.state.dispatching:
+        attempt = turn.state.attempt + (0 if turn.state.dispatching else 1)
+        turn.write(
+            NominationDecided(
+                resource_version=local.resource_version,
+                attempt=attempt,
+                clusters=eligible,
+                reason=Reason.AVAILABLE_CLUSTERS,
+            )
+        )
+    if not turn.state.dispatching:
+        return
+    for cluster in eligible:
+        if cluster not in local.nominated:
+            continue
+        remote = turn.state.remote(cluster)
+        if remote.empty:
+            turn.write(
+                CloneDecided(
+                    cluster=cluster,
+                    attempt=turn.state.attempt,
+                    template=local.template,
+                    reason=Reason.NOMINATED,
+                )
+            )
+        elif usable(remote, local):
+            mend(turn, local, cluster)
+        else:
+            turn.remove(cluster, Reason.STALE_COPY)
+
+
+def ready_topology(turn: Pass, local: WorkloadObserved, winner: str) -> list[str]:
+    """Return the pod sets whose delayed topology request the winner has answered (specs 2.9)."""
+    clone = turn.state.remote(winner).clone
+    return [name for name in local.delayed_topology if clone is not None and name in clone.topology]

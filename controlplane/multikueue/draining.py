@@ -1,0 +1,93 @@
+"""An evicted Workload that still holds quota: stop its copy, mirror that it stopped, and offer it to nobody.
+
+In: a pass over a Workload with Evicted and QuotaReserved both True. What Kueue waits for before it gives the quota back is the *mirrored*
+status of the user's job, so whoever takes a copy away must also bring that status to rest (specs 8.2 step 3, 8.3).
+"""
+
+from __future__ import annotations
+
+from controlplane.multikueue.events import (
+    CheckState,
+    DeactivationDecided,
+    JobObserved,
+    StatusRelayDecided,
+    WorkloadObserved,
+)
+from controlplane.multikueue.passing import Pass
+from controlplane.multikueue.reasons import Reason
+
+
+def drain(turn: Pass, local: WorkloadObserved, check: CheckState, job: JobObserved) -> None:
+    """Bring an evicted Workload that still holds quota to rest: stop its copy, mirror that, and offer it to nobody (specs 8.2, 8.3)."""
+    if check.state == "Pending":
+        turn.clear_names(local)
+    evicted = local.condition("Evicted")
+    message = f"Evicted on manager: {evicted.message if evicted else ''}"
+    running = False
+    for cluster, remote in sorted(turn.state.remotes.items()):
+        if not turn.context.in_view(cluster):
+            running = _may_still_run(turn, cluster) or running
+        elif remote.job is None or remote.clone is None:
+            turn.remove(cluster, Reason.DRAINING)
+        elif remote.clone.is_true("Evicted") or remote.clone.is_true("Finished"):
+            running = True
+            if remote.job.inactive:
+                _relay_rest(turn, job, cluster)
+        else:
+            running = True
+            _deactivate(turn, cluster, message)
+    if not running and not job.inactive and job.suspended:
+        _write_rest(turn, job)
+
+
+def _may_still_run(turn: Pass, cluster: str) -> bool:
+    """Whether a copy on a cluster that is away keeps the quota: until the grace is over."""
+    if turn.state.remote(cluster).job is None:
+        return False
+    until = turn.context.lost_until(cluster, turn.now)
+    if turn.now >= until:
+        return False
+    turn.wake_at(until)
+    return True
+
+
+def _deactivate(turn: Pass, cluster: str, message: str) -> None:
+    clone = turn.state.remote(cluster).clone
+    if clone is not None and not clone.is_true("DeactivationTarget"):
+        turn.write(
+            DeactivationDecided(
+                cluster=cluster,
+                resource_version=clone.resource_version,
+                message=message,
+                reason=Reason.EVICTED_ON_MANAGER,
+            )
+        )
+
+
+def _relay_rest(turn: Pass, job: JobObserved, cluster: str) -> None:
+    """Mirror the status of a copy that rests, so that Kueue sees that nothing runs any more."""
+    remote = turn.state.remote(cluster).job
+    if remote is None or job.inactive or job.deleting or remote.status == job.status:
+        return
+    turn.write(
+        StatusRelayDecided(
+            kind=job.kind,
+            resource_version=job.resource_version,
+            source=cluster,
+            status=remote.status,
+            reason=Reason.STATUS_CHANGED,
+        )
+    )
+
+
+def _write_rest(turn: Pass, job: JobObserved) -> None:
+    """Nobody runs the job and nobody will say so: write a status in which nothing runs (specs section 9, 5)."""
+    turn.write(
+        StatusRelayDecided(
+            kind=job.kind,
+            resource_version=job.resource_version,
+            status=job.status,
+            drain=True,
+            reason=Reason.NOTHING_RUNS,
+        )
+    )

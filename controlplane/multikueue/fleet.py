@@ -1,0 +1,203 @@
+"""All of MultiKueue in memory, as the log says it: the loop's `Capability`.
+
+In: events in the log's order. Out: which streams to decide about, what was decided, what an open write looks like. It only keeps folds
+and indices between them; what to do is decided in `decide` and `conditions`, how it looks in `render`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+from controlplane.capability import Decided, Failure, OpenWrite, Sighting
+from controlplane.connectivity import events as connectivity
+from controlplane.connectivity.events import MANAGEMENT, ServiceStarted, cluster_stream
+from controlplane.kube import Request
+from controlplane.log.event import Event, NewEvent, Recorded
+from controlplane.multikueue import conditions, render
+from controlplane.multikueue.context import Policy
+from controlplane.multikueue.decide import decide
+from controlplane.multikueue.events import (
+    EVENTS,
+    AdmissionCheckObserved,
+    ConditionDecided,
+    EffectFailed,
+    EffectUnneeded,
+    MultiKueueClusterObserved,
+    Write,
+)
+from controlplane.multikueue.index import Index
+from controlplane.multikueue.observe import Observer
+from controlplane.multikueue.state import Effect
+
+_FIRST_RETRY, _LAST_RETRY = timedelta(seconds=1), timedelta(minutes=5)
+SERVICE_STREAM = "service"
+
+
+class Fleet:
+    """MultiKueue's states and the answers that the loop asks of them. `identity` names this process in Kubernetes Events."""
+
+    types: Sequence[type[Event]] = (*connectivity.EVENTS, *EVENTS)
+
+    def __init__(self, policy: Policy, identity: str) -> None:
+        self.policy, self.identity = policy, identity
+        self.index = Index(policy)
+        self._observer = Observer(policy.adapters, policy.controller_name)
+
+    # --- what was seen -----------------------------------------------------------------------------------------------
+
+    def observe(self, sighting: Sighting, now: datetime) -> NewEvent | None:
+        """Return the event of something seen on a cluster; None if it concerns nobody."""
+        return self._observer.observe(sighting, now)
+
+    def fold(self, recorded: Recorded) -> None:
+        """Take one more event, in the log's order."""
+        self.index.fold(recorded)
+
+    def take_dirty(self) -> list[str]:
+        """Return the streams to decide about since the last call."""
+        return self.index.take_dirty()
+
+    # --- what follows ------------------------------------------------------------------------------------------------
+
+    def decide(self, stream: str, now: datetime) -> Decided:
+        """Return what follows for a stream."""
+        room, _, name = stream.partition("/")
+        if room == "workload":
+            return self._decide_workload(stream, now)
+        if room == "cluster":
+            return self._decide_condition(stream, self._cluster_condition(name), now)
+        if room == "admissioncheck":
+            return self._decide_condition(stream, self._check_condition(name), now)
+        return Decided()
+
+    def _decide_workload(self, stream: str, now: datetime) -> Decided:
+        state = self.index.workloads.get(stream)
+        if state is None:
+            return Decided()
+        plan = decide(state, self.index.context(state), now)
+        return Decided(
+            [_event(stream, decision, state.position) for decision in plan.decisions], state.version, plan.wake
+        )
+
+    def _cluster_condition(self, name: str) -> ConditionDecided | None:
+        seen = self.index.clusters.get(name)
+        if seen is None or not self.index.ready:
+            return None
+        wanted = conditions.cluster_active(self.index.connections.get(name))
+        return conditions.set_active(seen, wanted, "MultiKueueCluster")
+
+    def _check_condition(self, name: str) -> ConditionDecided | None:
+        seen = self.index.checks.get(name)
+        if seen is None or seen.controller_name != self.policy.controller_name or not self.index.ready:
+            return None
+        wanted = conditions.check_active(seen, self.index.configs, self.index.clusters)
+        return conditions.set_active(seen, wanted, "AdmissionCheck")
+
+    def _decide_condition(self, stream: str, decision: ConditionDecided | None, now: datetime) -> Decided:
+        free, wake = self.index.slots.free(stream, now)
+        slot = self.index.slots.get(stream)
+        if decision is None or not free:
+            return Decided((), slot.version, wake if decision else None)
+        return Decided([_event(stream, decision, 0)], slot.version)
+
+    # --- what is open ------------------------------------------------------------------------------------------------
+
+    def _effects(self, stream: str) -> Mapping[str, Effect]:
+        state = self.index.workloads.get(stream)
+        if state is not None:
+            return state.effects
+        effect = self.index.slots.get(stream).effect
+        return {effect.decision.target: effect} if effect else {}
+
+    def open_writes(self, stream: str) -> Sequence[OpenWrite]:
+        """Return the open writes of a stream."""
+        return [
+            OpenWrite(stream, target, effect.decision.cluster, effect.position, type(effect.decision).__name__)
+            for target, effect in self._effects(stream).items()
+        ]
+
+    def is_open(self, write: OpenWrite) -> bool:
+        """Whether a write is still to be carried out."""
+        effect = self._effects(write.stream).get(write.target)
+        return effect is not None and effect.position == write.position
+
+    def _decision(self, write: OpenWrite) -> Write | None:
+        effect = self._effects(write.stream).get(write.target)
+        return effect.decision if effect is not None and effect.position == write.position else None
+
+    def bodies_needed(self, write: OpenWrite) -> Sequence[str]:
+        """Return the refs of the bodies that `request` needs."""
+        decision, state = self._decision(write), self.index.workloads.get(write.stream)
+        if decision is None or state is None:
+            return []
+        return render.bodies_needed(decision, self.index.job_of(state))
+
+    def request(self, write: OpenWrite, bodies: Mapping[str, bytes], now: datetime) -> Request | None:
+        """Return the request that carries a write out, or None if what it was decided on is gone."""
+        decision = self._decision(write)
+        if decision is None:
+            return None
+        if isinstance(decision, ConditionDecided):
+            return self._condition_request(write.stream, decision, now)
+        state = self.index.workloads[write.stream]
+        try:
+            return render.render(state, self.index.job_of(state), decision, bodies, self.policy, now)
+        except render.Obsolete:
+            return None
+
+    def _condition_request(self, stream: str, decision: ConditionDecided, now: datetime) -> Request | None:
+        name = stream.partition("/")[2]
+        seen: MultiKueueClusterObserved | AdmissionCheckObserved | None = (
+            self.index.clusters.get(name) if decision.of == "MultiKueueCluster" else self.index.checks.get(name)
+        )
+        if seen is None:
+            return None
+        return render.render_condition(decision, name, seen.conditions, conditions.condition(seen, decision, now))
+
+    def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
+        """Return the Kubernetes Event that tells of a write."""
+        decision, state = self._decision(write), self.index.workloads.get(write.stream)
+        if decision is None or state is None or state.local is None:
+            return None
+        return render.announcement(state.local, decision, write.position, self.identity, now)
+
+    # --- how it ended ------------------------------------------------------------------------------------------------
+
+    def failed(self, write: OpenWrite, failure: Failure, now: datetime) -> NewEvent:
+        """Return the event that records an API server's no, with a longer pause each time."""
+        state = self.index.workloads.get(write.stream)
+        before = state.trouble.get(write.target) if state else self.index.slots.get(write.stream).trouble
+        failures = before.failures + 1 if before is not None and before.action == write.action else 1
+        pause = min(_FIRST_RETRY * 2 ** (failures - 1), _LAST_RETRY)
+        event = EffectFailed(
+            target=write.target,
+            action=write.action,
+            code=failure.code,
+            error=failure.error,
+            message=failure.message,
+            failures=failures,
+            retry_at=now + pause,
+            reason=failure.error,
+        )
+        return NewEvent(stream=write.stream, event=event, cluster=write.cluster, caused_by=write.position)
+
+    def unneeded(self, write: OpenWrite, resource_version: str) -> NewEvent:
+        """Return the event that records that a write changed nothing."""
+        event = EffectUnneeded(target=write.target, action=write.action, resource_version=resource_version)
+        return NewEvent(stream=write.stream, event=event, cluster=write.cluster, caused_by=write.position)
+
+
+def _event(stream: str, decision: Event, caused_by: int) -> NewEvent:
+    cluster = getattr(decision, "cluster", "") or MANAGEMENT
+    return NewEvent(stream=stream, event=decision, cluster=cluster, caused_by=caused_by)
+
+
+def service_started(epoch: int, holder: str, version: str) -> NewEvent:
+    """Return the first event of a process that took the log over."""
+    return NewEvent(stream=SERVICE_STREAM, event=ServiceStarted(epoch=epoch, holder=holder, version=version))
+
+
+def connectivity_event(cluster: str, event: Event) -> NewEvent:
+    """Put an event of connectivity on its cluster's stream."""
+    return NewEvent(stream=cluster_stream(cluster), event=event, cluster=cluster)

@@ -1,0 +1,222 @@
+"""The folds of all streams, and what has to be looked up across them: which job a Workload owns, which clusters a check leads to,
+whom a change concerns.
+
+In: events in the log's order. Out: states by stream, a `Context` for each Workload, and the streams that have to be decided about.
+Everything here follows from the log's order alone, so a replay builds the same.
+"""
+
+from __future__ import annotations
+
+from controlplane.connectivity import events as connectivity
+from controlplane.connectivity.events import MANAGEMENT, ServiceStarted, cluster_stream
+from controlplane.connectivity.state import Connection, restarted
+from controlplane.connectivity.state import fold as fold_connection
+from controlplane.kube import ADMISSION_CHECKS, MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, WORKLOADS
+from controlplane.log.event import Recorded
+from controlplane.multikueue.conditions import route_of
+from controlplane.multikueue.context import Context, Policy, Route
+from controlplane.multikueue.events import (
+    AdmissionCheckGone,
+    AdmissionCheckObserved,
+    EffectUnneeded,
+    JobGone,
+    JobObserved,
+    MultiKueueClusterGone,
+    MultiKueueClusterObserved,
+    MultiKueueConfigGone,
+    MultiKueueConfigObserved,
+    WorkloadObserved,
+)
+from controlplane.multikueue.observe import job_stream
+from controlplane.multikueue.slots import Slots
+from controlplane.multikueue.state import WorkloadState, fold, fold_job, initial
+
+_NEEDED = (WORKLOADS.name, ADMISSION_CHECKS.name, MULTIKUEUE_CONFIGS.name, MULTIKUEUE_CLUSTERS.name)
+_CONNECTIVITY = connectivity.EVENTS
+
+
+class Index:
+    """The states, and the ways between them."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.position = 0
+        self.workloads: dict[str, WorkloadState] = {}
+        self.jobs: dict[str, JobObserved] = {}
+        self.checks: dict[str, AdmissionCheckObserved] = {}
+        self.configs: dict[str, MultiKueueConfigObserved] = {}
+        self.clusters: dict[str, MultiKueueClusterObserved] = {}
+        self.connections: dict[str, Connection] = {}
+        self.slots = Slots()
+        self.changed_clusters: set[str] = set()
+        self._dependents: dict[str, set[str]] = {}
+        self._dirty: dict[str, None] = {}
+        self._ready = False
+
+    @property
+    def ready(self) -> bool:
+        """Whether the management cluster's own objects are in view."""
+        return self._ready
+
+    def take_dirty(self) -> list[str]:
+        """Return the streams to decide about since the last call, in order."""
+        dirty, self._dirty = list(self._dirty), {}
+        return dirty
+
+    def fold(self, recorded: Recorded) -> None:
+        """Take one more event."""
+        self.position = recorded.position
+        room, _, name = recorded.stream.partition("/")
+        match room:
+            case "workload":
+                self._fold_workload(recorded)
+            case "job":
+                self._fold_job(recorded)
+            case "cluster":
+                self._fold_cluster(recorded, name)
+            case "admissioncheck":
+                self._fold_check(recorded, name)
+            case "multikueueconfig":
+                self._fold_config(recorded, name)
+            case "service" if isinstance(recorded.event, ServiceStarted):
+                self.connections = {key: restarted(state, recorded) for key, state in self.connections.items()}
+                self._connections_changed()
+
+    def context(self, state: WorkloadState) -> Context:
+        """Return what a decision on a Workload may look at."""
+        local = state.local
+        adapter = self.policy.adapters.get(local.owner.gvk) if local and local.owner else None
+        return Context(
+            policy=self.policy,
+            ready=self._ready,
+            route=self._route(local) if local else None,
+            adapter=adapter,
+            job=self.job_of(state),
+            connections=self.connections,
+        )
+
+    def job_of(self, state: WorkloadState) -> JobObserved | None:
+        """Return the user's job of a Workload, if it is the one that the owner reference means."""
+        stream = self._job_stream(state.local)
+        job = self.jobs.get(stream) if stream else None
+        owner = state.local.owner if state.local else None
+        if job is None or owner is None or (owner.uid and owner.uid != job.uid):
+            return None
+        return job
+
+    def _route(self, local: WorkloadObserved) -> Route | None:
+        for entry in local.checks:
+            check = self.checks.get(entry.name)
+            if check is not None and check.controller_name == self.policy.controller_name:
+                clusters, error = route_of(check, self.configs)
+                return Route(entry.name, clusters, error)
+        return None
+
+    def _job_stream(self, local: WorkloadObserved | None) -> str:
+        if local is None or local.owner is None:
+            return ""
+        adapter = self.policy.adapters.get(local.owner.gvk)
+        return job_stream(adapter.kind.name, local.namespace, local.owner.name) if adapter else ""
+
+    def _mark(self, stream: str) -> None:
+        self._dirty[stream] = None
+
+    def _mark_workloads(self) -> None:
+        for stream, state in self.workloads.items():
+            if state.remotes or state.effects or (state.local is not None and not state.local.is_true("Finished")):
+                self._dirty[stream] = None
+
+    def _fold_workload(self, recorded: Recorded) -> None:
+        stream = recorded.stream
+        before = self.workloads.get(stream)
+        state = fold(before or initial(stream), recorded)
+        if isinstance(recorded.event, WorkloadObserved):
+            self._depend(stream, before.local if before else None, state.local)
+        if state.settled:
+            self._depend(stream, before.local if before else None, None)
+            self.workloads.pop(stream, None)
+        else:
+            self.workloads[stream] = state
+        self._mark(stream)
+
+    def _depend(self, stream: str, before: WorkloadObserved | None, after: WorkloadObserved | None) -> None:
+        old, new = self._job_stream(before), self._job_stream(after)
+        if old == new:
+            return
+        if old:
+            dependents = self._dependents.get(old, set())
+            dependents.discard(stream)
+            if not dependents:
+                self._dependents.pop(old, None)
+        if new:
+            self._dependents.setdefault(new, set()).add(stream)
+
+    def _fold_job(self, recorded: Recorded) -> None:
+        stream, event = recorded.stream, recorded.event
+        before = self.jobs.get(stream)
+        if isinstance(event, JobObserved):
+            self.jobs[stream] = event
+        elif isinstance(event, JobGone) and before is not None and before.uid == event.uid:
+            del self.jobs[stream]
+        after = self.jobs.get(stream)
+        for dependent in sorted(self._dependents.get(stream, ())):
+            self.workloads[dependent] = fold_job(self.workloads[dependent], before, after)
+            self._mark(dependent)
+
+    def _fold_cluster(self, recorded: Recorded, name: str) -> None:
+        event = recorded.event
+        observed = isinstance(event, (MultiKueueClusterObserved, MultiKueueClusterGone))
+        self.slots.seen(recorded, closes=observed or isinstance(event, EffectUnneeded))
+        if isinstance(event, MultiKueueClusterObserved):
+            self.clusters[name] = event
+            self.changed_clusters.add(name)
+            self._mark_checks()
+        elif isinstance(event, MultiKueueClusterGone):
+            self.clusters.pop(name, None)
+            self.changed_clusters.add(name)
+            self._mark_checks()
+        elif isinstance(event, _CONNECTIVITY):
+            self.connections[name] = fold_connection(self.connections.get(name, Connection(name=name)), recorded)
+            self._connections_changed()
+        self._mark(recorded.stream)
+
+    def _connections_changed(self) -> None:
+        management = self.connections.get(MANAGEMENT)
+        kinds = [adapter.kind.name for adapter in self.policy.adapters.values()]
+        ready = (
+            management is not None
+            and all(management.in_view(kind) for kind in _NEEDED)
+            and all(management.in_view(kind) or kind in management.off for kind in kinds)
+        )
+        if ready and not self._ready:
+            self._mark_checks()
+            for name in self.clusters:
+                self._mark(cluster_stream(name))
+        self._ready = ready
+        self._mark_workloads()
+
+    def _mark_checks(self) -> None:
+        for name in self.checks:
+            self._mark(f"admissioncheck/{name}")
+
+    def _fold_check(self, recorded: Recorded, name: str) -> None:
+        event = recorded.event
+        observed = isinstance(event, (AdmissionCheckObserved, AdmissionCheckGone))
+        self.slots.seen(recorded, closes=observed or isinstance(event, EffectUnneeded))
+        if isinstance(event, AdmissionCheckObserved):
+            before = self.checks.get(name)
+            self.checks[name] = event
+            if before is None or before.parameters != event.parameters:
+                self._mark_workloads()
+        elif isinstance(event, AdmissionCheckGone):
+            self.checks.pop(name, None)
+        self._mark(recorded.stream)
+
+    def _fold_config(self, recorded: Recorded, name: str) -> None:
+        event = recorded.event
+        if isinstance(event, MultiKueueConfigObserved):
+            self.configs[name] = event
+        elif isinstance(event, MultiKueueConfigGone):
+            self.configs.pop(name, None)
+        self._mark_checks()
+        self._mark_workloads()

@@ -1,0 +1,226 @@
+"""The Kubernetes shapes that MultiKueue reads: objects as dicts in, typed fields out, or `Misfit` with the field that is wrong.
+
+The CRDs guarantee most of it; what reaches us from an older or patched API server may still not fit, and is then refused by name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from controlplane.kube import Json, meta
+from controlplane.log.event import Body, body_of, canonical
+from controlplane.multikueue.adapters.base import FINALIZER
+from controlplane.multikueue.events import CheckState, Condition, Owner, Priority
+
+JOB_OWNER_GVK = "kueue.x-k8s.io/job-owner-gvk"
+JOB_OWNER_NAME = "kueue.x-k8s.io/job-owner-name"
+PRIORITY_BOOST = "kueue.x-k8s.io/priority-boost"
+# Fields of a Workload's spec in which a clone may differ: what the worker manages itself, and what is updated in place.
+_NOT_COMPARED = frozenset({"preemptionGates", "priority", "priorityClassRef", "active"})
+_CHECK_FIELDS = frozenset({"name", "state", "message", "lastTransitionTime", "retryCount"})
+
+
+class Misfit(ValueError):  # noqa: N818
+    """A field of an object does not have the type that the API promises."""
+
+    def __init__(self, field: str, found: object, expected: str) -> None:
+        super().__init__(f"{field}: expected {expected}, found {type(found).__name__}")
+        self.field = field
+
+
+def section(obj: Json, field: str) -> Json:
+    """Return a sub-object, empty where it is absent; `Misfit` if it is something else."""
+    found = obj.get(field)
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise Misfit(field, found, "an object")
+    return found
+
+
+def items(obj: Json, field: str, where: str) -> list[Json]:
+    """Return a list of objects, empty where it is absent; `Misfit` otherwise."""
+    found = obj.get(field)
+    if found is None:
+        return []
+    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+        raise Misfit(f"{where}.{field}", found, "a list of objects")
+    return found
+
+
+def text(obj: Json, field: str, where: str) -> str:
+    """Return a string, "" where it is absent; `Misfit` otherwise."""
+    found = obj.get(field)
+    if found is None:
+        return ""
+    if not isinstance(found, str):
+        raise Misfit(f"{where}.{field}", found, "a string")
+    return found
+
+
+def number(obj: Json, field: str, where: str) -> int:
+    """Return an integer, 0 where it is absent; `Misfit` otherwise."""
+    found = obj.get(field)
+    if found is None:
+        return 0
+    if not isinstance(found, int) or isinstance(found, bool):
+        raise Misfit(f"{where}.{field}", found, "an integer")
+    return found
+
+
+def strings(obj: Json, field: str, where: str) -> list[str]:
+    """Return a list of strings, empty where it is absent; `Misfit` otherwise."""
+    found = obj.get(field)
+    if found is None:
+        return []
+    if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
+        raise Misfit(f"{where}.{field}", found, "a list of strings")
+    return found
+
+
+def conditions(status: Json) -> list[Condition]:
+    """Return `status.conditions`."""
+    return [
+        Condition(
+            type=text(item, "type", "status.conditions[]"),
+            status=text(item, "status", "status.conditions[]"),
+            reason=text(item, "reason", "status.conditions[]"),
+            message=text(item, "message", "status.conditions[]"),
+            last_transition_time=text(item, "lastTransitionTime", "status.conditions[]"),
+            observed_generation=number(item, "observedGeneration", "status.conditions[]"),
+        )
+        for item in items(status, "conditions", "status")
+    ]
+
+
+def condition_json(condition: Condition) -> Json:
+    """Return a condition as the API has it."""
+    result: Json = {
+        "type": condition.type,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+        "lastTransitionTime": condition.last_transition_time,
+    }
+    if condition.observed_generation:
+        result["observedGeneration"] = condition.observed_generation
+    return result
+
+
+def checks(status: Json) -> list[CheckState]:
+    """Return `status.admissionChecks`."""
+    return [
+        CheckState(
+            name=text(item, "name", "status.admissionChecks[]"),
+            state=text(item, "state", "status.admissionChecks[]") or "Pending",
+            message=text(item, "message", "status.admissionChecks[]"),
+            last_transition_time=text(item, "lastTransitionTime", "status.admissionChecks[]"),
+            retry_count=number(item, "retryCount", "status.admissionChecks[]"),
+            rest={key: value for key, value in item.items() if key not in _CHECK_FIELDS},
+        )
+        for item in items(status, "admissionChecks", "status")
+    ]
+
+
+def check_json(check: CheckState) -> Json:
+    """Return an entry of `status.admissionChecks` as the API has it."""
+    result: Json = {
+        "name": check.name,
+        "state": check.state,
+        "message": check.message,
+        "lastTransitionTime": check.last_transition_time,
+        **check.rest,
+    }
+    if check.retry_count:
+        result["retryCount"] = check.retry_count
+    return result
+
+
+def owner(obj: Json) -> Owner | None:
+    """Return the owner that decides the adapter (specs 2.3): by annotation, else the controller, else the first owner reference."""
+    annotations = section(meta(obj), "annotations")
+    gvk, name = annotations.get(JOB_OWNER_GVK), annotations.get(JOB_OWNER_NAME)
+    references = items(meta(obj), "ownerReferences", "metadata")
+    if gvk and name:
+        api_version, _, kind = str(gvk).partition(", Kind=")
+        uid = next((r.get("uid", "") for r in references if r.get("kind") == kind and r.get("name") == name), "")
+        return Owner(api_version=api_version, kind=kind, name=str(name), uid=uid)
+    chosen = next((r for r in references if r.get("controller")), references[0] if references else None)
+    if chosen is None:
+        return None
+    where = "metadata.ownerReferences[]"
+    return Owner(
+        api_version=text(chosen, "apiVersion", where),
+        kind=text(chosen, "kind", where),
+        name=text(chosen, "name", where),
+        uid=text(chosen, "uid", where),
+    )
+
+
+def priority(obj: Json) -> Priority:
+    """Return a Workload's priority and its class."""
+    spec = section(obj, "spec")
+    reference = section(spec, "priorityClassRef")
+    return Priority(
+        value=number(spec, "priority", "spec"),
+        class_group=text(reference, "group", "spec.priorityClassRef"),
+        class_kind=text(reference, "kind", "spec.priorityClassRef"),
+        class_name=text(reference, "name", "spec.priorityClassRef"),
+        boost=str(section(meta(obj), "annotations").get(PRIORITY_BOOST, "")),
+    )
+
+
+def spec_key(spec: Json) -> str:
+    """Return the hash of what a clone's spec must share with the Workload's."""
+    shared = {
+        field: value for field, value in spec.items() if field not in _NOT_COMPARED and value not in (None, [], {})
+    }
+    return hashlib.sha256(canonical(shared)).hexdigest()[:32]
+
+
+def template(obj: Json) -> Body:
+    """Return what a copy is made of: labels, annotations and spec."""
+    metadata = meta(obj)
+    return body_of(
+        {
+            "labels": section(metadata, "labels"),
+            "annotations": {
+                key: value
+                for key, value in section(metadata, "annotations").items()
+                if key != "kubectl.kubernetes.io/last-applied-configuration"
+            },
+            "spec": section(obj, "spec"),
+        }
+    )
+
+
+def finalizers(obj: Json) -> list[str]:
+    """Return the finalizers, those of Kueue and others'."""
+    return strings(meta(obj), "finalizers", "metadata")
+
+
+def assignments(status: Json) -> list[Json]:
+    """Return `status.admission.podSetAssignments`."""
+    return items(section(status, "admission"), "podSetAssignments", "status.admission")
+
+
+def without_own_finalizer(names: list[str]) -> list[str]:
+    """Return the finalizers that stay when Kueue's own is removed."""
+    return [name for name in names if name != FINALIZER]
+
+
+def identity(obj: Json) -> dict[str, Any]:
+    """Return the fields of `Seen`; `Misfit` if the object has no name or UID."""
+    metadata = meta(obj)
+    name, uid = text(metadata, "name", "metadata"), text(metadata, "uid", "metadata")
+    if not name or not uid:
+        raise Misfit("metadata.name" if not name else "metadata.uid", None, "a name" if not name else "a UID")
+    return {
+        "namespace": text(metadata, "namespace", "metadata"),
+        "name": name,
+        "uid": uid,
+        "resource_version": text(metadata, "resourceVersion", "metadata"),
+        "generation": number(metadata, "generation", "metadata"),
+        "deleting": "deletionTimestamp" in metadata,
+    }

@@ -1,0 +1,165 @@
+"""One pass over one Workload: collects decisions and keeps the rules that all of them share.
+
+At most one write to an object is open at a time; a target that an API server refused rests until its time has come; copies are
+removed job first, Workload second (specs 2.4).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from controlplane.multikueue.adapters.base import FINALIZER
+from controlplane.multikueue.context import Context, Plan
+from controlplane.multikueue.events import (
+    CheckState,
+    CheckStateDecided,
+    CloneObserved,
+    Decision,
+    FinalizerRemovalDecided,
+    NamesClearDecided,
+    RemovalDecided,
+    WorkloadObserved,
+    Write,
+)
+from controlplane.multikueue.reasons import Reason
+from controlplane.multikueue.state import Remote, WorkloadState
+
+_LONGEST_REQUEUE = 300  # seconds
+
+
+class Pass:
+    """The decisions of one pass, under construction."""
+
+    def __init__(self, state: WorkloadState, context: Context, now: datetime) -> None:
+        self.state, self.context, self.now = state, context, now
+        self.plan = Plan()
+        self._taken: set[str] = set()
+
+    def say(self, decision: Decision) -> None:
+        """Add a decision that is no write."""
+        self.plan.decisions.append(decision)
+
+    def wake_at(self, when: datetime) -> None:
+        """Look again at `when` at the latest."""
+        if self.plan.wake is None or when < self.plan.wake:
+            self.plan.wake = when
+
+    def write(self, decision: Write) -> bool:
+        """Add a write unless its target is busy or resting; return whether it was added."""
+        target = decision.target
+        if target in self.state.effects or target in self._taken:
+            return False
+        trouble = self.state.trouble.get(target)
+        if trouble is not None and trouble.until > self.now:
+            self.wake_at(trouble.until)
+            return False
+        self._taken.add(target)
+        self.plan.decisions.append(decision)
+        return True
+
+    def set_check(self, local: WorkloadObserved, check: CheckState, state: str, message: str, reason: Reason) -> None:
+        """Set our check's state with a message in Kueue's form, which tells the state before."""
+        self.set_check_message(local, check, state, f'{message}, Previously: "{check.state}"', reason)
+
+    def set_check_message(
+        self, local: WorkloadObserved, check: CheckState, state: str, message: str, reason: Reason
+    ) -> None:
+        """Set our check's state with a message as it is. A Workload that was retried before waits longer each time."""
+        again = check.retry_count if state == "Retry" else 0
+        self.write(
+            CheckStateDecided(
+                resource_version=local.resource_version,
+                check=check.name,
+                state=state,
+                message=message,
+                requeue_after_seconds=min(2**again, _LONGEST_REQUEUE) if again else 0,
+                reason=reason,
+            )
+        )
+
+    def clear_names(self, local: WorkloadObserved) -> None:
+        """Remove the cluster names that Kueue's own clean-up could not remove, because we own the fields too (specs 8.4)."""
+        if local.cluster_name or local.nominated:
+            self.write(NamesClearDecided(resource_version=local.resource_version, reason=Reason.NAMES_LEFT_BEHIND))
+
+    def remove_everywhere(self, reason: Reason, keep: str = "") -> bool:
+        """Remove the copies on every reachable cluster but one; return whether any is still there to wait for.
+
+        What is on a cluster that cannot be reached stays known, and goes when the cluster is back.
+        """
+        waiting = False
+        for cluster in sorted(self.state.remotes):
+            if cluster != keep and self.context.in_view(cluster):
+                waiting = self.remove(cluster, reason) or waiting
+        return waiting
+
+    def remove(self, cluster: str, reason: Reason) -> bool:
+        """Remove the copy on one cluster, job first; return whether it is still going."""
+        remote = self.state.remote(cluster)
+        if remote.job is not None:
+            if not remote.job.deleting:
+                self.write(
+                    RemovalDecided(
+                        cluster=cluster,
+                        of="Job",
+                        kind=remote.job.kind,
+                        uid=remote.job.uid,
+                        resource_version=remote.job.resource_version,
+                        reason=reason,
+                    )
+                )
+        elif remote.clone is not None:
+            self._remove_clone(cluster, remote.clone, reason)
+        return not remote.empty and not self.in_trouble(cluster)
+
+    def in_trouble(self, cluster: str) -> bool:
+        """Whether an API server said no to the last write to one of the copies on a cluster."""
+        return any(f"{cluster}/{where}" in self.state.trouble for where in ("Workload", "Job"))
+
+    def _remove_clone(self, cluster: str, clone: CloneObserved, reason: Reason) -> None:
+        if FINALIZER in clone.finalizers:
+            self.write(
+                FinalizerRemovalDecided(
+                    cluster=cluster,
+                    uid=clone.uid,
+                    finalizers=[name for name in clone.finalizers if name != FINALIZER],
+                    resource_version=clone.resource_version,
+                    reason=reason,
+                )
+            )
+        elif not clone.deleting:
+            self.write(
+                RemovalDecided(
+                    cluster=cluster,
+                    of="Workload",
+                    uid=clone.uid,
+                    resource_version=clone.resource_version,
+                    reason=reason,
+                )
+            )
+
+
+def usable(remote: Remote, local: WorkloadObserved) -> bool:
+    """Whether a clone is one that could win: whole, of this spec, and neither deactivated nor finished."""
+    clone = remote.clone
+    return (
+        clone is not None
+        and not clone.deleting
+        and clone.active
+        and clone.spec_key == local.spec_key
+        and not clone.is_true("Finished")
+    )
+
+
+def admitted(remote: Remote, local: WorkloadObserved) -> bool:
+    """Whether a clone is admitted by its worker, quota and checks, and not on its way out."""
+    clone = remote.clone
+    return usable(remote, local) and clone is not None and clone.is_true("Admitted") and not clone.is_true("Evicted")
+
+
+def stamp(text: str, otherwise: datetime) -> datetime:
+    """Return a Kubernetes timestamp as a time; `otherwise` if it is none."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return otherwise

@@ -1,0 +1,224 @@
+"""A Workload that has a cluster: relay its status, finish it, take it back when the copy is evicted, gone or lost.
+
+In: a pass over a Workload with quota, its check Ready, or with a finished copy. Out: the writes of specs 2.5 steps 3, 4 and 6.
+"""
+
+from __future__ import annotations
+
+from controlplane.multikueue.adapters.base import Adapter
+from controlplane.multikueue.context import Route
+from controlplane.multikueue.dispatch import ready_topology
+from controlplane.multikueue.drift import mend
+from controlplane.multikueue.events import (
+    CheckState,
+    CheckStateDecided,
+    ClusterRefused,
+    Condition,
+    FinishDecided,
+    JobCreationDecided,
+    JobObserved,
+    StatusRelayDecided,
+    WorkloadObserved,
+)
+from controlplane.multikueue.passing import Pass, admitted, stamp, usable
+from controlplane.multikueue.reasons import Reason
+
+_GONE = "Admitting remote no longer exists"
+_LOST = "Admitting remote lost"
+# After this many refusals of the last status the Workload is finished without it: the result matters more than its copy.
+_FINAL_STATUS_TRIES = 3
+
+
+def finish(turn: Pass, local: WorkloadObserved, check: CheckState, adapter: Adapter, job: JobObserved) -> bool:
+    """Finish the Workload as its copy finished (specs 2.5 step 3); return whether there is a finished copy to deal with."""
+    found = _finished(turn, local)
+    if found is None:
+        return False
+    cluster, condition = found
+    if local.is_true("Evicted") and condition.reason in ("OutOfSync", "OwnerNotFound"):
+        return False
+    if condition.reason == "OutOfSync":
+        _out_of_sync(turn, local, check, cluster)
+    elif condition.reason == "OwnerNotFound":
+        # The job was deleted on the worker. It did not finish: it is queued again (KEP-693; Kueue's code finishes it).
+        _taken_back(turn, local, check, cluster)
+    elif not _final_status(turn, adapter, job, cluster):
+        turn.write(
+            FinishDecided(
+                resource_version=local.resource_version,
+                source=cluster,
+                finish_reason=condition.reason,
+                message=condition.message,
+                reason=Reason.FINISHED,
+            )
+        )
+    return True
+
+
+def _finished(turn: Pass, local: WorkloadObserved) -> tuple[str, Condition] | None:
+    pinned = local.cluster_name or turn.state.winner
+    best: tuple[str, Condition] | None = None
+    for cluster, remote in sorted(turn.state.remotes.items()):
+        condition = remote.clone.condition("Finished") if remote.clone else None
+        if condition is None or condition.status != "True" or (pinned and cluster != pinned):
+            continue
+        if best is None or stamp(condition.last_transition_time, turn.now) < stamp(
+            best[1].last_transition_time, turn.now
+        ):
+            best = cluster, condition
+    return best
+
+
+def _final_status(turn: Pass, adapter: Adapter, job: JobObserved, cluster: str) -> bool:
+    """Write the last status before the Workload is finished; return whether there is still something to wait for."""
+    remote = turn.state.remote(cluster).job
+    if remote is None or remote.status in (job.status, turn.state.relayed) or job.deleting:
+        return False
+    trouble = turn.state.trouble.get("@management/Job")
+    if trouble is not None and trouble.failures >= _FINAL_STATUS_TRIES:
+        return False
+    turn.write(
+        StatusRelayDecided(
+            kind=job.kind,
+            resource_version=job.resource_version,
+            source=cluster,
+            status=remote.status,
+            reason=Reason.FINAL_STATUS,
+        )
+    )
+    return True
+
+
+def _out_of_sync(turn: Pass, local: WorkloadObserved, check: CheckState, cluster: str) -> None:
+    if check.state == "Ready":
+        text = (
+            f'Remote workload on worker cluster "{cluster}" is out of sync with its user job, resetting for re-dispatch'
+        )
+        turn.set_check(local, check, "Retry", text, Reason.OUT_OF_SYNC)
+        return
+    # Kueue stops here and holds quota for ever. The copy goes, and the cluster is left out for a while.
+    if cluster not in turn.state.refused:
+        turn.say(
+            ClusterRefused(
+                cluster=cluster,
+                attempt=turn.state.attempt,
+                message="the prebuilt workload is out of sync with its user job",
+                until=turn.now + turn.context.policy.refusal_pause,
+                reason=Reason.OUT_OF_SYNC,
+            )
+        )
+    if turn.context.in_view(cluster):
+        turn.remove(cluster, Reason.OUT_OF_SYNC)
+
+
+def _taken_back(turn: Pass, local: WorkloadObserved, check: CheckState, cluster: str) -> None:
+    if check.state == "Ready":
+        turn.set_check(local, check, "Retry", _GONE, Reason.REMOTE_GONE)
+    elif turn.context.in_view(cluster):
+        turn.remove(cluster, Reason.STALE_COPY)
+
+
+def steady(
+    turn: Pass, local: WorkloadObserved, check: CheckState, route: Route, adapter: Adapter, job: JobObserved
+) -> None:
+    """Keep a dispatched Workload as it is, or take it back: evicted on the worker, gone, or lost for longer than the grace."""
+    cluster = local.cluster_name
+    if not cluster:
+        text = "Admission check is Ready but no admitting cluster is recorded; this is unexpected, please report it"
+        turn.set_check(local, check, "Retry", text, Reason.NO_CLUSTER_NAME)
+        return
+    turn.remove_everywhere(Reason.ANOTHER_CLUSTER_WON, keep=cluster)
+    remote = turn.state.remote(cluster)
+    if not turn.context.in_view(cluster):
+        until = turn.context.lost_until(cluster, stamp(check.last_transition_time, turn.now))
+        connection = turn.context.connections.get(cluster)
+        if connection is not None and connection.phase == "Unknown":
+            return  # we have only just started: the first attempt to connect says more
+        if turn.now >= until:
+            turn.set_check(local, check, "Retry", _LOST, Reason.REMOTE_LOST)
+        else:
+            turn.wake_at(until)
+    elif remote.clone is not None and remote.clone.is_true("Evicted"):
+        # Kueue's full stop before `Previously` is part of the message.
+        text = f'Workload evicted on worker cluster: "{cluster}", resetting for re-admission. Previously: "Ready"'
+        turn.set_check_message(local, check, "Retry", text, Reason.REMOTE_EVICTED)
+    elif not admitted(remote, local) or cluster not in route.clusters or _job_vanished(turn, cluster):
+        _reclaim(turn, local, check, route, cluster)
+    else:
+        _serve(turn, local, check, adapter, job, cluster)
+
+
+def _job_vanished(turn: Pass, cluster: str) -> bool:
+    return turn.state.remote(cluster).job is None and cluster in turn.state.job_seen
+
+
+def _reclaim(turn: Pass, local: WorkloadObserved, check: CheckState, route: Route, cluster: str) -> None:
+    """The copy is not what it should be: take it away if it is still there, then queue the Workload again.
+
+    A cluster that was taken out of the config would run its copy on (specs section 9, 3): it goes before the Workload does.
+    """
+    remote = turn.state.remote(cluster)
+    runs = remote.job is not None and not turn.in_trouble(cluster)
+    if runs and (cluster not in route.clusters or not usable(remote, local)):
+        turn.remove(cluster, Reason.NOT_NOMINATED if cluster not in route.clusters else Reason.SPEC_DIFFERS)
+        return
+    turn.set_check(local, check, "Retry", _GONE, Reason.REMOTE_GONE)
+
+
+def _serve(
+    turn: Pass, local: WorkloadObserved, check: CheckState, adapter: Adapter, job: JobObserved, cluster: str
+) -> None:
+    if turn.state.remote(cluster).job is None:
+        turn.write(
+            JobCreationDecided(
+                cluster=cluster,
+                attempt=turn.state.attempt,
+                kind=job.kind,
+                template=job.template,
+                reason=Reason.ADMITTED_ON_WORKER,
+            )
+        )
+        return
+    mend(turn, local, cluster)
+    topology = ready_topology(turn, local, cluster)
+    if topology:
+        turn.write(
+            CheckStateDecided(
+                resource_version=local.resource_version,
+                check=check.name,
+                state="Ready",
+                message=check.message,
+                winner=cluster,
+                topology=topology,
+                reason=Reason.TOPOLOGY_ASSIGNED,
+            )
+        )
+    relay(turn, check, adapter, job, cluster)
+
+
+def relay(turn: Pass, check: CheckState, adapter: Adapter, job: JobObserved, cluster: str) -> None:
+    """Write the copy's status to the user's job when it differs: at most once an interval, so that many changes are few writes."""
+    remote = turn.state.remote(cluster).job
+    if remote is None or job.deleting or remote.status in (job.status, turn.state.relayed):
+        return
+    allowed = adapter.may_relay(
+        local_suspended=job.suspended, remote_suspended=remote.suspended, remote_finished=remote.finished
+    )
+    mark = not allowed and adapter.marks_suspended() and not job.says_suspended
+    if not allowed and not mark:
+        return
+    ready = stamp(check.last_transition_time, turn.now)
+    due = max(turn.state.relayed_at or ready, ready) + turn.context.policy.status_interval
+    if turn.now < due and not remote.finished:
+        turn.wake_at(due)
+        return
+    turn.write(
+        StatusRelayDecided(
+            kind=job.kind,
+            resource_version=job.resource_version,
+            source=cluster,
+            status=job.status if mark else remote.status,
+            mark_suspended=mark,
+            reason=Reason.FINAL_STATUS if remote.finished else Reason.STATUS_CHANGED,
+        )
+    )

@@ -1,0 +1,245 @@
+"""The fold of one Workload: what is known of it on the management cluster and of its copies, and which writes are open.
+
+In: the events of `workload/NS/NAME`, in order. Out: `WorkloadState`, a value. A write is open from its decision until its target is seen to
+change (whatever the change was: then it is decided anew from what is there) or until an API server said no.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from controlplane.connectivity.events import MANAGEMENT
+from controlplane.log.event import Recorded
+from controlplane.multikueue.events import (
+    CloneGone,
+    CloneObserved,
+    ClusterRefused,
+    EffectFailed,
+    EffectUnneeded,
+    JobObserved,
+    NominationDecided,
+    RemoteJobGone,
+    RemoteJobObserved,
+    StatusRelayDecided,
+    WinnerChosen,
+    WinnerReleased,
+    WorkloadGone,
+    WorkloadObserved,
+    Write,
+)
+
+
+class Effect(msgspec.Struct, frozen=True):
+    """An open write: the decision and where it stands in the log."""
+
+    position: int
+    decision: Write
+    decided_at: datetime
+
+
+class Trouble(msgspec.Struct, frozen=True):
+    """What an API server last said against a write to a target."""
+
+    failures: int
+    code: int
+    error: str
+    message: str
+    until: datetime
+    action: str
+
+
+class Remote(msgspec.Struct, frozen=True):
+    """What is known to exist on one worker. `admitted_at` is the position at which we first saw the clone Admitted."""
+
+    clone: CloneObserved | None = None
+    job: RemoteJobObserved | None = None
+    admitted_at: int = 0
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing of ours is there."""
+        return self.clone is None and self.job is None
+
+
+class WorkloadState(msgspec.Struct, frozen=True, kw_only=True):
+    """A Workload, its copies and its open writes.
+
+    `attempt` counts dispatch attempts; one is `dispatching` from its first nomination until the Workload loses quota or is
+    evicted. `winner` is the cluster chosen in it, `refused` the clusters that cannot have it in this attempt, `job_seen` where
+    its job was seen. `relayed` is the status that was last written to the user's job, as it was on the worker.
+    """
+
+    namespace: str
+    name: str
+    version: int = 0
+    position: int = 0
+    local: WorkloadObserved | None = None
+    gone: bool = False
+    remotes: dict[str, Remote] = {}
+    effects: dict[str, Effect] = {}
+    trouble: dict[str, Trouble] = {}
+    attempt: int = 0
+    dispatching: bool = False
+    winner: str = ""
+    refused: dict[str, ClusterRefused] = {}
+    job_seen: frozenset[str] = frozenset()
+    orphan_since: datetime | None = None
+    relayed: str = ""
+    relayed_at: datetime | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing more can come of it: no object anywhere, no open write."""
+        return self.local is None and not self.remotes and not self.effects
+
+    def remote(self, cluster: str) -> Remote:
+        """Return what is on a cluster; empty if nothing is."""
+        return self.remotes.get(cluster, _NOTHING)
+
+
+_NOTHING = Remote()
+_OUR_JOB = f"{MANAGEMENT}/Job"
+_replace = msgspec.structs.replace
+
+
+def key_of(stream: str) -> tuple[str, str]:
+    """Return namespace and name of a `workload/NS/NAME` stream."""
+    _, namespace, name = stream.split("/", 2)
+    return namespace, name
+
+
+def initial(stream: str) -> WorkloadState:
+    """Return the state before the first event of a stream."""
+    namespace, name = key_of(stream)
+    return WorkloadState(namespace=namespace, name=name)
+
+
+def fold(state: WorkloadState, recorded: Recorded) -> WorkloadState:
+    """Return the state after one more event of the Workload's stream."""
+    event = recorded.event
+    state = _replace(state, version=recorded.version, position=recorded.position)
+    match event:
+        case WorkloadObserved():
+            return _fold_local(state, event)
+        case WorkloadGone():
+            if state.local is not None and state.local.uid != event.uid:
+                return state
+            return _replace(_close(state, f"{MANAGEMENT}/Workload"), local=None, gone=True, dispatching=False)
+        case CloneObserved() | CloneGone() | RemoteJobObserved() | RemoteJobGone():
+            return _fold_remote(state, event, recorded)
+        case EffectFailed():
+            return _fold_failure(state, event)
+        case Write():
+            return _fold_write(state, event, recorded)
+        case WinnerChosen():
+            return _replace(state, winner=event.cluster)
+        case WinnerReleased():
+            return _replace(state, winner="")
+        case ClusterRefused():
+            winner = "" if state.winner == event.cluster else state.winner
+            return _replace(state, winner=winner, refused={**state.refused, event.cluster: event})
+        case EffectUnneeded():
+            return _fold_unneeded(state, event)
+        case _:
+            return state
+
+
+def fold_job(state: WorkloadState, before: JobObserved | None, after: JobObserved | None) -> WorkloadState:
+    """Return the state after the user's job was seen to change: its events are on a stream of their own.
+
+    A relay was carried out if the status changed with it; if only something else did, our write met a conflict.
+    """
+    effect = state.effects.get(_OUR_JOB)
+    relayed = state.relayed
+    if effect is not None and isinstance(effect.decision, StatusRelayDecided):
+        changed = before is None or after is None or before.status != after.status
+        relayed = effect.decision.status if changed and not effect.decision.mark_suspended else ""
+    return _replace(_close(state, _OUR_JOB), relayed=relayed)
+
+
+def _fold_local(state: WorkloadState, seen: WorkloadObserved) -> WorkloadState:
+    before = state.local
+    state = _close(state, f"{MANAGEMENT}/Workload")
+    if before is not None and before.uid != seen.uid:
+        # Another object of the same name: nothing that was decided for the old one holds.
+        state = _end_attempt(state)
+    if state.dispatching and (not seen.is_true("QuotaReserved") or seen.is_true("Evicted")):
+        state = _end_attempt(state)
+    return _replace(state, local=seen, gone=False, orphan_since=None)
+
+
+def _end_attempt(state: WorkloadState) -> WorkloadState:
+    trouble = {target: said for target, said in state.trouble.items() if said.action == "RemovalDecided"}
+    return _replace(state, dispatching=False, winner="", refused={}, job_seen=frozenset(), trouble=trouble)
+
+
+def _fold_remote(
+    state: WorkloadState,
+    event: CloneObserved | CloneGone | RemoteJobObserved | RemoteJobGone,
+    recorded: Recorded,
+) -> WorkloadState:
+    cluster = recorded.cluster
+    remote = state.remote(cluster)
+    match event:
+        case CloneObserved():
+            state = _close(state, f"{cluster}/Workload")
+            same = remote.clone is not None and remote.clone.uid == event.uid and remote.admitted_at
+            admitted = (same or recorded.position) if event.is_true("Admitted") else 0
+            remote = _replace(remote, clone=event, admitted_at=admitted)
+        case CloneGone():
+            state = _close(state, f"{cluster}/Workload")
+            if remote.clone is not None and remote.clone.uid == event.uid:
+                remote = _replace(remote, clone=None, admitted_at=0)
+        case RemoteJobObserved():
+            state = _close(state, f"{cluster}/Job")
+            remote = _replace(remote, job=event)
+            state = _replace(state, job_seen=state.job_seen | {cluster})
+        case RemoteJobGone():
+            state = _close(state, f"{cluster}/Job")
+            if remote.job is not None and remote.job.uid == event.uid:
+                remote = _replace(remote, job=None)
+    remotes = {name: known for name, known in state.remotes.items() if name != cluster}
+    if not remote.empty:
+        remotes[cluster] = remote
+    orphan_since = state.orphan_since
+    if state.local is None:
+        orphan_since = (orphan_since or recorded.recorded_at) if remotes else None
+    return _replace(state, remotes=remotes, orphan_since=orphan_since)
+
+
+def _fold_write(state: WorkloadState, decision: Write, recorded: Recorded) -> WorkloadState:
+    effect = Effect(recorded.position, decision, recorded.recorded_at)
+    state = _replace(state, effects={**state.effects, decision.target: effect})
+    match decision:
+        case NominationDecided() if not state.dispatching:
+            present = frozenset(name for name, remote in state.remotes.items() if remote.job is not None)
+            return _replace(state, attempt=decision.attempt, dispatching=True, job_seen=present)
+        case StatusRelayDecided():
+            return _replace(state, relayed_at=recorded.recorded_at)
+        case _:
+            return state
+
+
+def _fold_unneeded(state: WorkloadState, event: EffectUnneeded) -> WorkloadState:
+    effect = state.effects.get(event.target)
+    if effect is not None and isinstance(effect.decision, StatusRelayDecided):
+        state = _replace(state, relayed=effect.decision.status)
+    return _close(state, event.target)
+
+
+def _fold_failure(state: WorkloadState, event: EffectFailed) -> WorkloadState:
+    effects = {target: effect for target, effect in state.effects.items() if target != event.target}
+    said = Trouble(event.failures, event.code, event.error, event.message, event.retry_at, event.action)
+    return _replace(state, effects=effects, trouble={**state.trouble, event.target: said})
+
+
+def _close(state: WorkloadState, target: str) -> WorkloadState:
+    if target not in state.effects and target not in state.trouble:
+        return state
+    return _replace(
+        state,
+        effects={key: effect for key, effect in state.effects.items() if key != target},
+        trouble={key: said for key, said in state.trouble.items() if key != target},
+    )

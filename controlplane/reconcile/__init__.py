@@ -1,0 +1,1 @@
+"""The loop: observations into the log, the log into states, states into decisions, decisions into effects."""

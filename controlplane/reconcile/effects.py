@@ -1,0 +1,224 @@
+"""Carries out open writes: per cluster, at its budget, until the log shows that they are settled.
+
+In: the open writes of streams, after each fold. Out: requests to clusters, and events for what an API server refused. A 2xx settles
+nothing: the watch does, by closing the write in the fold. What is not closed in time is carried out again, which every request's
+preconditions make harmless. No answer at all is tried again here and says nothing in the log: the connection's own events do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections import deque
+from collections.abc import Callable
+
+import structlog
+
+from controlplane.capability import Capability, Failure, OpenWrite
+from controlplane.clock import Clock
+from controlplane.clusters.port import ApiError, Executes, Foreign, Unreachable
+from controlplane.kube import Json, Request, meta
+from controlplane.log.event import Append, Fenced, LogError, LogUnavailable, NewEvent
+from controlplane.log.port import Log
+from controlplane.reconcile.bodies import Bodies
+from controlplane.reconcile.gate import Gate
+
+_log = structlog.get_logger(__name__)
+
+Outcome = Callable[[str, str, str], None]
+
+
+class _Lane:
+    """The writes to one cluster: those that wait, and how many are on their way."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[OpenWrite] = deque()
+        self.parked: list[OpenWrite] = []
+        self.workers: set[asyncio.Task[None]] = set()
+
+
+class Effects:
+    """The executors of all clusters. `executor(cluster)` gives the verbs of a connected cluster, or None.
+
+    `settle` is how long a write may take to show in the watch before it is carried out again, `concurrency` how many writes
+    to a cluster are on their way at once, `on_outcome(cluster, action, outcome)` hears how each try ended.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        capability: Capability,
+        bodies: Bodies,
+        clock: Clock,
+        gate: Gate,
+        executor: Callable[[str], Executes | None],
+        *,
+        rng: random.Random,
+        concurrency: int = 32,
+        settle: float = 15.0,
+        on_outcome: Outcome = lambda cluster, action, outcome: None,
+    ) -> None:
+        self._write, self._capability, self._bodies, self._clock, self._gate = log, capability, bodies, clock, gate
+        self._executor, self._rng, self._concurrency, self._settle = executor, rng, concurrency, settle
+        self._on_outcome = on_outcome
+        self._lanes: dict[str, _Lane] = {}
+        self._known: dict[str, dict[str, int]] = {}
+        self._later: set[asyncio.Task[None]] = set()
+        self._closing = False
+        self.failure: asyncio.Future[None] | None = None
+
+    def sync(self, stream: str) -> None:
+        """Compare a stream's open writes with those under way: start the new ones; closed ones end by themselves."""
+        writes = self._capability.open_writes(stream)
+        known = self._known.get(stream, {})
+        now = {write.target: write.position for write in writes}
+        if now:
+            self._known[stream] = now
+        else:
+            self._known.pop(stream, None)
+        for write in writes:
+            if known.get(write.target) != write.position:
+                self._enqueue(write)
+
+    def open_by_cluster(self) -> dict[str, int]:
+        """Return how many writes wait or are under way, by cluster."""
+        return {name: len(lane.waiting) + len(lane.parked) + len(lane.workers) for name, lane in self._lanes.items()}
+
+    def cluster_back(self, cluster: str) -> None:
+        """Carry out what was put aside while a cluster was away."""
+        lane = self._lanes.get(cluster)
+        if lane is not None and lane.parked:
+            parked, lane.parked = lane.parked, []
+            for write in parked:
+                self._enqueue(write)
+
+    async def close(self, drain: float = 5.0) -> None:
+        """Start nothing more, give what is on its way `drain` seconds, and stop."""
+        self._closing = True
+        for task in self._later:
+            task.cancel()
+        workers = [worker for lane in self._lanes.values() for worker in lane.workers]
+        if workers:
+            _, late = await asyncio.wait(workers, timeout=drain)
+            for worker in late:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+
+    def _enqueue(self, write: OpenWrite) -> None:
+        if self._closing:
+            return
+        lane = self._lanes.setdefault(write.cluster, _Lane())
+        lane.waiting.append(write)
+        if len(lane.workers) < self._concurrency:
+            worker = asyncio.create_task(self._work(lane), name=f"effects-{write.cluster}")
+            lane.workers.add(worker)
+            worker.add_done_callback(lambda done: self._ended(lane, done))
+
+    def _ended(self, lane: _Lane, worker: asyncio.Task[None]) -> None:
+        lane.workers.discard(worker)
+        if not worker.cancelled() and (error := worker.exception()) is not None:
+            # Only a fence or a fault of ours gets here; either ends the service's turn as the leader.
+            if self.failure is not None and not self.failure.done():
+                self.failure.set_exception(error)
+            else:
+                _log.error("executor ended", error=repr(error))
+
+    async def _work(self, lane: _Lane) -> None:
+        while lane.waiting and not self._closing:
+            await self._gate.passed()
+            write = lane.waiting.popleft() if lane.waiting else None
+            if write is None or not self._capability.is_open(write):
+                continue
+            executor = self._executor(write.cluster)
+            if executor is None:
+                lane.parked.append(write)
+                continue
+            await self._carry_out(write, executor)
+
+    async def _carry_out(self, write: OpenWrite, executor: Executes) -> None:
+        try:
+            bodies = await self._bodies.get(self._capability.bodies_needed(write))
+        except LogUnavailable:
+            self._again(write, 1.0)
+            return
+        # The last look before acting: a decision that was overtaken while this one waited is not carried out.
+        if not self._gate.is_open or not self._capability.is_open(write):
+            self._again(write, 0.1)
+            return
+        request = self._capability.request(write, bodies, self._clock.now())
+        if request is None:
+            self._again(write, self._settle)
+            return
+        try:
+            answer = await executor.execute(request)
+        except Unreachable as error:
+            self._on_outcome(write.cluster, write.action, "unreachable")
+            _log.info("no answer, will try again", cluster=write.cluster, action=write.action, error=str(error))
+            self._again(write, self._rng.uniform(0.5, 2.0))
+        except Foreign as error:
+            await self._refused(write, Failure(409, "Foreign", str(error)))
+        except ApiError as error:
+            await self._answered(write, request, error)
+        else:
+            await self._done(write, request, answer, executor)
+
+    async def _answered(self, write: OpenWrite, request: Request, error: ApiError) -> None:
+        if error.status == 401:
+            # The connection's own events tell of refused credentials; the write waits for better ones.
+            self._on_outcome(write.cluster, write.action, "unauthorized")
+            self._again(write, self._rng.uniform(1.0, 4.0))
+        elif request.verb != "create" and error.status in (404, 409):
+            # The object has changed or gone since we looked; the watch brings the news and closes the write.
+            self._on_outcome(write.cluster, write.action, "conflict")
+            self._again(write, self._settle)
+        else:
+            await self._refused(write, Failure(error.status, error.reason or str(error.status), error.message))
+
+    async def _refused(self, write: OpenWrite, failure: Failure) -> None:
+        self._on_outcome(write.cluster, write.action, "refused")
+        _log.warning(
+            "refused",
+            cluster=write.cluster,
+            action=write.action,
+            stream=write.stream,
+            code=failure.code,
+            error=failure.error,
+            message=failure.message,
+        )
+        await self._note(write, self._capability.failed(write, failure, self._clock.now()))
+
+    async def _done(self, write: OpenWrite, request: Request, answer: Json | None, executor: Executes) -> None:
+        self._on_outcome(write.cluster, write.action, "done")
+        # Rendered before the watch closes the write: afterwards its decision is no longer at hand.
+        announcement = self._capability.announcement(write, self._clock.now())
+        version = str(meta(answer).get("resourceVersion", "")) if answer else ""
+        if request.verb == "patch" and version and version == request.resource_version:
+            await self._note(write, self._capability.unneeded(write, version))
+        else:
+            self._again(write, self._settle)
+            if announcement is not None:
+                with contextlib.suppress(ApiError, Unreachable, Foreign):
+                    await executor.execute(announcement)
+
+    async def _note(self, write: OpenWrite, event: NewEvent) -> None:
+        try:
+            if self._capability.is_open(write):
+                await self._write.append(Append([event]))
+        except Fenced:
+            raise
+        except LogError as error:
+            _log.error("outcome not recorded", action=write.action, stream=write.stream, error=str(error))
+
+    def _again(self, write: OpenWrite, delay: float) -> None:
+        """Carry a write out again after a while, if it is still open then."""
+        if self._closing:
+            return
+        task = asyncio.create_task(self._after(write, delay), name="effects-again")
+        self._later.add(task)
+        task.add_done_callback(self._later.discard)
+
+    async def _after(self, write: OpenWrite, delay: float) -> None:
+        await self._clock.sleep(delay)
+        if self._capability.is_open(write):
+            self._enqueue(write)

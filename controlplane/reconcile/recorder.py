@@ -1,0 +1,71 @@
+"""From what the reflectors see to what the log holds.
+
+In: deltas of one kind of one cluster, in order (`controlplane.clusters.port.Sink`). Out: their events, committed, before the reflector
+reads on: that is the back-pressure, and the reason why a crash loses nothing that a relist would not bring back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from controlplane.capability import Capability, Sighting
+from controlplane.clock import Clock
+from controlplane.clusters.port import Change, Delta, Off, Synced
+from controlplane.log.event import Append, Fenced, LogError, NewEvent
+from controlplane.log.port import Log
+from controlplane.reconcile.bodies import Bodies
+
+_log = structlog.get_logger(__name__)
+
+
+class Recorder:
+    """A `Sink` that writes to the log. `lift` makes the event of a list that is complete or a kind that is off.
+
+    `incarnations` is told, before the first delta of a connection, which life of the cluster it shows.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        capability: Capability,
+        bodies: Bodies,
+        clock: Clock,
+        lift: Callable[[str, Synced | Off], NewEvent],
+    ) -> None:
+        self._write, self._capability, self._bodies, self._clock, self._lift = log, capability, bodies, clock, lift
+        self.incarnations: dict[str, str] = {}
+
+    async def __call__(self, cluster: str, deltas: Sequence[Delta]) -> None:
+        """Record deltas; returns when they are in the log."""
+        now = self._clock.now()
+        events: list[NewEvent] = []
+        for delta in deltas:
+            if isinstance(delta, Change):
+                gone = delta.op == "gone"
+                incarnation = self.incarnations.get(cluster, "")
+                sighting = Sighting(cluster, incarnation, delta.kind, delta.object, delta.resource_version, gone)
+                event = self._capability.observe(sighting, now)
+            else:
+                event = self._lift(cluster, delta)
+            if event is not None:
+                events.append(event)
+        await self.record(events)
+
+    async def record(self, events: Sequence[NewEvent]) -> None:
+        """Append events; one that the database refuses is left out and reported, the others go in."""
+        if not events:
+            return
+        for event in events:
+            self._bodies.keep(event.bodies)
+        try:
+            await self._write.append(Append(events))
+        except Fenced:
+            raise
+        except LogError as error:
+            if len(events) == 1:
+                _log.error("event refused by the database", stream=events[0].stream, error=str(error))
+                return
+            for event in events:
+                await self.record([event])
