@@ -95,12 +95,27 @@ class ClusterPort(Protocol):
         """POST an object; 409 `AlreadyExists` if the name is taken."""
 
     async def patch(
-        self, kind: Kind, namespace: str, name: str, body: Json, *, subresource: str = "", content_type: str = "", field_manager: str = ""
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        body: Json,
+        *,
+        subresource: str = "",
+        content_type: str = "",
+        field_manager: str = "",
     ) -> Json:
         """PATCH an object or its subresource; 409 `Conflict` if the body's resourceVersion is not the stored one."""
 
     async def delete(
-        self, kind: Kind, namespace: str, name: str, *, uid: str = "", resource_version: str = "", propagation: str = "Background"
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        propagation: str = "Background",
     ) -> None:
         """DELETE an object; 409 `Conflict` if a precondition does not hold."""
 

@@ -1,8 +1,8 @@
 """Group commit: one task appends whatever has arrived while the last commit was under way.
 
 In: requests from the recorder and from the deciders, each with a future. Out: one call of `controlplane.append` a batch, and each
-future's own answer. One task and not many, because the head row's lock lets only one append in at a time anyway, and because its order is the
-order in which the callers asked.
+future's own answer. One task and not many, because the head row's lock lets only one append in at a time anyway, and because its
+order is the order in which the callers asked.
 
 When the database is away the batch waits here and is tried again under the same id until it is known to be in; callers wait with it,
 which is the back-pressure that stops the watches.
@@ -28,33 +28,10 @@ from controlplane.log.event import Append, Fenced, LogError, VersionConflict
 _log = structlog.get_logger(__name__)
 
 # %b: binary arrays; psycopg's text arrays escape every quote of the JSON and cost four times as much.
-_APPEND = (
-    "SELECT request, outcome FROM controlplane.append("
-    + ", ".join(
-        f"%b::{kind}"
-        for kind in [
-            "text",
-            "bigint",
-            "uuid",
-            "int[]",
-            "text[]",
-            "bigint[]",
-            "text[]",
-            "bigint[]",
-            "text[]",
-            "int[]",
-            "text[]",
-            "text[]",
-            "text[]",
-            "bigint[]",
-            "text[]",
-            "timestamptz[]",
-            "bytea[]",
-            "text[]",
-        ]
-    )
-    + ")"
-)
+_APPEND = """
+SELECT request, outcome FROM controlplane.append(
+    %b::text, %b::bigint, %b::uuid, %b::int[], %b::text[], %b::bigint[], %b::text[], %b::bigint[], %b::text[], %b::int[], %b::text[],
+    %b::text[], %b::text[], %b::bigint[], %b::text[], %b::timestamptz[], %b::bytea[], %b::text[])"""
 
 
 class _Waiting(msgspec.Struct):

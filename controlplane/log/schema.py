@@ -15,6 +15,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, OperationalError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
 
 SCHEMA = "controlplane"
 MINIMUM_SERVER = 150000
@@ -59,12 +60,12 @@ def _config() -> Config:
 
 
 def _connect(url: str) -> Connection:
-    engine = create_engine(sqlalchemy_url(url), connect_args={"connect_timeout": 10})
+    engine = create_engine(sqlalchemy_url(url), poolclass=NullPool, connect_args={"connect_timeout": 10})
     try:
         connection = engine.connect()
     except OperationalError as error:
         where = make_url(url).render_as_string(hide_password=True)
-        detail = str(error.orig).strip().splitlines()[-1] if error.orig else "no answer"
+        detail = str(error.orig).strip().splitlines()[0] if error.orig else "no answer"
         raise SchemaError(f"cannot reach the database {where}: {detail}") from None
     server = connection.connection.driver_connection
     version: int = server.info.server_version  # type: ignore[union-attr]

@@ -42,7 +42,7 @@ class Fleet:
     def __init__(self, policy: Policy, identity: str) -> None:
         self.policy, self.identity = policy, identity
         self.index = Index(policy)
-        self._observer = Observer(policy.adapters, policy.controller_name)
+        self._observer = Observer(policy.adapters, policy.controller_name, self.index.stream_of_remote_job)
 
     # --- what was seen -----------------------------------------------------------------------------------------------
 

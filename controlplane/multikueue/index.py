@@ -7,6 +7,8 @@ Everything here follows from the log's order alone, so a replay builds the same.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from controlplane.connectivity import events as connectivity
 from controlplane.connectivity.events import MANAGEMENT, ServiceStarted, cluster_stream
 from controlplane.connectivity.state import Connection, restarted
@@ -25,6 +27,9 @@ from controlplane.multikueue.events import (
     MultiKueueClusterObserved,
     MultiKueueConfigGone,
     MultiKueueConfigObserved,
+    RemoteJobGone,
+    RemoteJobObserved,
+    Seen,
     WorkloadObserved,
 )
 from controlplane.multikueue.observe import job_stream
@@ -50,6 +55,7 @@ class Index:
         self.slots = Slots()
         self.changed_clusters: set[str] = set()
         self._dependents: dict[str, set[str]] = {}
+        self._remote_jobs: dict[tuple[str, str], str] = {}
         self._dirty: dict[str, None] = {}
         self._ready = False
 
@@ -104,6 +110,31 @@ class Index:
             return None
         return job
 
+    def stream_of_remote_job(self, cluster: str, uid: str) -> str:
+        """Return the stream that a job's copy was recorded on; "" if it is not known."""
+        return self._remote_jobs.get((cluster, uid), "")
+
+    def known(self, cluster: str, kind: str) -> dict[str, tuple[str, str, str]]:
+        """Return what the log says exists of a kind on a cluster: UID to (namespace, name, resourceVersion).
+
+        A reflector that starts with it notices what vanished while nobody watched.
+        """
+        return {seen.uid: (seen.namespace, seen.name, seen.resource_version) for seen in self._existing(cluster, kind)}
+
+    def _existing(self, cluster: str, kind: str) -> Iterable[Seen]:
+        if cluster == MANAGEMENT:
+            named: dict[str, Iterable[Seen]] = {
+                WORKLOADS.name: [state.local for state in self.workloads.values() if state.local is not None],
+                ADMISSION_CHECKS.name: self.checks.values(),
+                MULTIKUEUE_CONFIGS.name: self.configs.values(),
+                MULTIKUEUE_CLUSTERS.name: self.clusters.values(),
+            }
+            return named.get(kind, [job for job in self.jobs.values() if job.kind == kind])
+        remotes = [state.remotes[cluster] for state in self.workloads.values() if cluster in state.remotes]
+        if kind == WORKLOADS.name:
+            return [remote.clone for remote in remotes if remote.clone is not None]
+        return [remote.job for remote in remotes if remote.job is not None and remote.job.kind == kind]
+
     def _route(self, local: WorkloadObserved) -> Route | None:
         for entry in local.checks:
             check = self.checks.get(entry.name)
@@ -130,6 +161,10 @@ class Index:
         stream = recorded.stream
         before = self.workloads.get(stream)
         state = fold(before or initial(stream), recorded)
+        if isinstance(recorded.event, RemoteJobObserved):
+            self._remote_jobs[recorded.cluster, recorded.event.uid] = stream
+        elif isinstance(recorded.event, RemoteJobGone):
+            self._remote_jobs.pop((recorded.cluster, recorded.event.uid), None)
         if isinstance(recorded.event, WorkloadObserved):
             self._depend(stream, before.local if before else None, state.local)
         if state.settled:

@@ -48,9 +48,15 @@ def job_stream(kind: str, namespace: str, name: str) -> str:
 
 
 class Observer:
-    """Builds the events of MultiKueue's kinds. `adapters` by GVK; `controller_name` is the managedBy that makes a job ours."""
+    """Builds the events of MultiKueue's kinds. `adapters` by GVK; `controller_name` is the managedBy that makes a job ours.
 
-    def __init__(self, adapters: Mapping[str, Adapter], controller_name: str) -> None:
+    `stream_of_job(cluster, uid)` tells where a job's copy was recorded: of one that vanished unseen only the name is known.
+    """
+
+    def __init__(
+        self, adapters: Mapping[str, Adapter], controller_name: str, stream_of_job: Callable[[str, str], str]
+    ) -> None:
+        self._stream_of_job = stream_of_job
         self._adapters = {adapter.kind: adapter for adapter in adapters.values()}
         self._controller = controller_name
         self._named: dict[Kind, tuple[Callable[[Json], _Built], Callable[[Json], tuple[str, Event]]]] = {
@@ -118,7 +124,9 @@ class Observer:
         if adapter is None:
             return None
         last = _last(obj)
-        return workload_stream(last["namespace"], prebuilt(obj)), RemoteJobGone(kind=kind.name, **last), ()
+        bound = prebuilt(obj)
+        stream = workload_stream(last["namespace"], bound) if bound else self._stream_of_job(cluster, last["uid"])
+        return (stream, RemoteJobGone(kind=kind.name, **last), ()) if stream else None
 
     def _concerns_us(self, adapter: Adapter, obj: Json) -> bool:
         return adapter.managed_by(obj) == self._controller or QUEUE_LABEL in objects.section(meta(obj), "labels")

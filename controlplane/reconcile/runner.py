@@ -56,6 +56,11 @@ class Runner:
                 raise LogError(f"the log ends at {self.position}, before {position}")
             progress(self.position)
 
+    async def follow(self) -> None:
+        """Fold what there is, decide nothing."""
+        while await self._fold_next():
+            pass
+
     async def run(self) -> None:
         """Run until cancelled, or until a newer leader fences us off (`Fenced`)."""
         while True:

@@ -1,0 +1,32 @@
+# The service in one image: `docker run controlplane:0.1.0 run`. Two stages, so that pip and its caches stay behind.
+# The dependencies come from the locks, hash by hash, before the code, so that a change of code rebuilds one small layer.
+FROM python:3.14-slim AS build
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
+WORKDIR /src
+COPY requirements.lock requirements-build.lock ./
+RUN python -m venv --without-pip /opt/venv \
+ && pip --python /opt/venv/bin/python install --require-hashes --only-binary :all: -r requirements.lock \
+ && pip install --require-hashes --only-binary :all: -r requirements-build.lock
+COPY pyproject.toml README.md LICENSE ./
+COPY migrations migrations
+COPY controlplane controlplane
+RUN pip wheel --no-deps --no-build-isolation --wheel-dir /tmp/wheel . \
+ && pip --python /opt/venv/bin/python install --no-deps --no-index /tmp/wheel/*.whl
+
+FROM python:3.14-slim
+LABEL org.opencontainers.image.title="controlplane" \
+      org.opencontainers.image.description="Event-sourced control plane for batch work on many Kubernetes clusters" \
+      org.opencontainers.image.licenses="Apache-2.0"
+RUN groupadd --gid 65532 controlplane \
+ && useradd --uid 65532 --gid 65532 --create-home --home-dir /var/lib/controlplane --shell /usr/sbin/nologin controlplane
+COPY --from=build /opt/venv /opt/venv
+COPY LICENSE /usr/share/doc/controlplane/LICENSE
+WORKDIR /var/lib/controlplane
+COPY examples examples
+ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+USER 65532:65532
+EXPOSE 8080
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
+  CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8080/healthz', timeout=4)"]
+ENTRYPOINT ["controlplane"]
+CMD ["run"]

@@ -1,0 +1,78 @@
+# What a newcomer types. `make demo` and `make test` need nothing but Python 3.11 or newer: each makes .venv from a lock
+# file, checks every hash, and leaves a stamp, so that the second call starts at once.
+
+VENV := .venv
+BIN := $(VENV)/bin
+# The first interpreter on PATH that is new enough. To choose another one: make PYTHON=/path/to/python3.12 test
+CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for p in $(CANDIDATES); do $$p -c '$(NEW_ENOUGH)' 2>/dev/null && echo $$p && break; done)
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check
+LOCKED := $(PIP_INSTALL) --require-hashes -r
+COMPILE := uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet
+# For one test more or fewer: make test ARGS='-k timeline'
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo up test lint types bench lock clean
+
+help:  ## show this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-7s %s\n", $$1, $$2}'
+
+demo: $(VENV)/.runtime  ## twenty Jobs over simulated clusters, with an embedded PostgreSQL; ends by itself
+	@$(BIN)/controlplane demo $(ARGS)
+
+up: $(VENV)/.runtime  ## the same, to stay: the service, its database and the clusters, until Ctrl-C
+	@$(BIN)/controlplane up $(ARGS)
+
+test: $(VENV)/.dev  ## run every test; needs neither Docker nor a cluster
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(VENV)/.dev  ## ruff, its formatter, and the import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+types: $(VENV)/.dev  ## mypy, strict
+	$(BIN)/mypy
+
+bench: $(VENV)/.dev  ## measure on this machine
+	$(BIN)/python -m benchmarks $(ARGS)
+
+lock:  ## resolve the dependencies anew and write the lock files (needs uv)
+	@command -v uv >/dev/null || { echo 'make lock needs uv: $(PYTHON) -m pip install uv' >&2; exit 1; }
+	$(COMPILE) --upgrade pyproject.toml --extra embedded --output-file requirements.lock
+	$(COMPILE) --upgrade pyproject.toml --extra embedded --group dev --constraint requirements.lock --output-file requirements-dev.lock
+	printf '%s\n' hatchling editables | $(COMPILE) --upgrade - --output-file requirements-build.lock
+
+clean:  ## remove what was built here: the environment, caches, the demo's database
+	rm -rf $(VENV) .controlplane .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist build
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A directory that was left half made (Ctrl-C) has no stamp, so it is made again from nothing.
+$(VENV)/.made:
+	@test -n '$(PYTHON)' || { echo 'No Python 3.11 or newer on PATH (looked for: $(CANDIDATES)).' >&2; \
+	  echo 'Install one, or name it: make PYTHON=/path/to/python3.12 ...' >&2; exit 1; }
+	@'$(PYTHON)' -c '$(NEW_ENOUGH)' || { echo "$(PYTHON) is $$('$(PYTHON)' -V 2>&1), but 3.11 or newer is needed." >&2; \
+	  echo 'Name another one: make PYTHON=/path/to/python3.12 ...' >&2; exit 1; }
+	@'$(PYTHON)' -c 'import venv, ensurepip' 2>/dev/null || { echo '$(PYTHON) cannot make virtual environments (no ensurepip).' >&2; \
+	  echo 'On Debian and Ubuntu: apt-get install python3-venv' >&2; exit 1; }
+	@'$(PYTHON)' -m venv --clear $(VENV)
+	@touch $@
+
+# Controlplane itself, from this tree: its entry point and its version. What builds it is locked as well.
+$(VENV)/.project: requirements-build.lock pyproject.toml | $(VENV)/.made
+	@$(LOCKED) requirements-build.lock
+	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.runtime: requirements.lock $(VENV)/.project
+	@echo 'Installing the locked dependencies into $(VENV) (once) ...'
+	@$(LOCKED) requirements.lock
+	@touch $@
+
+# The development lock contains the runtime one, version for version (tests/house holds it to that).
+$(VENV)/.dev: requirements-dev.lock $(VENV)/.project
+	@echo 'Installing the locked development dependencies into $(VENV) (once) ...'
+	@$(LOCKED) requirements-dev.lock
+	@touch $(VENV)/.runtime $@

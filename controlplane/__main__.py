@@ -1,0 +1,42 @@
+"""The program `controlplane`: runs the command line and turns whatever happens into an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import click
+from click.shell_completion import shell_complete
+
+from controlplane.cli import cli
+from controlplane.cli.errors import Exit, report
+
+NAME = "controlplane"
+_COMPLETE = "_CONTROLPLANE_COMPLETE"  # set by the shell's completion script
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line (default: the process's own) and return the exit code."""
+    if instruction := os.environ.get(_COMPLETE):
+        return shell_complete(cli, {}, NAME, _COMPLETE, instruction)
+    try:
+        # Not `cli.main`: it ends the process by itself when the reader of a pipe has gone, with the code of a failure.
+        with cli.make_context(NAME, list(sys.argv[1:] if arguments is None else arguments)) as context:
+            result = cli.invoke(context)
+        sys.stdout.flush()
+    except click.exceptions.Exit as left:
+        return left.exit_code
+    except (Exception, KeyboardInterrupt) as error:  # the edge of the program: everything becomes a sentence here
+        return report(error)
+    return result if isinstance(result, int) else Exit.OK
+
+
+def main() -> NoReturn:
+    """Run the program and leave it."""
+    sys.exit(run())
+
+
+if __name__ == "__main__":
+    main()

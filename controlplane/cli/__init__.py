@@ -1,0 +1,43 @@
+"""The command line: one group, whose verbs are imported only when they are called.
+
+`VERBS` is the registry. A verb lives in a module of its own and is a `Verb` or a `Group`; it gets an `Options` with everything that was
+said before and after it (`@click.pass_obj`), returns nothing or an exit code, and raises `Failure` for what it expects to go wrong.
+The help of the group comes from the registry, so that `controlplane --help` imports neither a database driver nor a Kubernetes client.
+"""
+
+from __future__ import annotations
+
+import click
+
+from controlplane.cli.frame import Entry, Group
+from controlplane.cli.options import Options
+
+VERBS: dict[str, Entry] = {
+    "config": Entry("controlplane.cli.config:config", "Show or check the settings."),
+    "db": Entry("controlplane.cli.db:db", "Bring the database's schema up to date, or check it."),
+    "version": Entry("controlplane.cli.version:version", "Show the version of this program."),
+}
+
+_EPILOG = """\
+\b
+Exit codes:
+  0  done                         4  database out of reach, or its schema wrong
+  1  failed                       5  not found
+  2  wrong usage                  6  cluster out of reach
+  3  settings cannot be used      7  address cannot be listened on
+                                130  interrupted
+
+\b
+Every setting has an environment variable (CONTROLPLANE_…): `controlplane config show`.
+CONTROLPLANE_DEBUG=1 shows the traceback of a failure.
+"""
+
+
+@click.group(cls=Group, verbs=VERBS, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.pass_context
+def cli(context: click.Context) -> None:
+    """Batch work on many Kubernetes clusters, with a history you can query."""
+    context.ensure_object(Options)
+
+
+__all__ = ["VERBS", "cli"]

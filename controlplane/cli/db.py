@@ -1,0 +1,44 @@
+"""`controlplane db`: the schema of the database that holds the log."""
+
+from __future__ import annotations
+
+import click
+
+from controlplane.cli.frame import Group
+from controlplane.cli.options import Options
+from controlplane.cli.output import dump, line
+
+
+@click.group(cls=Group)
+def db() -> None:
+    """Bring the database's schema up to date, or check it."""
+
+
+@db.command()
+@click.pass_obj
+def upgrade(options: Options) -> None:
+    """Bring the schema up to date. May be repeated, and run by several at once."""
+    url = options.database_url()
+    from controlplane.log import schema
+
+    before, after = schema.upgrade(url)
+    if options.output != "table":
+        dump(options.output, {"before": before, "after": after})
+    elif before == after:
+        line(f"The schema is up to date ({after}).")
+    else:
+        line(f"The schema was upgraded from {before or 'nothing'} to {after}.")
+
+
+@db.command()
+@click.pass_obj
+def check(options: Options) -> None:
+    """Say whether the schema is the one this version needs (exit code 4 if not)."""
+    url = options.database_url()
+    from controlplane.log import schema
+
+    revision = schema.check(url)
+    if options.output != "table":
+        dump(options.output, {"revision": revision})
+    else:
+        line(f"The schema is up to date ({revision}).")

@@ -1,0 +1,132 @@
+"""What can go wrong, as one sentence and an exit code.
+
+In: an exception. Out: the sentence on stderr, which says which thing and what to do, and the code that scripts can rely on. Nothing is
+imported here to recognise an exception: a class whose module was never loaded cannot have been raised.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+
+import click
+
+Sentence = tuple[str, int]
+
+
+class Exit(enum.IntEnum):
+    """The exit codes of the program; an interface, so numbers are never given a new meaning."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    CONFIGURATION = 3
+    DATABASE = 4
+    NOT_FOUND = 5
+    CLUSTER = 6
+    LISTEN = 7
+    INTERRUPTED = 130
+
+
+class Failure(Exception):  # noqa: N818 - what the user sees is a failure, not an error of ours
+    """An expected end of a verb: one sentence that says which thing failed and what to do, and the exit code."""
+
+    def __init__(self, sentence: str, code: Exit = Exit.FAILED) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
+def report(error: BaseException, env: Mapping[str, str] = os.environ) -> int:
+    """Say on stderr what went wrong and return the exit code."""
+    if isinstance(error, BrokenPipeError):
+        return _quietly()
+    if isinstance(error, KeyboardInterrupt | click.Abort):
+        click.echo("Interrupted.", err=True)
+        return Exit.INTERRUPTED
+    if isinstance(error, click.ClickException):
+        error.show()
+        return error.exit_code
+    if env.get("CONTROLPLANE_DEBUG") == "1":
+        traceback.print_exception(error)
+    sentence, code = explain(error)
+    click.secho("Error: ", fg="red", bold=True, nl=False, err=True)
+    click.echo(sentence, err=True)
+    return code
+
+
+def explain(error: BaseException) -> Sentence:
+    """Return the sentence and the exit code of an exception; one that nobody expected is named as such."""
+    if isinstance(error, Failure):
+        return str(error), error.code
+    for module, name, say in _KNOWN:
+        known = getattr(sys.modules.get(module), name, None)
+        if known is not None and isinstance(error, known):
+            return say(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}", Exit.FAILED
+    told = f": {_first_line(error)}" if str(error) else ""
+    return f"unexpected {type(error).__name__}{told} (CONTROLPLANE_DEBUG=1 shows where)", Exit.FAILED
+
+
+def _as(code: Exit) -> Callable[[BaseException], Sentence]:
+    return lambda error: (str(error), code)
+
+
+def _settings(error: BaseException) -> Sentence:
+    problems = str(error).splitlines()
+    if len(problems) == 1:
+        return problems[0], Exit.CONFIGURATION
+    return "\n  ".join(["the settings cannot be used:", *problems]), Exit.CONFIGURATION
+
+
+def _database(error: BaseException) -> Sentence:
+    found = getattr(error, "orig", None) or error
+    state = getattr(found, "sqlstate", None) or ""
+    said = _first_line(found)
+    if state in {"42P01", "3F000", "42703", "42883"}:  # no such table, schema, column, function
+        return (
+            f"the database's schema is not the one this version needs ({said}): run `controlplane db upgrade`",
+            Exit.DATABASE,
+        )
+    if state == "42501":
+        return f"the database refuses: {said}; the role needs that right, or database.role names another", Exit.DATABASE
+    if type(found).__name__ in {"OperationalError", "PoolTimeout", "InterfaceError"} or state[:2] in {
+        "08",
+        "28",
+        "3D",
+        "57",
+    }:
+        return f"the database cannot be used: {said}; check database.url and that the server runs", Exit.DATABASE
+    return f"the database refused a statement: {said}", Exit.DATABASE
+
+
+def _cluster(error: BaseException) -> Sentence:
+    return f"the cluster does not answer: {_first_line(error)}", Exit.CLUSTER
+
+
+_KNOWN: tuple[tuple[str, str, Callable[[BaseException], Sentence]], ...] = (
+    ("controlplane.settings.load", "SettingsError", _settings),
+    ("controlplane.log.schema", "SchemaError", _as(Exit.DATABASE)),
+    ("controlplane.embedded.errors", "EmbeddedError", _as(Exit.DATABASE)),
+    ("controlplane.web.ops", "ListenError", _as(Exit.LISTEN)),
+    ("controlplane.clusters.port", "Unreachable", _cluster),
+    ("controlplane.clusters.port", "ClusterError", _as(Exit.FAILED)),
+    ("psycopg", "Error", _database),
+    ("sqlalchemy.exc", "DBAPIError", _database),
+)
+
+
+def _first_line(error: BaseException) -> str:
+    from controlplane.settings.secret import mask_urls
+
+    lines = str(error).strip().splitlines()
+    return mask_urls(lines[0]) if lines else type(error).__name__
+
+
+def _quietly() -> int:
+    """Whoever read our output has gone (`| head`): that is no failure, and the interpreter must not complain at its exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return Exit.OK

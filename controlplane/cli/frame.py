@@ -1,0 +1,71 @@
+"""The shape of the command line: groups that import their verbs late, and verbs that take the global options."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import click
+
+from controlplane.cli.options import parameters
+
+
+class Entry(NamedTuple):
+    """Where a verb is (`module:command`), and its line in the help, which must be the first one of its docstring."""
+
+    target: str
+    summary: str
+
+
+class Verb(click.Command):
+    """A command that takes the global options after its name as well: `@click.command(cls=Verb)`."""
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self.params.extend(parameters())
+
+
+class Group(click.Group):
+    """A group with the global options; `verbs` are imported when called. Verbs of its own are made with `@group.command(...)`."""
+
+    command_class = Verb
+
+    def __init__(self, *arguments: Any, verbs: Mapping[str, Entry] | None = None, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self.verbs = dict(verbs or {})
+        self.params.extend(parameters())
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the verbs in the order of the registry, then the group's own."""
+        return [*self.verbs, *sorted(super().list_commands(ctx))]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a verb's module and return its command; None if there is no such verb."""
+        entry = self.verbs.get(cmd_name)
+        if entry is None:
+            return super().get_command(ctx, cmd_name)
+        module, _, attribute = entry.target.partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{entry.target} is not a click command")
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the verb; an unknown one is answered with the nearest known name."""
+        if args and not args[0].startswith("-") and args[0] not in (known := self.list_commands(ctx)):
+            close = difflib.get_close_matches(args[0], known, n=1, cutoff=0.5)
+            hint = f"did you mean `{ctx.command_path} {close[0]}`?" if close else f"there are {', '.join(known)}."
+            ctx.fail(f'there is no command "{args[0]}": {hint}')
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of verbs without importing them."""
+        rows = [(name, entry.summary) for name, entry in self.verbs.items()]
+        rows += [(name, self.commands[name].get_short_help_str(100)) for name in sorted(self.commands)]
+        if rows:
+            with formatter.section("Commands"):
+                formatter.write_dl(rows)

@@ -1,0 +1,67 @@
+"""The form of what a verb prints: a table for people, JSON or YAML for programs.
+
+In: plain values (dicts, lists, text, numbers, times). Out: text on stdout. Colours and line folding only on a terminal; in a pipe every
+line is whole. What came from a cluster may hold anything, so control characters are made visible instead of reaching the terminal.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_WIDE = 100_000
+
+
+def emit(form: str, value: Any, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print a value as JSON or YAML, or its rows as a table."""
+    if form == "table":
+        table(columns, rows)
+    else:
+        dump(form, value)
+
+
+def dump(form: str, value: Any) -> None:
+    """Print a value as `json` (indented) or `yaml`."""
+    import msgspec
+
+    if form == "json":
+        click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
+        return
+    import yaml
+
+    text = yaml.safe_dump(msgspec.to_builtins(value), sort_keys=False, allow_unicode=True, width=_WIDE)
+    click.echo(text, nl=False)
+
+
+def line(text: str) -> None:
+    """Print one line for people."""
+    click.echo(visible(text))
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print rows under upper-case headings. Without any row only the headings appear, which `wc -l` counts as nothing found."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    on_terminal = sys.stdout.isatty()
+    console = Console(width=None if on_terminal else _WIDE, highlight=False, no_color=None if on_terminal else True)
+    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        grid.add_column(column.upper(), overflow="fold")
+    for row in rows:
+        grid.add_row(*(Text(visible("" if cell is None else str(cell))) for cell in row))
+    with console.capture() as captured:
+        console.print(grid)
+    for shown in captured.get().splitlines():
+        click.echo(shown.rstrip())
+
+
+def visible(text: str) -> str:
+    """Return the text on one line, with control characters (colours, cursor moves) shown as `\\x1b` and the like."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}" if found[0] not in "\n\t\r" else " ", text)

@@ -1,0 +1,95 @@
+"""The worker clusters that there are, each with a connection of its own.
+
+Whoever reads the `MultiKueueCluster` objects drives this set: `set` for each one that exists, `secret_changed` when a Secret of the
+namespace does, `remove` when one goes. What the clusters show and how their connections fare comes back through
+`Surroundings`. Trouble with a cluster stays in its link; only a sink or fact receiver that fails ends the whole, because
+then nothing may go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+
+from controlplane.clusters.facts import Removed
+from controlplane.clusters.link import Link, Surroundings
+from controlplane.clusters.port import Executes
+from controlplane.clusters.sources import SecretSource, Source
+
+
+class Connections:
+    """A set of `Link`s by cluster name. Use it inside a running event loop; `close` leaves nothing behind."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+        self._links: dict[str, tuple[Link, asyncio.Task[None]]] = {}
+        self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The clusters in the set, connected or not."""
+        return frozenset(self._links)
+
+    def set(self, name: str, source: Source) -> None:
+        """Add a cluster, or tell where its kubeconfig is now. Nothing happens if the same kubeconfig is there."""
+        if name in self._links:
+            link, _ = self._links[name]
+            link.source = source
+            link.nudge()
+            return
+        link = Link(name, source, self._around)
+        task = asyncio.create_task(link.run(), name=f"cluster {name}")
+        task.add_done_callback(self._ended)
+        self._links[name] = (link, task)
+
+    async def remove(self, name: str) -> None:
+        """Close a cluster's connection, forget its place in every stream, and report `Removed`. Unknown names are ignored."""
+        if name not in self._links:
+            return
+        _, task = self._links.pop(name)
+        await _stop(task)
+        await self._around.facts(name, Removed())
+
+    def secret_changed(self, name: str) -> None:
+        """Let the clusters whose kubeconfig is in this Secret look at it again."""
+        for link, _ in self._links.values():
+            if link.source == SecretSource(name):
+                link.nudge()
+
+    def executor(self, name: str) -> Executes | None:
+        """Return the verbs of a connected cluster, else None. Ask each time: it changes with the connection."""
+        found = self._links.get(name)
+        return found[0].executor if found else None
+
+    def executors(self) -> Mapping[str, Executes]:
+        """Return the verbs of all connected clusters."""
+        return {name: link.executor for name, (link, _) in self._links.items() if link.executor is not None}
+
+    async def run(self) -> None:
+        """Wait until closed. Raises what a sink or fact receiver raised in any cluster's connection."""
+        await asyncio.shield(self._failed)
+
+    async def close(self) -> None:
+        """Stop every connection; reports nothing, since the clusters are still ours."""
+        tasks = [task for _, task in self._links.values()]
+        self._links.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if not self._failed.done():
+            self._failed.set_result(None)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled() or self._failed.done():
+            return
+        error = task.exception()
+        if error is not None:
+            self._failed.set_exception(error)
+            self._failed.exception()  # seen, even if nobody is in `run`
+
+
+async def _stop(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError, Exception):
+        await task

@@ -1,0 +1,100 @@
+"""Objects and watch lines, as served, become deltas. Pure; a line or item that is none becomes a `Poison` that says why.
+
+An object needs a name, a uid and a resourceVersion to be told apart and de-duplicated: without them it is poison, whatever else
+it holds. `managedFields` are dropped here: nobody decides on them and they are half of many objects.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import orjson
+
+from controlplane.clusters.port import Change
+from controlplane.kube import Json, Kind
+
+_OPS: dict[str, Literal["added", "modified", "gone"]] = {"ADDED": "added", "MODIFIED": "modified", "DELETED": "gone"}
+
+
+class Known(NamedTuple):
+    """Where an object of known uid is, and in which version it was last seen."""
+
+    namespace: str
+    name: str
+    resource_version: str
+
+
+class Bookmark(NamedTuple):
+    """The server has shown everything up to this version."""
+
+    resource_version: str
+
+
+class Failure(NamedTuple):
+    """The server ends the watch with this Status."""
+
+    status: Json
+
+
+class Poison(NamedTuple):
+    """Something that cannot be used, and why; never what it says."""
+
+    why: str
+
+
+def of_line(kind: Kind, line: bytes) -> Change | Bookmark | Failure | Poison:
+    """Return what one watch line says."""
+    try:
+        event = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        return Poison(f"{len(line)} bytes, not JSON at {error.pos}")
+    op = event.get("type") if isinstance(event, dict) else None
+    found = event.get("object") if isinstance(event, dict) else None
+    if not isinstance(found, dict):
+        return Poison("a line without an object")
+    if op == "ERROR":
+        return Failure(found)
+    if op == "BOOKMARK":
+        version = _text(found.get("metadata"), "resourceVersion")
+        return Bookmark(version) if version else Poison("a bookmark without resourceVersion")
+    if not isinstance(op, str) or op not in _OPS:
+        return Poison("a line of unknown type")
+    return _change(_OPS[op], kind, found)
+
+
+def of_item(kind: Kind, item: Any) -> Change | Poison:
+    """Return a list's item as it now is."""
+    return _change("listed", kind, item)
+
+
+def vanished(kind: Kind, uid: str, known: Known, resource_version: str) -> Change:
+    """Return the delta for an object that a list no longer contains: only its identity is left."""
+    metadata = {"name": known.name, "uid": uid} | ({"namespace": known.namespace} if known.namespace else {})
+    minimal = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
+    return Change("gone", kind, minimal, resource_version)
+
+
+def identity(obj: Json) -> tuple[str, Known]:
+    """Return uid and place of a delta's object."""
+    metadata = obj["metadata"]
+    known = Known(metadata.get("namespace", ""), metadata["name"], metadata.get("resourceVersion", ""))
+    return metadata["uid"], known
+
+
+def _change(op: Literal["listed", "added", "modified", "gone"], kind: Kind, found: Any) -> Change | Poison:
+    metadata = found.get("metadata") if isinstance(found, dict) else None
+    version = _text(metadata, "resourceVersion")
+    if not version or not _text(metadata, "uid") or not _text(metadata, "name"):
+        return Poison("an object without name, uid or resourceVersion")
+    assert metadata is not None
+    metadata.pop("managedFields", None)
+    # Items of a list of built-in kinds come without these two.
+    found.setdefault("apiVersion", kind.api_version)
+    found.setdefault("kind", kind.kind)
+    return Change(op, kind, found, version)
+
+
+def _text(metadata: Any, key: str) -> str:
+    """Return a field that must be a non-empty string, else an empty one."""
+    value = metadata.get(key) if isinstance(metadata, dict) else None
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,288 @@
+"""A worker's kubeconfig: bytes in, the few things that may come out of it as one frozen value.
+
+A kubeconfig is code in disguise: it can run programs, read files of whoever loads it, and switch TLS off. So a worker's may
+only hold inline material. The rules, their order and their words are those of Kueue's `MultiKueueCluster` (reasons `BadKubeConfig` and
+`InsecureKubeConfig`), so that what a user sees in the status does not change; three are ours and come last: no credentials in
+the server's URL, no client certificate *paths*, and no token in the clear to another machine.
+
+This module reads nothing; `sources.py` does. Nothing here puts a value of the file into a message, only names.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ipaddress
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+import yaml
+
+Reason = Literal["BadKubeConfig", "InsecureKubeConfig"]
+BAD: Reason = "BadKubeConfig"
+INSECURE: Reason = "InsecureKubeConfig"
+
+_MAX_BYTES = 1 << 20  # what a Secret can hold
+_MAX_DEPTH = 32  # a kubeconfig nests six deep; libyaml's composer recurses in C and dies of a hundred thousand brackets
+_DNS_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_DNS_1123 = re.compile(rf"{_DNS_LABEL}(\.{_DNS_LABEL})*\Z")
+
+
+class KubeconfigError(Exception):
+    """The kubeconfig cannot be had or may not be used.
+
+    `reason` is the condition's reason, `message` its message: `load client config failed: <err>`.
+    """
+
+    def __init__(self, reason: Reason, err: str) -> None:
+        self.reason = reason
+        self.message = f"load client config failed: {err}"
+        super().__init__(self.message)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientConfig:
+    """All that is needed to speak to one API server. PEM texts are bytes; empty means absent. The repr shows no secret."""
+
+    server: str
+    token: str = field(default="", repr=False)
+    ca_data: bytes = field(default=b"", repr=False)
+    client_certificate_data: bytes = field(default=b"", repr=False)
+    client_key_data: bytes = field(default=b"", repr=False)
+    proxy_url: str = field(default="", repr=False)
+    tls_server_name: str = ""
+    verify: bool = True  # only a person's own kubeconfig for the management cluster can switch it off
+
+    @property
+    def may_carry_token(self) -> bool:
+        """Whether a token sent to this server stays unread on the way: TLS, or a server (and proxy) on this very machine."""
+        if urlsplit(self.server).scheme == "https":
+            return True
+        return is_loopback(self.server) and (not self.proxy_url or is_loopback(self.proxy_url))
+
+
+class _Fields(msgspec.Struct, rename="kebab"):
+    """Keys of a kubeconfig are kebab-case where they are not given by name; unknown ones are ignored, as client-go does."""
+
+
+class _Cluster(_Fields):
+    server: str = ""
+    insecure_skip_tls_verify: bool = False
+    certificate_authority: str = ""
+    certificate_authority_data: str = ""
+    proxy_url: str = ""
+    tls_server_name: str = ""
+
+
+class _User(_Fields):
+    token: str = ""
+    token_file: str = msgspec.field(default="", name="tokenFile")
+    client_certificate: str = ""
+    client_certificate_data: str = ""
+    client_key: str = ""
+    client_key_data: str = ""
+    username: str = ""
+    password: str = ""
+    exec: Any = None
+    auth_provider: Any = None
+
+
+class _Context(_Fields):
+    cluster: str = ""
+    user: str = ""
+
+
+class _NamedCluster(_Fields):
+    name: str = ""
+    cluster: _Cluster | None = None
+
+
+class _NamedUser(_Fields):
+    name: str = ""
+    user: _User | None = None
+
+
+class _NamedContext(_Fields):
+    name: str = ""
+    context: _Context | None = None
+
+
+class _File(_Fields):
+    api_version: str | None = msgspec.field(default=None, name="apiVersion")
+    kind: str | None = None
+    clusters: list[_NamedCluster] | None = None
+    users: list[_NamedUser] | None = None
+    contexts: list[_NamedContext] | None = None
+    current_context: str | None = None
+
+
+def parse_kubeconfig(data: bytes) -> ClientConfig:
+    """Return the effective, checked client configuration of a worker's kubeconfig.
+
+    Raises `KubeconfigError` with the first rule that is broken, in Kueue's order: parse; every user's tokenFile; every
+    cluster's TLS and server; then the effective configuration of the current context.
+    """
+    file = _parse(data)
+    users = _by_name((u.name, u.user or _User()) for u in file.users or [])
+    clusters = _by_name((c.name, c.cluster or _Cluster()) for c in file.clusters or [])
+    contexts = _by_name((c.name, c.context or _Context()) for c in file.contexts or [])
+    if any(user.token_file for user in users.values()):
+        raise KubeconfigError(INSECURE, "tokenFile is not allowed")
+    for name, cluster in clusters.items():
+        _check_cluster(name, cluster)
+
+    current = file.current_context or ""
+    if current and current not in contexts:
+        raise KubeconfigError(INSECURE, f"context was not found for specified context: {current}")
+    context = contexts.get(current, _Context())
+    if context.cluster not in clusters:
+        err = "no configuration has been provided, try setting KUBERNETES_MASTER environment variable"
+        raise KubeconfigError(INSECURE, f"invalid configuration: {err}")
+    cluster, user = clusters[context.cluster], users.get(context.user, _User())
+    _check_user(context.user, user, cluster)
+    config = ClientConfig(
+        server=cluster.server.rstrip("/"),
+        token=user.token,
+        ca_data=_decoded(cluster.certificate_authority_data),
+        client_certificate_data=_decoded(user.client_certificate_data),
+        client_key_data=_decoded(user.client_key_data),
+        proxy_url=cluster.proxy_url,
+        tls_server_name=cluster.tls_server_name,
+    )
+    _check_transport(config)
+    return config
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """YAML as kubeconfigs use it: plain values, and no merge keys, whose expansion can be made to fill the memory."""
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        if any(key.tag == "tag:yaml.org,2002:merge" for key, _ in node.value):
+            raise yaml.constructor.ConstructorError(problem="merge keys are not allowed", problem_mark=node.start_mark)
+
+
+def _parse(data: bytes) -> _File:
+    """Return the file's typed tree. Messages tell the place, never the text: the text may be a token."""
+    if len(data) > _MAX_BYTES:
+        raise _unparseable(f"{len(data)} bytes are more than {_MAX_BYTES}")
+    try:
+        if not _is_shallow(data):
+            raise _unparseable("yaml: nested too deeply")
+        tree = yaml.load(data, Loader=_Loader)  # noqa: S506 - a safe loader
+    except yaml.MarkedYAMLError as error:
+        line = f" line {error.problem_mark.line + 1}:" if error.problem_mark else ""
+        raise _unparseable(f"yaml:{line} not valid YAML") from None
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError):
+        raise _unparseable("yaml: not valid YAML") from None
+    try:
+        file = msgspec.convert({} if tree is None else tree, _File, str_keys=False)
+    except msgspec.ValidationError as error:
+        raise _unparseable(str(error)) from None
+    if file.kind not in (None, "", "Config") or file.api_version not in (None, "", "v1"):
+        raise _unparseable(f'no kind "{file.kind or ""}" is registered for version "{file.api_version or ""}"')
+    for cluster in file.clusters or []:
+        _decoded(cluster.cluster.certificate_authority_data if cluster.cluster else "")
+    for user in file.users or []:
+        _decoded(user.user.client_certificate_data if user.user else "")
+        _decoded(user.user.client_key_data if user.user else "")
+    return file
+
+
+def _is_shallow(data: bytes) -> bool:
+    depth = 0
+    for event in yaml.parse(data, Loader=_Loader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _MAX_DEPTH:
+            return False
+    return True
+
+
+def _unparseable(err: str) -> KubeconfigError:
+    return KubeconfigError(INSECURE, f"failed to parse kubeconfig(apiconfig): {err}")
+
+
+_Entry = TypeVar("_Entry")
+
+
+def _by_name(entries: Iterable[tuple[str, _Entry]]) -> dict[str, _Entry]:
+    """Return the entries as a map; a name that comes twice makes the file ambiguous and so unparseable."""
+    found: dict[str, _Entry] = {}
+    for name, entry in entries:
+        if name in found:
+            raise _unparseable(f'duplicate name "{name}" in list')
+        found[name] = entry
+    return found
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.b64decode("".join(text.split()), validate=True)
+    except (binascii.Error, ValueError):
+        raise _unparseable("illegal base64 data") from None
+
+
+def _check_cluster(name: str, cluster: _Cluster) -> None:
+    if cluster.insecure_skip_tls_verify:
+        raise KubeconfigError(INSECURE, f"insecure TLS verification is not allowed for cluster {name}")
+    if cluster.certificate_authority:
+        err = "certificate-authority file paths are not allowed, use certificate-authority-data for cluster"
+        raise KubeconfigError(INSECURE, f"{err} {name}")
+    if not cluster.server:
+        raise KubeconfigError(INSECURE, f"server URL is required for cluster {name}")
+
+
+def _check_user(name: str, user: _User, cluster: _Cluster) -> None:
+    """Check the effective user and server: Kueue's rules on the rest config, in its order, then ours."""
+    if not _valid_host(cluster.server):
+        raise KubeconfigError(INSECURE, "untrusted server endpoint")
+    if user.username or user.password or "@" in urlsplit(cluster.server).netloc:
+        raise KubeconfigError(INSECURE, "basic auth is not allowed")
+    if user.exec is not None:
+        raise KubeconfigError(INSECURE, "exec plugins are not allowed")
+    if user.auth_provider is not None:
+        raise KubeconfigError(INSECURE, "auth providers are not allowed")
+    if user.client_certificate or user.client_key:
+        err = "client-certificate and client-key file paths are not allowed, use client-certificate-data and client-key-data for user"
+        raise KubeconfigError(INSECURE, f"{err} {name}")
+
+
+def _valid_host(server: str) -> bool:
+    """Say whether the server's host is an IP address or a DNS-1123 subdomain, read as Go's net/url and net read it."""
+    try:
+        parts = urlsplit(server.lower())
+        port = parts.port
+    except ValueError:
+        return False
+    host = parts.hostname or ""
+    if ":" in host and port is None:
+        return False  # Go sees the brackets of a port-less IPv6 host and takes it for neither
+    return _is_ip(host) or (len(host) <= 253 and _DNS_1123.match(host) is not None)
+
+
+def _is_ip(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return "%" not in host
+
+
+def is_loopback(url: str) -> bool:
+    """Say whether a URL's host is this machine by its very spelling (no name is looked up)."""
+    host = urlsplit(url).hostname or ""
+    return host == "localhost" or (_is_ip(host) and ipaddress.ip_address(host).is_loopback)
+
+
+def _check_transport(config: ClientConfig) -> None:
+    """Refuse what this client cannot or will not speak; spec-wise silent, so after all of Kueue's rules."""
+    proxy = config.proxy_url
+    if proxy and urlsplit(proxy).scheme not in ("http", "https"):
+        raise KubeconfigError(BAD, "proxy-url must be an http or https URL")
+    if config.token and not config.may_carry_token:
+        raise KubeconfigError(
+            INSECURE, "a bearer token is not sent over plain http to another machine, use an https server"
+        )

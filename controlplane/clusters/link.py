@@ -1,0 +1,319 @@
+"""One worker cluster's connection, from its kubeconfig to its loss and back.
+
+In: where the kubeconfig is, and a nudge when it may have changed. Out: facts about the connection, deltas of every watched kind, and
+an executor while there is one to use. Kueue's own controller rebuilds everything whenever one watch ends or one kind is missing; here a
+connection is lost only when the API server does not answer or does not accept us, and the reflectors keep their places over it.
+
+    read kubeconfig ──bad──▶ ConnectFailed, wait for another
+      │ good
+      ▼
+    probe ──no──▶ ConnectFailed, back off, probe again
+      │ Reached
+      ▼
+    reflectors + heartbeat ──all settled──▶ Connected
+      └── two heartbeats missed, 401 ──▶ Lost, back to probe        another kubeconfig: Disconnected, back to the top
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random as _random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Literal
+
+from controlplane.clock import Clock, SystemClock
+from controlplane.clusters.backoff import Backoff, Random, jittered
+from controlplane.clusters.budget import Budget, Limits
+from controlplane.clusters.facts import Connected, ConnectFailed, Disconnected, Facts, FailureReason, Lost, Reached
+from controlplane.clusters.kubeconfig import BAD, ClientConfig, KubeconfigError, parse_kubeconfig
+from controlplane.clusters.port import ApiError, ClusterError, Sink, Unreachable
+from controlplane.clusters.racing import first_to_end, until_failure
+from controlplane.clusters.reflector import OnPoison, Pace, Reflector, Rejected
+from controlplane.clusters.sources import DEFAULT_PREFIX, PathSource, Source, read_path, secret_not_found
+from controlplane.clusters.streams import ApiServer, WatchSpec
+from controlplane.clusters.transport import Transport
+from controlplane.clusters.verbs import Executor, OnRequest
+from controlplane.kube import NAMESPACES, Kind, meta
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds: back-off of connecting, the heartbeat and its time-out, and how often a kubeconfig file is looked at."""
+
+    backoff_base: float = 1.0
+    backoff_cap: float = 60.0
+    heartbeat: float = 10.0
+    heartbeat_timeout: float = 5.0
+    file_poll: float = 5.0
+
+
+def _nothing_known(cluster: str, kind: Kind) -> Mapping[str, tuple[str, str, str]]:
+    """Seed a reflector with nothing."""
+    return {}
+
+
+def _uncounted(*_: object) -> None:
+    """Count nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What every connection is given: where deltas and facts go, how secrets are read and servers opened, and time and chance.
+
+    `read_secret(name)` returns the bytes of the Secret's key `kubeconfig`, or raises `KubeconfigError` or a `ClusterError`. `known(cluster,
+    kind)` is asked once for each kind, after `Reached` was reported, for uid → (namespace, name, resourceVersion).
+    """
+
+    specs: Sequence[WatchSpec]
+    sink: Sink
+    facts: Facts
+    read_secret: Callable[[str], Awaitable[bytes]]
+    known: Callable[[str, Kind], Mapping[str, tuple[str, str, str]]] = _nothing_known
+    open_server: Callable[[str, ClientConfig], ApiServer] = Transport
+    on_request: OnRequest = _uncounted
+    on_poison: OnPoison = _uncounted
+    path_prefix: str = DEFAULT_PREFIX
+    limits: Limits = field(default_factory=Limits)
+    pace: Pace = field(default_factory=Pace)
+    timing: Timing = field(default_factory=Timing)
+    clock: Clock = field(default_factory=SystemClock)
+    random: Random = _random.random
+
+
+class _Trouble(Exception):  # noqa: N818 - caught in this module
+    """The connection cannot be made or kept."""
+
+    def __init__(self, reason: Literal["Unreachable", "Unauthorized"], message: str) -> None:
+        super().__init__(message)
+        self.reason, self.message = reason, message
+
+
+class Link:
+    """One cluster's connection. `run` it in a task; cancelling the task closes everything."""
+
+    def __init__(self, name: str, source: Source, around: Surroundings) -> None:
+        self.name, self.source = name, source
+        self.executor: Executor | None = None
+        self._around, self._clock = around, around.clock
+        self._budget = Budget(around.limits, clock=around.clock, random=around.random)
+        self._nudge = asyncio.Event()
+        self._unauthorized = asyncio.Event()
+        self._reflectors: list[Reflector] = []
+        self._followed = ("", "")  # incarnation and server URL that the reflectors' positions belong to
+
+    def nudge(self) -> None:
+        """Look at the kubeconfig again: it, or its place, may have changed."""
+        self._nudge.set()
+
+    async def run(self) -> None:
+        """Keep the cluster connected until cancelled. Raises only what the sink or the facts' receiver raise."""
+        try:
+            while True:
+                self._nudge.clear()
+                fingerprint, found = await self._read(patient=False)
+                if isinstance(found, KubeconfigError):
+                    await self._around.facts(self.name, ConnectFailed(found.reason, found.message, 0, None))
+                    await self._until_changed(fingerprint)
+                    continue
+                await first_to_end(self._until_changed(fingerprint), self._keep_connected(found))
+                if self.executor is not None:
+                    self.executor = None
+                    await self._around.facts(self.name, Disconnected("kubeconfig changed"))
+        finally:
+            self.executor = None
+
+    async def _read(self, *, patient: bool) -> tuple[str, ClientConfig | KubeconfigError]:
+        """Return a fingerprint of what the source holds now, and what it comes to.
+
+        While the management cluster does not hand the Secret out it is asked again; unless `patient`, that is reported.
+        """
+        backoff = self._backoff()
+        while True:
+            try:
+                data = await self._load()
+            except KubeconfigError as error:
+                return error.message, error
+            except ClusterError as error:
+                wait = backoff.next()
+                if not patient:
+                    await self._report_failure(BAD, f"load client config failed: {error}", backoff.attempts, wait)
+                await self._clock.sleep(wait)
+                continue
+            fingerprint = hashlib.sha256(data).hexdigest()
+            try:
+                return fingerprint, parse_kubeconfig(data)
+            except KubeconfigError as error:
+                return fingerprint, error
+
+    async def _load(self) -> bytes:
+        if isinstance(self.source, PathSource):
+            return read_path(self.source.path, self._around.path_prefix)
+        try:
+            return await self._around.read_secret(self.source.name)
+        except ApiError as error:
+            if error.status == 404:
+                raise secret_not_found(self.source.name) from None
+            raise
+
+    async def _until_changed(self, fingerprint: str) -> None:
+        """Return once the source holds something else.
+
+        A file is looked at by content: a mounted Secret changes by a link that is swapped, and its times mislead.
+        """
+        while True:
+            if isinstance(self.source, PathSource):
+                poll = jittered(self._around.timing.file_poll, self._around.random)
+                await first_to_end(self._nudge.wait(), self._clock.sleep(poll))
+            else:
+                await self._nudge.wait()
+            self._nudge.clear()
+            found, _ = await self._read(patient=True)
+            if found != fingerprint:
+                return
+
+    async def _keep_connected(self, config: ClientConfig) -> None:
+        """Connect, and connect again after each loss, until cancelled."""
+        backoff = self._backoff()
+        while True:
+            try:
+                server = await self._open(config)
+            except KubeconfigError as error:  # certificates that cannot be used: only another kubeconfig helps
+                await self._around.facts(self.name, ConnectFailed(error.reason, error.message, 0, None))
+                await self._until_worth_trying()
+                continue
+            try:
+                await self._live(server, config)
+            except _Trouble as trouble:
+                if self.executor is not None:
+                    self.executor = None
+                    backoff.reset()
+                    await self._around.facts(self.name, Lost(trouble.reason, trouble.message))
+                    wait = backoff.next()
+                    backoff.reset()  # the first attempt after a loss is quick, and the first that counts
+                else:
+                    wait = backoff.next()
+                    await self._report_failure("ClientConnectionFailed", trouble.message, backoff.attempts, wait)
+            finally:
+                await server.close()
+            await self._clock.sleep(wait)
+
+    async def _until_worth_trying(self) -> None:
+        """Wait after credentials that cannot be used: `run` cancels this when there is another kubeconfig."""
+        await asyncio.Event().wait()
+
+    async def _open(self, config: ClientConfig) -> ApiServer:
+        return self._around.open_server(self.name, config)
+
+    async def _live(self, server: ApiServer, config: ClientConfig) -> None:
+        """Probe, follow every kind, and announce the connection; ends only by raising `_Trouble` or what the sink raises."""
+        self._unauthorized.clear()
+        reached = await self._probe(server)
+        await self._around.facts(self.name, reached)
+        self._place_reflectors(reached.incarnation, config.server)
+        await until_failure(
+            *(self._follow(reflector, server) for reflector in self._reflectors),
+            self._heartbeat(server),
+            self._credentials_refused(),
+            self._announce(server, reached),
+        )
+
+    async def _probe(self, server: ApiServer) -> Reached:
+        """Ask for a sign of life and for the cluster's identity."""
+        try:
+            version = await server.version(self._around.timing.heartbeat_timeout)
+            incarnation = await self._incarnation(server)
+        except Unreachable as error:
+            raise _Trouble("Unreachable", str(error)) from None
+        except ApiError as error:
+            raise _Trouble("Unauthorized" if error.status == 401 else "Unreachable", f"{self.name}: {error}") from None
+        return Reached(incarnation, str(version.get("gitVersion", "")))
+
+    async def _incarnation(self, server: ApiServer) -> str:
+        """Return kube-system's UID, or nothing where we may not see it."""
+        try:
+            return str(meta(await server.get(NAMESPACES, "", "kube-system")).get("uid", ""))
+        except ApiError as error:
+            if error.status not in (403, 404):
+                raise
+            return ""
+
+    def _place_reflectors(self, incarnation: str, server: str) -> None:
+        """Make the reflectors, or let those of the last connection go on; on another cluster none may resume."""
+        around = self._around
+        if not self._reflectors:
+            self._reflectors = [
+                Reflector(
+                    self.name,
+                    spec,
+                    around.sink,
+                    self._budget,
+                    known=around.known(self.name, spec.kind),
+                    pace=around.pace,
+                    on_poison=around.on_poison,
+                )
+                for spec in around.specs
+            ]
+        else:
+            before, server_before = self._followed
+            same = incarnation == before if incarnation and before else server == server_before
+            if not same:
+                for reflector in self._reflectors:
+                    reflector.forget_position()
+        self._followed = incarnation, server
+
+    async def _follow(self, reflector: Reflector, server: ApiServer) -> None:
+        try:
+            await reflector.run(server)
+        except Rejected as error:
+            raise _Trouble("Unauthorized", str(error)) from None
+
+    async def _announce(self, server: ApiServer, reached: Reached) -> None:
+        """Open the cluster for writing and say so, once every kind is listed or known not to be had."""
+        for reflector in self._reflectors:
+            await reflector.settled.wait()
+        off = tuple(r.spec.kind.name for r in self._reflectors if not r.available)
+        self.executor = Executor(server, self._budget, self._counted)
+        await self._around.facts(self.name, Connected(reached.incarnation, reached.server_version, off))
+
+    async def _heartbeat(self, server: ApiServer) -> None:
+        """Ask for `/version` now and then; two silences in a row are a loss. This is what finds half-open connections."""
+        timing, missed = self._around.timing, 0
+        while True:
+            await self._clock.sleep(jittered(timing.heartbeat, self._around.random))
+            try:
+                await server.version(timing.heartbeat_timeout)
+                missed = 0
+            except ClusterError as error:
+                if isinstance(error, ApiError) and error.status == 401:
+                    raise _Trouble("Unauthorized", f"{self.name}: {error}") from None
+                # A gateway without a server behind it answers too: 502, 503, 504.
+                missed = missed + 1 if isinstance(error, Unreachable) or _is_server_error(error) else 0
+                if missed >= 2:
+                    raise _Trouble("Unreachable", str(error)) from None
+
+    async def _credentials_refused(self) -> None:
+        """Raise once a request of the executor was answered 401."""
+        await self._unauthorized.wait()
+        raise _Trouble("Unauthorized", f"{self.name}: a request was answered 401 Unauthorized")
+
+    def _counted(self, cluster: str, verb: str, resource: str, code: str) -> None:
+        if code == "401":
+            self._unauthorized.set()
+        self._around.on_request(cluster, verb, resource, code)
+
+    def _backoff(self) -> Backoff:
+        timing = self._around.timing
+        return Backoff(
+            timing.backoff_base, timing.backoff_cap, random=self._around.random, floor=0.1 * timing.backoff_base
+        )
+
+    async def _report_failure(self, reason: FailureReason, message: str, attempt: int, wait: float) -> None:
+        at = self._clock.now() + timedelta(seconds=wait)
+        await self._around.facts(self.name, ConnectFailed(reason, message, attempt, at))
+
+
+def _is_server_error(error: ClusterError) -> bool:
+    return isinstance(error, ApiError) and error.status >= 500

@@ -1,0 +1,60 @@
+"""A list, page by page, against what was known: what is there, what took another's place, and what is gone. Pure.
+
+A list says nothing of what it does not contain, so the difference is made here. It is only believed if every item could be read: one
+that could not may be any of those that seem to be missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from controlplane.clusters.deltas import Known, Poison, identity, of_item, vanished
+from controlplane.clusters.port import Change, Delta
+from controlplane.kube import Kind
+
+
+class Listing:
+    """One pass over the pages of a list. `known` is read when the pass ends, so it may grow meanwhile."""
+
+    def __init__(self, kind: Kind, known: Mapping[str, Known]) -> None:
+        self._kind, self._known = kind, known
+        self._uid_at = {(place.namespace, place.name): uid for uid, place in known.items()}
+        self._seen: set[str] = set()
+        self.count = 0
+        self.poisons: list[Poison] = []
+
+    def page(self, items: Sequence[Any], version: str) -> list[Delta]:
+        """Return the deltas of one page: `listed`, and before it `gone` for another object that had the same name."""
+        deltas: list[Delta] = []
+        for item in items:
+            change = of_item(self._kind, item)
+            if isinstance(change, Poison):
+                self.poisons.append(change)
+                continue
+            uid, place = identity(change.object)
+            former = self._uid_at.get((place.namespace, place.name), uid)
+            if former != uid and former in self._known:
+                deltas.append(vanished(self._kind, former, self._known[former], version))
+            self._seen.add(uid)
+            self.count += 1
+            deltas.append(change)
+        return deltas
+
+    def gone(self, version: str) -> list[Delta]:
+        """Return what is known and was on no page."""
+        if self.poisons:
+            return []
+        missing = [(uid, place) for uid, place in self._known.items() if uid not in self._seen]
+        return [vanished(self._kind, uid, place, version) for uid, place in missing]
+
+
+def remember(known: dict[str, Known], deltas: Sequence[Delta]) -> None:
+    """Bring `known` up to deltas that were delivered."""
+    for delta in deltas:
+        if isinstance(delta, Change):
+            uid, place = identity(delta.object)
+            if delta.op == "gone":
+                known.pop(uid, None)
+            else:
+                known[uid] = place

@@ -1,0 +1,278 @@
+"""One kind of one cluster, followed: list, then watch, then resume where the watch ended.
+
+In: an API server's pages and lines. Out: deltas to a sink, in the server's order. The place in the stream (a resourceVersion) advances only
+after the sink has returned, so what the log does not have is shown again. An ordinary end of a watch costs one request; only
+a place that the server no longer knows (410) costs a list, whose difference to what was known tells what vanished meanwhile. A
+kind that is not served or forbidden is said to be off and asked for again now and then; nothing else of the cluster minds.
+
+State of the loop, by `_position` and `off`:
+
+    list ──ok──▶ watch ──end, cut──▶ watch (same place)
+     ▲ ▲           │
+     │ └────410────┘
+     └─ off (403, 404): ask again after a minute; quietly
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Literal
+
+from controlplane.clusters.answers import status_error
+from controlplane.clusters.backoff import Backoff, jittered
+from controlplane.clusters.budget import Budget
+from controlplane.clusters.deltas import Bookmark, Failure, Known, Poison, of_line
+from controlplane.clusters.listing import Listing, remember
+from controlplane.clusters.port import ApiError, Change, ClusterError, Delta, Off, Sink, Synced, Unreachable
+from controlplane.clusters.streams import ApiServer, ListPage, WatchSpec
+from controlplane.kube import Kind
+
+#: Called for each line or item that could not be used: cluster, kind, why.
+OnPoison = Callable[[str, Kind, str], None]
+
+_FAILURES_TO_SETTLE = 3
+_OFF: dict[int, Literal["NotServed", "Forbidden"]] = {403: "Forbidden", 404: "NotServed", 405: "NotServed"}
+
+
+class Rejected(ClusterError):  # noqa: N818 - a state, as `Unreachable`
+    """The API server answered 401 twice in a row: our credentials are no longer good."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Sizes, and times in seconds. A watch is ended by the server after `watch_shortest`…`watch_longest`; bookmarks come about once a
+    minute, so `idle_timeout` without a byte means that nobody is there.
+    """
+
+    page: int = 500
+    chunk: int = 500
+    watch_shortest: float = 300.0
+    watch_longest: float = 600.0
+    idle_timeout: float = 150.0
+    healthy: float = 5.0
+    off_retry: float = 60.0
+    backoff_base: float = 0.2
+    backoff_cap: float = 30.0
+
+
+def _ignore(cluster: str, kind: Kind, why: str) -> None:
+    """Count nothing."""
+
+
+class Reflector:
+    """Follows one kind of one cluster for as long as `run` runs; run again, it goes on where it was.
+
+    `known` (uid → place) seeds what the log already holds of the kind, so that what vanished while nobody watched is reported `gone`.
+    `settled` is set once the kind is synced, off, or has failed so often that nobody should wait for it.
+    """
+
+    def __init__(
+        self,
+        cluster: str,
+        spec: WatchSpec,
+        sink: Sink,
+        budget: Budget,
+        *,
+        known: Mapping[str, tuple[str, str, str]] | None = None,
+        pace: Pace | None = None,
+        on_poison: OnPoison = _ignore,
+    ) -> None:
+        self.cluster, self.spec = cluster, spec
+        self.known = {uid: Known(*place) for uid, place in (known or {}).items()}
+        self.off: Off | None = None
+        self.settled = asyncio.Event()
+        self.poisoned = 0
+        self._sink, self._budget, self._on_poison = sink, budget, on_poison
+        self._clock, self._random = budget.clock, budget.random
+        self._pace = pace or Pace()
+        self._backoff = Backoff(self._pace.backoff_base, self._pace.backoff_cap, random=self._random, floor=0.05)
+        self._position = ""
+        self._synced = False
+        self._silent = self._failures = self._rejections = 0
+
+    @property
+    def available(self) -> bool:
+        """Whether the kind is being followed: listed at least once and not off."""
+        return self._synced and self.off is None
+
+    def forget_position(self) -> None:
+        """List again instead of resuming: this is not the cluster, or not its history, that the position belongs to."""
+        self._position = ""
+        self._heard()
+        self.settled.clear()
+
+    async def run(self, api: ApiServer) -> None:
+        """Follow the kind until cancelled. Raises `Rejected`, and whatever the sink raises."""
+        while True:
+            try:
+                wait = await self._turn(api)
+            except Unreachable:
+                wait = self._backoff.next()
+            except ApiError as error:
+                wait = await self._refused(error)
+            await self._clock.sleep(wait)
+
+    async def _turn(self, api: ApiServer) -> float:
+        """Do the next thing and return the seconds to wait after it."""
+        if not self._position:
+            await self._list(api)
+            return 0.0
+        if self.off is not None:
+            await self._try_watch(api)
+            return 0.0
+        if self._silent >= 2:
+            await self._check_history(api)
+        if self._position:
+            await self._watch(api)
+        return self._backoff.next()
+
+    async def _list(self, api: ApiServer) -> None:
+        """List everything, tell the difference to what was known, and take the list's version as the place to watch from."""
+        kind, gap = self.spec.kind, self._synced
+        listing, limit, token = Listing(kind, self.known), self._pace.page, ""
+        while True:
+            try:
+                page = await self._page(api, limit, token)
+            except ApiError as error:
+                if error.status != 410 or not token:
+                    raise
+                # The first page's snapshot was compacted away before the last page: take the list in one piece.
+                listing, limit, token = Listing(kind, self.known), 0, ""
+                continue
+            await self._deliver(listing.page(page.items, page.resource_version))
+            token = page.continue_token
+            if not token:
+                break
+        for poison in listing.poisons:
+            self._poison(poison)
+        version = page.resource_version
+        await self._deliver([*listing.gone(version), Synced(kind, version, listing.count, gap)])
+        self._position, self._synced, self.off = version, True, None
+        self._heard()
+        self.settled.set()
+
+    async def _page(self, api: ApiServer, limit: int, token: str) -> ListPage:
+        async with self._budget.slot():
+            return await api.list(
+                self.spec.kind,
+                namespace=self.spec.namespace,
+                label_selector=self.spec.label_selector,
+                limit=limit,
+                continue_token=token,
+            )
+
+    async def _watch(self, api: ApiServer) -> None:
+        """Watch from the position until the server ends the stream."""
+        span = self._pace.watch_longest - self._pace.watch_shortest
+        seconds = int(self._pace.watch_shortest + span * self._random())
+        began = self._clock.monotonic()
+        self._silent += 1
+        try:
+            async with aclosing(self._stream(api, seconds)) as stream:
+                async for lines in stream:
+                    self._heard()
+                    for start in range(0, len(lines), self._pace.chunk):
+                        await self._take(lines[start : start + self._pace.chunk])
+        finally:
+            if self._clock.monotonic() - began >= self._pace.healthy:
+                self._backoff.reset()
+
+    def _stream(self, api: ApiServer, seconds: int) -> AsyncGenerator[list[bytes], None]:
+        return api.watch(
+            self.spec.kind,
+            namespace=self.spec.namespace,
+            resource_version=self._position,
+            label_selector=self.spec.label_selector,
+            timeout_seconds=max(1, seconds),
+            idle_timeout=self._pace.idle_timeout,
+        )
+
+    async def _take(self, lines: Sequence[bytes]) -> None:
+        """Deliver the lines' deltas in one call, then advance. An ERROR line is raised after what came before it."""
+        deltas: list[Delta] = []
+        position, failure = self._position, None
+        for line in lines:
+            found = of_line(self.spec.kind, line)
+            if isinstance(found, Change):
+                deltas.append(found)
+                position = found.resource_version
+            elif isinstance(found, Bookmark):
+                position = found.resource_version
+            elif isinstance(found, Failure):
+                failure = status_error(found.status)
+                break
+            else:
+                self._poison(found)
+        await self._deliver(deltas)
+        self._position = position
+        if failure is not None:
+            raise failure
+
+    async def _deliver(self, deltas: Sequence[Delta]) -> None:
+        """Hand deltas to the sink, a chunk at a time, and remember what it took."""
+        for start in range(0, len(deltas), self._pace.chunk):
+            chunk = deltas[start : start + self._pace.chunk]
+            await self._sink(self.cluster, chunk)
+            remember(self.known, chunk)
+
+    async def _refused(self, error: ApiError) -> float:
+        """Draw the conclusion from an answer that says no, and return the seconds to wait. Raises `Rejected`."""
+        if error.status == 401:
+            self._rejections += 1
+            if self._rejections >= 2:  # the first may be a token that was being renewed
+                raise Rejected(f"{self.cluster}: {error.message or 'Unauthorized'}")
+        elif error.status in _OFF:
+            return await self._turn_off(_OFF[error.status], error.message)
+        elif error.status == 410 or _from_the_future(error):
+            self._position = ""
+        else:
+            self._failures += 1
+            if self._failures >= _FAILURES_TO_SETTLE:
+                self.settled.set()
+        return max(error.retry_after or 0.0, self._backoff.next())
+
+    async def _turn_off(self, reason: Literal["NotServed", "Forbidden"], message: str) -> float:
+        """Say once that the kind is off, and ask again later."""
+        if self.off is None or self.off.reason != reason:
+            off = Off(self.spec.kind, reason, message)
+            await self._sink(self.cluster, [off])
+            self.off = off
+        self.settled.set()
+        return jittered(self._pace.off_retry, self._random)
+
+    async def _try_watch(self, api: ApiServer) -> None:
+        """Find out whether a kind that may be listed but not watched may be watched by now; if so, list again."""
+        async with aclosing(self._stream(api, 1)) as stream:
+            async for _ in stream:
+                break
+        self._position = ""
+
+    async def _check_history(self, api: ApiServer) -> None:
+        """After watches that showed not even a bookmark: is our position ahead of the cluster's?
+
+        Then its store was restored from a backup, and a watch from our position waits for a future that is not ours.
+        """
+        async with self._budget.slot():
+            page = await api.list(
+                self.spec.kind, namespace=self.spec.namespace, label_selector=self.spec.label_selector, limit=1
+            )
+        self._heard()
+        theirs, ours = page.resource_version, self._position
+        if theirs.isdecimal() and ours.isdecimal() and int(theirs) < int(ours):
+            self._position = ""
+
+    def _heard(self) -> None:
+        """Note that the server answers and shows something."""
+        self._silent = self._failures = self._rejections = 0
+
+    def _poison(self, poison: Poison) -> None:
+        self.poisoned += 1
+        self._on_poison(self.cluster, self.spec.kind, poison.why)
+
+
+def _from_the_future(error: ApiError) -> bool:
+    """Say whether the server's history is behind our position (its store was restored): it will not come."""
+    return error.status == 504 and "Too large resource version" in error.message

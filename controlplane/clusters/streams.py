@@ -1,0 +1,74 @@
+"""What reflectors and connections ask of an API server beyond the verbs: pages of a list, lines of a watch, a sign of life.
+
+Kept apart from the HTTP client so that a simulated cluster can stand behind it without a socket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from controlplane.clusters.port import ClusterPort
+from controlplane.kube import Json, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class WatchSpec:
+    """One kind to be watched on every cluster, narrowed by a label selector and a namespace (empty: all objects)."""
+
+    kind: Kind
+    label_selector: str = ""
+    namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ListPage:
+    """One page of a list: items as served (they may be anything), the list's version, and where the next page begins."""
+
+    items: Sequence[Any]
+    resource_version: str
+    continue_token: str
+
+
+Lines = AsyncGenerator[list[bytes], None]  # what a watch yields
+
+
+class ApiServer(ClusterPort, Protocol):
+    """The whole of one API server as this room uses it. Each call raises `ApiError` or `Unreachable` and has its own time-out."""
+
+    async def list(
+        self,
+        kind: Kind,
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+        consistent: bool = True,
+    ) -> ListPage:
+        """Return a page over one namespace, or all of them; `limit` 0 asks for everything at once.
+
+        Not `consistent`: from the server's cache.
+        """
+
+    def watch(
+        self,
+        kind: Kind,
+        *,
+        namespace: str = "",
+        resource_version: str,
+        label_selector: str = "",
+        timeout_seconds: int,
+        idle_timeout: float,
+    ) -> Lines:
+        """Yield complete watch lines, as many as are at hand, until the server ends the stream in the ordinary way.
+
+        A refusal raises `ApiError` before the first line; a cut, or `idle_timeout` seconds without a byte, raises `Unreachable`.
+        """
+
+    async def version(self, timeout: float) -> Json:
+        """Return `/version`: a request that every API server answers cheaply."""
+
+    async def close(self) -> None:
+        """Close every connection."""

@@ -1,0 +1,259 @@
+"""One API server over HTTP: the `ApiServer` protocol on an aiohttp session of our own.
+
+The stock client spends most of its time asking the environment for proxies, has no time-outs unless told, cannot read a watch line
+beyond 4 MiB and picks patch types that servers refuse. So: explicit content types, explicit time-outs, no environment, no redirects, bytes
+in and dicts out. Nothing is retried here and nothing is paced: that is `verbs.py`, `reflector.py` and `budget.py`.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import orjson
+
+from controlplane.clusters.answers import api_error, decoded, scrubbed
+from controlplane.clusters.credentials import Credentials, StaticToken
+from controlplane.clusters.kubeconfig import ClientConfig
+from controlplane.clusters.lines import LineSplitter, LineTooLong
+from controlplane.clusters.port import Unreachable
+from controlplane.clusters.streams import Lines, ListPage
+from controlplane.clusters.tls import tls_context
+from controlplane.kube import APPLY_PATCH, MERGE_PATCH, Json, Kind
+
+_READ_BUFFER = 1 << 21
+_JSON = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Seconds: to open a connection, for a whole request, and for one page of a list (a cold server converts slowly)."""
+
+    connect: float = 10.0
+    request: float = 30.0
+    list_page: float = 120.0
+
+
+class Transport:
+    """The verbs, lists and watches of one API server. Build it inside a running event loop; `close` it.
+
+    `identity` (the leader's) goes into the User-Agent. Errors carry neither headers nor bodies of ours.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config: ClientConfig,
+        *,
+        identity: str = "",
+        timeouts: Timeouts | None = None,
+        credentials: Credentials | None = None,
+    ) -> None:
+        self.name = name
+        self._config = config
+        self._credentials: Credentials = credentials or StaticToken(config.token)
+        self._timeouts = timeouts or Timeouts()
+        https = urlsplit(config.server).scheme == "https"
+        self._ssl: ssl.SSLContext | bool = tls_context(config) if https else True
+        self._user_agent = f"controlplane/{metadata.version('controlplane')}" + (f" ({identity})" if identity else "")
+        self._session: aiohttp.ClientSession | None = None
+        self._open: set[aiohttp.ClientResponse] = set()
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"Transport({self.name!r}, {self._config.server!r})"
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Json:
+        """Return one object."""
+        return await self._json("GET", kind.path(namespace, name))
+
+    async def create(self, kind: Kind, namespace: str, body: Json, *, field_manager: str = "") -> Json:
+        """POST an object and return it as stored."""
+        return await self._json("POST", kind.path(namespace), _present(fieldManager=field_manager), body, _JSON)
+
+    async def patch(
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        body: Json,
+        *,
+        subresource: str = "",
+        content_type: str = "",
+        field_manager: str = "",
+    ) -> Json:
+        """PATCH an object or its subresource and return it. A merge patch unless told otherwise; an apply takes fields over by force."""
+        content_type = content_type or MERGE_PATCH
+        query = _present(fieldManager=field_manager, force="true" if content_type == APPLY_PATCH else "")
+        return await self._json("PATCH", kind.path(namespace, name, subresource), query, body, content_type)
+
+    async def delete(
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        propagation: str = "Background",
+    ) -> None:
+        """DELETE an object, if it still is the one that the preconditions name."""
+        options: Json = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
+        preconditions = _present(uid=uid, resourceVersion=resource_version)
+        if preconditions:
+            options["preconditions"] = preconditions
+        await self._json("DELETE", kind.path(namespace, name), {}, options, _JSON)
+
+    async def list(
+        self,
+        kind: Kind,
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+        consistent: bool = True,
+    ) -> ListPage:
+        """Return one page of the objects of a namespace, or of all."""
+        query = {"labelSelector": label_selector, "limit": str(limit) if limit else "", "continue": continue_token}
+        query["resourceVersion"] = "" if consistent else "0"
+        body = await self._json("GET", kind.path(namespace), _present(**query), timeout=self._timeouts.list_page)
+        listed = body.get("metadata")
+        items = body.get("items")
+        found = listed if isinstance(listed, dict) else {}
+        if not isinstance(items, list | None) or not isinstance(found.get("resourceVersion"), str):
+            raise Unreachable(f"{self.name}: the answer to a list of {kind.name} is not a list")
+        return ListPage(items or [], found["resourceVersion"], str(found.get("continue") or ""))
+
+    async def watch(
+        self,
+        kind: Kind,
+        *,
+        namespace: str = "",
+        resource_version: str,
+        label_selector: str = "",
+        timeout_seconds: int,
+        idle_timeout: float,
+    ) -> Lines:
+        """Yield complete lines as they arrive, of any length, until the server ends the stream."""
+        query = _present(labelSelector=label_selector, resourceVersion=resource_version)
+        query |= {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(timeout_seconds)}
+        timeout = aiohttp.ClientTimeout(total=None, connect=self._timeouts.connect, sock_read=idle_timeout)
+        # Compressed, a line would wait in the server's compressor for more to follow.
+        headers = {"Accept": _JSON, "Accept-Encoding": "identity"}
+        lines = LineSplitter()
+        async with self._request("GET", kind.path(namespace), query, timeout, headers) as response:
+            if response.status != 200:
+                raise api_error(response.status, response.headers, await response.read())
+            if "json" not in response.content_type:
+                raise Unreachable(f"{self.name}: a watch of {kind.name} answered {response.content_type}")
+            while chunk := await response.content.readany():
+                if complete := lines.feed(chunk):
+                    yield complete
+
+    async def version(self, timeout: float) -> Json:
+        """Return `/version`, within `timeout` seconds in all."""
+        return await self._json("GET", "/version", timeout=timeout)
+
+    async def close(self) -> None:
+        """Close every connection; whatever is under way fails as `Unreachable`."""
+        self._closed = True
+        for response in self._open:  # aiohttp closes the sockets but leaves whoever reads a body waiting
+            response.content.set_exception(aiohttp.ClientConnectionError("the connection was closed"))
+        if self._session is not None:
+            await self._session.close()
+
+    async def _json(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Json | None = None,
+        content_type: str = "",
+        timeout: float | None = None,
+    ) -> Json:
+        """Send one request and return the decoded object of its answer."""
+        total = timeout or self._timeouts.request
+        limits = aiohttp.ClientTimeout(total=total, connect=min(total, self._timeouts.connect))
+        headers = {"Accept": _JSON} | _present(**{"Content-Type": content_type})
+        data = None if body is None else orjson.dumps(body)
+        async with self._request(method, path, query or {}, limits, headers, data) as response:
+            answer = await response.read()
+            if response.status >= 300:
+                raise api_error(response.status, response.headers, answer)
+            return decoded(answer, self.name)
+
+    @asynccontextmanager
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        timeout: aiohttp.ClientTimeout,
+        headers: dict[str, str],
+        data: bytes | None = None,
+    ) -> AsyncGenerator[aiohttp.ClientResponse, None]:
+        """Open one request; every way in which no whole answer comes back leaves as `Unreachable`."""
+        authorization = await self._authorization()
+        try:
+            async with self._opened().request(
+                method,
+                self._config.server + path,
+                params=query,
+                data=data,
+                headers=headers | _present(Authorization=authorization),
+                timeout=timeout,
+                proxy=self._config.proxy_url or None,
+                server_hostname=self._config.tls_server_name or None,
+                allow_redirects=False,
+            ) as response:
+                if response.status == 401:
+                    self._credentials.rejected()
+                self._open.add(response)
+                try:
+                    yield response
+                finally:
+                    self._open.discard(response)
+        except (aiohttp.ClientError, TimeoutError, OSError, LineTooLong, ValueError) as error:
+            # The cause would carry the request's headers along; its kind and text are enough.
+            words = scrubbed(f"{type(error).__name__}: {error}".rstrip(": "), authorization, self._config.proxy_url)
+            raise Unreachable(f"{self.name}: {words}") from None
+        except RuntimeError:
+            if not self._closed:
+                raise
+            raise Unreachable(f"{self.name}: the connection was closed") from None
+
+    async def _authorization(self) -> str:
+        try:
+            header = await self._credentials.authorization()
+        except Exception as error:  # an exec plugin or a file; what either says may hold what it should not
+            raise Unreachable(f"{self.name}: no credentials ({type(error).__name__})") from None
+        if header and not self._config.may_carry_token:
+            raise Unreachable(f"{self.name}: credentials are not sent over plain http to another machine")
+        return header
+
+    def _opened(self) -> aiohttp.ClientSession:
+        """Return the session, made on first use: no environment, no cap of its own on connections (the budget has one)."""
+        if self._closed:
+            raise RuntimeError("closed")
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, ssl=self._ssl, keepalive_timeout=60.0),
+                headers={"User-Agent": self._user_agent},
+                trust_env=False,
+                read_bufsize=_READ_BUFFER,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=True,
+            )
+        return self._session
+
+
+def _present(**values: Any) -> dict[str, str]:
+    """Return only what is not empty."""
+    return {key: value for key, value in values.items() if value}

@@ -1,0 +1,170 @@
+"""One `Request` to one cluster, carried out so that doing it twice does no harm.
+
+The call that was executed and whose answer was lost is the normal case, so every verb leans on something the server checks: a
+deterministic name and an ownership mark (create), a uid and resourceVersion (patch, delete). Only "come back later" is repeated
+here; everything else, above all a conflict, goes back to whoever decided, who will have seen more by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from controlplane.clusters.budget import Budget
+from controlplane.clusters.port import ApiError, ClusterError, ClusterPort, Foreign
+from controlplane.kube import APPLY_PATCH, Json, Request, Verb, meta
+
+_ATTEMPTS = 4
+_SUCCESS = {"create": "201", "get": "200", "patch": "200", "delete": "200"}
+
+#: Called once for each HTTP request: cluster, verb (`get` included), resource (`jobs.batch`, `workloads.kueue.x-k8s.io/status`), and the
+#: HTTP code or `Unreachable`.
+OnRequest = Callable[[str, str, str, str], None]
+
+_Answer = TypeVar("_Answer")
+
+
+def _uncounted(cluster: str, verb: str, resource: str, code: str) -> None:
+    """Count nothing."""
+
+
+class Executor:
+    """Implements `Executes` on a port, within a budget."""
+
+    def __init__(self, port: ClusterPort, budget: Budget, on_request: OnRequest = _uncounted) -> None:
+        self._port, self._budget, self._on_request = port, budget, on_request
+
+    async def execute(self, request: Request) -> Json | None:
+        """Carry out the request; return the object as stored, or None after a delete.
+
+        Raises `ApiError` (a 409 means: observe again), `Foreign` (what is there is not ours) or `Unreachable` (perhaps done, perhaps not).
+        """
+        if request.verb == "create":
+            return await self._create(request)
+        if request.verb == "patch":
+            return await self._patch(request)
+        await self._delete(request)
+        return None
+
+    async def _create(self, request: Request) -> Json:
+        """Create the object, or adopt what a lost answer of ours left there."""
+        ref, body = request.ref, _complete(request)
+        try:
+            return await self._send(
+                "create",
+                request,
+                lambda: self._port.create(ref.kind, ref.namespace, body, field_manager=request.field_manager),
+            )
+        except ApiError as error:
+            if error.reason != "AlreadyExists" or request.owner_label is None:
+                raise
+        found = await self._get(request)
+        if found is None:
+            raise ApiError(409, "Conflict", f"{ref} existed and vanished; observe again")
+        if meta(found).get("deletionTimestamp"):
+            raise ApiError(409, "AlreadyExists", f"{ref} is being deleted")
+        return found
+
+    async def _patch(self, request: Request) -> Json:
+        ref = request.ref
+        preconditions = {"uid": request.uid, "resourceVersion": request.resource_version}
+        body = _complete(request) if request.content_type == APPLY_PATCH else request.body
+        metadata = meta(body) | {key: value for key, value in preconditions.items() if value}
+        body = body | {"metadata": metadata} if metadata else body
+        return await self._send(
+            "patch",
+            request,
+            lambda: self._port.patch(
+                ref.kind,
+                ref.namespace,
+                ref.name,
+                body,
+                subresource=request.subresource,
+                content_type=request.content_type,
+                field_manager=request.field_manager,
+            ),
+        )
+
+    async def _delete(self, request: Request) -> None:
+        """Delete exactly the object that was decided on.
+
+        With both preconditions it is the very version that was observed, mark and all. With less, the mark is looked at now,
+        and what was looked at is what gets deleted.
+        """
+        ref, uid, version = request.ref, request.uid, request.resource_version
+        if request.owner_label is not None and not (uid and version):
+            found = await self._get(request)
+            if found is None or (uid and meta(found).get("uid") != uid):
+                return  # already gone; another of its name is another object
+            if version and meta(found).get("resourceVersion") != version:
+                raise ApiError(409, "Conflict", f"{ref} has changed since resourceVersion {version}")
+            uid, version = str(meta(found).get("uid", "")), str(meta(found).get("resourceVersion", ""))
+        try:
+            await self._send(
+                "delete",
+                request,
+                lambda: self._port.delete(
+                    ref.kind,
+                    ref.namespace,
+                    ref.name,
+                    uid=uid,
+                    resource_version=version,
+                    propagation=request.propagation,
+                ),
+            )
+        except ApiError as error:
+            if error.status != 404:
+                raise
+
+    async def _get(self, request: Request) -> Json | None:
+        """Return what is in the request's place, which must carry the ownership mark; None if nothing is."""
+        ref = request.ref
+        try:
+            found = await self._send("get", request, lambda: self._port.get(ref.kind, ref.namespace, ref.name))
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
+        label, value = request.owner_label or ("", "")
+        labels = meta(found).get("labels")
+        if not isinstance(labels, dict) or labels.get(label) != value:
+            raise Foreign(f"{ref} does not carry {label}={value}", found)
+        return found
+
+    async def _send(self, verb: Verb | str, request: Request, call: Callable[[], Awaitable[_Answer]]) -> _Answer:
+        """Send within the budget, and again a few times where the server asks to come back later."""
+        backoff = self._budget.backoff()
+        while True:
+            try:
+                async with self._budget.slot():
+                    answer = await call()
+            except ClusterError as error:
+                self._count(verb, request, str(error.status) if isinstance(error, ApiError) else "Unreachable")
+                if not isinstance(error, ApiError) or not _later(error) or backoff.attempts >= _ATTEMPTS - 1:
+                    raise
+                # Everyone keeps off for as long as the server asks; this request waits a little longer, so not all come at once.
+                asked = error.retry_after or 0.0
+                self._budget.pause(asked)
+                await self._budget.clock.sleep(asked + backoff.next())
+                continue
+            self._count(verb, request, _SUCCESS[verb])
+            return answer
+
+    def _count(self, verb: str, request: Request, code: str) -> None:
+        resource = request.ref.kind.name + (
+            f"/{request.subresource}" if verb == "patch" and request.subresource else ""
+        )
+        self._on_request(self._port.name, verb, resource, code)
+
+
+def _later(error: ApiError) -> bool:
+    """Say whether the server refused before doing anything and wants to be asked again."""
+    return error.status == 429 or (error.status >= 500 and error.retry_after is not None)
+
+
+def _complete(request: Request) -> Json:
+    """Return the body with the place from the ref, so that body and path cannot disagree."""
+    ref = request.ref
+    place = {"name": ref.name} | ({"namespace": ref.namespace} if ref.namespace else {})
+    head = {"apiVersion": ref.kind.api_version, "kind": ref.kind.kind}
+    return request.body | head | {"metadata": meta(request.body) | place}

@@ -1,0 +1,269 @@
+"""Every setting of the service: its name, type, default, rule and one line of explanation. The only place that lists them.
+
+The field `worker_lost_timeout` of the section `multikueue` is `multikueue.workerLostTimeout` in a file and
+`CONTROLPLANE_MULTIKUEUE_WORKER_LOST_TIMEOUT` in the environment; no spelling is written down twice. Sections and defaults that Kueue
+has as well carry Kueue's names and values.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Annotated, Any, get_args
+
+import msgspec
+from msgspec.structs import FieldInfo
+
+from controlplane.settings.rules import (
+    Checked,
+    Choice,
+    Duration,
+    Integer,
+    Names,
+    Rule,
+    Text,
+    Url,
+    folder_prefix,
+    ip_address,
+)
+from controlplane.settings.secret import DatabaseUrl
+
+PREFIX = "CONTROLPLANE_"
+KINDS = ("batch/job", "jobset.x-k8s.io/jobset")
+"""The kinds that have an adapter, by the names of Kueue's `integrations.frameworks`."""
+
+_DNS_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_DNS_NAME = rf"{_DNS_LABEL}(\.{_DNS_LABEL})*"
+_FINITE = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What is said about one setting beside its type: its rule, its line in the reference, and its default in words if computed."""
+
+    rule: Rule
+    doc: str
+    default: str = ""
+
+
+class Database(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The PostgreSQL database that holds the log."""
+
+    url: Annotated[
+        DatabaseUrl, Setting(Url(), "The PostgreSQL database of the log. A secret: shown with its password masked.")
+    ] = DatabaseUrl()
+    log: Annotated[
+        str,
+        Setting(
+            Text(what="lower-case letters, digits and `-`", pattern=_DNS_LABEL, longest=63),
+            "The name of the log in that database. Several control planes may share a database, each with a log of its own.",
+        ),
+    ] = "main"
+    role: Annotated[
+        str,
+        Setting(
+            Text(what="the name of a role", pattern=r"[^\x00-\x1f]+", longest=63, empty=True),
+            "The role that the service takes on after the login (`SET ROLE`). Empty: it stays the login's own.",
+        ),
+    ] = ""
+
+
+class MultiKueue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How workloads are dispatched to worker clusters; what Kueue calls `multiKueue` in its configuration."""
+
+    origin: Annotated[
+        str,
+        Setting(
+            Text(what="a valid label value", pattern=r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", longest=63),
+            "The ownership mark on everything created on workers (label `kueue.x-k8s.io/multikueue-origin`). "
+            "Objects with another mark are never touched.",
+        ),
+    ] = "multikueue"
+    namespace: Annotated[
+        str,
+        Setting(
+            Text(what="the name of a namespace", pattern=_DNS_LABEL, longest=63),
+            "The namespace of the Secrets that hold the workers' kubeconfigs.",
+        ),
+    ] = "kueue-system"
+    controller_name: Annotated[
+        str,
+        Setting(
+            Text(what="a domain name and a path, such as `example.com/name`", pattern=rf"{_DNS_NAME}/[-A-Za-z0-9_./]+"),
+            "AdmissionChecks with this `spec.controllerName` are ours; jobs with it as `managedBy` are ours to run.",
+        ),
+    ] = "kueue.x-k8s.io/multikueue"
+    gc_interval: Annotated[
+        timedelta,
+        Setting(Duration(zero="off"), "How often workers are searched for clones whose workload is gone."),
+    ] = timedelta(minutes=1)
+    worker_lost_timeout: Annotated[
+        timedelta,
+        Setting(
+            Duration(
+                refusal="must be greater than 0, because a workload would be taken from its worker at the first lost connection"
+            ),
+            "How long a workload stays with a worker that cannot be reached before it is dispatched again.",
+        ),
+    ] = timedelta(minutes=15)
+    kinds: Annotated[
+        tuple[str, ...],
+        Setting(Names(KINDS), "The kinds of job that are dispatched, named as in Kueue's `integrations.frameworks`."),
+    ] = KINDS
+    kubeconfig_prefix: Annotated[
+        str,
+        Setting(
+            Checked("absolute folder that ends in `/`", folder_prefix),
+            "Kubeconfigs of the location type `Path` must lie in this folder.",
+        ),
+    ] = "/etc/multikueue/kubeconfigs/"
+    status_interval: Annotated[
+        timedelta,
+        Setting(
+            Duration(zero="every change"), "The shortest time between two copies of one job's status from its worker."
+        ),
+    ] = timedelta(seconds=1)
+
+
+class Management(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The way to the management cluster."""
+
+    kubeconfig: Annotated[
+        str,
+        Setting(
+            Text(what="the path of a file", longest=4096, empty=True),
+            "The kubeconfig of the management cluster. Empty: the service account of the pod.",
+        ),
+    ] = ""
+    context: Annotated[
+        str,
+        Setting(
+            Text(what="the name of a context", empty=True), "The context in that kubeconfig. Empty: its current one."
+        ),
+    ] = ""
+
+
+_QPS = Setting(Integer(least=1, most=_FINITE), "Requests a second, on average, to one API server.")
+_BURST = Setting(Integer(least=1, most=_FINITE), "Requests that may be made at once after a quiet time.")
+_CONCURRENCY = Setting(Integer(least=1, most=10_000), "Requests under way at the same time.")
+
+
+class Budget(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How much of one API server we may use. The defaults are those of a worker."""
+
+    qps: Annotated[int, _QPS] = 200
+    burst: Annotated[int, _BURST] = 400
+    concurrency: Annotated[int, _CONCURRENCY] = 32
+
+
+class Budgets(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The budgets of the management cluster and of each worker cluster."""
+
+    management: Budget = Budget(qps=300, burst=500, concurrency=64)
+    worker: Budget = Budget()
+
+
+class Clusters(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How a lost connection is noticed."""
+
+    probe_interval: Annotated[
+        timedelta, Setting(Duration(), "How often each cluster is asked whether it is there.")
+    ] = timedelta(seconds=10)
+    probe_timeout: Annotated[timedelta, Setting(Duration(), "How long that question may take.")] = timedelta(seconds=5)
+    watch_inactivity: Annotated[
+        timedelta,
+        Setting(Duration(), "A watch on which nothing, not even a bookmark, has come for so long is opened anew."),
+    ] = timedelta(minutes=2)
+
+
+class Http(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Where /metrics, /healthz and /readyz are served."""
+
+    address: Annotated[str, Setting(Checked("IP address", ip_address), "The address to listen on.")] = "0.0.0.0"  # noqa: S104
+    port: Annotated[int, Setting(Integer(least=0, most=65_535), "The port to listen on. 0: any free one.")] = 8080
+
+
+class Log(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The service's own messages on stderr."""
+
+    level: Annotated[
+        str, Setting(Choice(("debug", "info", "warning", "error")), "The least important message to write.")
+    ] = "info"
+    format: Annotated[str, Setting(Choice(("json", "console")), "One JSON object a line, or text for people.")] = "json"
+
+
+def identity() -> str:
+    """Return a name for this process that no other running one has: the host's name (a pod's is its own) and the process id."""
+    return f"{socket.gethostname()}_{os.getpid()}"
+
+
+class Leader(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The election of the one replica that writes."""
+
+    identity: Annotated[
+        str,
+        Setting(
+            Text(what="text without spaces", pattern=r"\S+"),
+            "The name under which this replica leads.",
+            default="host name, `_`, process id",
+        ),
+    ] = msgspec.field(default_factory=identity)
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """All settings of the service. `Settings()` holds the defaults."""
+
+    database: Database = Database()
+    multikueue: MultiKueue = MultiKueue()
+    management: Management = Management()
+    budgets: Budgets = Budgets()
+    clusters: Clusters = Clusters()
+    http: Http = Http()
+    log: Log = Log()
+    leader: Leader = msgspec.field(default_factory=Leader)
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One setting, found by walking the sections: where it is in `Settings`, and what was said about it.
+
+    `path` is the way through the Python attributes; `key` is the name in a file (`multikueue.gcInterval`).
+    """
+
+    path: tuple[str, ...]
+    key: str
+    setting: Setting
+
+    @property
+    def variable(self) -> str:
+        """The one environment variable of this setting."""
+        return PREFIX + "_".join(self.path).upper()
+
+    def of(self, settings: Settings) -> Any:
+        """Return the value of this setting."""
+        value: Any = settings
+        for name in self.path:
+            value = getattr(value, name)
+        return value
+
+
+def leaves(section: type[msgspec.Struct] = Settings, path: tuple[str, ...] = (), key: str = "") -> Iterator[Leaf]:
+    """Yield every setting in the order in which it is written above."""
+    for field in msgspec.structs.fields(section):
+        here, name = (*path, field.name), f"{key}{field.encode_name}"
+        said = _said(field)
+        if said is not None:
+            yield Leaf(here, name, said)
+        else:
+            yield from leaves(field.type, here, f"{name}.")
+
+
+def _said(field: FieldInfo) -> Setting | None:
+    return next((note for note in get_args(field.type)[1:] if isinstance(note, Setting)), None)
+
+
+LEAVES: tuple[Leaf, ...] = tuple(leaves())
+SECTIONS = frozenset(leaf.key.rpartition(".")[0] for leaf in LEAVES) | {"budgets"}

@@ -1,0 +1,226 @@
+"""What a value may be: one small rule per sort of setting.
+
+In: a raw value, either text of an environment variable or whatever the YAML file held. Out: the typed value, or a `ValueError` whose
+message completes the sentence "<setting> …". A rule never repeats a secret in its message. The same rules describe themselves for the
+reference table, so that the page cannot say something else than the code.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Protocol
+
+from controlplane import durations
+from controlplane.settings.secret import DatabaseUrl
+
+
+class Rule(Protocol):
+    """How one setting is read, shown and described."""
+
+    def read(self, raw: object) -> Any:
+        """Return the typed value; `ValueError` with the reason otherwise."""
+
+    def show(self, value: Any) -> Any:
+        """Return the value as a settings file would hold it (text, number or list), with secrets masked."""
+
+    def describe(self) -> str:
+        """Return the allowed values in a few words."""
+
+
+def _text(raw: object) -> str:
+    if not isinstance(raw, str):
+        raise ValueError(f"must be text: write it in quotes, not as the {type(raw).__name__} {raw!r}")
+    return raw
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """Text that matches a pattern; `what` names the shape for people."""
+
+    what: str
+    pattern: str = ".*"
+    longest: int = 253
+    empty: bool = False
+
+    def read(self, raw: object) -> str:
+        """Return the text as it is."""
+        text = _text(raw)
+        if not text:
+            if self.empty:
+                return text
+            raise ValueError("must not be empty")
+        if len(text) > self.longest:
+            raise ValueError(f"must have at most {self.longest} characters, not {len(text)}")
+        if re.fullmatch(self.pattern, text) is None:
+            raise ValueError(f'must be {self.what}, not "{text}"')
+        return text
+
+    def show(self, value: str) -> str:
+        """Return the text as it is."""
+        return value
+
+    def describe(self) -> str:
+        """Say the shape and whether nothing is allowed too."""
+        return f"{self.what}, or empty" if self.empty else self.what
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Duration:
+    """A duration in Go's spelling. `zero` allows 0, with its meaning; negative ones are always refused."""
+
+    zero: str = ""
+    refusal: str = "must be greater than 0"
+
+    def read(self, raw: object) -> timedelta:
+        """Return the duration. A bare YAML `0` needs no unit, any other bare number is refused."""
+        text = str(raw) if isinstance(raw, int | float) and not isinstance(raw, bool) else _text(raw)
+        value = durations.parse(text.strip())
+        if value < timedelta(0) and self.zero:
+            raise ValueError(f'must not be negative, not "{text}" (0 means {self.zero})')
+        if value <= timedelta(0) and not self.zero:
+            raise ValueError(f'{self.refusal}, not "{text}"')
+        return value
+
+    def show(self, value: timedelta) -> str:
+        """Return the shortest spelling."""
+        return durations.show(value)
+
+    def describe(self) -> str:
+        """Say the range."""
+        return f"duration, 0 = {self.zero}" if self.zero else "duration > 0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Integer:
+    """A whole number within bounds, both included."""
+
+    least: int
+    most: int
+
+    def read(self, raw: object) -> int:
+        """Return the number; digits in text count, `8080.5`, `true` and `0x10` do not."""
+        if isinstance(raw, str) and re.fullmatch(r"[+-]?[0-9]{1,18}", raw.strip()):
+            raw = int(raw)
+        if isinstance(raw, bool) or not isinstance(raw, int):
+            raise ValueError(f'must be a whole number {self.describe()}, not "{raw}"')
+        if not self.least <= raw <= self.most:
+            raise ValueError(f"must be {self.describe()}, not {raw}")
+        return raw
+
+    def show(self, value: int) -> int:
+        """Return the number."""
+        return value
+
+    def describe(self) -> str:
+        """Say the range."""
+        return f"{self.least}…{self.most}"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of a few words."""
+
+    words: Sequence[str]
+
+    def read(self, raw: object) -> str:
+        """Return the word; capitals do not matter."""
+        word = _text(raw).lower()
+        if word not in self.words:
+            raise ValueError(f'must be {self.describe()}, not "{raw}"')
+        return word
+
+    def show(self, value: str) -> str:
+        """Return the word."""
+        return value
+
+    def describe(self) -> str:
+        """Name the words."""
+        return ", ".join(self.words[:-1]) + " or " + self.words[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """A list of different names, all from a closed set; in a variable they are separated by commas."""
+
+    known: Sequence[str]
+
+    def read(self, raw: object) -> tuple[str, ...]:
+        """Return the names in the order given."""
+        if isinstance(raw, str):
+            raw = [part.strip() for part in raw.split(",") if part.strip()]
+        if not isinstance(raw, list) or not all(isinstance(name, str) for name in raw):
+            raise ValueError(f'must be a list of names, not "{raw}"')
+        if not raw:
+            raise ValueError("must name at least one")
+        for name in raw:
+            if name not in self.known:
+                raise ValueError(f'does not know "{name}": known are {", ".join(self.known)}')
+        if len(set(raw)) != len(raw):
+            raise ValueError("names one twice")
+        return tuple(raw)
+
+    def show(self, value: tuple[str, ...]) -> list[str]:
+        """Return the names as a list."""
+        return list(value)
+
+    def describe(self) -> str:
+        """Name the set."""
+        return "list out of " + ", ".join(f"`{name}`" for name in self.known)
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """Text for which a function has the say: `check` returns the text or raises `ValueError`."""
+
+    what: str
+    check: Callable[[str], str]
+
+    def read(self, raw: object) -> str:
+        """Return what the function made of the text."""
+        return self.check(_text(raw))
+
+    def show(self, value: str) -> str:
+        """Return the text."""
+        return value
+
+    def describe(self) -> str:
+        """Say the shape."""
+        return self.what
+
+
+@dataclass(frozen=True, slots=True)
+class Url:
+    """The database's URL, which may hold a password."""
+
+    def read(self, raw: object) -> DatabaseUrl:
+        """Return the URL; messages never repeat it."""
+        if not isinstance(raw, str):
+            raise ValueError("must be text such as postgresql://USER:PASSWORD@HOST:5432/NAME")
+        return DatabaseUrl.parse(raw)
+
+    def show(self, value: DatabaseUrl) -> str:
+        """Return the URL with its password masked."""
+        return str(value)
+
+    def describe(self) -> str:
+        """Say the shape."""
+        return "`postgresql://USER:PASSWORD@HOST:PORT/NAME`"
+
+
+def ip_address(text: str) -> str:
+    """Return the text if it is an IPv4 or IPv6 address."""
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        raise ValueError(f'must be an IP address such as 0.0.0.0 or 127.0.0.1, not "{text}"') from None
+
+
+def folder_prefix(text: str) -> str:
+    """Return the text if it is an absolute folder with its final slash, without which `/a/b` would also allow `/a/b-other`."""
+    if not text.startswith("/") or not text.endswith("/") or ".." in text.split("/"):
+        raise ValueError(f'must be an absolute folder that ends in "/" and has no "..", not "{text}"')
+    return text

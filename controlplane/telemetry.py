@@ -1,0 +1,197 @@
+"""What the service says about itself: messages on stderr and numbers for Prometheus.
+
+`configure` sets up structlog once, for our own messages and for those of libraries, with the context of the task at hand
+(`structlog.contextvars`) and with secrets masked whoever wrote them. `metrics` holds every metric of the service; a room counts by
+`metrics.events_appended.labels(type=…).inc()`. The names and labels are an interface: `docs/reference/metrics.md` is written from them.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Mapping, MutableMapping
+from typing import Any, TextIO, TypeVar
+
+import structlog
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+)
+from prometheus_client.metrics import MetricWrapperBase
+
+from controlplane.settings.secret import MASK, mask_urls
+
+_SECRET_WORDS = (
+    "password",
+    "passwd",
+    "secret_data",
+    "token",
+    "authorization",
+    "kubeconfig_data",
+    "private_key",
+    "client_key",
+)
+_CHATTY = {"aiohttp.access": logging.WARNING, "kubernetes_asyncio": logging.WARNING, "alembic": logging.WARNING}
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_BATCH = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000)
+
+M = TypeVar("M", bound=MetricWrapperBase)
+
+
+def configure(level: str, format: str, stream: TextIO | None = None) -> None:  # noqa: A002
+    """Send every message of this process to `stream` (stderr), as JSON lines or for people (coloured on a terminal only).
+
+    May be called again; the last call holds.
+    """
+    target = stream or sys.stderr
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.stdlib.ExtraAdder(),
+    ]
+    # Tracebacks become text before secrets are hidden, and never show local variables.
+    render: list[structlog.typing.Processor] = [structlog.processors.format_exc_info, hide_secrets]
+    if format == "console":
+        plain = structlog.dev.plain_traceback
+        render.append(structlog.dev.ConsoleRenderer(colors=target.isatty(), exception_formatter=plain))
+    else:
+        render.append(structlog.processors.JSONRenderer(default=str, ensure_ascii=False))
+    handler = logging.StreamHandler(target)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared, processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *render]
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    for name, least in _CHATTY.items():
+        logging.getLogger(name).setLevel(max(least, root.level))
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared[:-1],
+            structlog.stdlib.PositionalArgumentsFormatter(),
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+    logging.captureWarnings(True)
+
+
+def logger(name: str) -> structlog.stdlib.BoundLogger:
+    """Return the logger of a room (`controlplane.reconcile`); `configure` decides later what becomes of its messages."""
+    found: structlog.stdlib.BoundLogger = structlog.stdlib.get_logger(name)
+    return found
+
+
+def hide_secrets(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Mask values under names that mean a secret, and the password of every URL in any text, at any depth."""
+    return {key: _hidden(key, value) for key, value in event.items()}
+
+
+def _hidden(key: str, value: Any) -> Any:
+    if any(word in key.lower() for word in _SECRET_WORDS):
+        return MASK
+    if isinstance(value, str):
+        return mask_urls(value) if "://" in value else value
+    if isinstance(value, Mapping):
+        return {inner: _hidden(str(inner), found) for inner, found in value.items()}
+    if isinstance(value, list | tuple):
+        return [_hidden(key, item) for item in value]
+    return mask_urls(str(value)) if isinstance(value, BaseException) else value
+
+
+class Metrics:
+    """Every metric of the service, in a registry of its own. Tests make their own; the service uses `metrics` below."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.table: list[tuple[str, str, tuple[str, ...], str]] = []
+        for collector in (ProcessCollector, PlatformCollector, GCCollector):
+            collector(registry=self.registry)
+        self._of_cluster: list[MetricWrapperBase] = []
+        new = self._new
+        # Requests to API servers, and what is seen there.
+        self.api_requests = new(Counter, "api_requests_total", "cluster verb resource code", "Requests, by HTTP code.")
+        self.api_request_seconds = new(
+            Histogram, "api_request_seconds", "cluster verb", "How long they took.", _SECONDS
+        )
+        self.cluster_connected = new(Gauge, "cluster_connected", "cluster", "1 while the cluster answers, otherwise 0.")
+        self.relists = new(Counter, "reflector_relists_total", "cluster kind reason", "Lists of a kind, and why.")
+        self.observations_refused = new(
+            Counter, "observations_refused_total", "cluster kind", "Objects that are not what they claim to be."
+        )
+        # The log.
+        self.events_appended = new(Counter, "log_events_appended_total", "type", "Events appended.")
+        self.append_batch_size = new(Histogram, "log_append_batch_size", "", "Events in one append.", _BATCH)
+        self.append_seconds = new(
+            Histogram, "log_append_seconds", "", "How long an append took, with commit.", _SECONDS
+        )
+        self.log_position = new(Gauge, "log_position", "", "The position up to which this process has read.")
+        self.unknown_events = new(
+            Counter, "log_unknown_event_types_total", "type", "Events of a type unknown to this version: kept, skipped."
+        )
+        # Decisions and what came of them.
+        self.decisions = new(Counter, "decisions_total", "type reason", "Decisions taken.")
+        self.loop_lag_seconds = new(Histogram, "loop_lag_seconds", "", "From observation to decision.", _SECONDS)
+        self.effects_open = new(Gauge, "effects_open", "cluster", "Effects that are decided and not yet settled.")
+        self.effects_executed = new(
+            Counter, "effects_executed_total", "cluster action outcome", "Effects carried out, and what came of them."
+        )
+        self.workloads_dispatched = new(
+            Counter, "workloads_dispatched_total", "cluster_queue cluster", "Clones of workloads created on a cluster."
+        )
+        self.workloads_admitted = new(
+            Counter, "workloads_admitted_total", "cluster_queue cluster", "Workloads that a cluster won."
+        )
+
+    def forget_cluster(self, cluster: str) -> None:
+        """Drop what is labelled with a cluster that was removed, so that its last state is not reported for ever."""
+        for metric in self._of_cluster:
+            metric.remove_by_labels({"cluster": cluster})
+
+    def _new(self, kind: type[M], name: str, label_names: str, doc: str, buckets: tuple[float, ...] = ()) -> M:
+        full, labels = f"controlplane_{name}", tuple(label_names.split())
+        self.table.append((full, kind.__name__.lower(), labels, doc))
+        options: dict[str, Any] = {"buckets": buckets} if buckets else {}
+        metric = kind(full, doc, labels, registry=self.registry, **options)
+        if "cluster" in labels:
+            self._of_cluster.append(metric)
+        return metric
+
+
+metrics = Metrics()
+
+_HEAD = """# Metrics
+
+<!-- Written by `python -m controlplane.telemetry`. Change controlplane/telemetry.py instead. -->
+
+Served at `/metrics` (`http.port`), in Prometheus's or OpenMetrics' text format, whichever the reader asks for. Times are seconds. A
+histogram `x` has the series `x_bucket`, `x_sum` and `x_count`. The usual `process_*` and `python_*` metrics are there as well.
+
+| metric | type | labels | meaning |
+|---|---|---|---|
+"""
+
+
+def reference() -> str:
+    """Return the reference page of the metrics (`docs/reference/metrics.md`), in Markdown."""
+    rows = ""
+    for name, kind, labels, doc in metrics.table:
+        shown = ", ".join(f"`{label}`" for label in labels) or "–"
+        rows += f"| `{name}` | {kind} | {shown} | {doc} |\n"
+    return _HEAD + rows
+
+
+if __name__ == "__main__":
+    sys.stdout.write(reference())

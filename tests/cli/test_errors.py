@@ -1,0 +1,87 @@
+"""Each exception that a verb may let go becomes one sentence and the documented exit code."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+from psycopg import errors as pg
+from sqlalchemy.exc import OperationalError
+
+from controlplane.__main__ import run
+from controlplane.cli import errors, version
+from controlplane.cli.errors import Exit, Failure, explain, report
+from controlplane.clusters.port import ApiError, Unreachable
+from controlplane.embedded import EmbeddedError
+from controlplane.log.schema import SchemaError
+from controlplane.settings import SettingsError
+from controlplane.web import ListenError
+
+
+def lost(text: str) -> psycopg.OperationalError:
+    return psycopg.OperationalError(text)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "part"),
+    [
+        (Failure("no workload ns/x", Exit.NOT_FOUND), 5, "no workload ns/x"),
+        (Failure("it did not work"), 1, "it did not work"),
+        (SettingsError(["a: b."]), 3, "a: b."),
+        (SettingsError(["a: b.", "c: d."]), 3, "the settings cannot be used:\n  a: b.\n  c: d."),
+        (SchemaError("run `controlplane db upgrade`"), 4, "run `controlplane db upgrade`"),
+        (EmbeddedError("in use"), 4, "in use"),
+        (ListenError("in use"), 7, "in use"),
+        (Unreachable("connection refused"), 6, "the cluster does not answer: connection refused"),
+        (ApiError(403, "Forbidden", "no"), 1, "403 Forbidden: no"),
+        (lost("connection failed\nmore"), 4, "the database cannot be used: connection failed; check database.url"),
+        (lost('bad "postgresql://u:hunter2@h/d"'), 4, "postgresql://u:***@h/d"),
+        (OperationalError("SELECT 1", {}, lost("server closed")), 4, "server closed"),
+        (pg.UndefinedTable('relation "events" does not exist'), 4, "run `controlplane db upgrade`"),
+        (pg.InsufficientPrivilege("permission denied for table events"), 4, "the role needs that right"),
+        (pg.UniqueViolation("duplicate key"), 4, "the database refused a statement: duplicate key"),
+        (FileNotFoundError(2, "No such file or directory", "/x/y"), 1, "/x/y: No such file or directory"),
+        (KeyError("x"), 1, "unexpected KeyError: 'x' (CONTROLPLANE_DEBUG=1 shows where)"),
+        (RuntimeError(), 1, "unexpected RuntimeError (CONTROLPLANE_DEBUG=1 shows where)"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_a_sentence_and_a_code(error: Exception, code: int, part: str) -> None:
+    sentence, got = explain(error)
+    assert got == code
+    assert part in sentence
+    assert "hunter2" not in sentence
+
+
+def test_a_traceback_only_on_request(capsys: pytest.CaptureFixture[str]) -> None:
+    def failing() -> int:
+        try:
+            raise KeyError("x")
+        except KeyError as error:
+            return report(error, env)
+
+    env: dict[str, str] = {}
+    assert failing() == 1
+    assert "Traceback" not in capsys.readouterr().err
+    env["CONTROLPLANE_DEBUG"] = "1"
+    assert failing() == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_an_interrupt_is_told_apart(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(version, "line", interrupted)
+    assert run(["version"]) == 130
+    assert capsys.readouterr().err == "Interrupted.\n"
+
+
+def test_a_verb_may_return_its_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(version.version, "callback", lambda: 5)
+    assert run(["version"]) == 5
+
+
+def test_every_code_is_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == 0
+    told = capsys.readouterr().out.partition("Exit codes:")[2].split()
+    assert {str(int(code)) for code in errors.Exit} <= set(told)

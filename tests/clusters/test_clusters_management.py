@@ -1,0 +1,149 @@
+"""The way to the management cluster: a pod's service account, and kubeconfigs with all that kubectl accepts."""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controlplane.clusters.credentials import TokenFile
+from controlplane.clusters.kubeconfig import KubeconfigError
+from controlplane.clusters.management import from_kubeconfig, in_cluster
+from controlplane.clusters.port import ApiError, Unreachable
+from tests.clusters import pki
+from tests.clusters.clocks import ManualClock
+from tests.clusters.miniapi import TOKEN, MiniApi, kubeconfig, serving
+
+
+def with_user(server: str, user: dict[str, Any]) -> bytes:
+    document = json.loads(kubeconfig(server))
+    document["users"][0]["user"] = user
+    return json.dumps(document).encode()
+
+
+async def test_in_a_pod(tmp_path: Path) -> None:
+    made = pki.make(tmp_path, "IP:127.0.0.1")
+    made.server_context.verify_mode = ssl.CERT_NONE
+    (tmp_path / "token").write_text(TOKEN + "\n")
+    clock = ManualClock()
+    async with serving(MiniApi(), made.server_context) as api:
+        port = api.url.rsplit(":", 1)[1]
+        environ = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": port}
+        transport = in_cluster("m", environ=environ, service_account=tmp_path, clock=clock)
+        assert (await transport.version(5.0))["gitVersion"] == "v1.34.2"
+        await transport.close()
+
+
+def test_outside_a_pod(tmp_path: Path) -> None:
+    with pytest.raises(KubeconfigError, match="not in a pod"):
+        in_cluster("m", environ={})
+    environ = {"KUBERNETES_SERVICE_HOST": "::1", "KUBERNETES_SERVICE_PORT": "443"}
+    with pytest.raises(KubeconfigError, match="no service account"):
+        in_cluster("m", environ=environ, service_account=tmp_path)
+
+
+async def test_a_projected_token_is_read_again(tmp_path: Path) -> None:
+    path, clock = tmp_path / "token", ManualClock()
+    credentials = TokenFile(path, clock)
+    with pytest.raises(FileNotFoundError):
+        await credentials.authorization()
+    path.write_text("one\n")
+    assert await credentials.authorization() == "Bearer one"
+    path.write_text("two")
+    assert await credentials.authorization() == "Bearer one"
+    clock.seconds += 61
+    assert await credentials.authorization() == "Bearer two"
+    path.write_text("three")
+    credentials.rejected()
+    assert await credentials.authorization() == "Bearer three"
+    path.unlink()
+    credentials.rejected()
+    assert await credentials.authorization() == "Bearer three"
+
+
+async def test_a_kubeconfig_with_a_token(api: MiniApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "config"
+    path.write_bytes(kubeconfig(api.url))
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    transport = await from_kubeconfig("m")
+    assert (await transport.version(5.0))["gitVersion"] == "v1.34.2"
+    assert TOKEN not in repr(transport)
+    await transport.close()
+
+
+async def test_a_token_file_is_followed(api: MiniApi, tmp_path: Path) -> None:
+    token, path, clock = tmp_path / "token", tmp_path / "config", ManualClock()
+    token.write_text(TOKEN)
+    path.write_bytes(with_user(api.url, {"tokenFile": str(token)}))
+    transport = await from_kubeconfig("m", str(path), clock=clock)
+    await transport.version(5.0)
+    api.token = "renewed"
+    token.write_text("renewed")
+    with pytest.raises(ApiError):
+        await transport.version(5.0)
+    await transport.version(5.0)
+    await transport.close()
+
+
+async def test_an_exec_plugin_is_run(api: MiniApi, tmp_path: Path) -> None:
+    plugin, path = tmp_path / "plugin", tmp_path / "config"
+    credential = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "kind": "ExecCredential",
+        "status": {"token": TOKEN, "expirationTimestamp": "2001-01-01T00:00:00Z"},
+    }
+    plugin.write_text(f"#!/bin/sh\necho run >> {tmp_path}/runs\nprintf '%s' '{json.dumps(credential)}'\n")
+    plugin.chmod(0o700)
+    command = {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin), "interactiveMode": "Never"}
+    path.write_bytes(with_user(api.url, {"exec": command}))
+    clock = ManualClock()
+    transport = await from_kubeconfig("m", str(path), clock=clock)
+    await transport.version(5.0)
+    await transport.version(5.0)
+    assert (tmp_path / "runs").read_text() == "run\n"
+    clock.seconds += 61
+    await transport.version(5.0)
+    assert (tmp_path / "runs").read_text() == "run\nrun\n"
+    plugin.unlink()
+    clock.seconds += 61
+    with pytest.raises(Unreachable, match="no credentials"):
+        await transport.version(5.0)
+    await transport.close()
+
+
+async def test_inline_certificates_leave_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    made = pki.make(tmp_path)
+    async with serving(MiniApi(), made.server_context) as api:
+        document = json.loads(kubeconfig(api.url))
+        cluster, user = document["clusters"][0]["cluster"], document["users"][0]["user"]
+        cluster |= {
+            "certificate-authority-data": base64.b64encode(made.ca).decode(),
+            "tls-server-name": "worker.example",
+        }
+        user["client-certificate-data"] = base64.b64encode(made.client_certificate).decode()
+        user["client-key-data"] = base64.b64encode(made.client_key).decode()
+        (tmp_path / "config").write_text(json.dumps(document))
+        for _ in range(2):
+            transport = await from_kubeconfig("m", str(tmp_path / "config"))
+            assert (await transport.version(5.0))["gitVersion"] == "v1.34.2"
+            await transport.close()
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "content", [None, b"", b"{", b"users: 7", kubeconfig("http://127.0.0.1:1").replace(b'"c"', b'"d"', 1)]
+)
+async def test_a_kubeconfig_that_cannot_be_loaded(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "config"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(KubeconfigError, match="cannot be loaded"):
+        await from_kubeconfig("m", str(path))

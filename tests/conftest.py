@@ -1,0 +1,51 @@
+"""Fixtures of the whole suite: a PostgreSQL server for the run, and a fresh migrated database for each test that asks for one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support import postgres
+
+
+def pytest_report_header() -> str:
+    try:
+        return postgres.header()
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[postgres.Server]:
+    """A server on which databases may be created; `.url` is one of its databases."""
+    with postgres.server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def migrated_template(postgres_server: postgres.Server) -> Iterator[str]:
+    """The name of a database with the newest schema, made once a session."""
+    from controlplane.log import schema
+
+    name = postgres.new_name("template")
+    schema.upgrade(postgres_server.create(name))
+    postgres_server.seal(name)
+    yield name
+    postgres_server.drop(name)
+
+
+@pytest.fixture
+def database_url(postgres_server: postgres.Server, migrated_template: str) -> Iterator[str]:
+    """The URL of a database of this test's own, with the newest schema and nothing in it."""
+    name = postgres.new_name("test")
+    yield postgres_server.create(name, migrated_template)
+    postgres_server.drop(name)
+
+
+@pytest.fixture
+def empty_database_url(postgres_server: postgres.Server) -> Iterator[str]:
+    """The URL of a database of this test's own, without any schema."""
+    name = postgres.new_name("empty")
+    yield postgres_server.create(name)
+    postgres_server.drop(name)

@@ -1,0 +1,68 @@
+"""The rights are exactly these. A verb more or a verb less is a decision, and this table is where it is taken."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.deploy.manifests import one, render, rights
+
+SEE = ("get", "list", "watch")
+FOLDERS = ("deploy/base", "deploy/rbac/management", "deploy/rbac/worker", "deploy/migrate")
+
+
+def test_management() -> None:
+    assert rights(one(render("deploy/rbac/management"), "ClusterRole")) == {
+        "kueue.x-k8s.io/workloads": SEE,
+        "kueue.x-k8s.io/workloads/status": ("patch",),
+        "kueue.x-k8s.io/admissionchecks": SEE,
+        "kueue.x-k8s.io/admissionchecks/status": ("patch",),
+        "kueue.x-k8s.io/multikueueconfigs": SEE,
+        "kueue.x-k8s.io/multikueueclusters": SEE,
+        "kueue.x-k8s.io/multikueueclusters/status": ("patch",),
+        "batch/jobs": SEE,
+        "batch/jobs/status": ("patch",),
+        "jobset.x-k8s.io/jobsets": SEE,
+        "jobset.x-k8s.io/jobsets/status": ("patch",),
+        "core/namespaces[kube-system]": ("get",),
+        "events.k8s.io/events": ("create",),
+    }
+
+
+def test_secrets_are_readable_in_one_namespace_only() -> None:
+    objects = render("deploy/base")
+    role = one(objects, "Role")
+    assert rights(role) == {"core/secrets": SEE}
+    assert role["metadata"]["namespace"] == "kueue-system"
+    assert "core/secrets" not in rights(one(objects, "ClusterRole"))
+
+
+def test_worker() -> None:
+    assert rights(one(render("deploy/rbac/worker"), "ClusterRole")) == {
+        "kueue.x-k8s.io/workloads": tuple(sorted((*SEE, "create", "patch", "delete"))),
+        "kueue.x-k8s.io/workloads/status": ("patch",),
+        "batch/jobs": tuple(sorted((*SEE, "create", "delete"))),
+        "jobset.x-k8s.io/jobsets": tuple(sorted((*SEE, "create", "delete"))),
+        "core/namespaces[kube-system]": ("get",),
+    }
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_there_is_no_wildcard(folder: str) -> None:
+    for item in render(folder):
+        for rule in item.get("rules", ()):
+            assert "nonResourceURLs" not in rule
+            for words in rule.values():
+                assert not [word for word in words if "*" in word]
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_every_binding_has_its_role_and_its_account(folder: str) -> None:
+    objects = render(folder)
+    known = {(item["kind"], item["metadata"]["name"]) for item in objects}
+    accounts = {"deploy/rbac/management": {("ServiceAccount", "controlplane")}}.get(folder, set())
+    for item in objects:
+        if item["kind"] in ("RoleBinding", "ClusterRoleBinding"):
+            assert (item["roleRef"]["kind"], item["roleRef"]["name"]) in known
+            for subject in item["subjects"]:
+                assert (subject["kind"], subject["name"]) in known | accounts
+                assert subject["namespace"] == "kueue-system"

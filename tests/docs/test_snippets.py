@@ -1,0 +1,110 @@
+"""What the documentation shows is run, or at least parsed by whoever would run it."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable
+
+import click
+import psycopg
+import pytest
+import yaml
+
+from controlplane.cli import cli
+from tests.docs.snippets import ROOT, Snippet, commands, snippets
+
+EXPECT = re.compile(r"^-- expect: (?P<error>.+)$", re.MULTILINE)
+
+
+def on_each(language: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("snippet", snippets(language), ids=str)
+
+
+@on_each("yaml")
+def test_yaml_is_yaml(snippet: Snippet) -> None:
+    documents = list(yaml.safe_load_all(snippet.text))
+    assert documents
+    assert all(isinstance(document, dict) for document in documents)
+
+
+@on_each("python")
+def test_python_runs(snippet: Snippet) -> None:
+    exec(compile(snippet.text, str(snippet), "exec"), {"__name__": "snippet"})
+
+
+@on_each("sql")
+def test_sql_runs(snippet: Snippet, database_url: str) -> None:
+    """In one transaction that is rolled back. `-- expect: text` says that it fails, and how."""
+    expected = EXPECT.search(snippet.text)
+    with psycopg.connect(database_url) as connection:
+        if expected:
+            with pytest.raises(psycopg.Error, match=expected["error"]):
+                connection.execute(snippet.text.encode())
+        else:
+            connection.execute(snippet.text.encode())
+        connection.rollback()
+
+
+def controlplane(arguments: list[str]) -> None:
+    """Let the real command line parse the arguments, verb by verb, without carrying anything out."""
+    command: click.Command = cli
+    context = command.make_context("controlplane", list(arguments))
+    while isinstance(command, click.Group):
+        rest = [*context._protected_args, *context.args]
+        name, found, rest = command.resolve_command(context, rest)
+        assert found is not None
+        command = found
+        context = command.make_context(name, rest, parent=context)
+
+
+def make(arguments: list[str]) -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert {word for word in arguments if "=" not in word} <= targets
+
+
+def kubectl(arguments: list[str]) -> None:
+    """The verbs are kubectl's own business; the files and folders named are ours."""
+    for option, value in itertools.pairwise(arguments):
+        if option in ("-k", "-f") and value != "-":
+            assert (ROOT / value).exists(), value
+
+
+def psql(arguments: list[str]) -> None:
+    for option, value in itertools.pairwise(arguments):
+        if option == "-f":
+            assert (ROOT / value).is_file(), value
+
+
+def docker(arguments: list[str]) -> None:
+    assert arguments[:1] in (["build"], ["compose"], ["run"])
+
+
+def nothing(arguments: list[str]) -> None:
+    """Something that every shell has."""
+
+
+PROGRAMS: dict[str, Callable[[list[str]], None]] = {
+    "controlplane": controlplane,
+    ".venv/bin/controlplane": controlplane,
+    "make": make,
+    "kubectl": kubectl,
+    "psql": psql,
+    "docker": docker,
+    "cd": nothing,
+    "git": nothing,
+    "rm": nothing,
+    "export": nothing,
+    "curl": nothing,
+}
+
+
+@on_each("console")
+def test_commands_are_understood(snippet: Snippet) -> None:
+    found = list(commands(snippet))
+    assert found, "a console block shows at least one command, after `$ `"
+    for program, *arguments in found:
+        if "/" in program and program not in PROGRAMS:
+            assert (ROOT / program).is_file(), program
+        else:
+            PROGRAMS[program](arguments)

@@ -1,0 +1,88 @@
+"""The rules of the house that a linter has no name for: small modules, small functions, a header on each module, a core without a clock."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+MODULES = sorted(path for room in ("controlplane", "migrations") for path in (ROOT / room).rglob("*.py"))
+MOST_LINES_OF_A_MODULE = 400
+MOST_LINES_OF_A_FUNCTION = 60
+CAPABILITIES = {f"controlplane/{found.parent.name}" for found in (ROOT / "controlplane").glob("*/decide*")}
+PURE_NAMES = ("events", "state", "decide", "objects", "reasons")
+CLOCKS = {("datetime", "now"), ("datetime", "utcnow"), ("datetime", "today"), ("date", "today")}
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), str(path))
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def too_long(module: ast.Module) -> Iterator[str]:
+    for node in ast.walk(module):
+        if isinstance(node, Function) and node.end_lineno is not None:
+            lines = node.end_lineno - node.lineno + 1
+            if lines > MOST_LINES_OF_A_FUNCTION:
+                yield f"{node.name}: {lines} lines"
+
+
+def clocks_read(module: ast.Module) -> Iterator[str]:
+    for node in ast.walk(module):
+        if isinstance(node, ast.Attribute):
+            owner = node.value.attr if isinstance(node.value, ast.Attribute) else getattr(node.value, "id", "")
+            if (owner, node.attr) in CLOCKS:
+                yield f"line {node.lineno}: {owner}.{node.attr}"
+
+
+def is_pure(path: Path) -> bool:
+    """Whether a module is of a capability's functional core: one of the named modules, or inside a package of that name."""
+    room, *inner = path.relative_to(ROOT).with_suffix("").parts[1:]
+    return f"controlplane/{room}" in CAPABILITIES and inner[0] in PURE_NAMES
+
+
+def test_there_are_modules() -> None:
+    assert len(MODULES) > 10
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_a_module_is_short(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= MOST_LINES_OF_A_MODULE
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_its_functions_are_short(path: Path) -> None:
+    assert list(too_long(tree(path))) == []
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if path.read_text().strip()], ids=name)
+def test_it_opens_with_what_it_is_for(path: Path) -> None:
+    assert ast.get_docstring(tree(path)), "a module opens with what comes in, what goes out, why here"
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if is_pure(path)], ids=name)
+def test_the_core_reads_no_clock(path: Path) -> None:
+    assert list(clocks_read(tree(path))) == []
+
+
+def test_the_checks_see_what_they_look_for() -> None:
+    long = "def f():\n" + "    x = 1\n" * MOST_LINES_OF_A_FUNCTION
+    assert list(too_long(ast.parse(long))) == [f"f: {MOST_LINES_OF_A_FUNCTION + 1} lines"]
+    clock = "import datetime\nfrom datetime import date\ndatetime.datetime.now()\ndate.today()\nstate.now()\n"
+    assert list(clocks_read(ast.parse(clock))) == ["line 3: datetime.now", "line 4: date.today"]
+
+
+def test_every_room_is_a_package() -> None:
+    """Without its `__init__.py`, a folder is invisible to the import contracts."""
+    rooms = {path.parent for path in MODULES if path.is_relative_to(ROOT / "controlplane")}
+    assert [name(room) for room in sorted(rooms) if not (room / "__init__.py").exists()] == []

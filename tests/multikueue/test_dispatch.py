@@ -1,0 +1,351 @@
+"""A Workload on its way to a cluster: events in, decisions out (specs 2.3, 2.5–2.8 and what section 9 says not to copy)."""
+
+from __future__ import annotations
+
+import pytest
+
+from controlplane.kube import JOBS, WORKLOADS
+from controlplane.multikueue.events import (
+    CheckState,
+    CheckStateDecided,
+    ClusterRefused,
+    EffectFailed,
+    NominationDecided,
+    Owner,
+    Priority,
+    RemovalDecided,
+    WinnerChosen,
+    WinnerReleased,
+)
+from controlplane.multikueue.reasons import Reason
+from tests.multikueue.scene import CHECK, STREAM, Scene, stamp
+
+
+def refuse(scene: Scene, target: str, action: str, code: int, error: str, failures: int = 1) -> None:
+    event = EffectFailed(
+        target=target,
+        action=action,
+        code=code,
+        error=error,
+        message=f"{error} said",
+        failures=failures,
+        retry_at=scene.now,
+    )
+    scene.fold(STREAM, event)
+
+
+def test_nothing_happens_without_quota() -> None:
+    scene = Scene("a").job().workload()
+    assert scene.names() == []
+
+
+def test_nothing_happens_for_a_workload_without_our_check() -> None:
+    scene = Scene("a").job().workload({"QuotaReserved": True}, checks=[CheckState(name="other")])
+    assert scene.names() == []
+
+
+def test_nothing_is_decided_before_the_management_cluster_is_in_view() -> None:
+    scene = Scene("a").reserved()
+    scene.lose("@management")
+    assert scene.names() == []
+
+
+def test_nomination_offers_every_connected_cluster_sorted_and_starts_the_attempt() -> None:
+    scene = Scene("c", "a", "b").lose("b").reserved()
+    (decision,) = scene.decide()
+    assert isinstance(decision, NominationDecided)
+    assert (decision.clusters, decision.attempt) == (["a", "c"], 1)
+
+
+def test_nomination_waits_for_the_other_checks() -> None:
+    other = [CheckState(name=CHECK), CheckState(name="provisioning", state="Pending")]
+    scene = Scene("a").job().workload({"QuotaReserved": True}, checks=other)
+    assert scene.names() == []
+    scene.workload(checks=[CheckState(name=CHECK), CheckState(name="provisioning", state="Ready")])
+    assert scene.names() == ["Nomination"]
+
+
+def test_clones_are_made_only_where_the_nomination_is_stored() -> None:
+    scene = Scene("a", "b").reserved()
+    assert scene.names() == ["Nomination"]
+    assert scene.names() == []  # its write is open
+    scene.workload(nominated=["a", "b"])
+    assert scene.names() == ["Clone a", "Clone b"]
+    scene.clone("a")
+    assert scene.names() == []
+
+
+def test_no_cluster_available_waits_and_a_connection_wakes_it() -> None:
+    scene = Scene("a", connected=False).reserved()
+    assert scene.names() == []
+    scene.fleet.take_dirty()
+    scene.connect("a")
+    assert STREAM in scene.fleet.take_dirty()
+    assert scene.names() == ["Nomination"]
+
+
+def test_a_cluster_without_the_jobs_kind_is_not_offered() -> None:
+    scene = Scene("a", "b", connected=False).connect("a", (WORKLOADS,)).connect("b", (WORKLOADS, JOBS)).reserved()
+    (decision,) = scene.decide()
+    assert isinstance(decision, NominationDecided)
+    assert decision.clusters == ["b"]
+
+
+def test_first_admitted_wins_losers_go_then_the_job_then_ready() -> None:
+    scene = Scene("a", "b", "c").cloned("a", "b", "c")
+    scene.clone("b", {"QuotaReserved": True, "Admitted": True})
+    assert scene.names() == ["WinnerChosen b", "Removal Workload a", "Removal Workload c"]
+    assert scene.names() == []  # the losers first
+    scene.clone_gone("a").clone_gone("c")
+    assert scene.names() == ["JobCreation b"]
+    assert scene.names() == []
+    scene.remote_job("b")
+    (ready,) = scene.decide()
+    assert isinstance(ready, CheckStateDecided)
+    assert (ready.state, ready.winner, ready.message) == ("Ready", "b", 'The workload was admitted on "b"')
+
+
+def test_reserving_quota_on_a_worker_is_not_being_admitted() -> None:
+    scene = Scene("a").cloned("a").clone("a", {"QuotaReserved": True, "Admitted": False})
+    assert scene.names() == []
+
+
+def test_a_slow_loser_holds_the_job_up_only_so_long() -> None:
+    scene = Scene("a", "b").cloned("a", "b").clone("b", {"Admitted": True})
+    scene.decide()
+    assert scene.names() == []
+    assert scene.wake is not None
+    scene.tick(seconds=3)
+    assert scene.names() == ["JobCreation b"]
+
+
+def test_an_unreachable_loser_holds_nothing_up_and_is_removed_when_it_is_back() -> None:
+    scene = Scene("a", "b").cloned("a", "b").clone("b", {"Admitted": True}).lose("a")
+    assert scene.names() == ["WinnerChosen b", "JobCreation b"]
+    scene.remote_job("b")
+    scene.decide()
+    scene.workload(check="Ready", cluster_name="b", nominated=[]).connect("a")
+    assert scene.names() == ["Removal Workload a"]
+
+
+@pytest.mark.parametrize(("first", "winner"), [("a", "a"), ("b", "b")])
+def test_of_two_admitted_the_earlier_by_its_own_clock_wins(first: str, winner: str) -> None:
+    scene = Scene("a", "b").cloned("a", "b")
+    early, late = stamp(scene.now), stamp(scene.tick(seconds=5).now)
+    for cluster in ("a", "b"):
+        scene.clone(cluster, {"Admitted": ("Admitted", "", early if cluster == first else late)})
+    chosen = scene.decide()[0]
+    assert isinstance(chosen, WinnerChosen)
+    assert (chosen.cluster, chosen.reason) == (winner, Reason.FIRST_ADMITTED)
+    assert set(chosen.among) == {"a", "b"}
+
+
+def test_of_two_admitted_in_the_same_second_the_one_seen_first_wins() -> None:
+    scene = Scene("a", "b").cloned("a", "b")
+    at = stamp(scene.now)
+    scene.clone("b", {"Admitted": ("Admitted", "", at)}).clone("a", {"Admitted": ("Admitted", "", at)})
+    chosen = scene.decide()[0]
+    assert isinstance(chosen, WinnerChosen)
+    assert chosen.cluster == "b"
+
+
+def test_the_winner_is_pinned_before_the_api_shows_it() -> None:
+    scene = Scene("a", "b").cloned("a", "b").clone("b", {"Admitted": True})
+    scene.decide()
+    scene.clone("a", {"Admitted": ("Admitted", "", "2025-01-01T00:00:00Z")})
+    assert all(name == "Removal Workload a" for name in scene.names())
+
+
+def test_a_winner_evicted_before_ready_is_released_and_all_are_offered_again() -> None:
+    scene = Scene("a", "b").cloned("a", "b").clone("b", {"Admitted": True})
+    scene.decide()
+    scene.clone_gone("a").clone("b", {"Evicted": True})
+    (released,) = scene.decide()
+    assert isinstance(released, WinnerReleased)
+    assert released.reason == Reason.EVICTED_BEFORE_READY
+    assert scene.names() == ["Clone a"]
+
+
+def test_a_winner_lost_before_its_job_was_made_is_released_at_once() -> None:
+    scene = Scene("a", "b").cloned("a", "b").clone("b", {"Admitted": True})
+    scene.decide()
+    scene.lose("b")
+    (released,) = scene.decide()
+    assert isinstance(released, WinnerReleased)
+    assert released.reason == Reason.LOST_BEFORE_READY
+
+
+def test_a_winner_lost_after_its_job_was_made_keeps_its_grace() -> None:
+    scene = Scene("a", "b").cloned("a", "b").clone("b", {"Admitted": True})
+    scene.decide()
+    scene.clone_gone("a")
+    scene.decide()
+    scene.remote_job("b").lose("b")
+    assert scene.names() == []
+    scene.tick(minutes=16)
+    assert scene.names() == ["WinnerReleased b"]
+
+
+def test_a_foreign_job_of_the_same_name_leaves_that_cluster_out() -> None:
+    scene = Scene("a", "b").cloned("a", "b").clone("b", {"Admitted": True})
+    scene.decide()
+    scene.clone_gone("a")
+    scene.decide()
+    refuse(scene, "b/Job", "JobCreationDecided", 409, "Foreign")
+    (refused,) = scene.decide()
+    assert isinstance(refused, ClusterRefused)
+    assert refused.reason == Reason.JOB_NAME_TAKEN
+    assert scene.names() == ["Removal Workload b", "Nomination", "Clone a"]
+    scene.clone_gone("b").workload(nominated=["a"]).clone("a")
+    assert scene.names() == []
+    assert scene.wake is not None
+    scene.now = scene.wake
+    (again,) = scene.decide()
+    assert isinstance(again, NominationDecided)
+    assert again.clusters == ["a", "b"]
+
+
+def test_a_clone_that_is_refused_rests_and_the_others_go_on() -> None:
+    scene = Scene("a", "b").nominated("a", "b")
+    scene.decide()
+    refuse(scene, "a/Workload", "CloneDecided", 404, "NotFound")
+    scene.clone("b", {"Admitted": True})
+    assert scene.names() == ["WinnerChosen b", "JobCreation b"]
+
+
+def test_a_refused_write_is_decided_again_when_its_time_has_come() -> None:
+    scene = Scene("a").nominated("a")
+    scene.decide()
+    write = scene.fleet.open_writes(STREAM)[0]
+    from controlplane.capability import Failure
+
+    pauses = []
+    for _ in range(4):
+        event = scene.fleet.failed(write, Failure(404, "NotFound", 'namespaces "default" not found'), scene.now).event
+        scene.fold(STREAM, event)
+        assert isinstance(event, EffectFailed)
+        pauses.append((event.retry_at - scene.now).total_seconds())
+        assert scene.names() == []
+        assert scene.wake == event.retry_at
+        scene.now = event.retry_at
+        assert scene.names() == ["Clone a"]
+        write = scene.fleet.open_writes(STREAM)[0]
+    assert pauses == [1, 2, 4, 8]
+
+
+def test_a_copy_that_its_worker_deactivated_is_rejected_not_offered_again() -> None:
+    scene = Scene("a", "b").cloned("a", "b").clone("a", {"Evicted": ("Deactivated", "no such flavor")}, active=False)
+    decisions = scene.decide()
+    assert any(isinstance(d, ClusterRefused) and d.message == "no such flavor" for d in decisions)
+    assert any(isinstance(d, RemovalDecided) and d.cluster == "a" for d in decisions)
+    scene.decide()
+    scene.clone_gone("a").workload(nominated=["b"])
+    assert scene.names() == []
+
+
+@pytest.mark.parametrize(
+    ("owner", "message"),
+    [
+        (None, 'No multikueue adapter found, Previously: "Pending"'),
+        (
+            Owner(api_version="v1", kind="Pod", name="p", uid="u"),
+            'No multikueue adapter found for owner kind "v1, Kind=Pod", Previously: "Pending"',
+        ),
+    ],
+)
+def test_owners_without_an_adapter_are_rejected(owner: Owner | None, message: str) -> None:
+    scene = Scene("a").job().workload({"QuotaReserved": True}, owner=owner)
+    (decision,) = scene.decide()
+    assert isinstance(decision, CheckStateDecided)
+    assert (decision.state, decision.message) == ("Rejected", message)
+
+
+def test_a_job_that_is_not_managed_by_kueue_is_rejected() -> None:
+    scene = Scene("a").job(managed_by="").workload({"QuotaReserved": True})
+    (decision,) = scene.decide()
+    assert isinstance(decision, CheckStateDecided)
+    assert decision.message == (
+        'The owner is not managed by Kueue: Expecting spec.managedBy to be "kueue.x-k8s.io/multikueue" not "", '
+        'Previously: "Pending"'
+    )
+
+
+def test_a_rejected_workload_is_left_alone() -> None:
+    scene = Scene("a").job().workload({"QuotaReserved": True}, owner=None, check="Rejected")
+    assert scene.names() == []
+
+
+def test_a_job_that_was_not_seen_yet_is_waited_for() -> None:
+    scene = Scene("a").workload({"QuotaReserved": True})
+    assert scene.names() == []
+    scene.job()
+    assert scene.names() == ["Nomination"]
+
+
+def test_a_clone_of_another_spec_is_replaced() -> None:
+    scene = Scene("a").cloned("a").workload(spec_key="spec-2")
+    assert scene.names() == ["Removal Workload a"]
+    scene.clone_gone("a")
+    assert scene.names() == ["Clone a"]
+
+
+def test_a_changed_priority_is_written_in_place() -> None:
+    scene = Scene("a").cloned("a").workload(priority=Priority(value=7))
+    assert scene.names() == ["CloneUpdate a"]
+
+
+def test_names_left_over_from_an_attempt_before_are_cleared_first() -> None:
+    scene = Scene("a").job().workload({"QuotaReserved": True}, cluster_name="a")
+    assert scene.names() == ["NamesClear"]
+
+
+def test_a_clone_with_kueues_finalizer_loses_it_before_it_is_deleted() -> None:
+    scene = Scene("a", "b").cloned("a", "b")
+    scene.clone("a", finalizers=["kueue.x-k8s.io/resource-in-use"]).clone("b", {"Admitted": True})
+    assert scene.names() == ["WinnerChosen b", "FinalizerRemoval a"]
+    scene.clone("a", finalizers=[])
+    assert scene.names() == ["Removal Workload a"]
+
+
+def test_local_deletion_removes_job_first_and_clone_second() -> None:
+    scene = Scene("a").running("a")
+    scene.workload(deleting=True)
+    assert scene.names() == ["Removal Job a"]
+    scene.remote_job_gone("a")
+    assert scene.names() == ["Removal Workload a"]
+    scene.clone_gone("a").gone()
+    assert STREAM not in scene.fleet.index.workloads
+
+
+def test_copies_of_a_deleted_workload_on_a_lost_cluster_go_when_it_is_back() -> None:
+    scene = Scene("a").running("a").lose("a").gone()
+    assert scene.names() == []
+    scene.connect("a")
+    assert scene.names() == ["Removal Job a"]
+
+
+def test_orphans_wait_one_gc_interval() -> None:
+    scene = Scene("a").clone("a")
+    assert scene.names() == []
+    assert scene.wake is not None
+    scene.tick(minutes=1)
+    assert scene.names() == ["Removal Workload a"]
+
+
+def test_orphans_stay_when_collection_is_off() -> None:
+    scene = Scene("a", policy={"gc_interval": None}).clone("a").tick(hours=5)
+    assert scene.names() == []
+
+
+def test_a_clone_on_a_cluster_that_left_the_config_goes() -> None:
+    scene = Scene("a", "b").cloned("a", "b")
+    scene.config("a")
+    assert scene.names() == ["Removal Workload b", "Nomination"]
+
+
+def test_every_removal_names_the_uid_and_version_it_was_decided_on() -> None:
+    scene = Scene("a").running("a").gone()
+    (decision,) = scene.decide()
+    assert isinstance(decision, RemovalDecided)
+    assert decision.uid == "rjob-a"
+    assert decision.resource_version

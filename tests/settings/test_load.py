@@ -1,0 +1,181 @@
+"""Defaults ← file ← environment ← options, with every problem named at once, its place, and the nearest known name."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import yaml
+
+from controlplane.settings import LEAVES, Settings, SettingsError, load, plain, resolve
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "settings.yaml"
+    path.write_text(text)
+    return path
+
+
+def problems(file: Path | None, **env: str) -> list[str]:
+    with pytest.raises(SettingsError) as caught:
+        load(file, env)
+    assert str(caught.value) == "\n".join(caught.value.problems)
+    return list(caught.value.problems)
+
+
+def test_the_defaults_are_kueues() -> None:
+    settings = load(None, {})
+    assert settings.multikueue.origin == "multikueue"
+    assert settings.multikueue.gc_interval == timedelta(minutes=1)
+    assert settings.multikueue.worker_lost_timeout == timedelta(minutes=15)
+    assert settings.multikueue.controller_name == "kueue.x-k8s.io/multikueue"
+    assert settings.multikueue.kinds == ("batch/job", "jobset.x-k8s.io/jobset")
+    assert (settings.budgets.management.qps, settings.budgets.management.burst) == (300, 500)
+    assert (settings.budgets.worker.qps, settings.budgets.worker.concurrency) == (200, 32)
+    assert settings.leader.identity
+    assert not settings.database.url
+
+
+def test_the_later_source_wins_and_is_named(tmp_path: Path) -> None:
+    file = write(tmp_path, "multikueue:\n  origin: from-file\n  gcInterval: 0\n  namespace: n\nhttp: {port: 1}\n")
+    env = {"CONTROLPLANE_MULTIKUEUE_ORIGIN": "from-env", "CONTROLPLANE_HTTP_PORT": "2", "PATH": "/bin"}
+    resolved = resolve(file, env, {"http.port": ("3", "--port")})
+    assert resolved.settings.multikueue.origin == "from-env"
+    assert resolved.settings.multikueue.gc_interval == timedelta(0)
+    assert resolved.settings.http.port == 3
+    assert resolved.origins["multikueue.origin"] == "CONTROLPLANE_MULTIKUEUE_ORIGIN"
+    assert resolved.origins["multikueue.gcInterval"] == f"{file}:3"
+    assert resolved.origins["http.port"] == "--port"
+    assert resolved.origins["log.level"] == "default"
+
+
+def test_the_file_may_be_named_by_the_environment(tmp_path: Path) -> None:
+    file = write(tmp_path, "database: {log: other}")
+    assert load(None, {"CONTROLPLANE_CONFIG": str(file)}).database.log == "other"
+    assert load(write(tmp_path, "# nothing"), {"CONTROLPLANE_CONFIG": "/nonexistent"}).database.log == "main"
+    assert load(None, {"CONTROLPLANE_CONFIG": ""}).database.log == "main"
+
+
+def test_every_setting_can_be_given_by_its_variable_and_in_a_file(tmp_path: Path) -> None:
+    shown = plain(Settings())
+    env = {leaf.variable: _typed(shown, leaf.key) for leaf in LEAVES}
+    assert len(env) == len(LEAVES)
+    assert plain(load(None, env)) == shown
+    assert plain(load(write(tmp_path, yaml.safe_dump(shown)), {})) == shown
+
+
+def _typed(tree: dict[str, object], key: str) -> str:
+    value: object = tree
+    for name in key.split("."):
+        assert isinstance(value, dict)
+        value = value[name]
+    return ",".join(value) if isinstance(value, list) else str(value)
+
+
+def test_all_problems_at_once_with_their_places(tmp_path: Path) -> None:
+    file = write(
+        tmp_path,
+        "multikueue:\n  orign: a\n  gcInterval: -1m\n  workerLostTimeout: 0\nhttp:\n  port: 99999\nmultikeue: {}\norigin: x\n",
+    )
+    assert problems(file, CONTROLPLANE_LOG_LEVEL="loud", CONTROLPLANE_HTTP_PROT="1") == [
+        f'{file}:2: there is no setting "multikueue.orign": did you mean multikueue.origin?',
+        f'{file}:7: there is no setting "multikeue": did you mean multikueue?',
+        f'{file}:8: there is no setting "origin": did you mean multikueue.origin?',
+        "CONTROLPLANE_HTTP_PROT: there is no such setting: did you mean CONTROLPLANE_HTTP_PORT?",
+        f'{file}:3: multikueue.gcInterval must not be negative, not "-1m" (0 means off).',
+        (
+            f"{file}:4: multikueue.workerLostTimeout must be greater than 0, "
+            'because a workload would be taken from its worker at the first lost connection, not "0".'
+        ),
+        f"{file}:6: http.port must be 0…65535, not 99999.",
+        'CONTROLPLANE_LOG_LEVEL: log.level must be debug, info, warning or error, not "loud".',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a: [", ":1: is not valid YAML"),
+        ("- a", ":1: must be a mapping of sections"),
+        ("http: 8080", ':1: "http" must be a section'),
+        ("http:\n  port:\n", ":2: http.port has no value"),
+        ("http:\n  port: 1\n  port: 2\n", ':3: "http.port" is there a second time'),
+        ("http:\n  port: yes\n", ':2: http.port must be a whole number 0…65535, not "True"'),
+        ("http:\n  port: 80.5\n", ":2: http.port must be a whole number"),
+        ("multikueue:\n  origin: 12\n", ":2: multikueue.origin must be text: write it in quotes, not as the int 12"),
+        ("multikueue:\n  gcInterval: 60\n", ":2: multikueue.gcInterval has no unit: write 60s, 60m or 60h"),
+        ("multikueue:\n  kinds: []\n", ":2: multikueue.kinds must name at least one"),
+        ("multikueue:\n  kinds: [batch/jobs]\n", ':2: multikueue.kinds does not know "batch/jobs"'),
+        ("multikueue:\n  kinds: [batch/job, batch/job]\n", ":2: multikueue.kinds names one twice"),
+        ("multikueue: &a\n  kinds: &b [*b]\n", ":2: multikueue.kinds has a value that cannot be read"),
+        ("a: \x00", ": is not valid YAML"),
+        ("? [a]\n: 1\n", ":1: there is no setting"),
+    ],
+)
+def test_a_wrong_file_is_named_with_its_line(tmp_path: Path, text: str, problem: str) -> None:
+    file = write(tmp_path, text)
+    (said,) = problems(file)
+    assert said.startswith(f"{file}{problem}")
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    assert problems(tmp_path / "none.yaml") == [f"{tmp_path / 'none.yaml'}: there is no such file."]
+    assert problems(tmp_path) == [f"{tmp_path}: cannot be read: is a directory."]
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    assert problems(tmp_path / "binary") == [f"{tmp_path / 'binary'}: is not UTF-8 text."]
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "reason"),
+    [
+        ("MULTIKUEUE_ORIGIN", "-a", "must be a valid label value"),
+        ("MULTIKUEUE_ORIGIN", "a" * 64, "at most 63 characters"),
+        ("MULTIKUEUE_NAMESPACE", "Kueue", "must be the name of a namespace"),
+        ("MULTIKUEUE_CONTROLLER_NAME", "multikueue", "a domain name and a path"),
+        ("MULTIKUEUE_KUBECONFIG_PREFIX", "/etc/kubeconfigs", 'ends in "/"'),
+        ("MULTIKUEUE_KUBECONFIG_PREFIX", "/etc/../root/", 'has no ".."'),
+        ("MULTIKUEUE_WORKER_LOST_TIMEOUT", "-1s", "must be greater than 0, because"),
+        ("MULTIKUEUE_STATUS_INTERVAL", "-1s", "must not be negative"),
+        ("CLUSTERS_PROBE_TIMEOUT", "0", "must be greater than 0"),
+        ("BUDGETS_WORKER_QPS", "0", "must be 1…1000000"),
+        ("BUDGETS_WORKER_BURST", "ten", "must be a whole number"),
+        ("HTTP_ADDRESS", "localhost", "must be an IP address"),
+        ("HTTP_PORT", "-1", "must be 0…65535"),
+        ("LEADER_IDENTITY", "a b", "text without spaces"),
+        ("DATABASE_LOG", "Main", "lower-case letters"),
+    ],
+)
+def test_values_out_of_range(variable: str, value: str, reason: str) -> None:
+    (said,) = problems(None, **{f"CONTROLPLANE_{variable}": value})
+    assert said.startswith(f"CONTROLPLANE_{variable}: ")
+    assert reason in said
+
+
+def test_an_empty_origin_is_refused_in_a_file(tmp_path: Path) -> None:
+    (said,) = problems(write(tmp_path, "multikueue: {origin: ''}"))
+    assert "multikueue.origin must not be empty" in said
+
+
+def test_an_empty_variable_counts_as_not_set() -> None:
+    assert load(None, {"CONTROLPLANE_MULTIKUEUE_ORIGIN": ""}).multikueue.origin == "multikueue"
+
+
+def test_what_the_kubelet_adds_for_services_is_no_setting() -> None:
+    """A Service named `controlplane` or `controlplane-http` puts such variables into every pod of its namespace."""
+    links = {
+        "CONTROLPLANE_SERVICE_HOST": "10.0.0.1",
+        "CONTROLPLANE_SERVICE_PORT": "80",
+        "CONTROLPLANE_SERVICE_PORT_HTTP": "80",
+        "CONTROLPLANE_PORT": "tcp://10.0.0.1:80",
+        "CONTROLPLANE_PORT_80_TCP": "tcp://10.0.0.1:80",
+        "CONTROLPLANE_PORT_80_TCP_PROTO": "tcp",
+        "CONTROLPLANE_PORT_80_TCP_ADDR": "10.0.0.1",
+        "CONTROLPLANE_HTTP_SERVICE_HOST": "10.0.0.1",
+        "CONTROLPLANE_HTTP_PORT": "tcp://10.0.0.1:80",
+    }
+    assert load(None, links).http.port == 8080
+
+
+def test_variables_of_the_program_and_of_the_tests_are_no_settings() -> None:
+    load(None, {"CONTROLPLANE_DEBUG": "1", "CONTROLPLANE_TEST_PG": "embedded"})

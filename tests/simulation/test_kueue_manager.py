@@ -1,0 +1,412 @@
+"""What the management cluster's Kueue does, with the dispatching controller played by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from controlplane.kube import ADMISSION_CHECKS, CLUSTER_QUEUES, LOCAL_QUEUES, Json, meta
+from controlplane.simulation.kinds import WORKLOAD_PRIORITY_CLASSES
+from controlplane.simulation.kueue_common import JOB_UID, MULTIKUEUE, RESOURCE_IN_USE, Gates, workload_name
+from tests.simulation.kueue_cluster import JOBS, JOBSETS, WORKLOADS, Cluster, is_true, says
+
+RUNNING: Json = {"startTime": "2026-01-01T00:00:05Z", "active": 1, "ready": 1}
+
+
+@pytest.fixture(params=[True, False], ids=["ssa", "merge-patch"])
+def manager(request: pytest.FixtureRequest) -> Cluster:
+    cluster = Cluster(manager=True, gates=Gates(multikueue=True, ssa=request.param))
+    cluster.queues(checks=("multikueue",))
+    return cluster
+
+
+def dispatch(cluster: Cluster, job: str, to: str = "worker-1") -> str:
+    """Nominate, select, and say that it runs there, in the writes in which a dispatching controller does."""
+    name = str(meta(cluster.workload_of(job))["name"])
+    owner = ("kueue-admission", cluster.apply_status) if cluster.kueue.gates.ssa else None
+    if owner:
+        core = cluster.workload(name)["status"]
+        cluster.apply_status(name, {**core, "nominatedClusterNames": [to]})
+        ready = [{**entry, "state": "Ready"} for entry in core["admissionChecks"]]
+        cluster.apply_status(name, {**core, "clusterName": to, "admissionChecks": ready})
+    else:
+        cluster.status(name, {"nominatedClusterNames": [to]})
+        cluster.check(name, "Ready", f'The workload was admitted on "{to}"', clusterName=to, nominatedClusterNames=None)
+    cluster.settle()
+    return name
+
+
+def test_a_job_is_suspended_managed_and_gets_quota_and_a_pending_check(manager: Cluster) -> None:
+    made = manager.submit("a", pods=2)
+    assert made["spec"]["suspend"] is True
+    assert made["spec"]["managedBy"] == MULTIKUEUE
+    manager.settle()
+    workload = manager.workload_of("a")
+    assert meta(workload)["name"] == workload_name(JOBS, "a", meta(made)["uid"])
+    assert meta(workload)["labels"] == {JOB_UID: meta(made)["uid"]}
+    assert meta(workload)["finalizers"] == [RESOURCE_IN_USE]
+    assert meta(workload)["ownerReferences"][0]["controller"] is True
+    assert workload["spec"]["queueName"] == "user-queue"
+    assert [(p["name"], p["count"]) for p in workload["spec"]["podSets"]] == [("main", 2)]
+    labels = workload["spec"]["podSets"][0]["template"]["metadata"]["labels"]
+    assert labels == {"batch.kubernetes.io/job-name": "a"}
+    assert is_true(workload, "QuotaReserved")
+    assert not is_true(workload, "Admitted")
+    (check,) = workload["status"]["admissionChecks"]
+    assert (check["name"], check["state"]) == ("multikueue", "Pending")
+    assert manager.job("a")["spec"]["suspend"] is True
+
+
+def test_a_ready_check_admits_and_unsuspends_and_the_mirrored_end_finishes(manager: Cluster) -> None:
+    manager.submit("a")
+    manager.settle()
+    name = dispatch(manager, "a")
+    workload = manager.workload(name)
+    assert says(workload, "Admitted") == ("True", "Admitted", "The workload is admitted")
+    assert workload["status"]["clusterName"] == "worker-1"
+    assert manager.job("a")["spec"]["suspend"] is False
+    manager.move(3600)
+    assert "active" not in manager.job("a").get("status", {}), "nobody runs it here"
+    manager.mirror("a", RUNNING)
+    manager.settle()
+    done = {"type": "Complete", "status": "True", "reason": "CompletionsReached", "message": "it is done"}
+    manager.mirror("a", {"active": None, "succeeded": 1, "conditions": [done]})
+    manager.settle()
+    assert says(manager.workload(name), "Finished") == ("True", "Succeeded", "it is done")
+    assert "finalizers" not in meta(manager.workload(name))
+
+
+def test_retry_evicts_drains_releases_and_requeues(manager: Cluster) -> None:
+    manager.submit("a")
+    manager.settle()
+    name = dispatch(manager, "a")
+    manager.mirror("a", RUNNING)
+    manager.settle()
+    manager.clock.move(5)
+    manager.check(name, "Retry", 'Admitting remote lost, Previously: "Ready"')
+    manager.settle()
+
+    draining = manager.workload(name)
+    text = 'Evicted due to AdmissionCheck in Retry state: "multikueue" (Admitting remote lost, Previously: "Ready")'
+    assert says(draining, "Evicted") == ("True", "AdmissionCheck", text)
+    assert is_true(draining, "QuotaReserved"), "the mirrored status still says that it runs"
+    (check,) = draining["status"]["admissionChecks"]
+    assert check["state"] == "Pending"
+    assert check["message"] == "Reset to Pending after eviction. Previously: Retry"
+    assert check["retryCount"] == 1
+    assert draining["status"]["schedulingStats"]["evictions"] == [
+        {"reason": "AdmissionCheck", "underlyingCause": "", "count": 1}
+    ]
+    assert "clusterName" not in draining["status"]
+    stopped = manager.job("a")
+    assert stopped["spec"]["suspend"] is True
+    assert stopped["status"]["active"] == 1
+    assert "startTime" not in stopped["status"]
+
+    seen: list[tuple[str, str]] = []
+    manager.store.subscribe(
+        lambda event: (
+            seen.extend((c["type"], f"{c['status']} {c['reason']}") for c in event.object["status"]["conditions"])
+            if event.kind == WORKLOADS
+            else None
+        )
+    )
+    manager.mirror("a", {"active": 0})
+    manager.settle()
+    again = manager.workload(name)
+    assert ("QuotaReserved", "False Pending") in seen
+    assert ("Requeued", "False AdmissionCheck") in seen
+    assert says(again, "Requeued") == ("True", "BackoffFinished", "The workload backoff was finished")
+    assert is_true(again, "QuotaReserved")
+    assert says(again, "Evicted")[:2] == ("False", "QuotaReserved")
+    assert again["status"]["admissionChecks"][0]["state"] == "Pending"
+    assert not is_true(again, "Admitted")
+
+
+def test_a_check_may_ask_for_a_pause_which_core_spends_before_it_evicts(manager: Cluster) -> None:
+    manager.submit("a")
+    manager.settle()
+    name = dispatch(manager, "a")
+    entry = {**manager.workload(name)["status"]["admissionChecks"][0], "state": "Retry", "requeueAfterSeconds": 30}
+    manager.status(name, {"admissionChecks": [{**entry, "lastTransitionTime": manager.stamp()}]})
+    manager.settle()
+    waiting = manager.workload(name)
+    assert waiting["status"]["requeueState"]["requeueAt"] == "2026-01-01T00:00:30Z"
+    manager.move(29)
+    assert not any(c["type"] == "Evicted" for c in manager.workload(name)["status"]["conditions"])
+    manager.move(1)
+    again = manager.workload(name)
+    assert says(again, "Evicted")[:2] == ("False", "QuotaReserved")
+    assert says(again, "Requeued")[:2] == ("True", "BackoffFinished")
+    assert again["status"]["admissionChecks"][0]["state"] == "Pending"
+    assert is_true(again, "QuotaReserved")
+
+
+def test_rejected_deactivates(manager: Cluster) -> None:
+    manager.submit("a")
+    manager.settle()
+    name = str(meta(manager.workload_of("a"))["name"])
+    manager.check(name, "Rejected", "No multikueue adapter found")
+    manager.settle()
+    found = manager.workload(name)
+    assert found["spec"]["active"] is False
+    text = 'The workload is deactivated due to AdmissionCheck in Rejected state: "multikueue" (No multikueue adapter found)'
+    assert says(found, "Evicted") == ("True", "DeactivatedDueToAdmissionCheck", text)
+    assert not is_true(found, "QuotaReserved")
+    assert "admission" not in found["status"]
+    (check,) = found["status"]["admissionChecks"]
+    assert check["state"] == "Pending"
+    assert check["message"] == "Reset to Pending after eviction. Previously: Rejected"
+    assert "retryCount" not in check
+    assert manager.job("a")["spec"]["suspend"] is True
+
+
+def test_deactivation_by_a_user_and_back(manager: Cluster) -> None:
+    manager.submit("a")
+    manager.settle()
+    name = dispatch(manager, "a")
+    manager.kueue.deactivate("default", name)
+    manager.settle()
+    idle = manager.workload(name)
+    assert says(idle, "Evicted") == ("True", "Deactivated", "The workload is deactivated")
+    assert says(idle, "Requeued")[0] == "False"
+    assert not is_true(idle, "QuotaReserved")
+    manager.store.patch(WORKLOADS, "default", name, {"spec": {"active": True}})
+    manager.settle()
+    assert says(manager.workload(name), "Requeued") == ("True", "Reactivated", "The workload was reactivated")
+    assert is_true(manager.workload(name), "QuotaReserved")
+
+
+def test_what_another_manager_owns_survives_an_eviction_by_apply_only() -> None:
+    """Kueue's field-manager trap: core removes by leaving out, and what somebody else owns stays."""
+    for ssa in (True, False):
+        manager = Cluster(manager=True, gates=Gates(multikueue=True, ssa=ssa))
+        manager.queues(checks=("multikueue",))
+        manager.submit("a")
+        manager.settle()
+        name = str(meta(manager.workload_of("a"))["name"])
+        manager.status(name, {"nominatedClusterNames": ["worker-1"]}, manager="dispatcher")
+        manager.check(name, "Ready", clusterName="worker-1", nominatedClusterNames=None)
+        manager.settle()
+        manager.check(name, "Retry")
+        manager.settle()
+        assert ("clusterName" in manager.workload(name)["status"]) is ssa
+
+
+def test_quota_is_given_by_priority_then_age_and_the_rest_waits(manager: Cluster) -> None:
+    manager.store.create(WORKLOAD_PRIORITY_CLASSES, {"metadata": {"name": "high"}, "value": 100})
+    for name in ("a", "b", "c"):
+        manager.submit(name, cpu="2")
+        manager.move(1)
+    manager.submit("urgent", cpu="2", labels={"kueue.x-k8s.io/priority-class": "high"})
+    manager.submit("small", cpu="3")
+    manager.settle()
+    reserved = {
+        name for name in ("a", "b", "c", "urgent", "small") if is_true(manager.workload_of(name), "QuotaReserved")
+    }
+    assert reserved == {"a", "b"}, "they were there first and nothing is preempted by itself"
+    text = "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor default-flavor, 2 more needed"
+    assert says(manager.workload_of("c"), "QuotaReserved") == ("False", "Pending", text)
+    urgent = manager.workload_of("urgent")
+    assert urgent["spec"]["priority"] == 100
+    assert urgent["spec"]["priorityClassRef"]["name"] == "high"
+
+    def finish(name: str) -> None:
+        done = {"type": "Complete", "status": "True", "reason": "CompletionsReached", "message": ""}
+        manager.mirror(name, {"conditions": [done]})
+        manager.settle()
+
+    finish("a")
+    assert is_true(manager.workload_of("urgent"), "QuotaReserved")
+    assert not is_true(manager.workload_of("c"), "QuotaReserved")
+    finish("b")
+    assert is_true(manager.workload_of("c"), "QuotaReserved")
+    finish("urgent")
+    assert not is_true(manager.workload_of("small"), "QuotaReserved"), "3 do not fit into 2"
+    finish("c")
+    assert is_true(manager.workload_of("small"), "QuotaReserved")
+
+
+@pytest.mark.parametrize(("strategy", "overtakes"), [("BestEffortFIFO", True), ("StrictFIFO", False)])
+def test_whether_a_small_one_overtakes_is_the_queues_strategy(strategy: str, overtakes: bool) -> None:
+    manager = Cluster(manager=True)
+    manager.queues(queueingStrategy=strategy)
+    for name, cpu in (("first", "3"), ("big", "2"), ("small", "1")):
+        manager.submit(name, cpu=cpu)
+        manager.clock.move(1)
+        manager.settle()
+    assert is_true(manager.workload_of("small"), "QuotaReserved") is overtakes
+
+
+def test_what_can_never_fit_is_told_so(manager: Cluster) -> None:
+    manager.submit("a", cpu="3", pods=2)
+    manager.settle()
+    text = (
+        "couldn't assign flavors to pod set main: insufficient quota for cpu in flavor default-flavor, previously considered "
+        "podsets requests (0) + current podset request (6) > maximum capacity (4)"
+    )
+    assert says(manager.workload_of("a"), "QuotaReserved") == ("False", "Pending", text)
+
+
+def test_a_resource_that_no_group_covers_is_told(manager: Cluster) -> None:
+    body = {"requests": {"nvidia.com/gpu": "1"}}
+    container = {"name": "c", "image": "pause", "resources": body}
+    manager.submit("a", template={"spec": {"restartPolicy": "Never", "containers": [container]}})
+    manager.settle()
+    text = "couldn't assign flavors to pod set main: resource nvidia.com/gpu unavailable in ClusterQueue"
+    assert says(manager.workload_of("a"), "QuotaReserved")[2] == text
+
+
+def test_an_inactive_check_holds_the_cluster_queue() -> None:
+    manager = Cluster(manager=True)
+    manager.queues(checks=("multikueue",), active=False)
+    queue = manager.store.get(CLUSTER_QUEUES, "", "cluster-queue")
+    text = "Can't admit new workloads: references inactive AdmissionCheck(s): multikueue."
+    assert says(queue, "Active") == ("False", "AdmissionCheckInactive", text)
+    local = manager.store.get(LOCAL_QUEUES, "default", "user-queue")
+    assert says(local, "Active")[:2] == ("False", "ClusterQueueIsInactive")
+    manager.submit("a")
+    manager.settle()
+    waiting = manager.workload_of("a")
+    assert says(waiting, "QuotaReserved") == ("False", "Inadmissible", "ClusterQueue cluster-queue is inactive")
+    manager.activate("multikueue")
+    manager.settle()
+    assert says(manager.store.get(CLUSTER_QUEUES, "", "cluster-queue"), "Active")[:2] == ("True", "Ready")
+    assert is_true(manager.workload_of("a"), "QuotaReserved")
+    manager.activate("multikueue", active=False)
+    manager.submit("b")
+    manager.settle()
+    assert not is_true(manager.workload_of("b"), "QuotaReserved")
+
+
+def test_two_multikueue_checks_are_too_many(manager: Cluster) -> None:
+    manager.store.create(ADMISSION_CHECKS, {"metadata": {"name": "second"}, "spec": {"controllerName": MULTIKUEUE}})
+    manager.activate("second")
+    checks = [{"name": "multikueue"}, {"name": "second"}]
+    manager.store.patch(
+        CLUSTER_QUEUES, "", "cluster-queue", {"spec": {"admissionChecksStrategy": {"admissionChecks": checks}}}
+    )
+    manager.settle()
+    assert (
+        says(manager.store.get(CLUSTER_QUEUES, "", "cluster-queue"), "Active")[1] == "MultipleMultiKueueAdmissionChecks"
+    )
+
+
+def test_a_queue_that_drains_evicts_and_takes_back_later(manager: Cluster) -> None:
+    manager.submit("a")
+    manager.settle()
+    name = dispatch(manager, "a")
+    manager.store.patch(CLUSTER_QUEUES, "", "cluster-queue", {"spec": {"stopPolicy": "HoldAndDrain"}})
+    manager.settle()
+    evicted = manager.workload(name)
+    assert says(evicted, "Evicted") == ("True", "ClusterQueueStopped", "The ClusterQueue is stopped")
+    assert not is_true(evicted, "QuotaReserved")
+    manager.store.patch(CLUSTER_QUEUES, "", "cluster-queue", {"spec": {"stopPolicy": "None"}})
+    manager.settle()
+    assert says(manager.workload(name), "Requeued")[:2] == ("True", "ClusterQueueRestarted")
+    assert is_true(manager.workload(name), "QuotaReserved")
+
+
+def test_preemption_drains_and_requeues_at_once(manager: Cluster) -> None:
+    manager.submit("a")
+    manager.settle()
+    name = dispatch(manager, "a")
+    manager.mirror("a", RUNNING)
+    manager.settle()
+    manager.kueue.preempt("default", name)
+    manager.settle()
+    draining = manager.workload(name)
+    assert says(draining, "Evicted")[:2] == ("True", "Preempted")
+    assert is_true(draining, "QuotaReserved")
+    manager.mirror("a", {"active": 0})
+    manager.settle()
+    assert says(manager.workload(name), "Requeued")[:2] == ("True", "Preempted")
+    assert is_true(manager.workload(name), "QuotaReserved")
+
+
+def test_a_deleted_job_takes_its_workload_along_and_frees_the_quota(manager: Cluster) -> None:
+    manager.submit("a", cpu="4")
+    manager.submit("b", cpu="4")
+    manager.settle()
+    manager.store.delete(JOBS, "default", "a")
+    manager.settle()
+    assert is_true(manager.workload_of("b"), "QuotaReserved")
+    assert len(manager.store.list(WORKLOADS)[0]) == 1
+
+
+def test_a_delayed_topology_holds_admission_back(manager: Cluster) -> None:
+    manager.submit("a")
+    manager.settle()
+    name = str(meta(manager.workload_of("a"))["name"])
+    admission = manager.workload(name)["status"]["admission"]
+    assignments = [{**entry, "delayedTopologyRequest": "Pending"} for entry in admission["podSetAssignments"]]
+    manager.status(name, {"admission": {**admission, "podSetAssignments": assignments}})
+    manager.check(name, "Ready")
+    manager.settle()
+    assert not is_true(manager.workload(name), "Admitted")
+    assignments = [{**entry, "delayedTopologyRequest": "Ready"} for entry in assignments]
+    manager.status(name, {"admission": {**admission, "podSetAssignments": assignments}})
+    manager.settle()
+    assert is_true(manager.workload(name), "Admitted")
+
+
+@pytest.mark.parametrize("kind", [JOBS, JOBSETS])
+def test_without_the_gate_nobody_is_managed_by_multikueue(kind: object) -> None:
+    manager = Cluster(manager=True, gates=Gates(multikueue=False))
+    manager.queues(checks=("multikueue",))
+    made = manager.submit("a", kind=kind)  # type: ignore[arg-type]
+    assert made["spec"]["suspend"] is True
+    assert "managedBy" not in made["spec"]
+
+
+def test_managed_by_is_defaulted_for_job_sets_too_and_only_for_queues_with_the_check(manager: Cluster) -> None:
+    assert manager.submit("s", kind=JOBSETS)["spec"]["managedBy"] == MULTIKUEUE
+    assert "managedBy" not in manager.submit("a", queue="elsewhere")["spec"]
+    assert manager.submit("b", managedBy="example.com/other")["spec"]["managedBy"] == "example.com/other"
+    free = manager.submit("free", queue="")
+    assert free["spec"]["suspend"] is False
+    manager.settle()
+    assert [meta(w)["ownerReferences"][0]["name"] for w in manager.store.list(WORKLOADS)[0]] == ["a", "b", "s"]
+
+
+def test_queue_and_priority_of_a_waiting_job_can_change(manager: Cluster) -> None:
+    manager.store.create(WORKLOAD_PRIORITY_CLASSES, {"metadata": {"name": "high"}, "value": 7})
+    manager.submit("a", queue="elsewhere")
+    manager.settle()
+    labels = {"kueue.x-k8s.io/queue-name": "user-queue", "kueue.x-k8s.io/priority-class": "high"}
+    manager.store.patch(JOBS, "default", "a", {"metadata": {"labels": labels}})
+    manager.settle()
+    workload = manager.workload_of("a")
+    assert workload["spec"]["queueName"] == "user-queue"
+    assert workload["spec"]["priority"] == 7
+    assert is_true(workload, "QuotaReserved")
+
+
+def test_queue_statuses_count(manager: Cluster) -> None:
+    for name in ("a", "b", "c"):
+        manager.submit(name, cpu="2")
+    manager.settle()
+    dispatch(manager, "a")
+    manager.move(2)
+    status = manager.store.get(CLUSTER_QUEUES, "", "cluster-queue")["status"]
+    assert (status["pendingWorkloads"], status["reservingWorkloads"], status["admittedWorkloads"]) == (1, 2, 1)
+    used = {r["name"]: r["total"] for r in status["flavorsUsage"][0]["resources"]}
+    held = {r["name"]: r["total"] for r in status["flavorsReservation"][0]["resources"]}
+    assert used == {"cpu": "2", "memory": "1Gi"}
+    assert held == {"cpu": "4", "memory": "2Gi"}
+    local = manager.store.get(LOCAL_QUEUES, "default", "user-queue")["status"]
+    assert (local["pendingWorkloads"], local["reservingWorkloads"], local["admittedWorkloads"]) == (1, 2, 1)
+
+
+def test_coming_to_rest_means_writing_nothing(manager: Cluster) -> None:
+    for name in ("a", "b", "c"):
+        manager.submit(name, cpu="2")
+    manager.settle()
+    manager.move(2)
+    before = manager.store.version
+    for workload in manager.store.list(WORKLOADS)[0]:
+        manager.kueue.mark(("workload", "default", meta(workload)["name"]))
+    for name in ("a", "b", "c"):
+        manager.kueue.mark(("job", JOBS.name, "default", name))
+    manager.kueue.mark(("clusterqueue", "cluster-queue"))
+    manager.move(5)
+    assert manager.store.version == before

@@ -1,0 +1,117 @@
+"""/metrics, /healthz and /readyz over a real socket."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+
+from controlplane.telemetry import Metrics
+from controlplane.web import Health, ListenError, Server, create_app, serve
+
+
+@pytest.fixture
+def health() -> Health:
+    return Health(("schema", "clusters"))
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    return Metrics()
+
+
+@pytest.fixture
+async def server(health: Health, metrics: Metrics) -> AsyncIterator[Server]:
+    running = await serve(create_app(health, metrics.registry), "127.0.0.1", 0)
+    yield running
+    await running.stop()
+
+
+async def get(server: Server, path: str, **headers: str) -> tuple[int, str, str]:
+    url = f"http://127.0.0.1:{server.port}{path}"
+    async with aiohttp.ClientSession() as session, session.get(url, headers=headers) as answer:
+        return answer.status, answer.headers["Content-Type"], await answer.text()
+
+
+async def test_alive_though_not_ready(server: Server) -> None:
+    assert await get(server, "/healthz") == (200, "text/plain; charset=utf-8", "ok\n")
+
+
+async def test_ready_says_what_is_missing(server: Server, health: Health) -> None:
+    async def readyz() -> tuple[int, dict[str, object]]:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"http://127.0.0.1:{server.port}/readyz") as answer,
+        ):
+            assert answer.headers["Cache-Control"] == "no-store"
+            return answer.status, await answer.json()
+
+    status, body = await readyz()
+    assert status == 503
+    assert body["ready"] is False
+    health.set("schema", True)
+    health.set("clusters", False, "worker1: connection refused")
+    status, body = await readyz()
+    assert status == 503
+    checks = body["checks"]
+    assert isinstance(checks, dict)
+    assert {name: (check["ok"], check["detail"]) for name, check in checks.items()} == {
+        "schema": (True, ""),
+        "clusters": (False, "worker1: connection refused"),
+    }
+    health.set("clusters", True, "3 of 3")
+    assert (await readyz())[0] == 200
+    health.set("schema", False, "gone")
+    assert (await readyz())[0] == 503
+
+
+async def test_metrics_in_both_formats(server: Server, metrics: Metrics) -> None:
+    metrics.events_appended.labels(type="WorkloadSeen").inc(3)
+    status, content_type, text = await get(server, "/metrics")
+    assert status == 200
+    assert content_type.startswith("text/plain")
+    assert 'controlplane_log_events_appended_total{type="WorkloadSeen"} 3.0' in text
+    _, content_type, text = await get(server, "/metrics", Accept="application/openmetrics-text; version=1.0.0")
+    assert content_type.startswith("application/openmetrics-text")
+    assert text.endswith("# EOF\n")
+
+
+async def test_other_paths_and_methods_are_refused(server: Server) -> None:
+    assert (await get(server, "/"))[0] == 404
+    async with aiohttp.ClientSession() as session, session.post(f"http://127.0.0.1:{server.port}/readyz") as answer:
+        assert answer.status == 405
+
+
+async def test_a_port_in_use_is_one_sentence(server: Server, health: Health, metrics: Metrics) -> None:
+    with pytest.raises(
+        ListenError, match=rf"^Another program listens on 127\.0\.0\.1:{server.port} already: .*http\.port"
+    ):
+        await serve(create_app(health, metrics.registry), "127.0.0.1", server.port)
+
+
+async def test_an_address_of_another_machine_is_one_sentence(health: Health, metrics: Metrics) -> None:
+    with pytest.raises(ListenError, match=r"^192\.0\.2\.1:\d+ is not an address of this machine"):
+        await serve(create_app(health, metrics.registry), "192.0.2.1", 0)
+
+
+async def test_a_stopped_server_frees_its_port(health: Health, metrics: Metrics) -> None:
+    running = await serve(create_app(health, metrics.registry), "127.0.0.1", 0)
+    await running.stop()
+    with socket.socket() as probe, pytest.raises(ConnectionRefusedError):
+        probe.connect(("127.0.0.1", running.port))
+
+
+def test_without_checks_nothing_is_ready() -> None:
+    assert not Health().ready
+
+
+def test_since_changes_with_the_verdict_only() -> None:
+    health = Health()
+    health.set("schema", False, "a")
+    first = health.checks["schema"].since
+    health.set("schema", False, "b")
+    assert (health.checks["schema"].since, health.checks["schema"].detail) == (first, "b")
+    health.set("schema", True)
+    assert health.checks["schema"].since >= first
