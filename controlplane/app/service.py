@@ -26,11 +26,19 @@ from controlplane.clusters.connections import Connections
 from controlplane.clusters.facts import Fact, Reached
 from controlplane.clusters.home import Home
 from controlplane.clusters.link import Surroundings, Timing
-from controlplane.clusters.port import Delta, Executes
+from controlplane.clusters.port import ClusterError, Delta, Executes
 from controlplane.clusters.reflector import Pace
 from controlplane.clusters.streams import ApiServer, WatchSpec
 from controlplane.connectivity.events import MANAGEMENT, ClusterConnected
-from controlplane.kube import ADMISSION_CHECKS, MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, SECRETS, WORKLOADS, Kind
+from controlplane.kube import (
+    ADMISSION_CHECKS,
+    MULTIKUEUE_CLUSTERS,
+    MULTIKUEUE_CONFIGS,
+    SECRETS,
+    WORKLOADS,
+    Kind,
+    ObjectRef,
+)
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
 from controlplane.log.event import Append, Fenced, LogUnavailable, Recorded
@@ -38,7 +46,9 @@ from controlplane.log.postgres import PostgresLog
 from controlplane.multikueue.adapters import adapters_for
 from controlplane.multikueue.adapters.base import ORIGIN_LABEL
 from controlplane.multikueue.context import Policy
+from controlplane.multikueue.events import ObservationRefused
 from controlplane.multikueue.fleet import Fleet, connectivity_event, service_started
+from controlplane.multikueue.render import event_about
 from controlplane.reconcile.bodies import Bodies
 from controlplane.reconcile.effects import Effects
 from controlplane.reconcile.gate import Gate
@@ -167,6 +177,7 @@ class _Turn:
         settings, clock = service._settings, service._clock
         self._clock, self._health = clock, service._health
         self._live = False
+        self._telling: set[asyncio.Task[None]] = set()
         bodies = Bodies(log)
         self._recorder = Recorder(log, fleet, bodies, clock, lift)
         self._kinds: dict[str, Sequence[Kind]] = {}
@@ -305,6 +316,23 @@ class _Turn:
         for recorded in events:
             if isinstance(recorded.event, ClusterConnected):
                 self._effects.cluster_back(recorded.cluster)
+            elif isinstance(recorded.event, ObservationRefused) and self._live:
+                self._tell(recorded.cluster, recorded.event)
+
+    def _tell(self, cluster: str, refused: ObservationRefused) -> None:
+        """Say on an object of the management cluster that it cannot be understood: a Warning Event, once a version."""
+        _log.warning("object refused", cluster=cluster, kind=refused.kind, name=refused.name, error=refused.error)
+        kind = next((kind for kind in self._home_kinds if kind.name == refused.kind), None)
+        executor = self._executor(cluster)
+        if cluster != MANAGEMENT or kind is None or executor is None:
+            return
+        about = ObjectRef(kind, refused.namespace, refused.name)
+        note = f"Controlplane cannot read this {kind.kind} and leaves it alone: {refused.error}"
+        identity, mark = self._service._settings.leader.identity, refused.resource_version
+        event = event_about(about, refused.uid, "Warning", "Refused", note, mark, identity, self._clock.now())
+        task = asyncio.create_task(_quietly(executor.execute(event)))
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
 
     async def _report(self) -> None:
         """Keep gauges and readiness up to date."""
@@ -322,6 +350,12 @@ class _Turn:
                 "clusters", index.ready and not untried, f"not tried yet: {' '.join(untried)}" if untried else ""
             )
             await self._clock.sleep(0.25)
+
+
+async def _quietly(work: Awaitable[Any]) -> None:
+    """Best effort: an Event that cannot be sent is not worth a failure; the log has what it would say."""
+    with contextlib.suppress(ClusterError):
+        await work
 
 
 async def _wait(future: asyncio.Future[None]) -> None:

@@ -105,7 +105,7 @@ def _keeps(turn: Pass, local: WorkloadObserved, winner: str) -> bool:
     remote = turn.state.remote(winner)
     if not turn.context.in_view(winner):
         # Its job may have been created and be running: elsewhere only after the grace.
-        started = winner in turn.state.job_seen or f"{winner}/Job" in turn.state.effects
+        started = winner in turn.state.job_seen or f"{winner}/Job" in turn.state.effects or _unsure(turn, winner)
         until = turn.context.lost_until(winner, turn.now)
         if started and turn.now < until:
             turn.wake_at(until)
@@ -119,6 +119,12 @@ def _keeps(turn: Pass, local: WorkloadObserved, winner: str) -> bool:
         reason = Reason.EVICTED_BEFORE_READY
     turn.say(WinnerReleased(cluster=winner, attempt=turn.state.attempt, reason=reason))
     return False
+
+
+def _unsure(turn: Pass, winner: str) -> bool:
+    """Whether the job may have been created although the API server answered with an error."""
+    trouble = turn.state.trouble.get(f"{winner}/Job")
+    return trouble is not None and trouble.code >= 500
 
 
 def _install(turn: Pass, local: WorkloadObserved, check: CheckState, job: JobObserved, winner: str) -> None:

@@ -9,226 +9,83 @@ Workload and all its copies, `job/KIND/NS/NAME` for the user's job, `admissionch
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, ClassVar, Literal
-
-import msgspec
+from typing import ClassVar, Literal
 
 from controlplane.connectivity.events import MANAGEMENT
 from controlplane.log.event import Event
 from controlplane.multikueue.reasons import Reason
-
-
-class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A piece of an observed object."""
-
-
-class Condition(Part, frozen=True, kw_only=True):
-    """A Kubernetes condition; `last_transition_time` as the server wrote it."""
-
-    type: str
-    status: str
-    reason: str = ""
-    message: str = ""
-    last_transition_time: str = ""
-    observed_generation: int = 0
-
-
-class CheckState(Part, frozen=True, kw_only=True):
-    """One entry of `status.admissionChecks`. `rest` holds the fields that we only hand back."""
-
-    name: str
-    state: str = "Pending"
-    message: str = ""
-    last_transition_time: str = ""
-    retry_count: int = 0
-    rest: dict[str, Any] = {}
-
-
-class Owner(Part, frozen=True, kw_only=True):
-    """The owner that an adapter is looked up by."""
-
-    api_version: str
-    kind: str
-    name: str
-    uid: str = ""
-
-    @property
-    def gvk(self) -> str:
-        """Go's spelling, `batch/v1, Kind=Job`."""
-        return f"{self.api_version}, Kind={self.kind}"
-
-
-class Priority(Part, frozen=True, kw_only=True):
-    """A Workload's priority and where it comes from."""
-
-    value: int = 0
-    class_group: str = ""
-    class_kind: str = ""
-    class_name: str = ""
-    boost: str = ""
-
-
-class Seen(Event, frozen=True, kw_only=True):
-    """What every observed object has."""
-
-    namespace: str = ""
-    name: str
-    uid: str
-    resource_version: str
-    generation: int = 0
-    deleting: bool = False
-
-
-class Gone(Event, frozen=True, kw_only=True):
-    """An observed object is no longer there (or, on a worker, no longer carries our origin label)."""
-
-    namespace: str = ""
-    name: str
-    uid: str
-
-
-class Conditioned(Seen, frozen=True, kw_only=True):
-    """An observed object with conditions."""
-
-    conditions: list[Condition] = []
-
-    def condition(self, kind: str) -> Condition | None:
-        """Return the condition of a type."""
-        return next((condition for condition in self.conditions if condition.type == kind), None)
-
-    def is_true(self, kind: str) -> bool:
-        """Whether the condition of a type is there and True."""
-        condition = self.condition(kind)
-        return condition is not None and condition.status == "True"
-
-
-# --- observations: the management cluster ---------------------------------------------------------------------------
-
-
-class WorkloadObserved(Conditioned, frozen=True, kw_only=True):
-    """A Workload of the management cluster. `template` is the body of {labels, annotations, spec}, `spec_key` the hash of what a clone must
-    share (the spec without priority, `active` and preemption gates)."""
-
-    owner: Owner | None = None
-    queue_name: str = ""
-    active: bool = True
-    priority: Priority = Priority()
-    template: str
-    spec_key: str
-    checks: list[CheckState] = []
-    cluster_name: str = ""
-    nominated: list[str] = []
-    cluster_queue: str = ""
-    delayed_topology: list[str] = []
-    assignments: list[dict[str, Any]] = []
-
-
-class WorkloadGone(Gone, frozen=True, kw_only=True):
-    """The Workload was deleted from the management cluster."""
-
-
-class JobObserved(Seen, frozen=True, kw_only=True):
-    """The user's job. `template` is the body of {labels, annotations, spec}, `status` that of the status, `status_key` its hash;
-    `inactive` is Kueue's test whether nothing of it runs any more, by the mirrored status;
-    `says_suspended`: the status has a true `Suspended` condition."""
-
-    kind: str
-    managed_by: str = ""
-    suspended: bool = False
-    finished: bool = False
-    inactive: bool = True
-    says_suspended: bool = False
-    template: str
-    status: str
-
-
-class JobGone(Gone, frozen=True, kw_only=True):
-    """The user's job was deleted."""
-
-    kind: str
-
-
-class AdmissionCheckObserved(Conditioned, frozen=True, kw_only=True):
-    """An AdmissionCheck, ours or not: only `controller_name` tells."""
-
-    controller_name: str
-    parameters: dict[str, str] = {}
-
-
-class AdmissionCheckGone(Gone, frozen=True, kw_only=True):
-    """An AdmissionCheck was deleted."""
-
-
-class MultiKueueConfigObserved(Seen, frozen=True, kw_only=True):
-    """A MultiKueueConfig: the clusters, in its order."""
-
-    clusters: list[str]
-
-
-class MultiKueueConfigGone(Gone, frozen=True, kw_only=True):
-    """A MultiKueueConfig was deleted."""
-
-
-class MultiKueueClusterObserved(Conditioned, frozen=True, kw_only=True):
-    """A MultiKueueCluster: where its kubeconfig is, and its conditions."""
-
-    location: str = ""
-    location_type: str = "Secret"
-    cluster_profile: str = ""
-
-
-class MultiKueueClusterGone(Gone, frozen=True, kw_only=True):
-    """A MultiKueueCluster was deleted."""
-
-
-# --- observations: a worker ------------------------------------------------------------------------------------------
-
-
-class CloneObserved(Conditioned, frozen=True, kw_only=True):
-    """The Workload's copy on a worker. `bound_to` is the UID of the job that owns it there; `topology` names the pod sets that
-    have one assigned."""
-
-    spec_key: str
-    active: bool = True
-    priority: Priority = Priority()
-    finalizers: list[str] = []
-    bound_to: str = ""
-    topology: list[str] = []
-
-
-class CloneGone(Gone, frozen=True, kw_only=True):
-    """A copy of a Workload is no longer on its worker."""
-
-
-class RemoteJobObserved(Seen, frozen=True, kw_only=True):
-    """The job's copy on a worker; the fields as in `JobObserved`. `prebuilt` is the Workload that it names."""
-
-    kind: str
-    prebuilt: str = ""
-    suspended: bool = False
-    finished: bool = False
-    inactive: bool = True
-    status: str
-
-
-class RemoteJobGone(Gone, frozen=True, kw_only=True):
-    """The job's copy is no longer on its worker."""
-
-    kind: str
-
-
-class ObservationRefused(Event, frozen=True, kw_only=True):
-    """An object that cannot be understood: kept as a body, reported on the object, and skipped."""
-
-    kind: str
-    namespace: str = ""
-    name: str
-    uid: str
-    resource_version: str
-    field: str
-    error: str
-    object: str
-
+from controlplane.multikueue.seen import (
+    AdmissionCheckGone,
+    AdmissionCheckObserved,
+    CheckState,
+    CloneGone,
+    CloneObserved,
+    Condition,
+    Conditioned,
+    Gone,
+    JobGone,
+    JobObserved,
+    MultiKueueClusterGone,
+    MultiKueueClusterObserved,
+    MultiKueueConfigGone,
+    MultiKueueConfigObserved,
+    ObservationRefused,
+    Owner,
+    Part,
+    Priority,
+    RemoteJobGone,
+    RemoteJobObserved,
+    Seen,
+    WorkloadGone,
+    WorkloadObserved,
+)
+
+__all__ = [
+    "EVENTS",
+    "AdmissionCheckGone",
+    "AdmissionCheckObserved",
+    "CheckState",
+    "CheckStateDecided",
+    "CloneDecided",
+    "CloneGone",
+    "CloneObserved",
+    "CloneUpdateDecided",
+    "ClusterRefused",
+    "Condition",
+    "ConditionDecided",
+    "Conditioned",
+    "DeactivationDecided",
+    "Decision",
+    "EffectFailed",
+    "EffectUnneeded",
+    "FinalizerRemovalDecided",
+    "FinishDecided",
+    "Gone",
+    "JobCreationDecided",
+    "JobGone",
+    "JobObserved",
+    "MultiKueueClusterGone",
+    "MultiKueueClusterObserved",
+    "MultiKueueConfigGone",
+    "MultiKueueConfigObserved",
+    "NamesClearDecided",
+    "NominationDecided",
+    "ObservationRefused",
+    "Owner",
+    "Part",
+    "Priority",
+    "RemoteJobGone",
+    "RemoteJobObserved",
+    "RemovalDecided",
+    "Seen",
+    "StatusRelayDecided",
+    "Where",
+    "WinnerChosen",
+    "WinnerReleased",
+    "WorkloadGone",
+    "WorkloadObserved",
+    "Write",
+]
 
 # --- decisions --------------------------------------------------------------------------------------------------------
 

@@ -45,10 +45,10 @@ class Leader:
             if await self._alive():
                 continue
             self._gate.set("leader", ok=False, detail="the leader's lock was lost")
-            await self.acquire()
-            head = await self._head(log)
-            if head != epoch:
-                raise Fenced(f"epoch {epoch} is over: the log is at epoch {head}")
+            while not await self._try():
+                await self._check(log, epoch)
+                await self._clock.sleep(self._retry)
+            await self._check(log, epoch)
             self._gate.set("leader", ok=True)
 
     async def release(self) -> None:
@@ -58,12 +58,12 @@ class Leader:
                 await self._connection.close()
             self._connection = None
 
-    async def _head(self, log: Log) -> int:
-        while True:
-            try:
-                return (await log.head()).epoch
-            except LogUnavailable:
-                await self._clock.sleep(self._retry)
+    async def _check(self, log: Log, epoch: int) -> None:
+        """Raise `Fenced` if the epoch has moved; a database that does not answer says nothing."""
+        with contextlib.suppress(LogUnavailable):
+            current = (await log.head()).epoch
+            if current != epoch:
+                raise Fenced(f"epoch {epoch} is over: the log is at epoch {current}")
 
     async def _alive(self) -> bool:
         if self._connection is None or self._connection.closed:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 
 from controlplane.kube import Json, Kind
 from controlplane.simulation.collector import Collector
-from controlplane.simulation.history import Commit, EventType, Record, Ring, commit_of, record_of
+from controlplane.simulation.history import Commit, EventType, Record, Ring, record_of
 from controlplane.simulation.index import Index
 
 Listener = Callable[[Commit], None]
@@ -60,7 +60,7 @@ class CommitLog:
         self.version += 1
         new["metadata"]["resourceVersion"] = str(self.version)
         record = record_of(kind, new)
-        commit = commit_of(type_, record, previous)
+        commit = Commit(type_, record, previous)
         if type_ == "DELETED":
             self._index.drop(record)
         else:
@@ -69,6 +69,9 @@ class CommitLog:
         self._collector.note(commit)
         self._outbox.append(commit)
         self._tell()
+        for past in (previous, record if type_ == "DELETED" else None):
+            if past is not None:
+                past.retire()
         return record
 
     def _tell(self) -> None:

@@ -22,23 +22,26 @@ from controlplane.simulation.errors import expired
 EventType = Literal["ADDED", "MODIFIED", "DELETED"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Record:
-    """One state of one object: `obj` is never changed, `raw` is its JSON, beginning with apiVersion and kind."""
+    """One state of one object, never changed: `raw` is its JSON, beginning with apiVersion and kind.
+
+    The decoded object is kept while the state is the present one; of a state in the history it is decoded when asked for.
+    """
 
     kind: Kind
     namespace: str
     name: str
     uid: str
     version: int
-    obj: Json
+    labels: Json
     raw: bytes
+    _decoded: Json | None
 
     @property
-    def labels(self) -> Json:
-        """The object's labels."""
-        found = self.obj["metadata"].get("labels")
-        return found if isinstance(found, dict) else {}
+    def obj(self) -> Json:
+        """The object, which must not be changed."""
+        return self._decoded if self._decoded is not None else self.copy()
 
     @property
     def place(self) -> tuple[str, str]:
@@ -49,6 +52,10 @@ class Record:
         """Return the object as a value of the caller's own."""
         copied: Json = orjson.loads(self.raw)
         return copied
+
+    def retire(self) -> None:
+        """Let go of the decoded object: the state is history."""
+        self._decoded = None
 
     @property
     def listed(self) -> bytes:
@@ -64,36 +71,34 @@ def record_of(kind: Kind, obj: Json) -> Record:
         key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata")
     }
     return Record(
-        kind=kind,
-        namespace=metadata.get("namespace", ""),
-        name=metadata["name"],
-        uid=metadata["uid"],
-        version=int(metadata["resourceVersion"]),
-        obj=ordered,
-        raw=orjson.dumps(ordered),
+        kind,
+        metadata.get("namespace", ""),
+        metadata["name"],
+        metadata["uid"],
+        int(metadata["resourceVersion"]),
+        metadata.get("labels") or {},
+        orjson.dumps(ordered),
+        ordered,
     )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Commit:
-    """One change: the object as it now is (or last was, if deleted) and as it was before; `line` is its line in a
-    watch.
-    """
+    """One change: the object as it now is (or last was, if deleted) and as it was before."""
 
     type: EventType
     record: Record
     previous: Record | None
-    line: bytes
 
     @property
     def version(self) -> int:
         """The resourceVersion of the change."""
         return self.record.version
 
-
-def commit_of(type_: EventType, record: Record, previous: Record | None) -> Commit:
-    """Return the commit with its watch line, which all watches share."""
-    return Commit(type_, record, previous, watch_line(type_, record.raw))
+    @property
+    def line(self) -> bytes:
+        """The change as a line of a watch."""
+        return watch_line(self.type, self.record.raw)
 
 
 def watch_line(type_: str, raw: bytes) -> bytes:

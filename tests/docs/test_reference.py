@@ -28,7 +28,9 @@ def first_column(page: str, heading: str) -> set[str]:
 
 
 def test_every_event_is_there() -> None:
-    documented = {word for heading in ("Connections", "Observations", "Decisions") for word in first_column("events.md", heading)}
+    documented = {
+        word for heading in ("Connections", "Observations", "Decisions") for word in first_column("events.md", heading)
+    }
     assert documented == {event.__name__ for event in (*connectivity.EVENTS, *multikueue.EVENTS)}
 
 
@@ -56,7 +58,9 @@ def verbs(group: click.Group, path: str = "controlplane") -> set[str]:
 
 def test_every_verb_has_a_heading() -> None:
     headings = re.findall(r"^## `([^`]+)`$", (REFERENCE / "cli.md").read_text(), re.MULTILINE)
-    assert {" ".join(word for word in heading.split() if not re.match(r"[A-Z\[-]", word)) for heading in headings} == verbs(cli)
+    assert {
+        " ".join(word for word in heading.split() if not re.match(r"[A-Z\[-]", word)) for heading in headings
+    } == verbs(cli)
 
 
 @pytest.mark.parametrize("heading", ["Tables", "Views"])

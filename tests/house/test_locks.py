@@ -28,7 +28,9 @@ def test_development_contains_runtime_version_for_version() -> None:
 def test_the_build_lock_agrees_with_the_development_lock_where_both_speak() -> None:
     build, development = pins("requirements-build.lock"), pins("requirements-dev.lock")
     assert "hatchling" in build
-    assert {name: build[name] for name in build.keys() & development} == {name: development[name] for name in build.keys() & development}
+    assert {name: build[name] for name in build.keys() & development} == {
+        name: development[name] for name in build.keys() & development
+    }
 
 
 def test_everything_declared_is_locked() -> None:
