@@ -120,7 +120,12 @@ class Scene:
     def check(self, controller: str = "kueue.x-k8s.io/multikueue", **parameters: str) -> None:
         given = parameters or {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": "config"}
         event = AdmissionCheckObserved(
-            name=CHECK, uid="ac", resource_version=self._rv(), controller_name=controller, parameters=given, generation=1
+            name=CHECK,
+            uid="ac",
+            resource_version=self._rv(),
+            controller_name=controller,
+            parameters=given,
+            generation=1,
         )
         self.fold(f"admissioncheck/{CHECK}", event)
 
