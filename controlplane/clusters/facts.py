@@ -48,6 +48,25 @@ class ConnectFailed(msgspec.Struct, frozen=True, gc=False):
     next_attempt_at: datetime | None
 
 
+class Suspected(msgspec.Struct, frozen=True, gc=False):
+    """A sign of life is overdue. Nothing is concluded from it yet: the next fact is `Recovered` or `Lost`."""
+
+    message: str
+
+
+class Recovered(msgspec.Struct, frozen=True, gc=False):
+    """The cluster answers again within the grace; nothing was torn down."""
+
+
+class Restored(msgspec.Struct, frozen=True, gc=False):
+    """The cluster's history went back: its store was restored from a backup. Everything is listed anew, under a new life.
+
+    The receiver starts the new life before it returns.
+    """
+
+    message: str
+
+
 class Lost(msgspec.Struct, frozen=True, gc=False):
     """A connection that was there is gone, and not by our doing: no answer, or our credentials are no longer accepted."""
 
@@ -65,7 +84,7 @@ class Removed(msgspec.Struct, frozen=True, gc=False):
     """The cluster was taken out of the set."""
 
 
-Fact = Reached | Connected | ConnectFailed | Lost | Disconnected | Removed
+Fact = Reached | Connected | ConnectFailed | Suspected | Recovered | Restored | Lost | Disconnected | Removed
 
 #: `await facts(cluster, fact)`. Returning means that it is in the log.
 Facts = Callable[[str, Fact], Awaitable[None]]

@@ -27,7 +27,18 @@ from typing import Literal
 from controlplane.clock import Clock, SystemClock
 from controlplane.clusters.backoff import Backoff, Random, jittered
 from controlplane.clusters.budget import Budget, Limits
-from controlplane.clusters.facts import Connected, ConnectFailed, Disconnected, Facts, FailureReason, Lost, Reached
+from controlplane.clusters.facts import (
+    Connected,
+    ConnectFailed,
+    Disconnected,
+    Facts,
+    FailureReason,
+    Lost,
+    Reached,
+    Recovered,
+    Restored,
+    Suspected,
+)
 from controlplane.clusters.kubeconfig import BAD, ClientConfig, KubeconfigError, parse_kubeconfig
 from controlplane.clusters.port import ApiError, ClusterError, Sink, Unreachable
 from controlplane.clusters.racing import first_to_end, until_failure
@@ -41,12 +52,15 @@ from controlplane.kube import NAMESPACES, Kind, meta
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds: back-off of connecting, the heartbeat and its time-out, and how often a kubeconfig file is looked at."""
+    """Seconds: back-off of connecting, the heartbeat and its time-out, for how long and how often a silent cluster is asked
+    before it is lost, and how often a kubeconfig file is looked at."""
 
     backoff_base: float = 1.0
     backoff_cap: float = 60.0
     heartbeat: float = 10.0
     heartbeat_timeout: float = 5.0
+    suspect_grace: float = 10.0
+    suspect_heartbeat: float = 1.0
     file_poll: float = 5.0
 
 
@@ -253,6 +267,7 @@ class Link:
                     known=around.known(self.name, spec.kind),
                     pace=around.pace,
                     on_poison=around.on_poison,
+                    on_restored=self._restored,
                 )
                 for spec in around.specs
             ]
@@ -263,6 +278,12 @@ class Link:
                 for reflector in self._reflectors:
                     reflector.forget_position()
         self._followed = incarnation, server
+
+    async def _restored(self, message: str) -> None:
+        """One reflector found the history gone back: a new life begins, in which every kind is listed anew."""
+        await self._around.facts(self.name, Restored(message))
+        for reflector in self._reflectors:
+            reflector.forget_position()
 
     async def _follow(self, reflector: Reflector, server: ApiServer) -> None:
         try:
@@ -279,20 +300,37 @@ class Link:
         await self._around.facts(self.name, Connected(reached.incarnation, reached.server_version, off))
 
     async def _heartbeat(self, server: ApiServer) -> None:
-        """Ask for `/version` now and then; two silences in a row are a loss. This is what finds half-open connections."""
-        timing, missed = self._around.timing, 0
+        """Ask for `/version` now and then; silence for a whole grace is a loss. This is what finds half-open connections."""
+        timing, since = self._around.timing, None
         while True:
-            await self._clock.sleep(jittered(timing.heartbeat, self._around.random))
-            try:
-                await server.version(timing.heartbeat_timeout)
-                missed = 0
-            except ClusterError as error:
-                if isinstance(error, ApiError) and error.status == 401:
-                    raise _Trouble("Unauthorized", f"{self.name}: {error}") from None
-                # A gateway without a server behind it answers too: 502, 503, 504.
-                missed = missed + 1 if isinstance(error, Unreachable) or _is_server_error(error) else 0
-                if missed >= 2:
-                    raise _Trouble("Unreachable", str(error)) from None
+            pause = timing.heartbeat if since is None else timing.suspect_heartbeat
+            await self._clock.sleep(jittered(pause, self._around.random))
+            silence = await self._silence(server)
+            if silence is None:
+                if since is not None:
+                    since = None
+                    await self._suspect(None)
+            elif since is None:
+                since = self._clock.monotonic()
+                await self._suspect(silence)
+            elif self._clock.monotonic() - since >= timing.suspect_grace:
+                raise _Trouble("Unreachable", silence)
+
+    async def _silence(self, server: ApiServer) -> str | None:
+        """Ask for a sign of life; return why there is none."""
+        try:
+            await server.version(self._around.timing.heartbeat_timeout)
+        except ClusterError as error:
+            if isinstance(error, ApiError) and error.status == 401:
+                raise _Trouble("Unauthorized", f"{self.name}: {error}") from None
+            # A gateway without a server behind it answers too: 502, 503, 504.
+            return str(error) if isinstance(error, Unreachable) or _is_server_error(error) else None
+        return None
+
+    async def _suspect(self, silence: str | None) -> None:
+        """Report a doubt about a connection that was announced, or its end."""
+        if self.executor is not None:
+            await self._around.facts(self.name, Recovered() if silence is None else Suspected(silence))
 
     async def _credentials_refused(self) -> None:
         """Raise once a request of the executor was answered 401."""

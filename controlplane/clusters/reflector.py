@@ -16,7 +16,7 @@ State of the loop, by `_position` and `off`:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Literal
@@ -58,6 +58,14 @@ class Pace:
     backoff_cap: float = 30.0
 
 
+#: Awaited when the cluster's history is found to be older than what was seen of it; listing begins when it returns.
+OnRestored = Callable[[str], Awaitable[None]]
+
+
+async def _unheard(why: str) -> None:
+    """Tell nobody."""
+
+
 def _ignore(cluster: str, kind: Kind, why: str) -> None:
     """Count nothing."""
 
@@ -79,13 +87,14 @@ class Reflector:
         known: Mapping[str, tuple[str, str, str]] | None = None,
         pace: Pace | None = None,
         on_poison: OnPoison = _ignore,
+        on_restored: OnRestored = _unheard,
     ) -> None:
         self.cluster, self.spec = cluster, spec
         self.known = {uid: Known(*place) for uid, place in (known or {}).items()}
         self.off: Off | None = None
         self.settled = asyncio.Event()
         self.poisoned = 0
-        self._sink, self._budget, self._on_poison = sink, budget, on_poison
+        self._sink, self._budget, self._on_poison, self._on_restored = sink, budget, on_poison, on_restored
         self._clock, self._random = budget.clock, budget.random
         self._pace = pace or Pace()
         self._backoff = Backoff(self._pace.backoff_base, self._pace.backoff_cap, random=self._random, floor=0.05)
@@ -226,8 +235,10 @@ class Reflector:
                 raise Rejected(f"{self.cluster}: {error.message or 'Unauthorized'}")
         elif error.status in _OFF:
             return await self._turn_off(_OFF[error.status], error.message)
-        elif error.status == 410 or _from_the_future(error):
+        elif error.status == 410:
             self._position = ""
+        elif _from_the_future(error):
+            await self._back_in_time(error.message)
         else:
             self._failures += 1
             if self._failures >= _FAILURES_TO_SETTLE:
@@ -262,7 +273,11 @@ class Reflector:
         self._heard()
         theirs, ours = page.resource_version, self._position
         if theirs.isdecimal() and ours.isdecimal() and int(theirs) < int(ours):
-            self._position = ""
+            await self._back_in_time(f"resourceVersion {theirs} is before {ours}")
+
+    async def _back_in_time(self, why: str) -> None:
+        self._position = ""
+        await self._on_restored(f"the history of {self.spec.kind.name} went back: {why}")
 
     def _heard(self) -> None:
         """Note that the server answers and shows something."""

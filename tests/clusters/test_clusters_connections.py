@@ -37,7 +37,15 @@ from tests.clusters.miniapi import (
     until,
 )
 
-QUICK = Timing(backoff_base=0.02, backoff_cap=0.1, heartbeat=0.05, heartbeat_timeout=0.3, file_poll=0.02)
+QUICK = Timing(
+    backoff_base=0.02,
+    backoff_cap=0.1,
+    heartbeat=0.05,
+    heartbeat_timeout=0.3,
+    suspect_grace=0.0,
+    suspect_heartbeat=0.02,
+    file_poll=0.02,
+)
 PACE = Pace(off_retry=0.05, backoff_base=0.01, backoff_cap=0.05)
 
 
@@ -184,7 +192,7 @@ async def test_a_half_open_server_is_lost_and_resumed_without_a_list(api: MiniAp
         assert "gap" not in f.log.seen()
 
 
-async def test_one_missed_heartbeat_is_no_loss(api: MiniApi) -> None:
+async def test_one_missed_heartbeat_is_a_doubt_and_no_loss(api: MiniApi) -> None:
     async with fleet() as f:
         of_secret(f, api)
         await f.connected()
@@ -193,7 +201,18 @@ async def test_one_missed_heartbeat_is_no_loss(api: MiniApi) -> None:
             await until(lambda: not api.next_answers)
             seen = len(api.requests)
             await until(lambda seen=seen: len(api.requests) > seen + 1)
-        assert f.kinds() == ["Reached", "Connected"]
+        doubts = ["Suspected", "Recovered"]
+        await until(lambda: f.kinds()[2:] == doubts * 3)
+        assert f.kinds() == ["Reached", "Connected", *doubts * 3]
+
+
+async def test_silence_within_the_grace_is_no_loss(api: MiniApi) -> None:
+    async with fleet(timing=replace(QUICK, suspect_grace=1000.0)) as f:
+        of_secret(f, api)
+        await f.connected()
+        api.next_answers = [status(503)] * 5
+        await until(lambda: f.kinds()[-1] == "Recovered")
+        assert f.kinds() == ["Reached", "Connected", "Suspected", "Recovered"]
 
 
 async def test_a_gateway_without_a_server_behind_it_is_a_loss(api: MiniApi) -> None:

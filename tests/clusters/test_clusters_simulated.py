@@ -27,7 +27,9 @@ from controlplane.simulation.store import Store
 from tests.clusters.miniapi import Recorder, until
 
 OWNER = ("kueue.x-k8s.io/multikueue-origin", "here")
-QUICK = Timing(backoff_base=0.02, backoff_cap=0.1, heartbeat=0.1, heartbeat_timeout=0.5)
+QUICK = Timing(
+    backoff_base=0.02, backoff_cap=0.1, heartbeat=0.1, heartbeat_timeout=0.5, suspect_grace=0.0, suspect_heartbeat=0.05
+)
 PACE = Pace(page=7, idle_timeout=3.0, off_retry=0.1, backoff_base=0.01, backoff_cap=0.1)
 
 
