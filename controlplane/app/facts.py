@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from controlplane.clusters import facts
 from controlplane.clusters.port import Off, Synced
 from controlplane.connectivity.events import (
+    MANAGEMENT,
     ClusterConnected,
     ClusterConnectFailed,
     ClusterDisconnected,
     ClusterLost,
+    ClusterRecovered,
+    ClusterRestored,
+    ClusterSuspected,
     KindOff,
     KindSynced,
 )
+from controlplane.connectivity.state import Connection
 from controlplane.kube import Kind
 from controlplane.log.event import Event, NewEvent
 from controlplane.multikueue.fleet import connectivity_event
 
 
-def event_of(fact: facts.Fact, kinds: Sequence[Kind]) -> Event | None:
+def event_of(
+    cluster: str, fact: facts.Fact, kinds: Sequence[Kind], seen_by: str, connections: Mapping[str, Connection]
+) -> Event | None:
     """Return the event of a fact; None for `Reached`, which `Connected` repeats."""
     match fact:
         case facts.Connected():
@@ -33,7 +40,21 @@ def event_of(fact: facts.Fact, kinds: Sequence[Kind]) -> Event | None:
                 next_attempt_at=fact.next_attempt_at,
             )
         case facts.Lost():
-            return ClusterLost(reason=fact.reason, message=fact.message)
+            others = [known for name, known in connections.items() if name not in (cluster, MANAGEMENT)]
+            return ClusterLost(
+                reason=fact.reason,
+                message=fact.message,
+                seen_by=seen_by,
+                others=len(others),
+                others_connected=sum(known.phase == "Connected" for known in others),
+            )
+        case facts.Suspected():
+            return ClusterSuspected(message=fact.message, seen_by=seen_by)
+        case facts.Recovered():
+            return ClusterRecovered()
+        case facts.Restored():
+            known = connections.get(cluster)
+            return ClusterRestored(message=fact.message, life=known.life + 1 if known else 1)
         case facts.Disconnected():
             return ClusterDisconnected(reason="Reconfigured")
         case facts.Removed():

@@ -29,9 +29,11 @@ from controlplane.clusters.link import Surroundings, Timing
 from controlplane.clusters.port import ClusterError, Delta, Executes
 from controlplane.clusters.reflector import Pace
 from controlplane.clusters.streams import ApiServer, WatchSpec
-from controlplane.connectivity.events import MANAGEMENT, ClusterConnected
+from controlplane.connectivity.events import MANAGEMENT, ClusterConnected, ClusterRestored
+from controlplane.connectivity.state import life_of
 from controlplane.kube import (
     ADMISSION_CHECKS,
+    CLUSTER_QUEUES,
     MULTIKUEUE_CLUSTERS,
     MULTIKUEUE_CONFIGS,
     SECRETS,
@@ -76,6 +78,10 @@ def policy_of(settings: Settings) -> Policy:
         worker_lost_timeout=multikueue.worker_lost_timeout,
         gc_interval=multikueue.gc_interval if multikueue.gc_interval > timedelta(0) else None,
         status_interval=multikueue.status_interval,
+        execution_policy=multikueue.execution_policy,
+        readmission_grace=multikueue.readmission_grace,
+        requeues_per_minute=multikueue.requeues_per_minute,
+        mass_outage_share=settings.clusters.mass_outage_percent / 100,
     )
 
 
@@ -177,13 +183,21 @@ class _Turn:
         settings, clock = service._settings, service._clock
         self._clock, self._health = clock, service._health
         self._live = False
+        self._identities: dict[str, str] = {}
         self._telling: set[asyncio.Task[None]] = set()
         bodies = Bodies(log)
         self._recorder = Recorder(log, fleet, bodies, clock, lift)
         self._kinds: dict[str, Sequence[Kind]] = {}
         self._secrets = Secrets(lambda name: self._connections.secret_changed(name))
         jobs = [adapter.kind for adapter in policy.adapters.values()]
-        self._home_kinds = [ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, MULTIKUEUE_CLUSTERS, WORKLOADS, *jobs]
+        self._home_kinds = [
+            ADMISSION_CHECKS,
+            MULTIKUEUE_CONFIGS,
+            MULTIKUEUE_CLUSTERS,
+            CLUSTER_QUEUES,
+            WORKLOADS,
+            *jobs,
+        ]
         self._worker_kinds = [WORKLOADS, *jobs]
         selector = f"{ORIGIN_LABEL}={policy.origin}"
         self._connections = Connections(
@@ -231,6 +245,7 @@ class _Turn:
             timing=Timing(
                 heartbeat=settings.clusters.probe_interval.total_seconds(),
                 heartbeat_timeout=settings.clusters.probe_timeout.total_seconds(),
+                suspect_grace=settings.clusters.suspect_grace.total_seconds(),
             ),
             clock=self._clock,
             random=service._random.random,
@@ -302,10 +317,15 @@ class _Turn:
             await self._recorder(cluster, deltas)
 
     async def _facts(self, cluster: str, fact: Fact) -> None:
-        if isinstance(fact, Reached):
-            self._recorder.incarnations[cluster] = fact.incarnation
+        known = self._fleet.index.connections.get(cluster)
         kinds = self._home_kinds if cluster == MANAGEMENT else self._worker_kinds
-        event = event_of(fact, kinds)
+        identity = self._service._settings.leader.identity
+        event = event_of(cluster, fact, kinds, identity, self._fleet.index.connections)
+        if isinstance(fact, Reached):
+            self._identities[cluster] = fact.incarnation
+            self._recorder.incarnations[cluster] = life_of(fact.incarnation, known.life if known else 0)
+        elif isinstance(event, ClusterRestored):
+            self._recorder.incarnations[cluster] = life_of(self._identities.get(cluster, ""), event.life)
         if event is not None:
             _log.info("connection", cluster=cluster, fact=type(event).__name__, detail=getattr(event, "message", ""))
             await self._recorder.record([connectivity_event(cluster, event)])

@@ -1,4 +1,5 @@
-"""What can be recorded of a connection. All of it is on the stream `cluster/NAME`, the management cluster's own under `@management`."""
+"""What can be recorded of connections: one cluster's on the stream `cluster/NAME` (the management cluster's own under `@management`),
+what concerns all of them on `fleet`."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from typing import Literal
 
 from controlplane.log.event import Event
 
+FLEET_STREAM = "fleet"
 MANAGEMENT = "@management"  # not a name that a MultiKueueCluster can have
 
 
@@ -41,11 +43,62 @@ class ClusterConnectFailed(Event, frozen=True, kw_only=True):
     next_attempt_at: datetime | None = None
 
 
+class ClusterSuspected(Event, frozen=True, kw_only=True):
+    """A sign of life is overdue. Nothing follows from it yet: a short flap changes nothing."""
+
+    message: str
+    seen_by: str = ""
+
+
+class ClusterRecovered(Event, frozen=True, kw_only=True):
+    """A suspected cluster answered again within its grace."""
+
+
 class ClusterLost(Event, frozen=True, kw_only=True):
-    """An established connection broke: a probe or the watches failed, or the credentials are refused."""
+    """An established connection broke: a probe or the watches failed, or the credentials are refused.
+
+    `seen_by` is the replica that saw it, `others_connected` of `others` clusters answered it at that moment: whether the
+    trouble may be our own.
+    """
 
     reason: str
     message: str
+    seen_by: str = ""
+    others: int = 0
+    others_connected: int = 0
+
+
+class ClusterRestored(Event, frozen=True, kw_only=True):
+    """The cluster's history went back, as after a restore of its store: what is seen from now on belongs to another life."""
+
+    message: str
+    life: int
+
+
+class ClusterForgotten(Event, frozen=True, kw_only=True):
+    """An operator says that a lost cluster will not come back with anything that still runs: its grace is over now."""
+
+    by: str
+
+
+class MassOutageBegan(Event, frozen=True, kw_only=True):
+    """Most clusters are away together: it may be us. Nothing is taken from a lost cluster until it ends or is accepted."""
+
+    away: list[str]
+    of: int
+
+
+class MassOutageEnded(Event, frozen=True, kw_only=True):
+    """Enough clusters are back."""
+
+    away: list[str]
+    of: int
+
+
+class MassOutageAccepted(Event, frozen=True, kw_only=True):
+    """An operator says that the clusters are really gone: their workloads may be queued again."""
+
+    by: str
 
 
 class ClusterDisconnected(Event, frozen=True, kw_only=True):
@@ -75,7 +128,14 @@ EVENTS: tuple[type[Event], ...] = (
     ServiceStarted,
     ClusterConnected,
     ClusterConnectFailed,
+    ClusterSuspected,
+    ClusterRecovered,
     ClusterLost,
+    ClusterRestored,
+    ClusterForgotten,
+    MassOutageBegan,
+    MassOutageEnded,
+    MassOutageAccepted,
     ClusterDisconnected,
     KindSynced,
     KindOff,

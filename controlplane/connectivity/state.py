@@ -15,21 +15,26 @@ from controlplane.connectivity.events import (
     ClusterConnected,
     ClusterConnectFailed,
     ClusterDisconnected,
+    ClusterForgotten,
     ClusterLost,
+    ClusterRecovered,
+    ClusterRestored,
+    ClusterSuspected,
     KindOff,
     KindSynced,
     ServiceStarted,
 )
 from controlplane.log.event import Recorded
 
-Phase = Literal["Unknown", "Connected", "Lost", "Failed", "Removed"]
+Phase = Literal["Unknown", "Connected", "Suspect", "Lost", "Failed", "Removed"]
 
 
 class Connection(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of the connection to one cluster.
 
-    `Unknown`: nothing tried since the service started. `Lost`: it was connected before. `Failed`: it never was.
-    `since` is when the phase began; `lost_since` when the loss clock started, None while connected.
+    `Unknown`: nothing tried since the service started. `Suspect`: connected, but a sign of life is overdue. `Lost`: it was
+    connected before. `Failed`: it never was. `since` is when the phase began; `lost_since` when the loss clock started, None
+    while connected. `life` counts restores of the cluster's store. `forgotten`: an operator ended the grace.
     """
 
     name: str
@@ -45,11 +50,14 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     server_version: str = ""
     synced: frozenset[str] = frozenset()
     off: dict[str, str] = {}
+    life: int = 0
+    forgotten: bool = False
+    connected_once: bool = False
 
     @property
     def connected(self) -> bool:
         """Whether requests can be sent and what is seen is current."""
-        return self.phase == "Connected"
+        return self.phase in ("Connected", "Suspect")
 
     def in_view(self, kind: str) -> bool:
         """Whether everything of a kind that exists there has been listed on this connection."""
@@ -67,6 +75,8 @@ def fold(state: Connection, recorded: Recorded) -> Connection:
                 phase="Connected",
                 since=at,
                 lost_since=None,
+                forgotten=False,
+                connected_once=True,
                 reason="",
                 message="",
                 attempt=0,
@@ -77,12 +87,20 @@ def fold(state: Connection, recorded: Recorded) -> Connection:
             )
         case ClusterConnectFailed():
             return msgspec.structs.replace(
-                _away(state, at, "Lost" if state.incarnation or state.phase == "Lost" else "Failed"),
+                _away(state, at, "Lost" if state.connected_once else "Failed"),
                 reason=event.reason,
                 message=event.message,
                 attempt=event.attempt,
                 next_attempt_at=event.next_attempt_at,
             )
+        case ClusterSuspected() if state.connected:
+            return msgspec.structs.replace(state, phase="Suspect", since=at, message=event.message)
+        case ClusterRecovered() if state.phase == "Suspect":
+            return msgspec.structs.replace(state, phase="Connected", since=at, message="")
+        case ClusterRestored():
+            return msgspec.structs.replace(state, life=event.life)
+        case ClusterForgotten() if not state.connected:
+            return msgspec.structs.replace(state, forgotten=True)
         case ClusterLost():
             return msgspec.structs.replace(_away(state, at, "Lost"), reason=event.reason, message=event.message)
         case ClusterDisconnected():
@@ -98,10 +116,15 @@ def fold(state: Connection, recorded: Recorded) -> Connection:
             return state
 
 
+def life_of(incarnation: str, life: int) -> str:
+    """Return the name of a cluster's life: its own identity, and how often it was restored from a backup."""
+    return f"{incarnation}+{life}" if life else incarnation
+
+
 def restarted(state: Connection, recorded: Recorded) -> Connection:
     """Return the connection after `ServiceStarted`: nothing is in view until it is listed again; a running loss clock runs on."""
     assert isinstance(recorded.event, ServiceStarted)
-    if state.phase in ("Connected", "Unknown"):
+    if state.connected or state.phase == "Unknown":
         return msgspec.structs.replace(state, phase="Unknown", since=recorded.recorded_at, synced=frozenset())
     return msgspec.structs.replace(state, synced=frozenset())
 

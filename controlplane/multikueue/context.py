@@ -15,12 +15,17 @@ from controlplane.kube import WORKLOADS
 from controlplane.multikueue.adapters.base import Adapter
 from controlplane.multikueue.events import Decision, JobObserved
 
+AT_LEAST_ONCE, NEVER_TWICE = "at-least-once", "never-twice"
+EXECUTION_POLICIES = (AT_LEAST_ONCE, NEVER_TWICE)
+
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """The settings that decisions depend on. `gc_interval` None: orphans stay.
 
     `loser_patience` bounds how long the job waits for the losing copies to be gone; `refusal_pause` how long a cluster that refused
-    is left out.
+    is left out. `execution_policy` is that of Workloads whose job and ClusterQueue ask for none; `readmission_grace` how long a
+    copy on a cluster that came back may wait for its Workload to get quota again; `requeues_per_minute` (0: no limit) and
+    `mass_outage_share` (1: never) bound what a lost cluster may set in motion.
     """
 
     origin: str = "multikueue"
@@ -29,6 +34,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     worker_lost_timeout: timedelta = timedelta(minutes=15)
     gc_interval: timedelta | None = timedelta(minutes=1)
     status_interval: timedelta = timedelta(seconds=1)
+    execution_policy: str = AT_LEAST_ONCE
+    readmission_grace: timedelta = timedelta(minutes=1)
+    requeues_per_minute: int = 600
+    mass_outage_share: float = 0.5
     loser_patience: timedelta = timedelta(seconds=2)
     refusal_pause: timedelta = timedelta(minutes=5)
 
@@ -42,13 +51,20 @@ class Route(msgspec.Struct, frozen=True):
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
-    """The rest of the world, as one Workload sees it. `ready`: the management cluster's objects are in view."""
+    """The rest of the world, as one Workload sees it.
+
+    `ready`: the management cluster's objects are in view. `mass_outage`: most clusters are away together. `requeue_at`: the
+    budget of re-queues is spent until then.
+    """
 
     policy: Policy
     ready: bool
     route: Route | None
     adapter: Adapter | None
     job: JobObserved | None
+    queue_policy: str = ""
+    mass_outage: bool = False
+    requeue_at: datetime | None = None
     connections: Mapping[str, Connection]
 
     def in_view(self, cluster: str) -> bool:
@@ -66,9 +82,23 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
             and connection.in_view(self.adapter.kind.name)
         )
 
-    def lost_until(self, cluster: str, default: datetime) -> datetime:
-        """Return when the grace of a worker that is away ends; its loss clock starts at `default` if the log knows of none."""
+    @property
+    def execution_policy(self) -> str:
+        """The Workload's execution policy: its job's, else its ClusterQueue's, else the default."""
+        asked = self.job.execution_policy if self.job else ""
+        return asked or self.queue_policy or self.policy.execution_policy
+
+    def lost_until(self, cluster: str, default: datetime) -> datetime | None:
+        """Return when the grace of a worker that is away ends; its loss clock starts at `default` if the log knows of none.
+
+        None: it does not end by itself. Under `never-twice` only the cluster's return, or an operator who gives it up, tells that
+        the old copy is dead.
+        """
         connection = self.connections.get(cluster)
+        if connection is not None and connection.forgotten:
+            return connection.lost_since or default
+        if self.execution_policy == NEVER_TWICE:
+            return None
         since = connection.lost_since if connection is not None else None
         return (since or default) + self.policy.worker_lost_timeout
 

@@ -11,12 +11,14 @@ from __future__ import annotations
 from datetime import datetime
 
 from controlplane.multikueue.adapters.base import Adapter
-from controlplane.multikueue.context import Context, Plan, Route
+from controlplane.multikueue.context import EXECUTION_POLICIES, Context, Plan, Route
 from controlplane.multikueue.dispatch import dispatch
 from controlplane.multikueue.draining import drain
 from controlplane.multikueue.events import CheckState, JobObserved, WorkloadObserved
+from controlplane.multikueue.objects import EXECUTION_POLICY
 from controlplane.multikueue.passing import Pass
 from controlplane.multikueue.reasons import Reason
+from controlplane.multikueue.returning import judge_returned
 from controlplane.multikueue.running import finish, steady
 from controlplane.multikueue.state import WorkloadState
 
@@ -51,11 +53,13 @@ def _orphan(turn: Pass) -> None:
 
 
 def _workload(turn: Pass, local: WorkloadObserved) -> None:
-    reserved = local.is_true("QuotaReserved")
+    judge_returned(turn, local)
     if local.is_true("Finished"):
         turn.remove_everywhere(Reason.FINISHED)
         return
-    if not reserved:
+    if not local.is_true("QuotaReserved"):
+        if "Finish" in turn.verdicts.values() and _finish_unreserved(turn, local):
+            return
         # One rule for what follows an eviction, a deactivation and every change that needs a new place in the queue (specs 2.5 step 2).
         turn.remove_everywhere(Reason.QUOTA_NOT_RESERVED)
         if turn.context.route is not None:
@@ -72,6 +76,15 @@ def _workload(turn: Pass, local: WorkloadObserved) -> None:
         return
     adapter, job = accepted
     _reserved(turn, local, check, route, adapter, job)
+
+
+def _finish_unreserved(turn: Pass, local: WorkloadObserved) -> bool:
+    """A copy finished while its cluster was away and its Workload had been queued again: the result counts, nothing is run again."""
+    route, adapter, job = turn.context.route, turn.context.adapter, turn.context.job
+    if route is None or adapter is None or job is None:
+        return False
+    check = next(entry for entry in local.checks if entry.name == route.check)
+    return finish(turn, local, check, adapter, job)
 
 
 def _accepted(turn: Pass, local: WorkloadObserved, check: CheckState) -> tuple[Adapter, JobObserved] | None:
@@ -92,7 +105,25 @@ def _accepted(turn: Pass, local: WorkloadObserved, check: CheckState) -> tuple[A
         text = f'The owner is not managed by Kueue: Expecting spec.managedBy to be "{wanted}" not "{job.managed_by}"'
         turn.set_check(local, check, "Rejected", text, Reason.NOT_MANAGED)
         return None
+    text = _policy_problem(job.execution_policy, turn.context.queue_policy, local.cluster_queue)
+    if text:
+        turn.set_check(local, check, "Rejected", text, Reason.CONTRADICTING_POLICIES)
+        return None
     return adapter, job
+
+
+def _policy_problem(job: str, queue: str, name: str) -> str:
+    """Return what is wrong with the execution policies that a job and its ClusterQueue ask for, "" if nothing is."""
+    known = " or ".join(f'"{policy}"' for policy in EXECUTION_POLICIES)
+    for whose, asked in (("the job", job), (f'ClusterQueue "{name}"', queue)):
+        if asked and asked not in EXECUTION_POLICIES:
+            return f'{whose} asks for the execution policy "{asked}" in annotation {EXECUTION_POLICY}: use {known}'
+    if job and queue and job != queue:
+        return (
+            f'the job asks for the execution policy "{job}" and ClusterQueue "{name}" for "{queue}": '
+            f"set the annotation {EXECUTION_POLICY} on one of them, or the same on both"
+        )
+    return ""
 
 
 def _reserved(

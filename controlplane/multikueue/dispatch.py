@@ -107,8 +107,9 @@ def _keeps(turn: Pass, local: WorkloadObserved, winner: str) -> bool:
         # Its job may have been created and be running: elsewhere only after the grace.
         started = winner in turn.state.job_seen or f"{winner}/Job" in turn.state.effects or _unsure(turn, winner)
         until = turn.context.lost_until(winner, turn.now)
-        if started and turn.now < until:
-            turn.wake_at(until)
+        if started and (until is None or turn.now < until):
+            if until is not None:
+                turn.wake_at(until)
             return False
         reason = Reason.LOST_BEFORE_READY
     elif admitted(remote, local):

@@ -27,6 +27,8 @@ def drain(turn: Pass, local: WorkloadObserved, check: CheckState, job: JobObserv
     for cluster, remote in sorted(turn.state.remotes.items()):
         if not turn.context.in_view(cluster):
             running = _may_still_run(turn, cluster) or running
+        elif turn.verdicts.get(cluster) == "Wait":
+            continue
         elif remote.job is None or remote.clone is None:
             turn.remove(cluster, Reason.DRAINING)
         elif remote.clone.is_true("Evicted") or remote.clone.is_true("Finished"):
@@ -45,6 +47,8 @@ def _may_still_run(turn: Pass, cluster: str) -> bool:
     if turn.state.remote(cluster).job is None:
         return False
     until = turn.context.lost_until(cluster, turn.now)
+    if until is None:
+        return True
     if turn.now >= until:
         return False
     turn.wake_at(until)

@@ -20,6 +20,8 @@ from controlplane.multikueue.seen import (
     CheckState,
     CloneGone,
     CloneObserved,
+    ClusterQueueGone,
+    ClusterQueueObserved,
     Condition,
     Conditioned,
     Gone,
@@ -50,10 +52,13 @@ __all__ = [
     "CloneGone",
     "CloneObserved",
     "CloneUpdateDecided",
+    "ClusterQueueGone",
+    "ClusterQueueObserved",
     "ClusterRefused",
     "Condition",
     "ConditionDecided",
     "Conditioned",
+    "CopyJudged",
     "DeactivationDecided",
     "Decision",
     "EffectFailed",
@@ -79,6 +84,7 @@ __all__ = [
     "RemovalDecided",
     "Seen",
     "StatusRelayDecided",
+    "Verdict",
     "Where",
     "WinnerChosen",
     "WinnerReleased",
@@ -153,6 +159,16 @@ class ClusterRefused(Decision, frozen=True, kw_only=True):
     attempt: int
     message: str
     until: datetime
+
+
+Verdict = Literal["Adopt", "Keep", "Remove", "Finish", "Wait"]
+
+
+class CopyJudged(Decision, frozen=True, kw_only=True):
+    """What becomes of a copy that was found on a cluster which came back."""
+
+    cluster: str
+    verdict: Verdict
 
 
 class JobCreationDecided(Write, frozen=True, kw_only=True):
@@ -280,6 +296,8 @@ EVENTS: tuple[type[Event], ...] = (
     MultiKueueConfigGone,
     MultiKueueClusterObserved,
     MultiKueueClusterGone,
+    ClusterQueueObserved,
+    ClusterQueueGone,
     CloneObserved,
     CloneGone,
     RemoteJobObserved,
@@ -290,6 +308,7 @@ EVENTS: tuple[type[Event], ...] = (
     WinnerChosen,
     WinnerReleased,
     ClusterRefused,
+    CopyJudged,
     JobCreationDecided,
     CheckStateDecided,
     StatusRelayDecided,

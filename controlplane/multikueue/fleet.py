@@ -6,12 +6,16 @@ and indices between them; what to do is decided in `decide` and `conditions`, ho
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
+import msgspec
+
 from controlplane.capability import Decided, Failure, OpenWrite, Sighting
 from controlplane.connectivity import events as connectivity
-from controlplane.connectivity.events import MANAGEMENT, ServiceStarted, cluster_stream
+from controlplane.connectivity.events import FLEET_STREAM, MANAGEMENT, ServiceStarted, cluster_stream
+from controlplane.connectivity.outage import decide_outage
 from controlplane.kube import Request
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.multikueue import conditions, render
@@ -28,8 +32,10 @@ from controlplane.multikueue.events import (
 )
 from controlplane.multikueue.index import Index
 from controlplane.multikueue.observe import Observer
+from controlplane.multikueue.reasons import Reason
 from controlplane.multikueue.state import Effect
 
+_MINUTE = timedelta(minutes=1)
 _FIRST_RETRY, _LAST_RETRY = timedelta(seconds=1), timedelta(minutes=5)
 SERVICE_STREAM = "service"
 
@@ -42,6 +48,7 @@ class Fleet:
     def __init__(self, policy: Policy, identity: str) -> None:
         self.policy, self.identity = policy, identity
         self.index = Index(policy)
+        self._granted: deque[datetime] = deque()
         self._observer = Observer(policy.adapters, policy.controller_name, self.index.stream_of_remote_job)
 
     # --- what was seen -----------------------------------------------------------------------------------------------
@@ -65,6 +72,8 @@ class Fleet:
         room, _, name = stream.partition("/")
         if room == "workload":
             return self._decide_workload(stream, now)
+        if stream == FLEET_STREAM:
+            return self._decide_outage()
         if room == "cluster":
             return self._decide_condition(stream, self._cluster_condition(name), now)
         if room == "admissioncheck":
@@ -75,10 +84,34 @@ class Fleet:
         state = self.index.workloads.get(stream)
         if state is None:
             return Decided()
-        plan = decide(state, self.index.context(state), now)
+        context = msgspec.structs.replace(self.index.context(state), requeue_at=self._requeue_at(now))
+        plan = decide(state, context, now)
+        if any(getattr(decision, "reason", "") == Reason.REMOTE_LOST for decision in plan.decisions):
+            self._granted.append(now)
         return Decided(
             [_event(stream, decision, state.position) for decision in plan.decisions], state.version, plan.wake
         )
+
+    def _requeue_at(self, now: datetime) -> datetime | None:
+        """Return when the next re-queue from a lost cluster is allowed, None if it is now.
+
+        What was decided a moment ago and is not folded yet counts too.
+        """
+        limit = self.policy.requeues_per_minute
+        times = self.index.requeues
+        for spent in (times, self._granted):
+            while spent and spent[0] <= now - _MINUTE:
+                spent.popleft()
+        recent = max(times, self._granted, key=len)
+        return recent[-limit] + _MINUTE if limit and len(recent) >= limit else None
+
+    def _decide_outage(self) -> Decided:
+        if not self.index.ready:
+            return Decided()
+        away, of = self.index.away()
+        event = decide_outage(self.index.outage, away, of, self.policy.mass_outage_share)
+        events = [NewEvent(stream=FLEET_STREAM, event=event)] if event else []
+        return Decided(events, self.index.outage.version)
 
     def _cluster_condition(self, name: str) -> ConditionDecided | None:
         seen = self.index.clusters.get(name)

@@ -7,19 +7,31 @@ Everything here follows from the log's order alone, so a replay builds the same.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
+from datetime import datetime
 
 from controlplane.connectivity import events as connectivity
-from controlplane.connectivity.events import MANAGEMENT, ServiceStarted, cluster_stream
+from controlplane.connectivity.events import (
+    FLEET_STREAM,
+    MANAGEMENT,
+    ClusterConnected,
+    ServiceStarted,
+    cluster_stream,
+)
+from controlplane.connectivity.outage import Outage, fold_outage
 from controlplane.connectivity.state import Connection, restarted
 from controlplane.connectivity.state import fold as fold_connection
-from controlplane.kube import ADMISSION_CHECKS, MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, WORKLOADS
+from controlplane.kube import ADMISSION_CHECKS, CLUSTER_QUEUES, MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, WORKLOADS
 from controlplane.log.event import Recorded
 from controlplane.multikueue.conditions import route_of
 from controlplane.multikueue.context import Context, Policy, Route
 from controlplane.multikueue.events import (
     AdmissionCheckGone,
     AdmissionCheckObserved,
+    CheckStateDecided,
+    ClusterQueueGone,
+    ClusterQueueObserved,
     EffectUnneeded,
     JobGone,
     JobObserved,
@@ -33,8 +45,9 @@ from controlplane.multikueue.events import (
     WorkloadObserved,
 )
 from controlplane.multikueue.observe import job_stream
+from controlplane.multikueue.reasons import Reason
 from controlplane.multikueue.slots import Slots
-from controlplane.multikueue.state import WorkloadState, fold, fold_job, initial
+from controlplane.multikueue.state import WorkloadState, fold, fold_job, fold_return, initial
 
 _NEEDED = (WORKLOADS.name, ADMISSION_CHECKS.name, MULTIKUEUE_CONFIGS.name, MULTIKUEUE_CLUSTERS.name)
 _CONNECTIVITY = connectivity.EVENTS
@@ -51,7 +64,10 @@ class Index:
         self.checks: dict[str, AdmissionCheckObserved] = {}
         self.configs: dict[str, MultiKueueConfigObserved] = {}
         self.clusters: dict[str, MultiKueueClusterObserved] = {}
+        self.queues: dict[str, ClusterQueueObserved] = {}
         self.connections: dict[str, Connection] = {}
+        self.outage = Outage()
+        self.requeues: deque[datetime] = deque()
         self.slots = Slots()
         self.changed_clusters: set[str] = set()
         self._dependents: dict[str, set[str]] = {}
@@ -84,6 +100,11 @@ class Index:
                 self._fold_check(recorded, name)
             case "multikueueconfig":
                 self._fold_config(recorded, name)
+            case "clusterqueue":
+                self._fold_queue(recorded, name)
+            case "fleet":
+                self.outage = fold_outage(self.outage, recorded)
+                self._mark_workloads()
             case "service" if isinstance(recorded.event, ServiceStarted):
                 self.connections = {key: restarted(state, recorded) for key, state in self.connections.items()}
                 self._connections_changed()
@@ -98,8 +119,19 @@ class Index:
             route=self._route(local) if local else None,
             adapter=adapter,
             job=self.job_of(state),
+            queue_policy=self._queue_policy(local),
+            mass_outage=self.outage.holds,
             connections=self.connections,
         )
+
+    def _queue_policy(self, local: WorkloadObserved | None) -> str:
+        queue = self.queues.get(local.cluster_queue) if local else None
+        return queue.execution_policy if queue else ""
+
+    def away(self) -> tuple[list[str], int]:
+        """Return the workers that are lost, and how many were ever connected: what a mass outage is judged by."""
+        once = [name for name in sorted(self.clusters) if (c := self.connections.get(name)) and c.connected_once]
+        return [name for name in once if self.connections[name].phase == "Lost"], len(once)
 
     def job_of(self, state: WorkloadState) -> JobObserved | None:
         """Return the user's job of a Workload, if it is the one that the owner reference means."""
@@ -128,6 +160,7 @@ class Index:
                 ADMISSION_CHECKS.name: self.checks.values(),
                 MULTIKUEUE_CONFIGS.name: self.configs.values(),
                 MULTIKUEUE_CLUSTERS.name: self.clusters.values(),
+                CLUSTER_QUEUES.name: self.queues.values(),
             }
             return named.get(kind, [job for job in self.jobs.values() if job.kind == kind])
         remotes = [state.remotes[cluster] for state in self.workloads.values() if cluster in state.remotes]
@@ -161,6 +194,8 @@ class Index:
         stream = recorded.stream
         before = self.workloads.get(stream)
         state = fold(before or initial(stream), recorded)
+        if isinstance(recorded.event, CheckStateDecided) and recorded.event.reason == Reason.REMOTE_LOST:
+            self.requeues.append(recorded.recorded_at)
         if isinstance(recorded.event, RemoteJobObserved):
             self._remote_jobs[recorded.cluster, recorded.event.uid] = stream
         elif isinstance(recorded.event, RemoteJobGone):
@@ -211,7 +246,11 @@ class Index:
             self.changed_clusters.add(name)
             self._mark_checks()
         elif isinstance(event, _CONNECTIVITY):
-            self.connections[name] = fold_connection(self.connections.get(name, Connection(name=name)), recorded)
+            before = self.connections.get(name, Connection(name=name))
+            self.connections[name] = fold_connection(before, recorded)
+            if isinstance(event, ClusterConnected) and before.lost_since is not None:
+                for stream, state in self.workloads.items():
+                    self.workloads[stream] = fold_return(state, name, recorded.recorded_at)
             self._connections_changed()
         self._mark(recorded.stream)
 
@@ -228,6 +267,7 @@ class Index:
             for name in self.clusters:
                 self._mark(cluster_stream(name))
         self._ready = ready
+        self._mark(FLEET_STREAM)
         self._mark_workloads()
 
     def _mark_checks(self) -> None:
@@ -246,6 +286,17 @@ class Index:
         elif isinstance(event, AdmissionCheckGone):
             self.checks.pop(name, None)
         self._mark(recorded.stream)
+
+    def _fold_queue(self, recorded: Recorded, name: str) -> None:
+        event = recorded.event
+        before = self.queues.get(name)
+        if isinstance(event, ClusterQueueObserved):
+            self.queues[name] = event
+        elif isinstance(event, ClusterQueueGone):
+            self.queues.pop(name, None)
+        after = self.queues.get(name)
+        if (before.execution_policy if before else "") != (after.execution_policy if after else ""):
+            self._mark_workloads()
 
     def _fold_config(self, recorded: Recorded, name: str) -> None:
         event = recorded.event

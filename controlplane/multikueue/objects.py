@@ -15,6 +15,7 @@ from controlplane.multikueue.events import CheckState, Condition, Owner, Priorit
 
 JOB_OWNER_GVK = "kueue.x-k8s.io/job-owner-gvk"
 JOB_OWNER_NAME = "kueue.x-k8s.io/job-owner-name"
+EXECUTION_POLICY = "controlplane/execution-policy"
 PRIORITY_BOOST = "kueue.x-k8s.io/priority-boost"
 # Fields of a Workload's spec in which a clone may differ: what the worker manages itself, and what is updated in place.
 _NOT_COMPARED = frozenset({"preemptionGates", "priority", "priorityClassRef", "active"})
@@ -169,6 +170,11 @@ def priority(obj: Json) -> Priority:
         class_name=text(reference, "name", "spec.priorityClassRef"),
         boost=str(section(meta(obj), "annotations").get(PRIORITY_BOOST, "")),
     )
+
+
+def execution_policy(obj: Json) -> str:
+    """Return the execution policy that an object's annotation asks for; "" if it asks for none."""
+    return str(section(meta(obj), "annotations").get(EXECUTION_POLICY, ""))
 
 
 def spec_key(spec: Json) -> str:

@@ -11,7 +11,16 @@ from datetime import datetime
 
 from controlplane.capability import Sighting
 from controlplane.connectivity.events import MANAGEMENT, cluster_stream
-from controlplane.kube import ADMISSION_CHECKS, MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, WORKLOADS, Json, Kind, meta
+from controlplane.kube import (
+    ADMISSION_CHECKS,
+    CLUSTER_QUEUES,
+    MULTIKUEUE_CLUSTERS,
+    MULTIKUEUE_CONFIGS,
+    WORKLOADS,
+    Json,
+    Kind,
+    meta,
+)
 from controlplane.log.event import Body, Event, NewEvent, body_of
 from controlplane.multikueue import objects
 from controlplane.multikueue.adapters.base import ORIGIN_LABEL, PREBUILT, QUEUE_LABEL, Adapter
@@ -20,6 +29,8 @@ from controlplane.multikueue.events import (
     AdmissionCheckObserved,
     CloneGone,
     CloneObserved,
+    ClusterQueueGone,
+    ClusterQueueObserved,
     JobGone,
     JobObserved,
     MultiKueueClusterGone,
@@ -62,6 +73,7 @@ class Observer:
         self._named: dict[Kind, tuple[Callable[[Json], _Built], Callable[[Json], tuple[str, Event]]]] = {
             WORKLOADS: (_workload, lambda obj: (_workload_of(obj), WorkloadGone(**_last(obj)))),
             ADMISSION_CHECKS: (_check, lambda obj: (f"admissioncheck/{_name(obj)}", AdmissionCheckGone(**_last(obj)))),
+            CLUSTER_QUEUES: (_queue, lambda obj: (f"clusterqueue/{_name(obj)}", ClusterQueueGone(**_last(obj)))),
             MULTIKUEUE_CONFIGS: (
                 _config,
                 lambda obj: (f"multikueueconfig/{_name(obj)}", MultiKueueConfigGone(**_last(obj))),
@@ -212,6 +224,7 @@ def _job(adapter: Adapter, obj: Json) -> _Built:
         finished=adapter.finished(status),
         inactive=adapter.inactive(status),
         says_suspended=any(c.type == "Suspended" and c.status == "True" for c in objects.conditions(status)),
+        execution_policy=objects.execution_policy(obj),
         template=template.ref,
         status=body.ref,
     )
@@ -254,6 +267,11 @@ def _config(obj: Json) -> _Built:
         **objects.identity(obj), clusters=objects.strings(objects.section(obj, "spec"), "clusters", "spec")
     )
     return f"multikueueconfig/{event.name}", event, ()
+
+
+def _queue(obj: Json) -> _Built:
+    event = ClusterQueueObserved(**objects.identity(obj), execution_policy=objects.execution_policy(obj))
+    return f"clusterqueue/{event.name}", event, ()
 
 
 def _cluster(obj: Json) -> _Built:

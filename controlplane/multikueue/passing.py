@@ -33,6 +33,7 @@ class Pass:
     def __init__(self, state: WorkloadState, context: Context, now: datetime) -> None:
         self.state, self.context, self.now = state, context, now
         self.plan = Plan()
+        self.verdicts: dict[str, str] = {}
         self._taken: set[str] = set()
 
     def say(self, decision: Decision) -> None:
@@ -89,7 +90,7 @@ class Pass:
         """
         waiting = False
         for cluster in sorted(self.state.remotes):
-            if cluster != keep and self.context.in_view(cluster):
+            if cluster != keep and self.context.in_view(cluster) and self.verdicts.get(cluster) != "Wait":
                 waiting = self.remove(cluster, reason) or waiting
         return waiting
 

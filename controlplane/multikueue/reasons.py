@@ -38,7 +38,13 @@ class Reason(StrEnum):
     OUT_OF_SYNC = "OutOfSync"
     NO_CLUSTER_NAME = "NoClusterName"
     EVICTED_ON_MANAGER = "EvictedOnManager"
+    # a copy found on a cluster that came back
+    STILL_THE_WINNER = "StillTheWinner"
+    READMITTED = "Readmitted"
+    AWAITS_QUOTA = "AwaitsQuota"
+    FINISHED_MEANWHILE = "FinishedMeanwhile"
     # refusal
+    CONTRADICTING_POLICIES = "ContradictingPolicies"
     NO_ADAPTER = "NoAdapter"
     NOT_MANAGED = "NotManaged"
     # status

@@ -60,7 +60,8 @@ def _finished(turn: Pass, local: WorkloadObserved) -> tuple[str, Condition] | No
     best: tuple[str, Condition] | None = None
     for cluster, remote in sorted(turn.state.remotes.items()):
         condition = remote.clone.condition("Finished") if remote.clone else None
-        if condition is None or condition.status != "True" or (pinned and cluster != pinned):
+        counts = not pinned or cluster == pinned or turn.verdicts.get(cluster) == "Finish"
+        if condition is None or condition.status != "True" or not counts:
             continue
         if best is None or stamp(condition.last_transition_time, turn.now) < stamp(
             best[1].last_transition_time, turn.now
@@ -130,14 +131,7 @@ def steady(
     turn.remove_everywhere(Reason.ANOTHER_CLUSTER_WON, keep=cluster)
     remote = turn.state.remote(cluster)
     if not turn.context.in_view(cluster):
-        until = turn.context.lost_until(cluster, stamp(check.last_transition_time, turn.now))
-        connection = turn.context.connections.get(cluster)
-        if connection is not None and connection.phase == "Unknown":
-            return  # we have only just started: the first attempt to connect says more
-        if turn.now >= until:
-            turn.set_check(local, check, "Retry", _LOST, Reason.REMOTE_LOST)
-        else:
-            turn.wake_at(until)
+        _away(turn, local, check, cluster)
     elif remote.clone is not None and remote.clone.is_true("Evicted"):
         # Kueue's full stop before `Previously` is part of the message.
         text = f'Workload evicted on worker cluster: "{cluster}", resetting for re-admission. Previously: "Ready"'
@@ -146,6 +140,23 @@ def steady(
         _reclaim(turn, local, check, route, cluster)
     else:
         _serve(turn, local, check, adapter, job, cluster)
+
+
+def _away(turn: Pass, local: WorkloadObserved, check: CheckState, cluster: str) -> None:
+    """The winner cannot be reached: queue the Workload again once its grace is over, unless that would do more harm than good."""
+    context = turn.context
+    connection = context.connections.get(cluster)
+    if connection is not None and connection.phase == "Unknown":
+        return  # we have only just started: the first attempt to connect says more
+    until = context.lost_until(cluster, stamp(check.last_transition_time, turn.now))
+    if until is None:
+        return
+    if turn.now < until:
+        turn.wake_at(until)
+    elif context.requeue_at is not None:
+        turn.wake_at(context.requeue_at)
+    elif not context.mass_outage:
+        turn.set_check(local, check, "Retry", _LOST, Reason.REMOTE_LOST)
 
 
 def _job_vanished(turn: Pass, cluster: str) -> bool:

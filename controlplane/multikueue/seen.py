@@ -124,7 +124,7 @@ class WorkloadGone(Gone, frozen=True, kw_only=True):
 class JobObserved(Seen, frozen=True, kw_only=True):
     """The user's job. `template` is the body of {labels, annotations, spec}, `status` that of the status, `status_key` its hash;
     `inactive` is Kueue's test whether nothing of it runs any more, by the mirrored status;
-    `says_suspended`: the status has a true `Suspended` condition."""
+    `says_suspended`: the status has a true `Suspended` condition; `execution_policy`: the annotation of that name."""
 
     kind: str
     managed_by: str = ""
@@ -132,6 +132,7 @@ class JobObserved(Seen, frozen=True, kw_only=True):
     finished: bool = False
     inactive: bool = True
     says_suspended: bool = False
+    execution_policy: str = ""
     template: str
     status: str
 
@@ -161,6 +162,16 @@ class MultiKueueConfigObserved(Seen, frozen=True, kw_only=True):
 
 class MultiKueueConfigGone(Gone, frozen=True, kw_only=True):
     """A MultiKueueConfig was deleted."""
+
+
+class ClusterQueueObserved(Seen, frozen=True, kw_only=True):
+    """A ClusterQueue, for the execution policy that its annotation asks for."""
+
+    execution_policy: str = ""
+
+
+class ClusterQueueGone(Gone, frozen=True, kw_only=True):
+    """A ClusterQueue was deleted."""
 
 
 class MultiKueueClusterObserved(Conditioned, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ from controlplane.multikueue.events import (
     CloneGone,
     CloneObserved,
     ClusterRefused,
+    CopyJudged,
     EffectFailed,
     EffectUnneeded,
     JobObserved,
@@ -68,7 +69,8 @@ class WorkloadState(msgspec.Struct, frozen=True, kw_only=True):
 
     `attempt` counts dispatch attempts; one is `dispatching` from its first nomination until the Workload loses quota or is
     evicted. `winner` is the cluster chosen in it, `refused` the clusters that cannot have it in this attempt, `job_seen` where
-    its job was seen. `relayed` is the status that was last written to the user's job, as it was on the worker.
+    its job was seen. `relayed` is the status that was last written to the user's job, as it was on the worker. `returned`:
+    the clusters that came back with a copy of it, and when; `judged`: what was said of each.
     """
 
     namespace: str
@@ -86,6 +88,8 @@ class WorkloadState(msgspec.Struct, frozen=True, kw_only=True):
     refused: dict[str, ClusterRefused] = {}
     job_seen: frozenset[str] = frozenset()
     orphan_since: datetime | None = None
+    returned: dict[str, datetime] = {}
+    judged: dict[str, str] = {}
     relayed: str = ""
     relayed_at: datetime | None = None
 
@@ -140,6 +144,8 @@ def fold(state: WorkloadState, recorded: Recorded) -> WorkloadState:
         case ClusterRefused():
             winner = "" if state.winner == event.cluster else state.winner
             return _replace(state, winner=winner, refused={**state.refused, event.cluster: event})
+        case CopyJudged():
+            return _fold_verdict(state, event)
         case EffectUnneeded():
             return _fold_unneeded(state, event)
         case _:
@@ -157,6 +163,29 @@ def fold_job(state: WorkloadState, before: JobObserved | None, after: JobObserve
         changed = before is None or after is None or before.status != after.status
         relayed = effect.decision.status if changed and not effect.decision.mark_suspended else ""
     return _replace(_close(state, _OUR_JOB), relayed=relayed)
+
+
+def fold_return(state: WorkloadState, cluster: str, at: datetime) -> WorkloadState:
+    """Return the state after a lost cluster came back on which a copy was known: what it shows now has to be judged."""
+    if cluster not in state.remotes:
+        return state
+    judged = {name: verdict for name, verdict in state.judged.items() if name != cluster}
+    return _replace(state, returned={**state.returned, cluster: at}, judged=judged)
+
+
+def _fold_verdict(state: WorkloadState, event: CopyJudged) -> WorkloadState:
+    """Keep a verdict; a copy that goes on running is from then on one like any other."""
+    if event.verdict in ("Adopt", "Keep"):
+        return _without_return(state, event.cluster)
+    return _replace(state, judged={**state.judged, event.cluster: event.verdict})
+
+
+def _without_return(state: WorkloadState, cluster: str) -> WorkloadState:
+    return _replace(
+        state,
+        returned={name: at for name, at in state.returned.items() if name != cluster},
+        judged={name: verdict for name, verdict in state.judged.items() if name != cluster},
+    )
 
 
 def _fold_local(state: WorkloadState, seen: WorkloadObserved) -> WorkloadState:
@@ -203,6 +232,8 @@ def _fold_remote(
     remotes = {name: known for name, known in state.remotes.items() if name != cluster}
     if not remote.empty:
         remotes[cluster] = remote
+    elif cluster in state.returned:
+        state = _without_return(state, cluster)
     orphan_since = state.orphan_since
     if state.local is None:
         orphan_since = (orphan_since or recorded.recorded_at) if remotes else None

@@ -126,6 +126,28 @@ class MultiKueue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             Duration(zero="every change"), "The shortest time between two copies of one job's status from its worker."
         ),
     ] = timedelta(seconds=1)
+    execution_policy: Annotated[
+        str,
+        Setting(
+            Choice(("at-least-once", "never-twice")),
+            "What happens to a workload whose worker stays away: dispatched again after `workerLostTimeout`, or not until the old "
+            "copy is known to be dead. The annotation `controlplane/execution-policy` on a job or a ClusterQueue overrides it.",
+        ),
+    ] = "at-least-once"
+    readmission_grace: Annotated[
+        timedelta,
+        Setting(
+            Duration(zero="not at all"),
+            "How long a copy that still runs on a worker that came back may wait for its workload to get quota again.",
+        ),
+    ] = timedelta(minutes=1)
+    requeues_per_minute: Annotated[
+        int,
+        Setting(
+            Integer(least=0, most=_FINITE),
+            "The most workloads that are taken from lost workers in a minute. 0: no limit.",
+        ),
+    ] = 600
 
 
 class Management(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -173,6 +195,21 @@ class Clusters(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         timedelta, Setting(Duration(), "How often each cluster is asked whether it is there.")
     ] = timedelta(seconds=10)
     probe_timeout: Annotated[timedelta, Setting(Duration(), "How long that question may take.")] = timedelta(seconds=5)
+    suspect_grace: Annotated[
+        timedelta,
+        Setting(
+            Duration(zero="the second silence is a loss"),
+            "For how long a cluster that does not answer is only suspected. It is asked every second then.",
+        ),
+    ] = timedelta(seconds=10)
+    mass_outage_percent: Annotated[
+        int,
+        Setting(
+            Integer(least=1, most=100),
+            "When more than this share of at least three workers is lost together, nothing is taken from them: it may be us. "
+            "100: never.",
+        ),
+    ] = 50
     watch_inactivity: Annotated[
         timedelta,
         Setting(Duration(), "A watch on which nothing, not even a bookmark, has come for so long is opened anew."),

@@ -17,6 +17,7 @@ def test_management() -> None:
         "kueue.x-k8s.io/admissionchecks": SEE,
         "kueue.x-k8s.io/admissionchecks/status": ("patch",),
         "kueue.x-k8s.io/multikueueconfigs": SEE,
+        "kueue.x-k8s.io/clusterqueues": SEE,
         "kueue.x-k8s.io/multikueueclusters": SEE,
         "kueue.x-k8s.io/multikueueclusters/status": ("patch",),
         "batch/jobs": SEE,

@@ -1,0 +1,52 @@
+"""When most clusters are away together it may be us: the guard over everything that a lost cluster sets in motion.
+
+In: who is away, of how many. Out: `MassOutageBegan` and `MassOutageEnded`. With fewer than three clusters "most" says nothing, and
+the guard stays out of the way; so it does once an operator has accepted the outage as real.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from controlplane.connectivity.events import MassOutageAccepted, MassOutageBegan, MassOutageEnded
+from controlplane.log.event import Event, Recorded
+
+FEWEST = 3
+
+
+class Outage(msgspec.Struct, frozen=True):
+    """The mass outage that is on, if any; `version` is that of its stream."""
+
+    version: int = 0
+    since: datetime | None = None
+    accepted_by: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Whether destructive decisions are held back."""
+        return self.since is not None and not self.accepted_by
+
+
+def fold_outage(state: Outage, recorded: Recorded) -> Outage:
+    """Return the state after one more event of the stream `fleet`."""
+    match recorded.event:
+        case MassOutageBegan():
+            return Outage(recorded.version, recorded.recorded_at)
+        case MassOutageEnded():
+            return Outage(recorded.version)
+        case MassOutageAccepted() if state.since is not None:
+            return Outage(recorded.version, state.since, recorded.event.by)
+        case _:
+            return Outage(recorded.version, state.since, state.accepted_by)
+
+
+def decide_outage(state: Outage, away: list[str], of: int, share: float) -> Event | None:
+    """Return what follows from who is away: more than `share` of at least three clusters is a mass outage."""
+    massive = of >= FEWEST and len(away) > share * of
+    if massive and state.since is None:
+        return MassOutageBegan(away=away, of=of)
+    if not massive and state.since is not None:
+        return MassOutageEnded(away=away, of=of)
+    return None

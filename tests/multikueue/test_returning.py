@@ -1,0 +1,255 @@
+"""A cluster is lost and comes back: the grace, the two execution policies, the guards, and what becomes of what is found there."""
+
+from __future__ import annotations
+
+import pytest
+
+from controlplane.connectivity.events import (
+    FLEET_STREAM,
+    ClusterForgotten,
+    ClusterRecovered,
+    ClusterSuspected,
+    MassOutageAccepted,
+    MassOutageBegan,
+    MassOutageEnded,
+    ServiceStarted,
+    cluster_stream,
+)
+from controlplane.multikueue.events import CheckStateDecided, CopyJudged, FinishDecided
+from controlplane.multikueue.reasons import Reason
+from tests.multikueue.scene import START, Scene, stamp
+
+RETRY = 'Admitting remote lost, Previously: "Ready"'
+
+
+def retry_of(scene: Scene) -> CheckStateDecided | None:
+    return next((d for d in scene.decide() if isinstance(d, CheckStateDecided) and d.state == "Retry"), None)
+
+
+def requeued(scene: Scene) -> Scene:
+    """Kueue's part after Retry: evicted, drained, quota released, names gone."""
+    scene.workload({"Evicted": True, "Admitted": False}, check="Pending", cluster_name="")
+    scene.job(suspended=True, status="00" * 32)
+    scene.workload({"Evicted": True, "QuotaReserved": False})
+    return scene
+
+
+def reserved_again(scene: Scene) -> Scene:
+    return scene.workload({"QuotaReserved": True, "Evicted": False})
+
+
+def lost_and_requeued(scene: Scene, winner: str = "a") -> Scene:
+    scene.lose(winner).tick(minutes=16)
+    assert retry_of(scene) is not None
+    return requeued(scene)
+
+
+# --- the grace -----------------------------------------------------------------------------------------------------
+
+
+def test_the_grace_is_a_deadline_and_no_polling_period() -> None:
+    scene = Scene("a", "b").running("a").lose("a")
+    assert scene.names() == []
+    assert scene.wake is not None
+    assert (scene.wake - scene.now).total_seconds() == 15 * 60
+    scene.tick(minutes=14, seconds=59)
+    assert scene.names() == []
+    scene.tick(seconds=1)
+    retry = retry_of(scene)
+    assert retry is not None
+    assert (retry.message, retry.reason) == (RETRY, Reason.REMOTE_LOST)
+
+
+def test_the_loss_clock_survives_a_restart() -> None:
+    scene = Scene("a", "b").running("a").lose("a").tick(minutes=10)
+    scene.fold("service", ServiceStarted(epoch=2, holder="x", version="1"))
+    scene.connect("@management", ())
+    from tests.multikueue.scene import HOME_KINDS
+
+    scene.connect("@management", tuple(HOME_KINDS)).connect("b")
+    assert scene.names() == []
+    scene.tick(minutes=5)
+    assert retry_of(scene) is not None
+
+
+def test_a_doubt_changes_nothing() -> None:
+    scene = Scene("a", "b").running("a")
+    scene.fold(cluster_stream("a"), ClusterSuspected(message="no answer"), "a")
+    scene.tick(hours=1)
+    scene.remote_job("a")
+    assert retry_of(scene) is None
+    scene.fold(cluster_stream("a"), ClusterRecovered(), "a")
+    assert scene.fleet.index.connections["a"].phase == "Connected"
+
+
+def test_losing_a_cluster_in_doubt_takes_no_nomination_back() -> None:
+    scene = Scene("a", "b").nominated("a", "b")
+    scene.fold(cluster_stream("a"), ClusterSuspected(message="no answer"), "a")
+    assert scene.names() == ["Clone a", "Clone b"]
+
+
+# --- the policies ---------------------------------------------------------------------------------------------------
+
+
+def test_never_twice_waits_for_the_cluster_however_long() -> None:
+    scene = Scene("a", "b", policy={"execution_policy": "never-twice"}).running("a").lose("a").tick(days=30)
+    assert scene.names() == []
+    assert scene.wake is None
+
+
+def test_never_twice_ends_when_an_operator_forgets_the_cluster() -> None:
+    scene = Scene("a", "b").running("a").job(execution_policy="never-twice").lose("a").tick(days=1)
+    assert scene.names() == []
+    scene.fold(cluster_stream("a"), ClusterForgotten(by="me"), "a")
+    retry = retry_of(scene)
+    assert retry is not None
+    assert retry.message == RETRY
+
+
+def test_a_winner_lost_before_ready_is_kept_under_never_twice() -> None:
+    scene = Scene("a", "b", policy={"execution_policy": "never-twice"}).cloned("a", "b").clone("b", {"Admitted": True})
+    scene.decide()
+    scene.clone_gone("a")
+    scene.decide()
+    scene.remote_job("b").lose("b").tick(days=3)
+    assert scene.names() == []
+
+
+@pytest.mark.parametrize(
+    ("job", "words"),
+    [("sometimes", 'asks for the execution policy "sometimes"'), ("at-least-once", "set the annotation")],
+)
+def test_policies_that_are_unknown_or_contradict_are_refused(job: str, words: str) -> None:
+    from controlplane.multikueue.events import ClusterQueueObserved
+
+    scene = Scene("a").job(execution_policy=job)
+    queue = ClusterQueueObserved(name="cq", uid="q", resource_version="1", execution_policy="never-twice")
+    scene.fold("clusterqueue/cq", queue)
+    scene.workload({"QuotaReserved": True})
+    (decision,) = scene.decide()
+    assert isinstance(decision, CheckStateDecided)
+    assert decision.state == "Rejected"
+    assert words in decision.message
+
+
+# --- the guards -----------------------------------------------------------------------------------------------------
+
+
+def test_a_mass_outage_holds_everything_back_until_it_ends() -> None:
+    scene = Scene("a", "b", "c").running("a", "a").lose("a").lose("b").tick(minutes=20)
+    (began,) = scene.decide(FLEET_STREAM)
+    assert isinstance(began, MassOutageBegan)
+    assert (began.away, began.of) == (["a", "b"], 3)
+    assert scene.names() == []
+    scene.connect("b")
+    (ended,) = scene.decide(FLEET_STREAM)
+    assert isinstance(ended, MassOutageEnded)
+    assert retry_of(scene) is not None
+
+
+def test_an_accepted_mass_outage_holds_nothing_back() -> None:
+    scene = Scene("a", "b", "c").running("a", "a").lose("a").lose("b").tick(minutes=20)
+    scene.decide(FLEET_STREAM)
+    scene.fold(FLEET_STREAM, MassOutageAccepted(by="me"))
+    assert scene.decide(FLEET_STREAM) == []
+    assert retry_of(scene) is not None
+
+
+def test_one_of_two_clusters_is_no_mass_outage() -> None:
+    scene = Scene("a", "b").running("a").lose("a").lose("b").tick(minutes=20)
+    assert scene.decide(FLEET_STREAM) == []
+
+
+def test_requeues_keep_to_their_budget() -> None:
+    scene = Scene("a", "b", policy={"requeues_per_minute": 1}).running("a").lose("a").tick(minutes=16)
+    scene.fleet.index.requeues.append(scene.now)
+    assert scene.names() == []
+    assert scene.wake is not None
+    scene.now = scene.wake
+    assert retry_of(scene) is not None
+
+
+# --- coming back ----------------------------------------------------------------------------------------------------
+
+
+def test_a_running_copy_is_adopted_when_quota_is_reserved_again() -> None:
+    scene = reserved_again(lost_and_requeued(Scene("a", "b").running("a"))).connect("a")
+    judged = scene.decide()
+    assert isinstance(judged[0], CopyJudged)
+    assert (judged[0].verdict, judged[0].reason) == ("Adopt", Reason.READMITTED)
+    scene.workload(nominated=["a", "b"])
+    assert "WinnerChosen a" in scene.names()
+    (ready,) = [d for d in scene.decided if isinstance(d, CheckStateDecided) and d.state == "Ready"]
+    assert ready.winner == "a"
+    assert not any("JobCreation" in type(d).__name__ for d in scene.decided)
+
+
+def test_a_running_copy_waits_for_quota_and_goes_when_none_comes() -> None:
+    scene = lost_and_requeued(Scene("a", "b").running("a")).connect("a")
+    (judged,) = scene.decide()
+    assert isinstance(judged, CopyJudged)
+    assert (judged.verdict, judged.reason) == ("Wait", Reason.AWAITS_QUOTA)
+    assert scene.names() == []
+    scene.tick(minutes=1)
+    assert scene.names() == ["CopyJudged a", "Removal Job a"]
+
+
+def test_a_waiting_copy_is_adopted_when_quota_comes_in_time() -> None:
+    scene = lost_and_requeued(Scene("a", "b").running("a")).connect("a")
+    scene.decide()
+    reserved_again(scene.tick(seconds=30))
+    judged = scene.decide()[0]
+    assert isinstance(judged, CopyJudged)
+    assert judged.verdict == "Adopt"
+
+
+def test_the_copy_of_a_workload_that_runs_elsewhere_goes_and_the_winner_stays() -> None:
+    scene = reserved_again(lost_and_requeued(Scene("a", "b").running("a")))
+    scene.decide()
+    scene.workload(nominated=["b"])
+    scene.decide()
+    scene.clone("b", {"Admitted": True})
+    scene.decide()
+    scene.decide()
+    scene.remote_job("b", suspended=False, inactive=False)
+    scene.workload({"Admitted": True}, check="Ready", cluster_name="b", nominated=[])
+    scene.job(suspended=False)
+    scene.decide()
+    scene.clone("a", {"Admitted": ("Admitted", "", stamp(START))}).connect("a")
+    assert scene.names() == ["CopyJudged a", "Removal Job a"]
+    assert scene.state.winner in ("", "b")
+
+
+@pytest.mark.parametrize(("reason", "verdict"), [("Succeeded", "Finish"), ("Failed", "Remove")])
+def test_a_copy_that_finished_meanwhile_counts_if_it_succeeded(reason: str, verdict: str) -> None:
+    scene = reserved_again(lost_and_requeued(Scene("a", "b").running("a")))
+    scene.workload({"Admitted": True}, check="Ready", cluster_name="b", nominated=[])
+    scene.clone("b", {"Admitted": True}).remote_job("b", suspended=False, inactive=False)
+    scene.connect("a")
+    scene.remote_job("a", suspended=False, finished=True, status="22" * 32)
+    scene.clone("a", {"Finished": (reason, "done")})
+    judged = scene.decide()[0]
+    assert isinstance(judged, CopyJudged)
+    assert judged.verdict == verdict
+    if verdict == "Finish":
+        scene.job(status="22" * 32)
+        finish = scene.decide()[-1]
+        assert isinstance(finish, FinishDecided)
+        assert (finish.source, finish.finish_reason) == ("a", "Succeeded")
+
+
+def test_a_result_counts_even_if_the_workload_has_no_quota() -> None:
+    scene = lost_and_requeued(Scene("a", "b").running("a"))
+    scene.connect("a").remote_job("a", suspended=False, finished=True, status="22" * 32)
+    scene.clone("a", {"Finished": ("Succeeded", "done")})
+    assert scene.names() == ["CopyJudged a", "StatusRelay"]
+    scene.job(status="22" * 32)
+    assert scene.names() == ["Finish"]
+
+
+def test_the_winner_that_comes_back_in_time_is_kept() -> None:
+    scene = Scene("a", "b").running("a").lose("a").tick(minutes=5).connect("a")
+    judged = scene.decide()[0]
+    assert isinstance(judged, CopyJudged)
+    assert (judged.verdict, judged.reason) == ("Keep", Reason.STILL_THE_WINNER)
+    assert all("Removal" not in name for name in scene.names())
