@@ -43,7 +43,7 @@ from controlplane.kube import (
 )
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
-from controlplane.log.event import Append, Fenced, LogUnavailable, Recorded
+from controlplane.log.event import Append, Fenced, Head, LogUnavailable, Recorded
 from controlplane.log.postgres import PostgresLog
 from controlplane.multikueue.adapters import adapters_for
 from controlplane.multikueue.adapters.base import ORIGIN_LABEL
@@ -130,7 +130,7 @@ class Service:
             stopping.cancel()
 
     async def _turn(self, stop: asyncio.Event) -> None:
-        """Follow the log until the lock is ours, then lead until stopped or fenced."""
+        """Follow the log until the lead is ours, then lead until stopped or fenced."""
         policy = policy_of(self._settings)
         fleet = self.fleet = Fleet(policy, self._settings.leader.identity)
         measure = Measure(self._metrics, fleet)
@@ -142,31 +142,22 @@ class Service:
             on_state=lambda ok, detail: self._database_state(gate, ok, detail),
             on_batch=measure.appended,
         )
-        leader = Leader(self._database, self._settings.database.log, self._clock, gate)
-        turn = _Turn(self, policy, fleet, measure, gate, log)
+        leader = Leader(log, self._settings.leader.identity, self._clock, gate)
+        turn = _Turn(self, policy, fleet, measure, gate, log, leader)
         try:
             self._health.set("leader", True, "follows")
-            await turn.follow_until(leader, stop)
-            if stop.is_set():
+            head = await turn.follow_until(stop)
+            if head is None:
                 return
-            head = await self._take(log)
             await turn.runner.catch_up(head.position)
             await log.append(Append([service_started(head.epoch, self._settings.leader.identity, version())]))
             _log.info("leading", epoch=head.epoch, position=head.position, workloads=len(fleet.index.workloads))
             self._health.set("leader", True, f"leads epoch {head.epoch}")
-            await turn.lead(leader, head.epoch, stop)
+            await turn.lead(stop)
         finally:
             await turn.close()
             await leader.release()
             await log.close()
-
-    async def _take(self, log: PostgresLog) -> Any:
-        while True:
-            try:
-                return await log.take_epoch(self._settings.leader.identity)
-            except LogUnavailable as error:
-                self._health.set("database", False, str(error))
-                await self._clock.sleep(1.0)
 
     def _database_state(self, gate: Gate, ok: bool, detail: str) -> None:
         gate.set("log", ok, detail)
@@ -177,8 +168,16 @@ class _Turn:
     """One turn: everything that is built new when a process starts to follow, and thrown away when its lead ends."""
 
     def __init__(
-        self, service: Service, policy: Policy, fleet: Fleet, measure: Measure, gate: Gate, log: PostgresLog
+        self,
+        service: Service,
+        policy: Policy,
+        fleet: Fleet,
+        measure: Measure,
+        gate: Gate,
+        log: PostgresLog,
+        leader: Leader,
     ) -> None:
+        self._leader = leader
         self._service, self._fleet, self._measure, self._gate, self._log = service, fleet, measure, gate, log
         settings, clock = service._settings, service._clock
         self._clock, self._health = clock, service._health
@@ -221,6 +220,7 @@ class _Turn:
             self._executor,
             rng=service._random,
             concurrency=settings.budgets.worker.concurrency,
+            sure=lambda: leader.sure,
             on_outcome=lambda cluster, action, outcome: service._metrics.effects_executed.labels(
                 cluster=cluster, action=action, outcome=outcome
             ).inc(),
@@ -253,27 +253,40 @@ class _Turn:
 
     # --- following and leading -----------------------------------------------------------------------------------
 
-    async def follow_until(self, leader: Leader, stop: asyncio.Event) -> None:
-        """Fold what the leader writes, so that taking over is quick, until the lock is ours."""
-        acquiring = asyncio.create_task(leader.acquire(), name="acquire")
+    async def follow_until(self, stop: asyncio.Event) -> Head | None:
+        """Fold what the leader writes, so that taking over is quick, until the lead is ours; None if stopped before.
+
+        The lead is asked for only once everything is folded: a lease would not last for the replay of a long log.
+        """
+        acquiring: asyncio.Task[Head] | None = None
         stopping = asyncio.create_task(stop.wait())
         try:
-            while not acquiring.done() and not stop.is_set():
-                try:
-                    await self.runner.follow()
-                    self._health.set("database", True)
-                    self._health.set("caches", True, "follows")
-                    self._health.set("clusters", True, "follows")
-                except LogUnavailable as error:
-                    self._health.set("database", False, str(error))
-                await asyncio.wait({acquiring, stopping}, timeout=0.5, return_when=asyncio.FIRST_COMPLETED)
-            if acquiring.done():
-                acquiring.result()
+            while not stop.is_set():
+                if await self._follow() and acquiring is None:
+                    acquiring = asyncio.create_task(self._leader.acquire(), name="acquire")
+                waiting = {stopping, acquiring} if acquiring else {stopping}
+                await asyncio.wait(waiting, timeout=0.5, return_when=asyncio.FIRST_COMPLETED)
+                if acquiring is not None and acquiring.done():
+                    return acquiring.result()
+            return None
         finally:
-            acquiring.cancel()
             stopping.cancel()
+            if acquiring is not None:
+                acquiring.cancel()
 
-    async def lead(self, leader: Leader, epoch: int, stop: asyncio.Event) -> None:
+    async def _follow(self) -> bool:
+        """Fold what there is; return whether the log answered."""
+        try:
+            await self.runner.follow()
+        except LogUnavailable as error:
+            self._health.set("database", False, str(error))
+            return False
+        self._health.set("database", True)
+        self._health.set("caches", True, "follows")
+        self._health.set("clusters", True, "follows")
+        return True
+
+    async def lead(self, stop: asyncio.Event) -> None:
         """Record, decide and act until stopped; raises `Fenced`, or the fault of whatever part ended first."""
         self._live = True
         self._effects.failure = asyncio.get_running_loop().create_future()
@@ -284,7 +297,7 @@ class _Turn:
             self._home.run(),
             self._connections.run(),
             self._workers.run(),
-            leader.keep(self._log, epoch),
+            self._leader.keep(),
             self._report(),
             _wait(self._effects.failure),
             stop.wait(),

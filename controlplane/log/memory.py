@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from controlplane.log.codec import Codec
 from controlplane.log.event import Append, Fenced, Head, NewEvent, Recorded, VersionConflict
@@ -22,6 +22,7 @@ class MemoryStore:
         self.marks: dict[str, int] = {}
         self.texts: dict[str, bytes] = {}
         self.epoch = 0
+        self.renewed_at: datetime | None = None
         self.grown = asyncio.Event()
 
 
@@ -38,9 +39,24 @@ class MemoryLog:
 
     async def take_epoch(self, holder: str) -> Head:
         """Bump the epoch; see `controlplane.log.port.Log`."""
+        head = await self.lead(holder, 0.0)
+        assert head is not None
+        return head
+
+    async def lead(self, holder: str, lease: float) -> Head | None:
+        """Take the epoch unless its holder lives; see `controlplane.log.port.Log`."""
+        renewed = self._store.renewed_at
+        if renewed is not None and renewed + timedelta(seconds=lease) > self._now():
+            return None
         self._store.epoch += 1
-        self._epoch = self._store.epoch
+        self._epoch, self._store.renewed_at = self._store.epoch, self._now()
         return await self.head()
+
+    async def renew(self, *, resign: bool = False) -> None:
+        """Give a sign of life; see `controlplane.log.port.Log`."""
+        if self._epoch != self._store.epoch:
+            raise Fenced(f"epoch {self._epoch} is over")
+        self._store.renewed_at = None if resign else self._now()
 
     async def append(self, request: Append) -> int:
         """Append a request; see `controlplane.log.port.Log`."""

@@ -17,6 +17,12 @@ class Log(Protocol):
     async def take_epoch(self, holder: str) -> Head:
         """Bump the epoch: from now on only the caller may append. Returns the head at that moment, to be read up to before acting."""
 
+    async def lead(self, holder: str, lease: float) -> Head | None:
+        """Take the epoch unless its holder has given a sign of life within `lease` seconds of the log's own clock; None then."""
+
+    async def renew(self, *, resign: bool = False) -> None:
+        """Give a sign of life for our epoch, or the last one; raises `Fenced` if the epoch is over."""
+
     async def append(self, request: Append) -> int:
         """Commit a request, together with whatever else has arrived; return how many of its events were new.
 

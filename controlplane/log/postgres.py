@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
 from typing import LiteralString
 
 import psycopg
@@ -18,7 +19,7 @@ from psycopg.rows import TupleRow as Row
 from controlplane.log.appender import Appender
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database, first_line, lost
-from controlplane.log.event import Append, Head, LogUnavailable, Recorded
+from controlplane.log.event import Append, Fenced, Head, LogUnavailable, Recorded
 
 _log = structlog.get_logger(__name__)
 
@@ -71,12 +72,30 @@ class PostgresLog:
 
     async def take_epoch(self, holder: str) -> Head:
         """Bump the epoch and append with it from now on."""
+        head = await self.lead(holder, 0.0)
+        assert head is not None
+        return head
+
+    async def lead(self, holder: str, lease: float) -> Head | None:
+        """Take the epoch unless its holder lives; see `controlplane.log.port.Log`."""
         rows = await self._fetch(
-            "SELECT log_position, log_epoch FROM controlplane.take_epoch(%s, %s)", (self.name, holder)
+            "SELECT log_position, log_epoch FROM controlplane.take_epoch(%s, %s, %s::interval)",
+            (self.name, holder, timedelta(seconds=lease)),
         )
+        if not rows:
+            return None
         head = Head(*rows[0])
         self.appender.epoch = head.epoch
         return head
+
+    async def renew(self, *, resign: bool = False) -> None:
+        """Give a sign of life; see `controlplane.log.port.Log`."""
+        try:
+            await self._fetch("SELECT controlplane.renew_epoch(%s, %s, %s)", (self.name, self.appender.epoch, resign))
+        except psycopg.Error as error:
+            if error.sqlstate == "CP001":
+                raise Fenced(error.diag.message_primary or str(error)) from None
+            raise
 
     async def append(self, request: Append) -> int:
         """Commit a request with whatever else has arrived; see `controlplane.log.port.Log`."""

@@ -15,6 +15,7 @@ log_head = Table(
     Column("position", BigInteger, nullable=False),
     Column("epoch", BigInteger, nullable=False),
     Column("holder", Text, nullable=False),
+    Column("renewed_at", _stamp, nullable=False),
     Column("hash", LargeBinary),
 )
 streams = Table(

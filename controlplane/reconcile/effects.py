@@ -43,6 +43,7 @@ class Effects:
 
     `settle` is how long a write may take to show in the watch before it is carried out again, `concurrency` how many writes
     to a cluster are on their way at once, `on_outcome(cluster, action, outcome)` hears how each try ended.
+    `sure` is asked immediately before acting whether this process still leads.
     """
 
     def __init__(
@@ -58,10 +59,11 @@ class Effects:
         concurrency: int = 32,
         settle: float = 15.0,
         on_outcome: Outcome = lambda cluster, action, outcome: None,
+        sure: Callable[[], bool] = lambda: True,
     ) -> None:
         self._write, self._capability, self._bodies, self._clock, self._gate = log, capability, bodies, clock, gate
         self._executor, self._rng, self._concurrency, self._settle = executor, rng, concurrency, settle
-        self._on_outcome = on_outcome
+        self._on_outcome, self._sure = on_outcome, sure
         self._lanes: dict[str, _Lane] = {}
         self._known: dict[str, dict[str, int]] = {}
         self._later: set[asyncio.Task[None]] = set()
@@ -143,7 +145,7 @@ class Effects:
             self._again(write, 1.0)
             return
         # The last look before acting: a decision that was overtaken while this one waited is not carried out.
-        if not self._gate.is_open or not self._capability.is_open(write):
+        if not self._gate.is_open or not self._sure() or not self._capability.is_open(write):
             self._again(write, 0.1)
             return
         request = self._capability.request(write, bodies, self._clock.now())

@@ -25,7 +25,7 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     # Roles belong to the whole server and may own grants in other databases: they stay.
-    op.execute("DROP FUNCTION controlplane.append, controlplane.take_epoch")
+    op.execute("DROP FUNCTION controlplane.append, controlplane.take_epoch, controlplane.renew_epoch")
     op.execute(
         "DROP TABLE controlplane.batches, controlplane.bodies, controlplane.events, controlplane.sources,"
         " controlplane.streams, controlplane.log_head"

@@ -96,11 +96,27 @@ BEGIN
 END
 $$;
 
--- Take over a log: create it if it is new, bump its epoch. Whoever held it before can append no more.
-CREATE FUNCTION controlplane.take_epoch(p_log text, p_holder text) RETURNS TABLE (log_position bigint, log_epoch bigint)
+-- Take over a log: create it if it is new, bump its epoch. Whoever held it before can append no more. No row comes back, and nothing
+-- changes, while the holder before has given a sign of life within p_lease (0 takes it in any case). Time is this server's alone.
+CREATE FUNCTION controlplane.take_epoch(p_log text, p_holder text, p_lease interval DEFAULT '0')
+RETURNS TABLE (log_position bigint, log_epoch bigint)
 LANGUAGE sql SECURITY DEFINER SET search_path = controlplane, pg_temp
 AS $$
-    INSERT INTO log_head AS h (log, epoch, holder) VALUES (p_log, 1, p_holder)
-    ON CONFLICT (log) DO UPDATE SET epoch = h.epoch + 1, holder = excluded.holder
+    INSERT INTO log_head AS h (log, epoch, holder, renewed_at) VALUES (p_log, 1, p_holder, clock_timestamp())
+    ON CONFLICT (log) DO UPDATE SET epoch = h.epoch + 1, holder = excluded.holder, renewed_at = excluded.renewed_at
+    WHERE h.renewed_at + p_lease <= clock_timestamp()
     RETURNING h.position, h.epoch;
+$$;
+
+-- Give a sign of life, or with p_resign the last one, so that the next need not wait. Errors: CP001 as in append.
+CREATE FUNCTION controlplane.renew_epoch(p_log text, p_epoch bigint, p_resign boolean DEFAULT false) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = controlplane, pg_temp
+AS $$
+BEGIN
+    UPDATE log_head h SET renewed_at = CASE WHEN p_resign THEN '-infinity' ELSE clock_timestamp() END
+    WHERE h.log = p_log AND h.epoch = p_epoch;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'epoch % of log % is over', p_epoch, p_log USING ERRCODE = 'CP001';
+    END IF;
+END
 $$;

@@ -18,6 +18,7 @@ $$;
 
 REVOKE ALL ON FUNCTION controlplane.append FROM PUBLIC;
 REVOKE ALL ON FUNCTION controlplane.take_epoch FROM PUBLIC;
+REVOKE ALL ON FUNCTION controlplane.renew_epoch FROM PUBLIC;
 GRANT USAGE ON SCHEMA controlplane TO controlplane_service;
 GRANT SELECT ON ALL TABLES IN SCHEMA controlplane TO controlplane_service;
-GRANT EXECUTE ON FUNCTION controlplane.append, controlplane.take_epoch TO controlplane_service;
+GRANT EXECUTE ON FUNCTION controlplane.append, controlplane.take_epoch, controlplane.renew_epoch TO controlplane_service;

@@ -5,6 +5,7 @@ CREATE TABLE controlplane.log_head (
     position bigint NOT NULL DEFAULT 0 CHECK (position >= 0),
     epoch    bigint NOT NULL DEFAULT 0 CHECK (epoch >= 0),
     holder   text   NOT NULL DEFAULT '',
+    renewed_at timestamptz NOT NULL DEFAULT '-infinity', -- the holder's last sign of life, by this server's clock
     hash     bytea
 ) WITH (fillfactor = 50);
 
