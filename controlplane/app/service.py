@@ -1,7 +1,7 @@
 """The service: one process that follows a log and, when it leads, keeps it and acts on it.
 
-In: settings and a way to the management cluster. Out: everything that `controlplane run` does. A turn as the leader ends with a fence or
-a fault; the process then starts over as a follower, with nothing but what the log says.
+In: settings and a way to the management cluster. Out: everything that `controlplane run` does. A turn (`controlplane.app.turn`) ends with a
+fence or a fault; the process then starts over as a follower, with nothing but what the log says.
 """
 
 from __future__ import annotations
@@ -9,63 +9,30 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import timedelta
 from importlib import metadata
-from typing import Any
 
 import structlog
 
-from controlplane.app.facts import event_of, lift
 from controlplane.app.measure import Measure
-from controlplane.app.secrets import Secrets
-from controlplane.app.workers import Workers
+from controlplane.app.turn import OpenManagement, Shared, Turn
 from controlplane.clock import Clock, SystemClock
-from controlplane.clusters.budget import Limits
-from controlplane.clusters.connections import Connections
-from controlplane.clusters.facts import Fact, Reached
-from controlplane.clusters.home import Home
-from controlplane.clusters.link import Surroundings, Timing
-from controlplane.clusters.port import ClusterError, Delta, Executes
-from controlplane.clusters.reflector import Pace
-from controlplane.clusters.streams import ApiServer, WatchSpec
-from controlplane.connectivity.events import MANAGEMENT, ClusterConnected, ClusterRestored
-from controlplane.connectivity.state import life_of
-from controlplane.kube import (
-    ADMISSION_CHECKS,
-    CLUSTER_QUEUES,
-    MULTIKUEUE_CLUSTERS,
-    MULTIKUEUE_CONFIGS,
-    SECRETS,
-    WORKLOADS,
-    Kind,
-    ObjectRef,
-)
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
-from controlplane.log.event import Append, Fenced, Head, LogUnavailable, Recorded
+from controlplane.log.event import Append, Fenced
 from controlplane.log.postgres import PostgresLog
 from controlplane.multikueue.adapters import adapters_for
-from controlplane.multikueue.adapters.base import ORIGIN_LABEL
 from controlplane.multikueue.context import Policy
-from controlplane.multikueue.events import ObservationRefused
-from controlplane.multikueue.fleet import Fleet, connectivity_event, service_started
-from controlplane.multikueue.render import event_about
-from controlplane.reconcile.bodies import Bodies
-from controlplane.reconcile.effects import Effects
+from controlplane.multikueue.fleet import Fleet, service_started
 from controlplane.reconcile.gate import Gate
 from controlplane.reconcile.leader import Leader
-from controlplane.reconcile.recorder import Recorder
-from controlplane.reconcile.runner import Runner
 from controlplane.settings import Settings
-from controlplane.settings.model import Budget as BudgetSettings
 from controlplane.telemetry import Metrics
 from controlplane.web.health import Health
 
 _log = structlog.get_logger(__name__)
 
 CHECKS = ("schema", "database", "leader", "caches", "clusters")
-OpenManagement = Callable[[], Awaitable[ApiServer]]
 
 
 def policy_of(settings: Settings) -> Policy:
@@ -85,11 +52,6 @@ def policy_of(settings: Settings) -> Policy:
     )
 
 
-def limits_of(budget: BudgetSettings) -> Limits:
-    """Return the request budget of a cluster."""
-    return Limits(qps=budget.qps, burst=budget.burst, concurrency=budget.concurrency)
-
-
 class Service:
     """One replica. `run` returns when `stop` is set, after a drain; it raises only for what a restart does not cure."""
 
@@ -103,9 +65,15 @@ class Service:
         health: Health,
         clock: Clock | None = None,
     ) -> None:
-        self._settings, self._database, self._open_management = settings, database, open_management
-        self._metrics, self._health, self._clock = metrics, health, clock or SystemClock()
-        self._random = random.Random()  # noqa: S311 - jitter
+        self._database, self._settings, self._health = database, settings, health
+        self._shared = Shared(
+            settings,
+            open_management,
+            metrics,
+            health,
+            clock or SystemClock(),
+            random.Random(),  # noqa: S311 - jitter
+        )
         self.fleet: Fleet | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -133,7 +101,7 @@ class Service:
         """Follow the log until the lead is ours, then lead until stopped or fenced."""
         policy = policy_of(self._settings)
         fleet = self.fleet = Fleet(policy, self._settings.leader.identity)
-        measure = Measure(self._metrics, fleet)
+        measure = Measure(self._shared.metrics, fleet)
         gate = Gate()
         log = PostgresLog(
             self._database,
@@ -142,8 +110,8 @@ class Service:
             on_state=lambda ok, detail: self._database_state(gate, ok, detail),
             on_batch=measure.appended,
         )
-        leader = Leader(log, self._settings.leader.identity, self._clock, gate)
-        turn = _Turn(self, policy, fleet, measure, gate, log, leader)
+        leader = Leader(log, self._settings.leader.identity, self._shared.clock, gate)
+        turn = Turn(self._shared, policy, fleet, measure, gate, log, leader)
         try:
             self._health.set("leader", True, "follows")
             head = await turn.follow_until(stop)
@@ -162,237 +130,6 @@ class Service:
     def _database_state(self, gate: Gate, ok: bool, detail: str) -> None:
         gate.set("log", ok, detail)
         self._health.set("database", ok, detail)
-
-
-class _Turn:
-    """One turn: everything that is built new when a process starts to follow, and thrown away when its lead ends."""
-
-    def __init__(
-        self,
-        service: Service,
-        policy: Policy,
-        fleet: Fleet,
-        measure: Measure,
-        gate: Gate,
-        log: PostgresLog,
-        leader: Leader,
-    ) -> None:
-        self._leader = leader
-        self._service, self._fleet, self._measure, self._gate, self._log = service, fleet, measure, gate, log
-        settings, clock = service._settings, service._clock
-        self._clock, self._health = clock, service._health
-        self._live = False
-        self._identities: dict[str, str] = {}
-        self._telling: set[asyncio.Task[None]] = set()
-        bodies = Bodies(log)
-        self._recorder = Recorder(log, fleet, bodies, clock, lift)
-        self._kinds: dict[str, Sequence[Kind]] = {}
-        self._secrets = Secrets(lambda name: self._connections.secret_changed(name))
-        jobs = [adapter.kind for adapter in policy.adapters.values()]
-        self._home_kinds = [
-            ADMISSION_CHECKS,
-            MULTIKUEUE_CONFIGS,
-            MULTIKUEUE_CLUSTERS,
-            CLUSTER_QUEUES,
-            WORKLOADS,
-            *jobs,
-        ]
-        self._worker_kinds = [WORKLOADS, *jobs]
-        selector = f"{ORIGIN_LABEL}={policy.origin}"
-        self._connections = Connections(
-            self._surroundings(
-                [WatchSpec(kind, selector) for kind in self._worker_kinds], settings.budgets.worker, self._recorder
-            )
-        )
-        home_specs = [WatchSpec(kind) for kind in self._home_kinds]
-        home_specs.append(WatchSpec(SECRETS, namespace=settings.multikueue.namespace))
-        self._home = Home(
-            MANAGEMENT,
-            service._open_management,
-            self._surroundings(home_specs, settings.budgets.management, self._home_sink),
-        )
-        self._effects = Effects(
-            log,
-            fleet,
-            bodies,
-            clock,
-            gate,
-            self._executor,
-            rng=service._random,
-            concurrency=settings.budgets.worker.concurrency,
-            sure=lambda: leader.sure,
-            on_outcome=lambda cluster, action, outcome: service._metrics.effects_executed.labels(
-                cluster=cluster, action=action, outcome=outcome
-            ).inc(),
-        )
-        self._workers = Workers(fleet, self._connections, self._facts)
-        self.runner = Runner(log, fleet, self._effects, gate, clock, on_folded=self._folded)
-
-    def _surroundings(self, specs: Sequence[WatchSpec], budget: BudgetSettings, sink: Any) -> Surroundings:
-        settings, service = self._service._settings, self._service
-        return Surroundings(
-            specs=specs,
-            sink=sink,
-            facts=self._facts,
-            read_secret=self._secrets.read,
-            known=lambda cluster, kind: self._fleet.index.known(cluster, kind.name),
-            on_request=lambda cluster, verb, resource, code: service._metrics.api_requests.labels(
-                cluster=cluster, verb=verb, resource=resource, code=code
-            ).inc(),
-            path_prefix=settings.multikueue.kubeconfig_prefix,
-            limits=limits_of(budget),
-            pace=Pace(idle_timeout=settings.clusters.watch_inactivity.total_seconds()),
-            timing=Timing(
-                heartbeat=settings.clusters.probe_interval.total_seconds(),
-                heartbeat_timeout=settings.clusters.probe_timeout.total_seconds(),
-                suspect_grace=settings.clusters.suspect_grace.total_seconds(),
-            ),
-            clock=self._clock,
-            random=service._random.random,
-        )
-
-    # --- following and leading -----------------------------------------------------------------------------------
-
-    async def follow_until(self, stop: asyncio.Event) -> Head | None:
-        """Fold what the leader writes, so that taking over is quick, until the lead is ours; None if stopped before.
-
-        The lead is asked for only once everything is folded: a lease would not last for the replay of a long log.
-        """
-        acquiring: asyncio.Task[Head] | None = None
-        stopping = asyncio.create_task(stop.wait())
-        try:
-            while not stop.is_set():
-                if await self._follow() and acquiring is None:
-                    acquiring = asyncio.create_task(self._leader.acquire(), name="acquire")
-                waiting = {stopping, acquiring} if acquiring else {stopping}
-                await asyncio.wait(waiting, timeout=0.5, return_when=asyncio.FIRST_COMPLETED)
-                if acquiring is not None and acquiring.done():
-                    return acquiring.result()
-            return None
-        finally:
-            stopping.cancel()
-            if acquiring is not None:
-                acquiring.cancel()
-
-    async def _follow(self) -> bool:
-        """Fold what there is; return whether the log answered."""
-        try:
-            await self.runner.follow()
-        except LogUnavailable as error:
-            self._health.set("database", False, str(error))
-            return False
-        self._health.set("database", True)
-        self._health.set("caches", True, "follows")
-        self._health.set("clusters", True, "follows")
-        return True
-
-    async def lead(self, stop: asyncio.Event) -> None:
-        """Record, decide and act until stopped; raises `Fenced`, or the fault of whatever part ended first."""
-        self._live = True
-        self._effects.failure = asyncio.get_running_loop().create_future()
-        self._fleet.index.changed_clusters.update(self._fleet.index.clusters)
-        self._workers.wake()
-        parts: list[Coroutine[Any, Any, Any]] = [
-            self.runner.run(),
-            self._home.run(),
-            self._connections.run(),
-            self._workers.run(),
-            self._leader.keep(),
-            self._report(),
-            _wait(self._effects.failure),
-            stop.wait(),
-        ]
-        tasks = [asyncio.create_task(part) for part in parts]
-        try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
-        finally:
-            self._live = False
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def close(self) -> None:
-        """Let what is on its way end, and let go of every cluster."""
-        await self._effects.close()
-        await self._connections.close()
-
-    # --- the wires ---------------------------------------------------------------------------------------------------
-
-    def _executor(self, cluster: str) -> Executes | None:
-        return self._home.executor if cluster == MANAGEMENT else self._connections.executor(cluster)
-
-    async def _home_sink(self, cluster: str, deltas: Sequence[Delta]) -> None:
-        if deltas and deltas[0].kind == SECRETS:
-            await self._secrets(cluster, deltas)
-        else:
-            await self._recorder(cluster, deltas)
-
-    async def _facts(self, cluster: str, fact: Fact) -> None:
-        known = self._fleet.index.connections.get(cluster)
-        kinds = self._home_kinds if cluster == MANAGEMENT else self._worker_kinds
-        identity = self._service._settings.leader.identity
-        event = event_of(cluster, fact, kinds, identity, self._fleet.index.connections)
-        if isinstance(fact, Reached):
-            self._identities[cluster] = fact.incarnation
-            self._recorder.incarnations[cluster] = life_of(fact.incarnation, known.life if known else 0)
-        elif isinstance(event, ClusterRestored):
-            self._recorder.incarnations[cluster] = life_of(self._identities.get(cluster, ""), event.life)
-        if event is not None:
-            _log.info("connection", cluster=cluster, fact=type(event).__name__, detail=getattr(event, "message", ""))
-            await self._recorder.record([connectivity_event(cluster, event)])
-
-    def _folded(self, events: Sequence[Recorded]) -> None:
-        self._measure.folded(events, self._live)
-        self._workers.wake()
-        for recorded in events:
-            if isinstance(recorded.event, ClusterConnected):
-                self._effects.cluster_back(recorded.cluster)
-            elif isinstance(recorded.event, ObservationRefused) and self._live:
-                self._tell(recorded.cluster, recorded.event)
-
-    def _tell(self, cluster: str, refused: ObservationRefused) -> None:
-        """Say on an object of the management cluster that it cannot be understood: a Warning Event, once a version."""
-        _log.warning("object refused", cluster=cluster, kind=refused.kind, name=refused.name, error=refused.error)
-        kind = next((kind for kind in self._home_kinds if kind.name == refused.kind), None)
-        executor = self._executor(cluster)
-        if cluster != MANAGEMENT or kind is None or executor is None:
-            return
-        about = ObjectRef(kind, refused.namespace, refused.name)
-        note = f"Controlplane cannot read this {kind.kind} and leaves it alone: {refused.error}"
-        identity, mark = self._service._settings.leader.identity, refused.resource_version
-        event = event_about(about, refused.uid, "Warning", "Refused", note, mark, identity, self._clock.now())
-        task = asyncio.create_task(_quietly(executor.execute(event)))
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
-
-    async def _report(self) -> None:
-        """Keep gauges and readiness up to date."""
-        while True:
-            self._measure.connections()
-            self._measure.effects(self._effects.open_by_cluster())
-            index = self._fleet.index
-            self._health.set("caches", index.ready, "" if index.ready else "the management cluster is not in view")
-            untried = [
-                name
-                for name in index.clusters
-                if (known := index.connections.get(name)) is None or known.phase == "Unknown"
-            ]
-            self._health.set(
-                "clusters", index.ready and not untried, f"not tried yet: {' '.join(untried)}" if untried else ""
-            )
-            await self._clock.sleep(0.25)
-
-
-async def _quietly(work: Awaitable[Any]) -> None:
-    """Best effort: an Event that cannot be sent is not worth a failure; the log has what it would say."""
-    with contextlib.suppress(ClusterError):
-        await work
-
-
-async def _wait(future: asyncio.Future[None]) -> None:
-    await future
 
 
 def version() -> str:
