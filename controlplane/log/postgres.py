@@ -76,6 +76,12 @@ class PostgresLog:
         assert head is not None
         return head
 
+    async def assist(self) -> Head:
+        """Append with the current epoch, without taking it: how an operator's word gets into the log beside the leader's."""
+        head = await self.head()
+        self.appender.epoch = head.epoch
+        return head
+
     async def lead(self, holder: str, lease: float) -> Head | None:
         """Take the epoch unless its holder lives; see `controlplane.log.port.Log`."""
         rows = await self._fetch(

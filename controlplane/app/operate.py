@@ -1,0 +1,83 @@
+"""What an operator may tell the log: that a lost cluster is given up, that a mass outage is real.
+
+In: a database, a name, who says so. Out: one event, appended beside the leader with its epoch and only if the stream is still as it was
+judged; the leader's loop does the rest. Refused with the reason if it does not fit what the log knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from controlplane.connectivity.events import FLEET_STREAM, ClusterForgotten, MassOutageAccepted, cluster_stream
+from controlplane.log.codec import Codec
+from controlplane.log.connect import Database
+from controlplane.log.event import Append, Event, Fenced, NewEvent, VersionConflict
+from controlplane.log.postgres import PostgresLog
+from controlplane.multikueue.context import Policy
+from controlplane.multikueue.fleet import Fleet
+from controlplane.multikueue.index import Index
+
+_TRIES = 3
+_Judge = Callable[[Index], tuple[str, int, Event, int]]
+
+
+class NotAllowed(Exception):  # noqa: N818 - what the operator is told
+    """The request does not fit what the log knows; the message says why and what to do."""
+
+
+class NoSuchCluster(NotAllowed):
+    """The log knows no cluster of that name."""
+
+
+async def forget(database: Database, log: str, policy: Policy, name: str, by: str) -> int:
+    """End the grace of a lost cluster: its workloads may be queued again, under `never-twice` too. Return how many it has."""
+
+    def judge(index: Index) -> tuple[str, int, Event, int]:
+        connection = index.connections.get(name)
+        if connection is None or name.startswith("@"):
+            known = ", ".join(sorted(other for other in index.connections if not other.startswith("@"))) or "none"
+            raise NoSuchCluster(f'the log knows no cluster "{name}": it knows {known}')
+        if connection.connected or connection.phase == "Unknown":
+            raise NotAllowed(
+                f'cluster "{name}" is {connection.phase.lower()}, not lost: only a cluster that cannot be reached can be forgotten'
+            )
+        if connection.forgotten:
+            raise NotAllowed(f'cluster "{name}" is forgotten already, until it connects again')
+        copies = sum(name in state.remotes for state in index.workloads.values())
+        return cluster_stream(name), connection.version, ClusterForgotten(by=by), copies
+
+    return await _append(database, log, policy, judge)
+
+
+async def accept_outage(database: Database, log: str, policy: Policy, by: str) -> int:
+    """Say that the clusters of a mass outage are really gone. Return how many are away."""
+
+    def judge(index: Index) -> tuple[str, int, Event, int]:
+        if index.outage.since is None:
+            raise NotAllowed("there is no mass outage to accept")
+        if not index.outage.holds:
+            raise NotAllowed(f"the mass outage was accepted by {index.outage.accepted_by} already")
+        return FLEET_STREAM, index.outage.version, MassOutageAccepted(by=by), len(index.away()[0])
+
+    return await _append(database, log, policy, judge)
+
+
+async def _append(database: Database, name: str, policy: Policy, judge: _Judge) -> int:
+    async with PostgresLog(database, Codec(Fleet.types), log=name) as log:
+        index = Index(policy)
+        for last in range(_TRIES):
+            await log.assist()
+            while events := await log.read(index.position):
+                for recorded in events:
+                    index.fold(recorded)
+            stream, version, event, count = judge(index)
+            # A stream of a cluster has more than connectivity on it: its version is what the log says it is now.
+            expected = {stream: max(version, index.slots.get(stream).version)}
+            try:
+                await log.append(Append([NewEvent(stream=stream, event=event)], expected))
+            except (VersionConflict, Fenced):
+                if last == _TRIES - 1:
+                    raise
+                continue
+            return count
+    raise AssertionError("unreachable")
