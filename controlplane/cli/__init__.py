@@ -13,6 +13,26 @@ from controlplane.cli.frame import Entry, Group
 from controlplane.cli.options import Options
 
 VERBS: dict[str, Entry] = {
+    "demo": Entry("controlplane.cli.demo:demo", "Watch twenty Jobs go by on simulated clusters; ends by itself."),
+    "up": Entry(
+        "controlplane.cli.up:up", "Run everything on this machine: a database, simulated clusters, the service."
+    ),
+    "run": Entry(
+        "controlplane.cli.run:run", "Run the service: follow the log, and dispatch workloads while leading it."
+    ),
+    "clusters": Entry(
+        "controlplane.cli.clusters:clusters", "Show the clusters: whether each can be reached, and what runs there."
+    ),
+    "workloads": Entry(
+        "controlplane.cli.workloads:workloads", "Show the Workloads: state, cluster, attempt, and what each waits for."
+    ),
+    "timeline": Entry(
+        "controlplane.cli.timeline:timeline", "Tell the story of a Workload: what happened when, where and why."
+    ),
+    "why": Entry("controlplane.cli.why:why", "Say why a Workload is where it is, waits, or was taken back."),
+    "events": Entry(
+        "controlplane.cli.events:events", "Show events of the log: the newest ones, or those after a position."
+    ),
     "config": Entry("controlplane.cli.config:config", "Show or check the settings."),
     "db": Entry("controlplane.cli.db:db", "Bring the database's schema up to date, or check it."),
     "version": Entry("controlplane.cli.version:version", "Show the version of this program."),

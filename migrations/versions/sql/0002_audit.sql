@@ -19,7 +19,7 @@ FROM controlplane.streams s;
 COMMENT ON VIEW audit.streams IS 'Whose history there is: one row a stream.';
 COMMENT ON COLUMN audit.streams.log IS 'The log; "main" unless database.log says otherwise.';
 COMMENT ON COLUMN audit.streams.stream IS 'The name of the history, such as workload/NAMESPACE/NAME.';
-COMMENT ON COLUMN audit.streams.kind IS 'workload, job, cluster, admissioncheck, multikueueconfig, service or refused.';
+COMMENT ON COLUMN audit.streams.kind IS 'workload, job, cluster, clusterqueue, admissioncheck, multikueueconfig, fleet, service or refused.';
 COMMENT ON COLUMN audit.streams.namespace IS 'The namespace of the object; null where the stream has none.';
 COMMENT ON COLUMN audit.streams.name IS 'The name of the object; null where the stream has none.';
 COMMENT ON COLUMN audit.streams.events IS 'How many events the stream has.';
@@ -58,8 +58,9 @@ SELECT s.log, substring(s.stream FROM '/([^/]+)/[^/]+$') AS namespace, substring
        o.job, m.position, m.at, m.cluster, m.what, m.reason, m.type
 FROM controlplane.streams s
 LEFT JOIN LATERAL (
-    SELECT e.data -> 'owner' ->> 'name' AS job, e.data -> 'owner' ->> 'uid' AS uid
+    SELECT d.owner ->> 'name' AS job, d.owner ->> 'uid' AS uid
     FROM controlplane.events e
+    CROSS JOIN LATERAL (SELECT replace(e.data::text, '\u0000', '\ufffd')::jsonb -> 'owner' AS owner) d
     WHERE e.log = s.log AND e.stream = s.stream AND e.type = 'WorkloadObserved'
     ORDER BY e.position DESC LIMIT 1
 ) o ON true
@@ -79,6 +80,7 @@ CROSS JOIN LATERAL (
                                    'FinalizerRemovalDecided') THEN concat_ws(' ', 'copy', h.cluster, h.life, h.attempt)
                    WHEN h.type IN ('WinnerChosen', 'WinnerReleased', 'ClusterRefused')
                        THEN concat_ws(' ', 'choice', h.cluster, h.life, h.attempt)
+                   WHEN h.type = 'CopyJudged' THEN concat_ws(' ', 'judged', h.cluster, h.life, h.attempt)
                    WHEN h.type IN ('NominationDecided', 'CheckStateDecided', 'StatusRelayDecided', 'FinishDecided')
                        THEN concat_ws(' ', h.type, h.life, h.attempt)
                    ELSE h.position::text
@@ -97,6 +99,7 @@ CROSS JOIN LATERAL (
                    WHEN 'WinnerChosen' THEN 'chosen (attempt ' || (h.d ->> 'attempt') || ')'
                    WHEN 'WinnerReleased' THEN 'choice taken back (attempt ' || (h.d ->> 'attempt') || ')'
                    WHEN 'ClusterRefused' THEN 'left out for a while (attempt ' || (h.d ->> 'attempt') || ')'
+                   WHEN 'CopyJudged' THEN 'copy on the cluster that came back: ' || lower(h.d ->> 'verdict')
                    WHEN 'JobCreationDecided' THEN 'job''s copy is to be created (attempt ' || (h.d ->> 'attempt') || ')'
                    WHEN 'CheckStateDecided' THEN 'admission check is to be ' || (h.d ->> 'state')
                    WHEN 'StatusRelayDecided' THEN CASE
@@ -116,21 +119,21 @@ CROSS JOIN LATERAL (
             SELECT l.*, coalesce(max((l.d ->> 'attempt')::int) FILTER (WHERE l.type = 'NominationDecided')
                                      OVER (PARTITION BY l.life ORDER BY l.position), 0) AS attempt
             FROM (
-                SELECT a.position, a.recorded_at AS at, a.cluster, a.reason, a.type,
-                       replace(a.data::text, '\u0000', '\ufffd')::jsonb AS d,
+                SELECT a.position, a.recorded_at AS at, a.cluster, a.reason, a.type, a.d,
                        count(*) FILTER (WHERE a.type = 'WorkloadGone')
                            OVER (ORDER BY a.position ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS life
                 FROM (
-                    SELECT e.position, e.recorded_at, e.cluster, e.reason, e.type, e.data
+                    SELECT e.position, e.recorded_at, e.cluster, e.reason, e.type, replace(e.data::text, '\u0000', '\ufffd')::jsonb AS d
                     FROM controlplane.events e WHERE e.log = s.log AND e.stream = s.stream
                     UNION ALL
-                    SELECT e.position, e.recorded_at, e.cluster, e.reason, e.type, e.data
+                    SELECT e.position, e.recorded_at, e.cluster, e.reason, e.type, d.d
                     FROM controlplane.streams j
                     JOIN controlplane.events e ON e.log = j.log AND e.stream = j.stream
+                    CROSS JOIN LATERAL (SELECT replace(e.data::text, '\u0000', '\ufffd')::jsonb AS d) d
                     WHERE j.log = s.log AND j.stream LIKE 'job/%'
                       AND substring(j.stream FROM '/([^/]+)/[^/]+$') = substring(s.stream FROM '/([^/]+)/[^/]+$')
                       AND substring(j.stream FROM '/([^/]+)$') = o.job
-                      AND (o.uid IS NULL OR e.data ->> 'uid' = o.uid)
+                      AND (o.uid IS NULL OR d.d ->> 'uid' = o.uid)
                 ) a
             ) l
         ) h
@@ -266,29 +269,33 @@ CROSS JOIN LATERAL (
                CASE WHEN k.type <> 'ServiceStarted' THEN k.reason ELSE '' END AS reason,
                CASE
                    WHEN k.type <> 'ServiceStarted' THEN k.phase
-                   WHEN first_value(k.phase) OVER (PARTITION BY k.told ORDER BY k.position) = 'Connected' THEN 'Unknown'
+                   WHEN first_value(k.phase) OVER (PARTITION BY k.told ORDER BY k.position) IN ('Connected', 'Suspect') THEN 'Unknown'
                    ELSE first_value(k.phase) OVER (PARTITION BY k.told ORDER BY k.position)
                END AS phase,
-               first_value(k.data ->> 'incarnation') OVER (PARTITION BY k.joined ORDER BY k.position) AS incarnation
+               first_value(k.d ->> 'incarnation') OVER (PARTITION BY k.joined ORDER BY k.position) AS incarnation
         FROM (
-            SELECT c.position, c.type, c.reason, c.recorded_at, c.data,
-                   CASE WHEN c.type <> 'ServiceStarted' THEN coalesce(c.data ->> 'message', '') ELSE '' END AS message,
+            SELECT c.position, c.type, c.reason, c.recorded_at, c.d,
+                   CASE WHEN c.type <> 'ServiceStarted' THEN coalesce(c.d ->> 'message', '') ELSE '' END AS message,
                    CASE c.type
                        WHEN 'ClusterConnected' THEN 'Connected'
+                       WHEN 'ClusterSuspected' THEN 'Suspect'
+                       WHEN 'ClusterRecovered' THEN 'Connected'
                        WHEN 'ClusterLost' THEN 'Lost'
                        WHEN 'ClusterDisconnected' THEN 'Removed'
                        WHEN 'ClusterConnectFailed' THEN
-                           CASE WHEN count(*) FILTER (WHERE c.type IN ('ClusterConnected', 'ClusterLost')) OVER earlier > 0
-                                THEN 'Lost' ELSE 'Failed' END
+                           CASE WHEN count(*) FILTER (WHERE c.type = 'ClusterConnected') OVER earlier > 0 THEN 'Lost' ELSE 'Failed' END
                    END AS phase,
                    count(*) FILTER (WHERE c.type <> 'ServiceStarted') OVER earlier AS told,
                    count(*) FILTER (WHERE c.type = 'ClusterConnected') OVER earlier AS joined
             FROM (
-                SELECT e.position, e.type, e.reason, e.recorded_at, e.data FROM controlplane.events e
+                SELECT e.position, e.type, e.reason, e.recorded_at, replace(e.data::text, '\u0000', '\ufffd')::jsonb AS d
+                FROM controlplane.events e
                 WHERE e.log = s.log AND e.stream = s.stream
-                  AND e.type IN ('ClusterConnected', 'ClusterLost', 'ClusterDisconnected', 'ClusterConnectFailed')
+                  AND e.type IN ('ClusterConnected', 'ClusterSuspected', 'ClusterRecovered', 'ClusterLost', 'ClusterDisconnected',
+                                 'ClusterConnectFailed')
                 UNION ALL
-                SELECT e.position, e.type, e.reason, e.recorded_at, e.data FROM controlplane.events e
+                SELECT e.position, e.type, e.reason, e.recorded_at, replace(e.data::text, '\u0000', '\ufffd')::jsonb AS d
+                FROM controlplane.events e
                 WHERE e.log = s.log AND e.stream = 'service' AND e.type = 'ServiceStarted'
             ) c
             WINDOW earlier AS (ORDER BY c.position ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
@@ -301,7 +308,8 @@ COMMENT ON VIEW audit.cluster_connectivity IS 'The connection to each cluster, a
 COMMENT ON COLUMN audit.cluster_connectivity.log IS 'The log.';
 COMMENT ON COLUMN audit.cluster_connectivity.cluster IS 'The name of the MultiKueueCluster; @management is the management cluster.';
 COMMENT ON COLUMN audit.cluster_connectivity.phase IS
-    'Connected; Lost (it was connected before); Failed (it never was); Removed; Unknown (a process took over and has not tried yet).';
+    'Connected; Suspect (a sign of life is overdue); Lost (it was connected before); Failed (it never was); Removed; Unknown (a'
+    ' process took over and has not tried yet).';
 COMMENT ON COLUMN audit.cluster_connectivity.since IS 'When the interval began.';
 COMMENT ON COLUMN audit.cluster_connectivity.until IS 'When it ended; null if it lasts.';
 COMMENT ON COLUMN audit.cluster_connectivity.reason IS 'What began it, in one word.';

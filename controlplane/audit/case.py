@@ -1,0 +1,110 @@
+"""What the answers of `explain` are made of: one Workload's case, and the findings that several answers share.
+
+In: the folds and the events of one Workload. Out: events that were decisive, and pieces of sentences. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+import msgspec
+
+from controlplane.audit.sentences import because
+from controlplane.audit.standing import Standing
+from controlplane.connectivity.events import ClusterConnected, ClusterConnectFailed, ClusterLost, cluster_stream
+from controlplane.log.event import Event, Recorded
+from controlplane.multikueue.context import Context
+from controlplane.multikueue.events import CheckStateDecided, Conditioned, WinnerChosen, WorkloadObserved
+from controlplane.multikueue.state import WorkloadState
+
+STAMP = "%Y-%m-%d %H:%M:%S UTC"
+Answer = tuple[str, list[Recorded | None]]
+"""A sentence and the events it rests on, None for one that is not in the log."""
+
+
+class Case(msgspec.Struct, frozen=True):
+    """What the sentences are made of."""
+
+    state: WorkloadState
+    context: Context
+    now: datetime
+    events: Sequence[Recorded]
+    standing: Standing
+
+    @property
+    def stream(self) -> str:
+        """The Workload's own stream."""
+        return f"workload/{self.state.namespace}/{self.state.name}"
+
+    def last(self, *types: type[Event], test: Callable[[Recorded], bool] = lambda recorded: True) -> Recorded | None:
+        """Return the newest event of some types that passes a test."""
+        return next((e for e in reversed(self.events) if isinstance(e.event, types) and test(e)), None)
+
+    def on(self, cluster: str, *types: type[Event]) -> Recorded | None:
+        """Return the newest event of some types on a cluster."""
+        return self.last(*types, test=lambda recorded: recorded.cluster == cluster)
+
+
+def said(seen: Conditioned | None, kind: str) -> str:
+    """Return what a condition says, in brackets and after a space; "" if it says nothing."""
+    condition = seen.condition(kind) if seen is not None else None
+    if condition is None:
+        return ""
+    told = ": ".join(filter(None, [condition.reason, condition.message.rstrip(".")]))
+    return f" ({told})" if told else ""
+
+
+def away(case: Case, cluster: str, position: int | None = None) -> Recorded | None:
+    """Return the event with which a cluster's absence began: the one that lasts now, or that lasted at a position."""
+    stream = cluster_stream(cluster)
+    own = [e for e in case.events if e.stream == stream and (position is None or e.position < position)]
+    back = max((e.position for e in own if isinstance(e.event, ClusterConnected)), default=0)
+    return next((e for e in own if isinstance(e.event, ClusterLost | ClusterConnectFailed) and e.position > back), None)
+
+
+def taken_back(case: Case) -> Answer | None:
+    """Return why the last attempt ended, if it did: our own Retry, or an eviction on the management cluster."""
+    evicted = _eviction(case)
+    if evicted is None or not isinstance(evicted.event, WorkloadObserved):
+        return None
+    chosen = case.last(WinnerChosen, test=lambda e: e.position < evicted.position)
+    retry = case.last(CheckStateDecided, test=lambda e: e.position < evicted.position)
+    condition = evicted.event.condition("Evicted")
+    if (
+        condition is not None
+        and condition.reason == "AdmissionCheck"
+        and retry is not None
+        and isinstance(retry.event, CheckStateDecided)
+        and retry.event.state == "Retry"
+    ):
+        cluster = chosen.cluster if chosen is not None else ""
+        text = f"it was taken back from {cluster or 'its cluster'} because {because(retry.event, cluster)}"
+        return text, [chosen, away(case, cluster, retry.position), retry, evicted]
+    return f"it was evicted on the management cluster{said(evicted.event, 'Evicted')}", [chosen, evicted]
+
+
+def _eviction(case: Case) -> Recorded | None:
+    """Return the observation with which the newest eviction was first seen."""
+    first: Recorded | None = None
+    for recorded in reversed(case.events):
+        if isinstance(recorded.event, WorkloadObserved):
+            if recorded.event.is_true("Evicted"):
+                first = recorded
+            elif first is not None:
+                break
+    return first
+
+
+def not_available(case: Case, cluster: str) -> str:
+    """Return why a cluster cannot take the Workload now, as a clause without a subject."""
+    connection = case.context.connections.get(cluster)
+    if connection is None:
+        return "there is no connection to it"
+    if not connection.connected:
+        since = connection.lost_since or connection.since
+        told = f"{connection.phase.lower()}{f' since {since:{STAMP}}' if since else ''}"
+        return f"{told}{f': {connection.message}' if connection.message else ''}"
+    return (
+        "; ".join(f"{kind}: {said}" for kind, said in sorted(connection.off.items())) or "not all kinds are listed yet"
+    )

@@ -1,0 +1,281 @@
+"""Why a Workload is where it is: one sentence, and the events that it rests on.
+
+In: the events of a Workload, its job and the connections of the clusters, the folds of the same events, the time. Out: an
+`Explanation`. Pure: the same events give the same sentence, today or in a year.
+
+A sentence says the fact first and the cause after it. Its events are those that were decisive, each with the one that caused it
+(`caused_by`), so that nobody has to believe the sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+
+import msgspec
+
+from controlplane.audit.case import STAMP, Answer, Case, away, not_available, said, taken_back
+from controlplane.audit.sentences import because, listed
+from controlplane.audit.standing import Standing, Word, check_of, grace, standing
+from controlplane.audit.words import face
+from controlplane.connectivity.events import MassOutageBegan
+from controlplane.log.event import Recorded
+from controlplane.multikueue.context import Context
+from controlplane.multikueue.events import (
+    CheckStateDecided,
+    CloneObserved,
+    ClusterRefused,
+    Decision,
+    EffectFailed,
+    FinishDecided,
+    JobCreationDecided,
+    JobGone,
+    NominationDecided,
+    WinnerChosen,
+    WinnerReleased,
+    WorkloadGone,
+    WorkloadObserved,
+)
+from controlplane.multikueue.state import WorkloadState
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """The answer: how far the Workload is, the sentence, and the events it rests on, by position."""
+
+    standing: Standing
+    sentence: str
+    events: list[Recorded]
+
+
+def explain(state: WorkloadState, context: Context, events: Sequence[Recorded], now: datetime) -> Explanation:
+    """Return why a Workload is where it is.
+
+    `events`, in order: those of its stream, of its job's and of the clusters'. Those not about it do no harm.
+    """
+    stands = standing(state, context, now)
+    case = Case(state, context, now, events, stands)
+    sentence, rests_on = ANSWERS[stands.word](case)
+    return Explanation(stands, " ".join(sentence.split()), _with_causes(rests_on, events, case.stream))
+
+
+def without_workload(events: Sequence[Recorded]) -> Explanation:
+    """Return why a job that was seen has no Workload: `events` are those of the job."""
+    last = events[-1] if events else None
+    gone = last is not None and isinstance(last.event, JobGone)
+    text = (
+        "The job is gone, and no Workload of it was ever seen."
+        if gone
+        else "The job has no Workload: Kueue makes one for a job with the label kueue.x-k8s.io/queue-name."
+    )
+    stands = Standing("Deleted" if gone else "Pending", "", "" if gone else "its Workload to be made")
+    return Explanation(stands, text, [last] if last is not None else [])
+
+
+def _with_causes(chosen: Iterable[Recorded | None], events: Sequence[Recorded], stream: str) -> list[Recorded]:
+    found = {recorded.position: recorded for recorded in chosen if recorded is not None}
+    causes = {recorded.caused_by for recorded in found.values()} - {0}
+    # The newest event at the time is a cause if it was seen; if it was a decision, it only happened to come before.
+    found |= {
+        e.position: e
+        for e in events
+        if e.position in causes and e.stream == stream and not isinstance(e.event, Decision)
+    }
+    return [found[position] for position in sorted(found)]
+
+
+def _local(case: Case) -> Recorded | None:
+    return case.last(WorkloadObserved, test=lambda recorded: recorded.stream == case.stream)
+
+
+# --- one sentence for each word -----------------------------------------------------------------------------------------
+
+
+def _pending(case: Case) -> Answer:
+    taken = taken_back(case)
+    quota = said(case.state.local, "QuotaReserved")
+    if taken is not None:
+        return f"It waits for quota again{quota}: {taken[0]}.", [*taken[1], _local(case)]
+    return f"It waits for quota on the management cluster{quota}.", [_local(case)]
+
+
+def _inactive(case: Case) -> Answer:
+    text = "It is deactivated: its spec.active is false"
+    rejected = case.last(CheckStateDecided)
+    if rejected is not None and isinstance(rejected.event, CheckStateDecided) and rejected.event.state == "Rejected":
+        return f"{text}, after it was rejected because {because(rejected.event)}.", [rejected, _local(case)]
+    return f"{text}{said(case.state.local, 'Evicted')}.", [_local(case)]
+
+
+def _reserved(case: Case) -> Answer:
+    route = case.context.route
+    if route is None:
+        return "It has quota and none of its admission checks is ours: it is not dispatched.", [_local(case)]
+    if route.error:
+        return f"It has quota and is offered to nobody: {route.error}.", [_local(case)]
+    text = f"It has quota and waits for {case.standing.waits_for}"
+    closed = [name for name in route.clusters if not case.context.available(name)]
+    if len(closed) < len(route.clusters) or case.context.job is None:
+        return f"{text}.", [_local(case), *_refusal(case, "@management")]
+    reasons = [f"{name}: {not_available(case, name)}" for name in closed]
+    return f"{text}: {'; '.join(reasons)}.", [_local(case), *(away(case, name) for name in closed)]
+
+
+def _nominated(case: Case) -> Answer:
+    local = case.state.local
+    offer = case.last(NominationDecided)
+    nominated = local.nominated if local is not None else []
+    names = nominated or (offer.event.clusters if offer and isinstance(offer.event, NominationDecided) else [])
+    each = [f"{name} {_on_worker(case, name)}" for name in names if name not in case.state.refused]
+    each += [
+        f"{name} is left out until {r.until:{STAMP}} because {because(r)}" for name, r in case.state.refused.items()
+    ]
+    released = case.last(
+        WinnerReleased, test=lambda e: offer is None or getattr(e.event, "attempt", 0) == case.state.attempt
+    )
+    first = f"It was offered to {listed(names)} (attempt {case.state.attempt}) and none of them has it yet"
+    if released is not None and isinstance(released.event, WinnerReleased):
+        first += f", after {released.event.cluster} was chosen and given up because {because(released.event)}"
+    seen = [case.on(name, CloneObserved) or (_refusal(case, name) or [None])[0] for name in names]
+    refused = [case.on(name, ClusterRefused) for name in case.state.refused]
+    return f"{first}{': ' if each else ''}{'; '.join(each)}.", [offer, released, *seen, *refused]
+
+
+def _on_worker(case: Case, cluster: str) -> str:
+    """Return what holds a Workload up on one of the clusters that it is offered to."""
+    if not case.context.in_view(cluster):
+        return f"cannot be asked ({not_available(case, cluster)})"
+    trouble = case.state.trouble.get(f"{cluster}/Workload")
+    clone = case.state.remote(cluster).clone
+    if trouble is not None:
+        return f"refused our write: {trouble.message}"
+    if clone is None:
+        return "has no copy yet"
+    return f"says: {face(clone)}{'' if clone.is_true('QuotaReserved') else said(clone, 'QuotaReserved')}"
+
+
+def _refusal(case: Case, cluster: str) -> list[Recorded | None]:
+    """Return the last write that an API server refused, if that still holds us up."""
+    targets = {target for target in case.state.trouble if target.startswith(f"{cluster}/")}
+    return [case.last(EffectFailed, test=lambda e: getattr(e.event, "target", "") in targets)] if targets else []
+
+
+def _choice(case: Case) -> tuple[str, Recorded | None]:
+    chosen = case.last(WinnerChosen)
+    if chosen is None or not isinstance(chosen.event, WinnerChosen):
+        return "", None
+    return f"because {because(chosen.event)}", chosen
+
+
+def _chosen(case: Case) -> Answer:
+    clause, chosen = _choice(case)
+    cluster = case.standing.cluster
+    trouble = case.state.trouble.get(f"{cluster}/Job") or case.state.trouble.get("@management/Workload")
+    held = f"; a write was refused: {trouble.message}" if trouble else ""
+    text = f"{cluster} was chosen {clause}, and it waits for {case.standing.waits_for}{held}."
+    return text, [chosen, case.last(JobCreationDecided), *_refusal(case, cluster), *_refusal(case, "@management")]
+
+
+def _placed(case: Case) -> Answer:
+    clause, chosen = _choice(case)
+    verb = "runs on" if case.standing.word == "Running" else "is admitted on"
+    text = f"It {verb} {case.standing.cluster} {clause}"
+    evidence: list[Recorded | None] = [chosen, case.last(CheckStateDecided), _local(case)]
+    if case.standing.waits_for:
+        text += f", and waits for {case.standing.waits_for}"
+    taken = taken_back(case) if case.state.attempt > 1 else None
+    if taken is not None:
+        text += f"; it is attempt {case.state.attempt}: before, {taken[0]}"
+        earlier = [e for e in taken[1] if e is not None and (chosen is None or e.position < chosen.position)]
+        evidence = [*earlier, *evidence]
+    return f"{text}.", evidence
+
+
+def _lost(case: Case) -> Answer:
+    cluster = case.standing.cluster
+    until = grace(case.state, case.context, cluster, case.now)
+    _, chosen = _choice(case)
+    outage = case.last(MassOutageBegan) if case.context.mass_outage else None
+    if until is None:
+        end = f"it is not taken back without word from there, by its execution policy {case.context.execution_policy}"
+    elif case.now < until:
+        end = f"if it does not come back, the Workload is taken back at {until:{STAMP}}"
+    elif outage is not None:
+        end = "it is not taken back while most clusters are away together"
+    else:
+        end = "its time is over, and it is to be taken back now"
+    text = f"It stays with {cluster}, which cannot be reached ({not_available(case, cluster)}); {end}."
+    return text, [chosen, away(case, cluster), outage, _local(case)]
+
+
+def _retry(case: Case) -> Answer:
+    decided = case.last(CheckStateDecided)
+    _, chosen = _choice(case)
+    cluster = chosen.cluster if chosen is not None else ""
+    clause = (
+        because(decided.event, cluster)
+        if decided and isinstance(decided.event, CheckStateDecided)
+        else "its check says so"
+    )
+    lost = away(case, cluster, decided.position) if decided is not None else None
+    text = (
+        f"It is being taken back from {cluster or 'its cluster'} because {clause}; Kueue evicts it and queues it again."
+    )
+    return text, [chosen, lost, decided, _local(case)]
+
+
+def _rejected(case: Case) -> Answer:
+    decided = case.last(CheckStateDecided)
+    check = check_of(case.state, case.context)
+    if decided is not None and isinstance(decided.event, CheckStateDecided) and decided.event.state == "Rejected":
+        return f"It was rejected because {because(decided.event)}: {decided.event.message}.", [decided, _local(case)]
+    return f"It was rejected: {check.message if check else ''}.", [_local(case)]
+
+
+def _evicted(case: Case) -> Answer:
+    taken = taken_back(case)
+    text = f"It waits for {case.standing.waits_for}, so that its quota is free for others"
+    if taken is None:
+        return f"{text}.", [_local(case)]
+    return f"{text}: {taken[0]}.", [*taken[1], _local(case)]
+
+
+def _finished(case: Case) -> Answer:
+    local = case.state.local
+    decided = case.last(FinishDecided)
+    source = decided.event.source if decided is not None and isinstance(decided.event, FinishDecided) else ""
+    copy = case.on(source, CloneObserved) if source else None
+    where = f" on {source}" if source else ""
+    return f"It finished{where}{said(local, 'Finished')}.", [case.last(WinnerChosen), copy, decided, _local(case)]
+
+
+def _deleting(case: Case) -> Answer:
+    copies = case.standing.waits_for
+    return f"It is being deleted{f', and {copies} are removed' if copies else ''}.", [_local(case)]
+
+
+def _deleted(case: Case) -> Answer:
+    last = case.last(WorkloadObserved)
+    seen = last.event if last is not None and isinstance(last.event, WorkloadObserved) else None
+    ended = f" after it finished{said(seen, 'Finished')}" if seen is not None and seen.is_true("Finished") else ""
+    left = f"; {case.standing.waits_for} are still to go" if case.standing.waits_for else ""
+    if last is None:
+        return f"No Workload of this name was ever seen{left}.", [case.last(CloneObserved)]
+    return f"It was deleted on the management cluster{ended}{left}.", [last, case.last(WorkloadGone)]
+
+
+ANSWERS: dict[Word, Callable[[Case], Answer]] = {
+    "Pending": _pending,
+    "Inactive": _inactive,
+    "Reserved": _reserved,
+    "Nominated": _nominated,
+    "Chosen": _chosen,
+    "Admitted": _placed,
+    "Running": _placed,
+    "Lost": _lost,
+    "Retry": _retry,
+    "Rejected": _rejected,
+    "Evicted": _evicted,
+    "Deleting": _deleting,
+    "Finished": _finished,
+    "Deleted": _deleted,
+}

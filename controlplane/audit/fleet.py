@@ -1,0 +1,52 @@
+"""The fleet as the log says it is: folded with the very folds of the service, from no more of the log than the question needs.
+
+In: a reader and the policy of the settings. Out: `controlplane.multikueue.index.Index`. Clusters, queues, checks and configs are few
+and read whole; of Workloads only those that are asked for, and of finished ones nothing unless somebody wants to see them.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+
+from controlplane.audit.reads import Filter, Reader
+from controlplane.log.event import Recorded
+from controlplane.multikueue.context import Policy
+from controlplane.multikueue.events import WorkloadObserved
+from controlplane.multikueue.index import Index
+
+_SURROUNDINGS = ("cluster", "clusterqueue", "admissioncheck", "multikueueconfig", "fleet", "service")
+
+
+def fold(policy: Policy, events: Iterable[Recorded]) -> Index:
+    """Return the index of some events, which are in the log's order."""
+    index = Index(policy)
+    for recorded in events:
+        index.fold(recorded)
+    return index
+
+
+def surroundings(reader: Reader) -> list[str]:
+    """Return the streams of what every Workload depends on: the clusters, their connections, the queues, checks and configs."""
+    return reader.streams(*_SURROUNDINGS)
+
+
+def load(reader: Reader, policy: Policy, namespace: str | None = None, *, finished: bool = False) -> Index:
+    """Return the fleet as it is now; of finished Workloads only those of which something is left, unless `finished`."""
+    workloads = reader.live_workloads(namespace, finished=finished)
+    around = list(reader.events(Filter(streams=surroundings(reader))))
+    if not workloads:
+        return fold(policy, around)
+    stories = list(reader.events(Filter(streams=workloads)))
+    owners = {_job_name(e.event) for e in stories if isinstance(e.event, WorkloadObserved)} - {""}
+    jobs = _named(reader.streams("job", namespace=namespace), owners)
+    events = heapq.merge(around, stories, reader.events(Filter(streams=jobs)), key=lambda recorded: recorded.position)
+    return fold(policy, events)
+
+
+def _job_name(seen: WorkloadObserved) -> str:
+    return f"{seen.namespace}/{seen.owner.name}" if seen.owner else ""
+
+
+def _named(streams: Sequence[str], names: set[str]) -> list[str]:
+    return [stream for stream in streams if "/".join(stream.split("/")[-2:]) in names]

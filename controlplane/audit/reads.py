@@ -1,0 +1,211 @@
+"""The questions that are asked of the views of the schema `audit`, over one read-only connection.
+
+In: a database URL and the name of a log. Out: recorded events, in order, as the folds take them; names of streams. The rights of
+`controlplane_reader` are enough for all of it. Every method raises psycopg's errors as they come.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Any, LiteralString
+
+import msgspec
+import psycopg
+from psycopg import sql
+
+from controlplane.log.codec import Codec
+from controlplane.log.event import Recorded
+from controlplane.log.schema import libpq_url
+from controlplane.multikueue.fleet import Fleet
+
+_COLUMNS: LiteralString = (
+    "position, stream, version, type, schema, data::text, cluster,"
+    " coalesce(caused_by, 0), trace, observed_at, recorded_at"
+)
+_ALL_AT_ONCE = 5000  # rows that are fetched from the server in one go
+
+# Workload streams that something may still come of: the Workload is there and has not finished, or a copy is left, or a decision was the
+# last word. A stream is asked for more than its newest events only if its Workload is gone or finished.
+_LIVE: LiteralString = """
+SELECT s.stream FROM audit.streams s
+LEFT JOIN LATERAL (
+    SELECT e.type, CASE WHEN e.type = 'WorkloadObserved' THEN
+               e.data @? '$.conditions[*] ? (@.type == "Finished" && @.status == "True")' END AS finished
+    FROM audit.events e
+    WHERE e.log = s.log AND e.stream = s.stream AND e.type IN ('WorkloadObserved', 'WorkloadGone')
+    ORDER BY e.position DESC LIMIT 1
+) w ON true
+WHERE s.log = %(log)s AND s.kind = 'workload' AND (%(namespace)s::text IS NULL OR s.namespace = %(namespace)s)
+  AND CASE
+      WHEN w.type = 'WorkloadObserved' AND (%(finished)s OR NOT w.finished) THEN true
+      ELSE (SELECT e.type LIKE '%%Decided' FROM audit.events e WHERE e.log = s.log AND e.stream = s.stream
+            ORDER BY e.position DESC LIMIT 1)
+        OR EXISTS (
+            SELECT FROM audit.events e
+            WHERE e.log = s.log AND e.stream = s.stream
+              AND e.type IN ('CloneObserved', 'CloneGone', 'RemoteJobObserved', 'RemoteJobGone')
+            GROUP BY e.cluster, e.type IN ('CloneObserved', 'CloneGone')
+            HAVING max(e.position) FILTER (WHERE e.type LIKE '%%Observed')
+                 > coalesce(max(e.position) FILTER (WHERE e.type LIKE '%%Gone'), 0))
+      END"""
+
+# Workloads by the job that owns them: the name is in their newest observation.
+_OWNED: LiteralString = """
+SELECT s.stream FROM audit.streams s
+CROSS JOIN LATERAL (
+    SELECT e.data -> 'owner' ->> 'name' AS job, e.position FROM audit.events e
+    WHERE e.log = s.log AND e.stream = s.stream AND e.type = 'WorkloadObserved' ORDER BY e.position DESC LIMIT 1
+) o
+WHERE s.log = %(log)s AND s.kind = 'workload' AND s.namespace = %(namespace)s AND o.job = %(name)s
+ORDER BY o.position DESC"""
+
+
+class Filter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which events to read: all that fit every field that is not empty. Positions are exclusive below and inclusive above."""
+
+    after: int = 0
+    until: int | None = None
+    streams: Sequence[str] | None = None
+    types: Sequence[str] | None = None
+    cluster: str = ""
+
+    def where(self) -> tuple[sql.Composable, dict[str, Any]]:
+        """Return the conditions in SQL with their parameters."""
+        parts, given = [sql.SQL("log = %(log)s AND position > %(after)s")], {"after": self.after}
+        asked: list[tuple[LiteralString, str, Any]] = [
+            ("position <= %(until)s", "until", self.until),
+            ("stream = ANY(%(streams)s)", "streams", None if self.streams is None else list(self.streams)),
+            ("type = ANY(%(types)s)", "types", None if self.types is None else list(self.types)),
+            ("cluster = %(cluster)s", "cluster", self.cluster or None),
+        ]
+        for condition, name, value in asked:
+            if value is not None:
+                parts.append(sql.SQL(condition))
+                given[name] = value
+        return sql.SQL(" AND ").join(parts), given
+
+
+class Reader:
+    """One log of one database, for reading."""
+
+    def __init__(self, connection: psycopg.Connection[Any], log: str) -> None:
+        self.connection, self.log = connection, log
+        self._codec = Codec(Fleet.types)
+        self._deaf: bool | None = None
+
+    @classmethod
+    def connect(cls, url: str, *, log: str = "main", role: str = "", timeout: int = 5) -> Reader:
+        """Open a connection that cannot write; `role` is taken with SET ROLE after the login, if it is not empty."""
+        connection = psycopg.connect(
+            libpq_url(url),
+            autocommit=True,
+            connect_timeout=timeout,
+            application_name="controlplane audit",
+            options="-c default_transaction_read_only=on",
+            keepalives_idle=5,
+            keepalives_interval=2,
+            keepalives_count=3,
+            tcp_user_timeout=10_000,
+        )
+        try:
+            if role:
+                connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
+        except BaseException:
+            connection.close()
+            raise
+        return cls(connection, log)
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.connection.close()
+
+    def head(self) -> int:
+        """Return the last position of the log; 0 if there is nothing in it."""
+        # Not max(): over a view with a join the planner would read the whole log for it.
+        row = self.connection.execute(
+            "SELECT position FROM audit.events WHERE log = %s ORDER BY position DESC LIMIT 1", [self.log]
+        ).fetchone()
+        return int(row[0]) if row else 0
+
+    def events(self, wanted: Filter, *, limit: int | None = None, newest: bool = False) -> Iterator[Recorded]:
+        """Yield events by position, at most `limit`: the first ones, or with `newest` the last ones."""
+        where, given = wanted.where()
+        query = sql.SQL("SELECT {} FROM audit.events WHERE {} ORDER BY position").format(sql.SQL(_COLUMNS), where)
+        if limit is not None:
+            query = query + sql.SQL(" DESC LIMIT %(limit)s" if newest else " LIMIT %(limit)s")
+            given = {**given, "limit": limit}
+        if newest and limit is not None:
+            query = sql.SQL("SELECT * FROM ({}) newest ORDER BY position").format(query)
+        yield from self._read(query, {"log": self.log, **given})
+
+    def _read(self, query: sql.Composed, parameters: dict[str, Any]) -> Iterator[Recorded]:
+        # A cursor on the server, so that a log of any size passes through in pieces; it lives in a transaction.
+        with self.connection.transaction(), self.connection.cursor("audit", binary=True) as cursor:
+            cursor.itersize = _ALL_AT_ONCE
+            cursor.execute(query, parameters)
+            for position, stream, version, name, schema, data, cluster, caused_by, trace, observed, recorded in cursor:
+                yield Recorded(
+                    position=position,
+                    stream=stream,
+                    version=version,
+                    event=self._codec.decode(name, schema, data),
+                    cluster=cluster,
+                    caused_by=caused_by,
+                    trace=trace,
+                    observed_at=observed,
+                    recorded_at=recorded,
+                )
+
+    def streams(self, *kinds: str, namespace: str | None = None, name: str | None = None) -> list[str]:
+        """Return the streams of some kinds, by name; of a namespace or of an object if given."""
+        rows = self.connection.execute(
+            "SELECT stream FROM audit.streams WHERE log = %(log)s AND kind = ANY(%(kinds)s)"
+            " AND (%(namespace)s::text IS NULL OR namespace = %(namespace)s) AND (%(name)s::text IS NULL OR name = %(name)s)"
+            " ORDER BY stream",
+            {"log": self.log, "kinds": list(kinds), "namespace": namespace, "name": name},
+        )
+        return [stream for (stream,) in rows]
+
+    def live_workloads(self, namespace: str | None = None, *, finished: bool = False) -> list[str]:
+        """Return the streams of Workloads that something may still come of; with `finished` also those that finished and are there."""
+        rows = self.connection.execute(_LIVE, {"log": self.log, "namespace": namespace, "finished": finished})
+        return [stream for (stream,) in rows]
+
+    def workloads_of(self, namespace: str, job: str) -> list[str]:
+        """Return the streams of the Workloads that a job of this name owns or owned, the newest first."""
+        rows = self.connection.execute(_OWNED, {"log": self.log, "namespace": namespace, "name": job})
+        return [stream for (stream,) in rows]
+
+    def first_seen(self, streams: Sequence[str]) -> dict[str, datetime]:
+        """Return when each of some streams began."""
+        rows = self.connection.execute(
+            "SELECT s.stream, e.recorded_at FROM unnest(%(streams)s::text[]) s (stream) CROSS JOIN LATERAL ("
+            " SELECT recorded_at FROM audit.events WHERE log = %(log)s AND stream = s.stream ORDER BY position LIMIT 1) e",
+            {"log": self.log, "streams": list(streams)},
+        )
+        return dict(rows.fetchall())
+
+    def wait(self, seconds: float) -> None:
+        """Return when a log of the database may have grown, or after so many seconds."""
+        if self._deaf is None:
+            try:
+                self.connection.execute("LISTEN controlplane")
+                self._deaf = False
+            except psycopg.errors.ReadOnlySqlTransaction:
+                self._deaf = True  # a standby: it has the events, and no notifications
+        if self._deaf:
+            time.sleep(seconds)
+            return
+        for _ in self.connection.notifies(timeout=seconds, stop_after=1):
+            return

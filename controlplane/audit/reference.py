@@ -1,0 +1,138 @@
+"""`docs/reference/events.md`, written from the event classes and the table of reasons: `python -m controlplane.audit.reference`.
+
+In: the classes with their docstrings and fields. Out: Markdown. A test compares the page with it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import types
+import typing
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from controlplane.audit.sentences import REASONS
+from controlplane.connectivity import events as connectivity
+from controlplane.log.event import Event
+from controlplane.multikueue import events as multikueue
+
+WRITES: dict[type[multikueue.Write], str] = {
+    multikueue.NominationDecided: "Workload status, management",
+    multikueue.CloneDecided: "Workload, worker",
+    multikueue.JobCreationDecided: "job, worker",
+    multikueue.CheckStateDecided: "Workload status, management",
+    multikueue.StatusRelayDecided: "job status, management",
+    multikueue.FinishDecided: "Workload status, management",
+    multikueue.NamesClearDecided: "Workload status, management",
+    multikueue.RemovalDecided: "Workload or job, worker",
+    multikueue.FinalizerRemovalDecided: "Workload, worker",
+    multikueue.CloneUpdateDecided: "Workload, worker",
+    multikueue.DeactivationDecided: "Workload status, worker",
+    multikueue.ConditionDecided: "MultiKueueCluster or AdmissionCheck status",
+}
+
+_HEAD = """# Events and reasons
+
+<!-- Written by `python -m controlplane.audit.reference`. Change the event classes or controlplane/audit/sentences.py instead. -->
+
+Every event has a type (below), a `schema` (the number of its shape), a stream, and its fields as JSON in `data`, where a field that has its
+default is left out. [SQL](sql.md) says how to read them; `controlplane events --follow` shows them as they come.
+
+## Streams
+
+| stream | the history of |
+|---|---|
+| `workload/NS/NAME` | a Workload of the management cluster and all its copies on workers |
+| `job/KIND/NS/NAME` | the user's job |
+| `cluster/NAME` | a MultiKueueCluster and the connection to it; the management cluster's own connection is `cluster/@management` |
+| `clusterqueue/NAME` | a ClusterQueue |
+| `admissioncheck/NAME` | an AdmissionCheck |
+| `multikueueconfig/NAME` | a MultiKueueConfig |
+| `refused/CLUSTER/KIND/NS/NAME` | an object that could not be understood |
+| `fleet` | what concerns all clusters together |
+| `service` | the processes that took the log over |
+
+"""
+_OBSERVATIONS = """\
+What an API server showed. `uid` and `resource_version` say which state of which object; specs and statuses are bodies, by hash.
+
+"""
+_FIELDS = """\
+In `data`. Observations have besides what all of them share: `namespace`, `name`, `uid`, `resource_version`, `generation`, `deleting`.
+
+"""
+
+
+def reference() -> str:
+    """Return the page, in Markdown."""
+    outcomes: list[type[Event]] = [multikueue.EffectFailed, multikueue.EffectUnneeded]
+    decisions = [event for event in multikueue.EVENTS if issubclass(event, multikueue.Decision)]
+    observations = [event for event in multikueue.EVENTS if event not in decisions and event not in outcomes]
+    parts = [
+        _HEAD,
+        "## Connections\n\n",
+        _table(("event", "says"), ((event, _doc(event)) for event in connectivity.EVENTS)),
+        "\n## Observations\n\n",
+        _OBSERVATIONS,
+        _table(("event", "says"), ((event, _doc(event)) for event in observations)),
+        "\n## Decisions\n\n",
+        "Each carries a `reason`, in `data` and in the column of that name. Most mean a write to one object.\n\n",
+        _table(("event", "decides", "write"), ((event, _doc(event), _write(event)) for event in decisions)),
+        "\nAnd two outcomes that no watch can show:\n\n",
+        _table(("event", "says"), ((event, _doc(event)) for event in outcomes)),
+        "\n## Reasons\n\n",
+        "The closed set. Sentences for people are made of the reason and the event's fields: `controlplane why`.\n\n",
+        "| reason | because |\n|---|---|\n",
+        *(f"| `{reason}` | {sentence.means} |\n" for reason, sentence in REASONS.items()),
+        "\n## Fields\n\n",
+        _FIELDS,
+        *(_fields(event) for event in (*connectivity.EVENTS, *multikueue.EVENTS)),
+    ]
+    return "".join(parts)
+
+
+def _table(heads: Sequence[str], rows: Iterable[tuple[type[Event], *tuple[str, ...]]]) -> str:
+    lines = [f"| {' | '.join(heads)} |\n", f"|{'---|' * len(heads)}\n"]
+    lines += [f"| `{event.__name__}` | {' | '.join(cells)} |\n" for event, *cells in rows]
+    return "".join(lines)
+
+
+def _doc(event: type[Event]) -> str:
+    return " ".join((inspect.getdoc(event) or "").split()).replace("|", "\\|")
+
+
+def _write(event: type[Event]) -> str:
+    return next((where for kind, where in WRITES.items() if kind is event), "none")
+
+
+def _fields(event: type[Event]) -> str:
+    shared = {field.name for base in (multikueue.Seen, multikueue.Gone) for field in msgspec.structs.fields(base)}
+    own = [field for field in msgspec.structs.fields(event) if field.name not in shared or not _is_seen(event)]
+    named = ", ".join(f"`{field.encode_name}` {_shape(field.type)}" for field in own)
+    return f"- `{event.__name__}`: {named or 'no others'}\n"
+
+
+def _is_seen(event: type[Event]) -> bool:
+    return issubclass(event, multikueue.Seen | multikueue.Gone)
+
+
+def _shape(kind: object) -> str:
+    """Return a field's type in JSON's words."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Literal:
+        return " or ".join(f'"{value}"' for value in arguments)
+    if origin in (typing.Union, types.UnionType):
+        return _shape(next(one for one in arguments if one is not types.NoneType))
+    if origin is list:
+        return f"list of {_shape(arguments[0])}"
+    if origin is dict:
+        return "object"
+    names = {"str": "text", "int": "number", "bool": "true or false", "datetime": "time", "Reason": "reason"}
+    name = getattr(kind, "__name__", str(kind))
+    return names.get(name, "object" if isinstance(kind, type) and issubclass(kind, msgspec.Struct) else name)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(reference())

@@ -1,0 +1,169 @@
+"""Why a decision was taken, in words: one entry for each member of the closed set of reasons.
+
+In: a decision, and the cluster it is about where the decision itself does not name one. Out: a clause that completes "because …".
+`means` is the same without parameters, for the reference. A test sees to it that no reason is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from controlplane.connectivity.events import MANAGEMENT
+from controlplane.multikueue.events import Decision, NominationDecided, WinnerChosen
+from controlplane.multikueue.reasons import Reason
+
+R = Reason
+
+
+class Sentence(msgspec.Struct, frozen=True):
+    """`means`: what the reason says of any decision. `clause`: what it says of one; braces are the names in `_parameters`."""
+
+    means: str
+    clause: str
+
+
+REASONS: Mapping[Reason, Sentence] = {
+    R.AVAILABLE_CLUSTERS: Sentence(
+        "these are the clusters of the configuration that can take it now",
+        "of its configuration, {clusters} can take it now",
+    ),
+    R.NOMINATED: Sentence(
+        "the cluster was nominated and has no copy yet", "{cluster} was nominated and has no copy of it yet"
+    ),
+    R.ONLY_ADMITTED: Sentence("one cluster had admitted it", "{cluster} was the only one that had admitted it"),
+    R.FIRST_ADMITTED: Sentence(
+        "several had admitted it; this one was first", "{cluster} was the first of {count} to admit it ({among})"
+    ),
+    R.ADMITTED_ON_WORKER: Sentence(
+        "the winner admitted it: the job can go there, and the check can be Ready", "{cluster} admitted it"
+    ),
+    R.EVICTED_BEFORE_READY: Sentence(
+        "the winner evicted it before the check was Ready", "{cluster} evicted it before its job was there"
+    ),
+    R.GONE_BEFORE_READY: Sentence(
+        "the winner's copy disappeared before the check was Ready",
+        "its copy disappeared from {cluster} before its job was there",
+    ),
+    R.LOST_BEFORE_READY: Sentence(
+        "the winner could not be reached any more before the check was Ready",
+        "{cluster} could not be reached any more before its job was there",
+    ),
+    R.JOB_NAME_TAKEN: Sentence(
+        "the winner has a job of that name that is not ours", "{cluster} has a job of that name that is not ours"
+    ),
+    R.JOB_REFUSED: Sentence(
+        "the winner's API server refuses the job", "the API server of {cluster} refuses the job: {message}"
+    ),
+    R.REJECTED_BY_WORKER: Sentence(
+        "the worker's Kueue deactivated the copy", "the Kueue of {cluster} deactivated the copy: {message}"
+    ),
+    R.ANOTHER_CLUSTER_WON: Sentence(
+        "the copy is on a cluster that did not win", "another cluster than {cluster} got the job"
+    ),
+    R.FINISHED: Sentence("the Workload, or its copy, has finished", "it has finished"),
+    R.QUOTA_NOT_RESERVED: Sentence("the Workload holds no quota (any more)", "it holds no quota any more"),
+    R.LOCAL_DELETED: Sentence("the Workload was deleted", "the Workload was deleted"),
+    R.ORPHANED: Sentence(
+        "there is a copy, and no Workload for longer than the garbage collection's interval",
+        "{cluster} has a copy of a Workload that is no longer there",
+    ),
+    R.NOT_NOMINATED: Sentence(
+        "the cluster is not, or no longer, offered the Workload", "{cluster} is not, or no longer, offered the Workload"
+    ),
+    R.SPEC_DIFFERS: Sentence(
+        "the copy is not one of the Workload as it now is",
+        "the copy on {cluster} is not one of the Workload as it now is",
+    ),
+    R.STALE_COPY: Sentence(
+        "the copy cannot be used: deactivated, finished, going, or without its job",
+        "the copy on {cluster} cannot be used: it is deactivated, finished, going, or without its job",
+    ),
+    R.DRAINING: Sentence(
+        "the Workload was evicted, and nothing may stay behind",
+        "it was evicted, and nothing may stay behind on {cluster}",
+    ),
+    R.REMOTE_EVICTED: Sentence("the worker evicted the copy", "{cluster} evicted its copy"),
+    R.REMOTE_GONE: Sentence(
+        "the copy, or its job, is no longer there", "its copy, or the copy's job, is no longer on {cluster}"
+    ),
+    R.REMOTE_LOST: Sentence(
+        "the worker could not be reached for longer than `multikueue.workerLostTimeout`",
+        "{cluster} could not be reached for longer than multikueue.workerLostTimeout allows",
+    ),
+    R.OUT_OF_SYNC: Sentence(
+        "the worker's Kueue says that copy and job do not match",
+        "the Kueue of {cluster} says that copy and job do not match",
+    ),
+    R.NO_CLUSTER_NAME: Sentence(
+        "the check is Ready and no cluster is recorded", "its admission check is Ready and no cluster is recorded"
+    ),
+    R.EVICTED_ON_MANAGER: Sentence(
+        "the Workload was evicted on the management cluster, so the copy has to stop",
+        "it was evicted on the management cluster, so the copy on {cluster} has to stop",
+    ),
+    R.STILL_THE_WINNER: Sentence(
+        "the cluster came back, and the Workload is still its own",
+        "{cluster} came back, and the Workload is still its own",
+    ),
+    R.READMITTED: Sentence(
+        "the cluster came back with a copy that runs, and the Workload holds quota again",
+        "{cluster} came back with a copy that runs, and the Workload holds quota again",
+    ),
+    R.AWAITS_QUOTA: Sentence(
+        "the cluster came back with a copy that runs, and the Workload has no quota for it yet",
+        "{cluster} came back with a copy that runs, and the Workload has no quota for it yet",
+    ),
+    R.FINISHED_MEANWHILE: Sentence(
+        "the copy finished while its cluster was away", "the copy finished while {cluster} was away"
+    ),
+    R.CONTRADICTING_POLICIES: Sentence(
+        "the execution policies of the job and its ClusterQueue contradict each other, or are none",
+        "the execution policies of its job and its ClusterQueue contradict each other, or are none",
+    ),
+    R.NO_ADAPTER: Sentence("jobs of this kind are not dispatched", "jobs of its kind are not dispatched"),
+    R.NOT_MANAGED: Sentence("the job's `spec.managedBy` is not ours", "its job's spec.managedBy is not ours"),
+    R.STATUS_CHANGED: Sentence("the copy's status is newer", "the status on {source} is newer"),
+    R.FINAL_STATUS: Sentence(
+        "the last status goes before the Workload is finished",
+        "the job on {source} has finished, and this is its last status",
+    ),
+    R.NOTHING_RUNS: Sentence(
+        "no copy runs, and no copy is left to say so", "nothing of it runs, and no copy is left to say so"
+    ),
+    R.PRIORITY_CHANGED: Sentence(
+        "the Workload's priority is another one now", "the Workload's priority is another one now"
+    ),
+    R.NAMES_LEFT_BEHIND: Sentence("cluster names stayed after an eviction", "cluster names stayed after an eviction"),
+    R.TOPOLOGY_ASSIGNED: Sentence(
+        "the worker assigned the topology that was asked for", "{cluster} assigned the topology that was asked for"
+    ),
+    R.CONDITION_CHANGED: Sentence(
+        "the condition would say something else now", "its condition Active would say something else now: {message}"
+    ),
+}
+
+
+def because(decision: Decision, cluster: str = "") -> str:
+    """Return why a decision was taken, to follow "because"; `cluster` is the one that it is about, if it does not say so itself."""
+    return REASONS[decision.reason].clause.format_map(_parameters(decision, cluster)).removesuffix(": ")
+
+
+def listed(names: list[str]) -> str:
+    """Return `a, b and c`."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def _parameters(decision: Decision, about: str) -> dict[str, str]:
+    own = str(getattr(decision, "winner", "") or getattr(decision, "cluster", ""))
+    cluster = own if own not in ("", MANAGEMENT) else about
+    among = decision.among if isinstance(decision, WinnerChosen) else {}
+    return {
+        "cluster": cluster or "its cluster",
+        "clusters": listed(decision.clusters if isinstance(decision, NominationDecided) else []) or "none",
+        "source": str(getattr(decision, "source", "")) or cluster or "its cluster",
+        "message": str(getattr(decision, "message", "")),
+        "count": str(len(among)),
+        "among": ", ".join(f"{name} at {at or 'an unknown time'}" for name, at in sorted(among.items())),
+    }

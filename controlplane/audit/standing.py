@@ -1,0 +1,128 @@
+"""How far a Workload has come, in one word, and what it waits for, in a few.
+
+In: the fold of a Workload and its context (`Index.context`), the time. Out: a `Standing`. Pure. The words are Kueue's where Kueue has
+one; the order of the questions is that of `controlplane.multikueue.decide`.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal, get_args
+
+import msgspec
+
+from controlplane.multikueue.context import Context
+from controlplane.multikueue.events import CheckState, WorkloadObserved
+from controlplane.multikueue.passing import stamp
+from controlplane.multikueue.state import WorkloadState
+
+Word = Literal[
+    "Pending", "Inactive", "Reserved", "Nominated", "Chosen", "Admitted", "Running", "Lost", "Retry", "Rejected", "Evicted",
+    "Deleting", "Finished", "Deleted",
+]  # fmt: skip
+"""Pending: waits for quota. Inactive: deactivated. Reserved: has quota, offered to nobody. Nominated: offered to clusters.
+Chosen: one of them was chosen, its job is being made. Admitted: the check is Ready. Running: the job's copy is unsuspended.
+Lost: its cluster cannot be reached. Retry, Rejected: the check says so. Evicted: evicted, still holding quota.
+Deleted: not there any more."""
+
+WORDS: tuple[Word, ...] = get_args(Word)
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """`cluster` is the one that has it or was chosen, "" if none; `waits_for` completes "it waits for …", "" if it waits for nothing."""
+
+    word: Word
+    cluster: str = ""
+    waits_for: str = ""
+
+
+def standing(state: WorkloadState, context: Context, now: datetime) -> Standing:
+    """Return how far a Workload has come."""
+    local = state.local
+    if local is None:
+        return Standing("Deleted", "", _copies(state))
+    if local.is_true("Finished"):
+        return Standing("Finished", local.cluster_name, "")
+    if local.deleting:
+        return Standing("Deleting", local.cluster_name, _copies(state))
+    reserved = local.is_true("QuotaReserved")
+    if local.is_true("Evicted") and reserved:
+        return Standing("Evicted", "", f"{_copies(state)} to stop" if _copies(state) else "its quota to be given back")
+    if not local.active:
+        return Standing("Inactive", "", "somebody to activate it")
+    if not reserved:
+        return Standing("Pending", "", f"quota{f' in {local.queue_name}' if local.queue_name else ''}")
+    return _with_quota(state, local, context, now)
+
+
+def check_of(state: WorkloadState, context: Context) -> CheckState | None:
+    """Return the Workload's admission check that is ours."""
+    if state.local is None or context.route is None:
+        return None
+    return next((entry for entry in state.local.checks if entry.name == context.route.check), None)
+
+
+def grace(state: WorkloadState, context: Context, cluster: str, now: datetime) -> datetime | None:
+    """Return until when a Workload stays with a cluster that cannot be reached; None: for as long as that lasts."""
+    check = check_of(state, context)
+    return context.lost_until(cluster, stamp(check.last_transition_time if check else "", now))
+
+
+def _with_quota(state: WorkloadState, local: WorkloadObserved, context: Context, now: datetime) -> Standing:
+    check = check_of(state, context)
+    if check is None:
+        return Standing("Admitted" if local.is_true("Admitted") else "Reserved", local.cluster_name, "")
+    if check.state == "Rejected":
+        return Standing("Rejected", "", "Kueue to deactivate it")
+    if check.state == "Retry":
+        return Standing("Retry", local.cluster_name, "Kueue to evict it")
+    if check.state == "Ready":
+        return _placed(state, local, context, now)
+    if state.winner:
+        return Standing("Chosen", state.winner, _before_the_job(state, context, state.winner))
+    if state.dispatching:
+        return Standing("Nominated", "", f"admission on {', '.join(local.nominated) or 'a cluster'}")
+    return Standing("Reserved", "", _before_the_offer(local, check, context))
+
+
+def _placed(state: WorkloadState, local: WorkloadObserved, context: Context, now: datetime) -> Standing:
+    cluster = local.cluster_name
+    connection = context.connections.get(cluster)
+    if connection is not None and not connection.connected and connection.phase != "Unknown":
+        until = grace(state, context, cluster, now)
+        limit = f", until {until:%Y-%m-%dT%H:%M:%SZ}" if until is not None else ""
+        return Standing("Lost", cluster, f"{cluster} to come back{limit}")
+    job = state.remote(cluster).job
+    if job is not None and not job.suspended:
+        return Standing("Running", cluster, "")
+    others = [entry.name for entry in local.checks if entry.state != "Ready"]
+    if others:
+        return Standing("Admitted", cluster, f"the admission check {', '.join(others)}")
+    return Standing("Admitted", cluster, f"{cluster} to start its job")
+
+
+def _before_the_job(state: WorkloadState, context: Context, cluster: str) -> str:
+    if not context.in_view(cluster):
+        return f"{cluster} to come back"
+    if state.remote(cluster).job is not None:
+        return "its admission check to be Ready"
+    losers = [name for name in sorted(state.remotes) if name != cluster]
+    return f"the other copies to go ({', '.join(losers)})" if losers else f"its job to be created on {cluster}"
+
+
+def _before_the_offer(local: WorkloadObserved, check: CheckState, context: Context) -> str:
+    assert context.route is not None
+    others = [entry.name for entry in local.checks if entry.name != check.name and entry.state != "Ready"]
+    if context.route.error:
+        return "a MultiKueueConfig that can be used"
+    if context.job is None:
+        return "its job to be seen"
+    if others:
+        return f"the admission check {', '.join(others)}"
+    if not any(context.available(cluster) for cluster in context.route.clusters):
+        return f"a cluster that can be reached ({', '.join(context.route.clusters) or 'none is configured'})"
+    return "its nomination"
+
+
+def _copies(state: WorkloadState) -> str:
+    return f"its copies on {', '.join(sorted(state.remotes))}" if state.remotes else ""

@@ -1,0 +1,161 @@
+"""The story of a Workload: of its events, those at which something changed, with why.
+
+In: the recorded events of a Workload and its job, in order. Out: moments. It is the story of the view `audit.workload_timeline`,
+moment for moment (a test compares the two); here as well because simulations and what-ifs have events and no database, and because
+sentences are made of typed events.
+
+An observation is noteworthy if it shows something else than the one before of the same object; a decision, if it is another one than
+the one before about the same object in the same attempt. So a status that is copied every second is one moment, not thousands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from datetime import datetime
+
+import msgspec
+
+from controlplane.audit.sentences import because
+from controlplane.audit.words import reason_of, type_of, what
+from controlplane.log.event import Event, Recorded, Unknown
+from controlplane.multikueue.events import (
+    CheckStateDecided,
+    CloneDecided,
+    CloneGone,
+    CloneObserved,
+    CloneUpdateDecided,
+    ClusterRefused,
+    CopyJudged,
+    DeactivationDecided,
+    Decision,
+    EffectFailed,
+    EffectUnneeded,
+    FinalizerRemovalDecided,
+    FinishDecided,
+    JobCreationDecided,
+    JobGone,
+    JobObserved,
+    NamesClearDecided,
+    NominationDecided,
+    RemoteJobGone,
+    RemoteJobObserved,
+    RemovalDecided,
+    StatusRelayDecided,
+    WinnerChosen,
+    WinnerReleased,
+    WorkloadGone,
+    WorkloadObserved,
+)
+
+
+class Moment(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of a story. `why` completes it: the reason of a decision in words, or what the object itself said."""
+
+    position: int
+    at: datetime
+    cluster: str
+    what: str
+    why: str
+    reason: str
+    type: str
+    noteworthy: bool = True
+
+
+class Teller:
+    """Tells the moments of one Workload's events, one after another."""
+
+    def __init__(self) -> None:
+        self._life = 0
+        self._attempt = 0
+        self._winner = ""
+        self._last: dict[Hashable, tuple[str, str, str]] = {}
+
+    def tell(self, recorded: Recorded) -> Moment:
+        """Return the moment of the next event."""
+        event = recorded.event
+        if isinstance(event, WorkloadGone):
+            self._life, self._attempt = self._life + 1, 0
+        elif isinstance(event, NominationDecided):
+            self._attempt = max(self._attempt, event.attempt)
+        elif isinstance(event, WinnerChosen):
+            self._winner = event.cluster
+        said = (what(event), reason_of(recorded), str(getattr(event, "uid", "")))
+        return Moment(
+            position=recorded.position,
+            at=recorded.recorded_at,
+            cluster=recorded.cluster,
+            what=said[0],
+            why=why(event, self._winner),
+            reason=said[1],
+            type=type_of(recorded),
+            noteworthy=self._is_new(event, recorded, said),
+        )
+
+    def _is_new(self, event: Event | Unknown, recorded: Recorded, said: tuple[str, str, str]) -> bool:
+        if isinstance(event, NamesClearDecided | EffectUnneeded):
+            return False
+        if isinstance(event, EffectFailed) and event.code == 409:
+            return False
+        chain = _chain(event, recorded, (self._life, self._attempt))
+        before, self._last[chain] = self._last.get(chain), said
+        return before != said
+
+
+def moments(events: Iterable[Recorded]) -> list[Moment]:
+    """Return the moment of each event of a Workload and its job; what repeats itself is there, and not noteworthy."""
+    teller = Teller()
+    return [teller.tell(recorded) for recorded in events]
+
+
+def why(event: Event | Unknown, winner: str = "") -> str:
+    """Return why something happened, in words; "" where nothing more is known than that it did."""
+    match event:
+        case Decision():
+            return because(event, winner)
+        case WorkloadObserved() | CloneObserved():
+            return _said(event)
+        case EffectFailed():
+            return event.message
+        case _:
+            return ""
+
+
+def _said(seen: WorkloadObserved | CloneObserved) -> str:
+    """Return the message of the condition that tells how far an object has come."""
+    if seen.is_true("Finished"):
+        kind = "Finished"
+    elif seen.is_true("Evicted"):
+        kind = "Evicted"
+    elif not seen.is_true("QuotaReserved"):
+        kind = "QuotaReserved"
+    else:
+        return ""
+    condition = seen.condition(kind)
+    return condition.message if condition is not None else ""
+
+
+def _chain(event: Event | Unknown, recorded: Recorded, attempt: tuple[int, int]) -> Hashable:
+    """Return the object and the attempt within which an event may repeat the one before."""
+    match event:
+        case WorkloadObserved() | WorkloadGone() | CloneObserved() | CloneGone():
+            return "seen Workload", recorded.cluster
+        case JobObserved() | JobGone() | RemoteJobObserved() | RemoteJobGone():
+            return "seen job", recorded.cluster
+        case EffectFailed():
+            return "failed", event.target, event.action, attempt
+        case JobCreationDecided():
+            return "job", recorded.cluster, attempt
+        case RemovalDecided() if event.of == "Job":
+            return "job", recorded.cluster, attempt
+        case (
+            CloneDecided() | CloneUpdateDecided() | DeactivationDecided() | RemovalDecided() | FinalizerRemovalDecided()
+        ):
+            return "copy", recorded.cluster, attempt
+        case WinnerChosen() | WinnerReleased() | ClusterRefused():
+            return "choice", recorded.cluster, attempt
+        case CopyJudged():
+            return "judged", recorded.cluster, attempt
+        case NominationDecided() | CheckStateDecided() | StatusRelayDecided() | FinishDecided():
+            return type(event).__name__, attempt
+        case _:
+            return recorded.position

@@ -1,0 +1,156 @@
+"""`controlplane events`: the log as it is, and as it grows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from controlplane.cli.errors import Exit
+from controlplane.cli.frame import Verb
+from controlplane.cli.history import clock, open_reader, place
+from controlplane.cli.options import Options
+from controlplane.cli.output import dump, emit, line
+
+if TYPE_CHECKING:
+    from controlplane.audit.reads import Filter, Reader
+    from controlplane.log.event import Recorded
+
+COLUMNS = ("position", "at (UTC)", "stream", "type", "reason", "cluster", "what")
+_LINE = "{:>8}  {:19}  {:40}  {:24}  {:20}  {:12}  {}"
+_POLL = 2.0  # seconds between two looks when no notification comes
+_LONGEST_PAUSE = 5.0  # seconds between two attempts to reach the database again
+
+
+@click.command(cls=Verb)
+@click.option("-f", "--follow", is_flag=True, help="Go on with what comes, until Ctrl-C.")
+@click.option("--type", "types", multiple=True, metavar="TYPE", help="Only events of a type; may be repeated.")
+@click.option("--stream", "streams", multiple=True, metavar="STREAM", help="Only those of a stream; may be repeated.")
+@click.option("--cluster", default="", metavar="NAME", help="Only those on a cluster (@management for that one).")
+@click.option("--after", type=click.IntRange(min=0), metavar="POSITION", help="Begin after a position.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=100, show_default=True, metavar="N", help="At most so many."
+)
+@click.pass_obj
+def events(
+    options: Options,
+    follow: bool,
+    types: tuple[str, ...],
+    streams: tuple[str, ...],
+    cluster: str,
+    after: int | None,
+    limit: int,
+) -> int:
+    """Show events of the log: the newest ones, or those after a position.
+
+    With --follow, --limit bounds what is shown of the past, and nothing if --after says where to begin.
+
+    \b
+    With -o json or yaml, a list of objects; with --follow one object a line,
+    or one YAML document each:
+      position, at, stream, version, type, schema, reason, cluster, what,
+      data, caused_by, trace, observed_at
+    """
+    from controlplane.audit.reads import Filter
+
+    wanted = Filter(after=after or 0, types=list(types) or None, streams=list(streams) or None, cluster=cluster)
+    if not follow:
+        with open_reader(options) as reader:
+            found = list(reader.events(wanted, limit=limit, newest=after is None))
+        emit(options.output, [plain(one) for one in found], COLUMNS, [_row(one) for one in found])
+        return Exit.OK
+    first = open_reader(options)
+    first.head()  # what is wrong from the start is a failure, and nothing to wait for
+    try:
+        if options.output == "table":
+            line(_LINE.format(*(column.upper() for column in COLUMNS)))
+        for recorded in _follow(options, first, wanted, limit, newest=after is None):
+            _print(options.output, recorded)
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
+    return Exit.OK
+
+
+def plain(recorded: Recorded) -> dict[str, Any]:
+    """Return an event as plain values, also one of an unknown type."""
+    from controlplane.audit.words import fields_of, reason_of, type_of, what
+    from controlplane.log.event import Unknown
+
+    event = recorded.event
+    return {
+        "position": recorded.position,
+        "at": recorded.recorded_at,
+        "stream": recorded.stream,
+        "version": recorded.version,
+        "type": type_of(recorded),
+        "schema": event.schema if isinstance(event, Unknown) else type(event).SCHEMA,
+        "reason": reason_of(recorded),
+        "cluster": recorded.cluster,
+        "what": what(event),
+        "data": fields_of(event),
+        "caused_by": recorded.caused_by or None,
+        "trace": recorded.trace,
+        "observed_at": recorded.observed_at,
+    }
+
+
+def _row(recorded: Recorded) -> Sequence[object]:
+    one = plain(recorded)
+    return (
+        one["position"],
+        clock(recorded.recorded_at),
+        one["stream"],
+        one["type"],
+        one["reason"],
+        place(recorded.cluster),
+        one["what"],
+    )
+
+
+def _print(form: str, recorded: Recorded) -> None:
+    if form == "json":
+        import msgspec
+
+        click.echo(msgspec.json.encode(plain(recorded)).decode())
+    elif form == "yaml":
+        click.echo("---")
+        dump(form, plain(recorded))
+    else:
+        line(_LINE.format(*(str(cell) for cell in _row(recorded))).rstrip())
+
+
+def _follow(options: Options, first: Reader, wanted: Filter, limit: int, *, newest: bool) -> Iterator[Recorded]:
+    """Yield events for ever. A database that goes away is waited for; what was committed meanwhile comes when it is back."""
+    import msgspec
+    import psycopg
+
+    from controlplane.log.connect import first_line, lost
+
+    reader: Reader | None = first
+    pause, past = 0.1, newest
+    while True:
+        try:
+            if reader is None:
+                reader = open_reader(options)
+                click.echo("The database is back.", err=True)
+            while True:
+                until = reader.head()
+                asked = msgspec.structs.replace(wanted, until=until)
+                for recorded in reader.events(asked, limit=limit if past else None, newest=past):
+                    yield recorded
+                    # Not only at the end: what was shown is not shown again after a lost connection.
+                    wanted = msgspec.structs.replace(wanted, after=recorded.position)
+                    past = False
+                wanted, past, pause = msgspec.structs.replace(wanted, after=max(until, wanted.after)), False, 0.1
+                reader.wait(_POLL)
+        except psycopg.Error as error:
+            if not lost(error):
+                raise
+            if reader is not None:
+                reader.close()
+                click.echo(f"The database is away ({first_line(error)}); waiting for it.", err=True)
+            reader = None
+            time.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)

@@ -1,0 +1,69 @@
+"""What the verbs that read the history share: a reader of the log, the way from a name to a story, and times as people read them.
+
+In: the options, and NAMESPACE/NAME as it was typed. Out: a `Reader`, or a `Failure` with the sentence that says what to do.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from controlplane.cli.errors import Exit, Failure
+from controlplane.cli.options import Options
+
+if TYPE_CHECKING:
+    from controlplane.audit.find import Found
+    from controlplane.audit.reads import Reader
+
+
+def open_reader(options: Options) -> Reader:
+    """Open the log of the settings for reading; psycopg's errors become exit code 4."""
+    from controlplane.audit.reads import Reader
+
+    settings = options.settings()
+    return Reader.connect(options.database_url(), log=settings.database.log, role=settings.database.role)
+
+
+def split(text: str) -> tuple[str, str]:
+    """Return namespace and name of NAMESPACE/NAME."""
+    namespace, slash, name = text.partition("/")
+    if not slash or not namespace or not name or "/" in name:
+        raise Failure(f'"{text}" is not a Workload or a job: write NAMESPACE/NAME, such as default/train', Exit.USAGE)
+    return namespace, name
+
+
+def find_story(reader: Reader, text: str) -> Found:
+    """Return the streams of the Workload or job that was named; `Failure` (exit code 5) with the nearest names."""
+    from controlplane.audit.find import find, nearest
+
+    namespace, name = split(text)
+    found = find(reader, namespace, name)
+    if found is not None:
+        return found
+    near = nearest(reader, namespace, name)
+    hint = f"; did you mean {' or '.join(near)}?" if near else "; `controlplane workloads --all` shows which there are"
+    raise Failure(f"there is no Workload or job {namespace}/{name} in the log {reader.log}{hint}", Exit.NOT_FOUND)
+
+
+def clock(at: datetime | None) -> str:
+    """Return a time as people read it, in UTC, to the second."""
+    return f"{at:%Y-%m-%d %H:%M:%S}" if at is not None else ""
+
+
+def span(duration: timedelta) -> str:
+    """Return a duration with its two largest units, `2d3h`; below a minute with tenths of a second."""
+    seconds = max(duration.total_seconds(), 0.0)
+    if seconds < 60:
+        return f"{seconds:.1f}s"
+    left = int(seconds)
+    parts: list[str] = []
+    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)):
+        count, left = divmod(left, size)
+        if count or parts:
+            parts.append(f"{count}{unit}")
+    return "".join(parts[:2])
+
+
+def place(cluster: str) -> str:
+    """Return a cluster's name for people: the management cluster has none of its own."""
+    return cluster.removeprefix("@")

@@ -1,0 +1,157 @@
+"""`controlplane run`: one replica of the service, until it is told to stop.
+
+In: settings. Out: an exit code. Whatever can be known to be wrong before the first event is found here, in the order in which a person
+would look for it: settings, database, schema, port, kubeconfig. It ends the process with one sentence, so that a kubelet's restart
+count says that something is wrong. What goes away later is the service's own business: it waits, and readiness says for what.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from controlplane.cli.errors import Exit, Failure
+from controlplane.cli.frame import Verb
+from controlplane.cli.options import Options
+
+if TYPE_CHECKING:
+    from controlplane.clusters.streams import ApiServer
+    from controlplane.log.connect import Database
+    from controlplane.settings import Settings
+    from controlplane.web import Server
+
+OpenManagement = Callable[[], Awaitable["ApiServer"]]
+Started = Callable[["Server"], None]
+
+
+@click.command(cls=Verb)
+@click.pass_obj
+def run(options: Options) -> None:
+    """Run the service: follow the log, and dispatch workloads while leading it.
+
+    Any number of replicas may run; one leads, the others follow. SIGTERM and Ctrl-C let what is under way end and then leave with code 0; a
+    second one leaves at once.
+    """
+    url = options.database_url()
+    settings = options.settings()
+    from controlplane import telemetry
+
+    telemetry.configure(settings.log.level, settings.log.format)
+    asyncio.run(_run(settings, url))
+
+
+async def _run(settings: Settings, url: str) -> None:
+    from controlplane.log.connect import Database
+
+    stop = stop_on_signals()
+    database = Database(url, settings.database.role)
+    revision = await usable(database)
+    if not stop.is_set():
+        await serve(settings, database, revision, functools.partial(open_management, settings), stop)
+
+
+def stop_on_signals() -> asyncio.Event:
+    """Return an event that the first SIGTERM or Ctrl-C sets; the second one does what it does to any program."""
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    numbers = (signal.SIGTERM, signal.SIGINT)
+
+    def once() -> None:
+        stop.set()
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+    for number in numbers:
+        loop.add_signal_handler(number, once)
+    return stop
+
+
+async def usable(database: Database) -> str:
+    """Return the revision of a database that this process can work with, as the role that it will have.
+
+    Raises `SchemaError`, `Failure` for a role that is not there, and psycopg's errors for one that may not read the log.
+    """
+    from psycopg.errors import InvalidParameterValue
+
+    from controlplane.log import schema
+
+    revision = await asyncio.to_thread(schema.check, database.url)
+    try:
+        connection = await database.connect("start")
+    except InvalidParameterValue:
+        raise Failure(f'database.role: there is no role "{database.role}" in that database', Exit.DATABASE) from None
+    try:
+        await connection.execute("SELECT 1 FROM controlplane.log_head LIMIT 1")
+    finally:
+        await connection.close()
+    return revision
+
+
+async def serve(
+    settings: Settings,
+    database: Database,
+    revision: str,
+    open_server: OpenManagement,
+    stop: asyncio.Event,
+    started: Started | None = None,
+) -> None:
+    """Serve the operators' endpoints and run the service until `stop` is set; `started` hears when the endpoints are there.
+
+    Raises `ListenError`, `Failure` for a kubeconfig that cannot be used, and what `Service.run` raises.
+    """
+    from controlplane.app import Service
+    from controlplane.app.service import CHECKS
+    from controlplane.telemetry import logger, metrics
+    from controlplane.web import Health, create_app
+    from controlplane.web import serve as listen
+
+    health = Health(CHECKS)
+    server = await listen(create_app(health, metrics.registry), settings.http.address, settings.http.port)
+    try:
+        health.set("schema", True, revision)
+        await _openable(settings, open_server)
+        logger(__name__).info("serving", address=server.address, port=server.port, schema=revision)
+        if started is not None:
+            started(server)
+        await Service(settings, database, open_server, metrics=metrics, health=health).run(stop)
+    finally:
+        await server.stop()
+
+
+async def open_management(settings: Settings) -> ApiServer:
+    """Return the way to the management cluster that the settings name; `KubeconfigError` if it cannot be used."""
+    from controlplane.clusters.management import from_kubeconfig, in_cluster
+    from controlplane.connectivity.events import MANAGEMENT
+
+    path, identity = settings.management.kubeconfig, settings.leader.identity
+    if path:
+        return await from_kubeconfig(MANAGEMENT, path, settings.management.context or None, identity=identity)
+    return in_cluster(MANAGEMENT, identity=identity)
+
+
+async def _openable(settings: Settings, open_server: OpenManagement) -> None:
+    """Find out now whether the kubeconfig can be used. Whether the cluster answers is another matter, for which the service waits."""
+    from controlplane.clusters.kubeconfig import KubeconfigError
+
+    try:
+        server = await open_server()
+    except KubeconfigError as error:
+        raise Failure(_refused(settings, error.message), Exit.CONFIGURATION) from None
+    await server.close()
+
+
+def _refused(settings: Settings, message: str) -> str:
+    path, context = settings.management.kubeconfig, settings.management.context
+    said = message.removeprefix("load client config failed: ")
+    if not path:
+        return f"there is no management cluster ({said}): set management.kubeconfig, or run in a pod with a service account"
+    if os.pathsep not in path and not Path(path).expanduser().is_file():
+        return f"management.kubeconfig: there is no file {path}"
+    hint = f'; is "{context}" (management.context) one of its contexts?' if context else ""
+    return f"management.kubeconfig: {path} cannot be used: {said}{hint}"

@@ -1,0 +1,70 @@
+"""`controlplane timeline NAMESPACE/NAME`: the story of a Workload and its job."""
+
+from __future__ import annotations
+
+import click
+
+from controlplane.cli.frame import Verb
+from controlplane.cli.history import clock, find_story, open_reader, place, span
+from controlplane.cli.options import Options
+from controlplane.cli.output import emit
+
+COLUMNS = ("at (UTC)", "after", "cluster", "what", "why")
+
+
+@click.command(cls=Verb)
+@click.argument("name", metavar="NAMESPACE/NAME")
+@click.option("-a", "--all", "everything", is_flag=True, help="Every event, also what changed nothing.")
+@click.pass_obj
+def timeline(options: Options, name: str, everything: bool) -> None:
+    """Tell the story of a Workload: what happened when, where and why.
+
+    NAME may be that of the Workload or of its job.
+
+    \b
+    With -o json or yaml, one object:
+      workload, job (streams; "" or a list without a job), others (streams of
+      older Workloads of the same job), moments: position, at, seconds (since
+      the first moment), cluster, what, why, reason, type, noteworthy
+    """
+    from controlplane.audit.find import story
+    from controlplane.audit.timeline import moments
+
+    with open_reader(options) as reader:
+        found = find_story(reader, name)
+        told = moments(story(reader, found))
+    shown = [moment for moment in told if everything or moment.noteworthy]
+    start = told[0].at if told else None
+    value = {
+        "workload": found.workload,
+        "jobs": found.jobs,
+        "others": found.others,
+        "moments": [
+            {
+                "position": moment.position,
+                "at": moment.at,
+                "seconds": (moment.at - start).total_seconds() if start else 0.0,
+                "cluster": moment.cluster,
+                "what": moment.what,
+                "why": moment.why,
+                "reason": moment.reason,
+                "type": moment.type,
+                "noteworthy": moment.noteworthy,
+            }
+            for moment in shown
+        ],
+    }
+    rows = [
+        (clock(m.at), f"+{span(m.at - start)}" if start else "", place(m.cluster), m.what, m.why or m.reason)
+        for m in shown
+    ]
+    columns: tuple[str, ...] = COLUMNS
+    if everything:
+        columns = ("position", *COLUMNS, "type")
+        rows_all = [(m.position, *row, m.type) for m, row in zip(shown, rows, strict=True)]
+        emit(options.output, value, columns, rows_all)
+    else:
+        emit(options.output, value, columns, rows)
+    if found.others and options.output == "table":
+        older = ", ".join(stream.removeprefix("workload/") for stream in found.others)
+        click.echo(f"This is the newest Workload of the job; there were others: {older}", err=True)

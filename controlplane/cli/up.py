@@ -1,0 +1,126 @@
+"""`controlplane up`: everything on one machine, until Ctrl-C. PostgreSQL, the clusters and the service; nothing else is needed.
+
+In: a folder, and how large the fleet shall be. Out: where everything is, for kubectl, psql and curl. What ran in the folder before goes on:
+the log, the objects in the clusters, their ports and so the kubeconfigs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from controlplane.cli.errors import Exit, Failure
+from controlplane.cli.frame import Verb
+from controlplane.cli.options import Options
+from controlplane.cli.output import dump, line
+
+if TYPE_CHECKING:
+    from controlplane.local import DataFolder, Fleet, Place
+    from controlplane.settings import Resolved, Settings
+    from controlplane.web import Server
+
+_PORT = click.IntRange(0, 65_535)
+
+
+@click.command(cls=Verb)
+@click.option(
+    "--data", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Where everything is kept."
+)
+@click.option("--workers", type=int, metavar="N", help="Worker clusters, if the folder is new.  [default: 3]")
+@click.option("--cpu", metavar="AMOUNT", help="CPUs of each worker's queue, if the folder is new.  [default: 4]")
+@click.option("--management-port", type=_PORT, metavar="PORT", help="The port of the management cluster's API server.")
+@click.option("--database-port", type=_PORT, metavar="PORT", help="The port of the embedded PostgreSQL.")
+@click.pass_obj
+def up(
+    options: Options,
+    data: Path | None,
+    workers: int | None,
+    cpu: str | None,
+    management_port: int | None,
+    database_port: int | None,
+) -> None:
+    """Run everything on this machine: a database, simulated clusters, the service.
+
+    Without --data it is kept in /var/lib/controlplane for root, and in ~/.local/share/controlplane for others. Started again on the same
+    folder it goes on where it was. With --database-url (or database.url) the log is kept in that database instead of an embedded one.
+    """
+    asked = {"workers": workers, "cpu": cpu, "management_port": management_port, "database_port": database_port}
+    resolved = options.resolve()
+    from controlplane import telemetry
+    from controlplane.local import DataFolder, LocalError, PortError, default_folder
+
+    telemetry.configure(
+        resolved.settings.log.level,
+        "console" if resolved.origins["log.format"] == "default" else resolved.settings.log.format,
+    )
+    try:
+        with DataFolder(data or default_folder()) as folder:
+            fleet = folder.fleet({name: value for name, value in asked.items() if value is not None})
+            asyncio.run(_up(folder, fleet, resolved, options.output))
+    except LocalError as error:
+        raise Failure(str(error), Exit.LISTEN if isinstance(error, PortError) else Exit.FAILED) from error
+
+
+async def _up(folder: DataFolder, fleet: Fleet, resolved: Resolved, form: str) -> None:
+    from controlplane.cli.run import serve, stop_on_signals, usable
+    from controlplane.local import Place
+
+    settings = _local(resolved)
+    stop = stop_on_signals()
+    async with Place(folder, fleet, database_url=settings.database.url.reveal(), role=settings.database.role) as place:
+        revision = await usable(place.database)
+
+        def tell(server: Server) -> None:
+            _tell(place, f"http://{server.address}:{server.port}", form)
+
+        if not stop.is_set():
+            await serve(settings, place.database, revision, place.open_management, stop, tell)
+    if form == "table":
+        line(f"Stopped. `{_command('up', '--data', str(folder.root))}` goes on from here.")
+
+
+def _local(resolved: Resolved) -> Settings:
+    """Return the settings with what suits one machine where nobody has said anything: this machine only, and any free port."""
+    import msgspec
+
+    given = {name for name in ("address", "port") if resolved.origins[f"http.{name}"] != "default"}
+    local = {name: value for name, value in {"address": "127.0.0.1", "port": 0}.items() if name not in given}
+    settings = resolved.settings
+    return msgspec.structs.replace(settings, http=msgspec.structs.replace(settings.http, **local))
+
+
+def _tell(place: Place, http: str, form: str) -> None:
+    """Print where everything is."""
+    kubeconfigs = {name: str(place.folder.kubeconfig(name)) for name in place.world.clusters}
+    if form != "table":
+        dump(
+            form,
+            {"data": str(place.folder.root), "database": place.shown_url, "http": http, "kubeconfigs": kubeconfigs},
+        )
+        return
+    from controlplane.local.examples import jobs_file
+
+    management = kubeconfigs["management"]
+    line(f"data         {place.folder.root}")
+    line(f"database     {place.shown_url}")
+    line(f"metrics      {http}/metrics  (and /readyz)")
+    for name, path in kubeconfigs.items():
+        line(f"{name:<12} {path}")
+    line("")
+    line("Try, in another terminal:")
+    line(f"  {_kubectl(management, 'apply', '-f', str(jobs_file()))}")
+    line(f"  {_kubectl(management, 'get', 'jobs,workloads,multikueueclusters', '-A')}")
+    line(f"  {_command('--database-url', place.shown_url, 'workloads')}")
+    line("Ctrl-C stops everything and keeps the data.")
+
+
+def _kubectl(kubeconfig: str, *words: str) -> str:
+    return shlex.join(["kubectl", "--kubeconfig", kubeconfig, *words])
+
+
+def _command(*words: str) -> str:
+    return shlex.join(["controlplane", *words])

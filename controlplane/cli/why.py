@@ -1,0 +1,80 @@
+"""`controlplane why NAMESPACE/NAME`: why a Workload is where it is, in one sentence, with the events that prove it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from controlplane.cli.frame import Verb
+from controlplane.cli.history import clock, find_story, open_reader, place
+from controlplane.cli.options import Options
+from controlplane.cli.output import dump, line, table
+
+if TYPE_CHECKING:
+    from controlplane.audit.explain import Explanation
+
+COLUMNS = ("position", "at (UTC)", "type", "reason", "cluster", "what")
+
+
+@click.command(cls=Verb)
+@click.argument("name", metavar="NAMESPACE/NAME")
+@click.pass_obj
+def why(options: Options, name: str) -> None:
+    """Say why a Workload is where it is, waits, or was taken back.
+
+    NAME may be that of the Workload or of its job.
+
+    \b
+    With -o json or yaml, one object:
+      workload (stream), state, cluster, waits_for, sentence,
+      events: position, at, type, reason, cluster, what, data
+    """
+    from controlplane.audit.words import fields_of, reason_of, type_of, what
+
+    workload, told = ask(options, name)
+    events = [
+        {
+            "position": recorded.position,
+            "at": recorded.recorded_at,
+            "type": type_of(recorded),
+            "reason": reason_of(recorded),
+            "cluster": recorded.cluster,
+            "what": what(recorded.event),
+            "data": fields_of(recorded.event),
+        }
+        for recorded in told.events
+    ]
+    if options.output != "table":
+        stands = told.standing
+        dump(
+            options.output,
+            {
+                "workload": workload,
+                "state": stands.word,
+                "cluster": stands.cluster,
+                "waits_for": stands.waits_for,
+                "sentence": told.sentence,
+                "events": events,
+            },
+        )
+        return
+    line(f"{told.standing.word}: {told.sentence}")
+    if told.events:
+        click.echo()
+        rows = [
+            (e.position, clock(e.recorded_at), type_of(e), reason_of(e), place(e.cluster), what(e.event))
+            for e in told.events
+        ]
+        table(COLUMNS, rows)
+
+
+def ask(options: Options, name: str) -> tuple[str, Explanation]:
+    """Return the stream of the Workload that was named ("" if the job has none) and the explanation."""
+    from controlplane.app.service import policy_of
+    from controlplane.audit.answer import answer
+    from controlplane.clock import SystemClock
+
+    with open_reader(options) as reader:
+        found = find_story(reader, name)
+        return found.workload, answer(reader, policy_of(options.settings()), found, SystemClock().now())

@@ -1,0 +1,117 @@
+"""`controlplane workloads`: how far each Workload is, where, and what it waits for."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from controlplane.cli.frame import Verb
+from controlplane.cli.history import open_reader, span
+from controlplane.cli.options import Options
+from controlplane.cli.output import emit
+
+if TYPE_CHECKING:
+    from controlplane.multikueue.index import Index
+
+COLUMNS = ("namespace", "name", "job", "state", "cluster", "attempt", "age", "waits for")
+# The words of controlplane.audit.standing, here so that the help of the program loads nothing of it; a test compares them.
+STATES = (
+    "Pending",
+    "Inactive",
+    "Reserved",
+    "Nominated",
+    "Chosen",
+    "Admitted",
+    "Running",
+    "Lost",
+    "Retry",
+    "Rejected",
+    "Evicted",
+    "Deleting",
+    "Finished",
+    "Deleted",
+)
+
+
+@click.command(cls=Verb)
+@click.option("-n", "--namespace", metavar="NS", help="Only those of a namespace.")
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice(STATES, case_sensitive=False),
+    metavar="STATE",
+    help=f"Only those in a state; may be repeated. {', '.join(STATES)}.",
+)
+@click.option("-a", "--all", "everything", is_flag=True, help="Also those that have finished.")
+@click.pass_obj
+def workloads(options: Options, namespace: str | None, states: tuple[str, ...], everything: bool) -> None:
+    """Show the Workloads: state, cluster, attempt, and what each waits for.
+
+    Those that have finished are left out, unless asked for.
+
+    \b
+    With -o json or yaml, a list of objects:
+      namespace, name, job, kind, state, cluster, attempt, since (when it was
+      first seen), waits_for, queue, nominated, copies (clusters), position
+    """
+    from controlplane.app.service import policy_of
+    from controlplane.audit.fleet import load
+    from controlplane.clock import SystemClock
+
+    now = SystemClock().now()
+    finished = everything or "Finished" in states
+    with open_reader(options) as reader:
+        index = load(reader, policy_of(options.settings()), namespace, finished=finished)
+        seen = reader.first_seen(list(index.workloads))
+    found = [one for one in describe(index, seen, now) if _asked(one, states, finished)]
+    rows = [
+        (
+            one["namespace"],
+            one["name"],
+            one["job"],
+            one["state"],
+            one["cluster"],
+            one["attempt"] or "",
+            span(now - one["since"]),
+            one["waits_for"],
+        )
+        for one in found
+    ]
+    emit(options.output, found, COLUMNS, rows)
+
+
+def _asked(one: dict[str, Any], states: tuple[str, ...], finished: bool) -> bool:
+    if states:
+        return one["state"] in states
+    return finished or one["state"] != "Finished"
+
+
+def describe(index: Index, seen: dict[str, datetime], now: datetime) -> list[dict[str, Any]]:
+    """Return the Workloads as plain values, by namespace and name."""
+    from controlplane.audit.standing import standing
+
+    found = []
+    for stream, state in sorted(index.workloads.items()):
+        stands = standing(state, index.context(state), now)
+        local = state.local
+        found.append(
+            {
+                "namespace": state.namespace,
+                "name": state.name,
+                "job": local.owner.name if local and local.owner else "",
+                "kind": local.owner.kind if local and local.owner else "",
+                "state": stands.word,
+                "cluster": stands.cluster,
+                "attempt": state.attempt,
+                "since": seen.get(stream, now),
+                "waits_for": stands.waits_for,
+                "queue": local.queue_name if local else "",
+                "nominated": local.nominated if local else [],
+                "copies": sorted(state.remotes),
+                "position": state.position,
+            }
+        )
+    return found

@@ -1,0 +1,146 @@
+"""The folder of one local fleet: who holds it, what lies in it, and how large the fleet is.
+
+    lock                     held (flock) by the one process that runs the fleet; released by the kernel when that process ends
+    fleet.json               the size of the fleet and the database's port, so that a second start finds the same
+    database/                the embedded PostgreSQL
+    clusters/                what the simulated clusters remember
+    management.kubeconfig, worker-1.kubeconfig …
+
+As root the folder is open to pass through, because the embedded server runs as another user; what is secret in it is closed by itself.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+
+_LOCK = "lock"
+_FLEET = "fleet.json"
+_QUANTITY = re.compile(r"[0-9]+(\.[0-9]+)?m?")
+MOST_WORKERS = 100
+
+
+class LocalError(Exception):
+    """The local fleet cannot be had; the message is one sentence that says which thing and what to do."""
+
+
+class PortError(LocalError):
+    """A port that was asked for is taken."""
+
+
+class Fleet(msgspec.Struct, frozen=True, kw_only=True):
+    """How large a local fleet is: the number of workers and the CPUs that each lets Kueue give away.
+
+    Ports are those that were asked for, 0 for any free one; `last_database_port` is tried first then.
+    """
+
+    workers: int = 3
+    cpu: str = "4"
+    management_port: int = 0
+    database_port: int = 0
+    last_database_port: int = 0
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the workers."""
+        return [f"worker-{number}" for number in range(1, self.workers + 1)]
+
+
+class DataFolder:
+    """The folder `root`, held by this process between `with` and its end. Raises `LocalError` if it cannot be."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = Path(os.path.abspath(root.expanduser()))  # noqa: PTH100 - links in it stay as the user wrote them
+        self.database = self.root / "database"
+        self.clusters = self.root / "clusters"
+        self._lock: int | None = None
+
+    def kubeconfig(self, cluster: str) -> Path:
+        """Return the file with which kubectl reaches a cluster."""
+        return self.root / f"{cluster}.kubeconfig"
+
+    def __enter__(self) -> DataFolder:
+        lock = self.root / _LOCK
+        try:
+            self.root.mkdir(mode=0o711 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
+            if not lock.exists() and any(self.root.iterdir()):
+                raise LocalError(f"{self.root} holds other things: choose an empty or new folder with --data")
+            handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise LocalError(
+                f"{error.filename or self.root} cannot be used for data ({error.strerror}): choose another folder with --data"
+            ) from None
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(handle, 32, 0).decode(errors="replace").strip() or "unknown"
+            os.close(handle)
+            raise LocalError(
+                f"{self.root} is in use by another process ({holder}): stop that one first, or choose another folder with --data"
+            ) from None
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+        self._lock = handle
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    @property
+    def used(self) -> bool:
+        """Whether a fleet has lived here before."""
+        return (self.root / _FLEET).exists()
+
+    def fleet(self, asked: Mapping[str, int | str]) -> Fleet:
+        """Return the fleet of this folder: the remembered one, or a new one as asked; `LocalError` if the two disagree.
+
+        Worker clusters cannot be added or resized from outside afterwards: people do that with kubectl, and it is remembered.
+        """
+        if not self.used:
+            return _checked(msgspec.convert({**asked}, Fleet))
+        try:
+            known = msgspec.json.decode((self.root / _FLEET).read_bytes(), type=Fleet)
+        except (msgspec.MsgspecError, OSError) as error:
+            raise LocalError(
+                f"{self.root / _FLEET} cannot be read ({error}): remove {self.root} to begin anew"
+            ) from None
+        for name in ("workers", "cpu"):
+            if name in asked and asked[name] != getattr(known, name):
+                raise LocalError(
+                    f"the fleet in {self.root} was made with --{name} {getattr(known, name)}: leave --{name} out, "
+                    "or choose another folder with --data"
+                )
+        ports = {name: port for name, port in asked.items() if name.endswith("_port")}
+        return msgspec.structs.replace(known, **ports)
+
+    def remember(self, fleet: Fleet) -> None:
+        """Write the fleet down for the next start."""
+        path = self.root / _FLEET
+        partial = path.with_suffix(".partial")
+        partial.write_bytes(msgspec.json.encode(fleet))
+        partial.replace(path)
+
+
+def _checked(fleet: Fleet) -> Fleet:
+    if not 1 <= fleet.workers <= MOST_WORKERS:
+        raise LocalError(f"--workers must be a number from 1 to {MOST_WORKERS}, not {fleet.workers}")
+    if not _QUANTITY.fullmatch(fleet.cpu) or not fleet.cpu.strip("0.m"):
+        raise LocalError(f'--cpu must be an amount of CPUs such as 4, 0.5 or 500m, not "{fleet.cpu}"')
+    return fleet
+
+
+def default_folder(env: Mapping[str, str] = os.environ) -> Path:
+    """Return where `up` keeps its data if nobody says: root's home is closed to the user as whom PostgreSQL has to run."""
+    if os.geteuid() == 0:
+        return Path("/var/lib/controlplane")
+    return Path(env.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "controlplane"

@@ -1,0 +1,382 @@
+"""For every place where a Workload may be: the sentence, and the events that prove it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from controlplane.audit.explain import ANSWERS, Explanation, explain, without_workload
+from controlplane.audit.standing import WORDS
+from controlplane.audit.words import type_of
+from controlplane.connectivity.events import MassOutageBegan
+from controlplane.log.event import NewEvent
+from controlplane.multikueue import state as workload
+from controlplane.multikueue.events import CheckState, EffectFailed
+from tests.audit.script import Life, Script
+from tests.audit.stories import happy, lost, queued, rejected, retried
+
+WORKERS = ("a", "b", "c")
+
+
+def ask(life: Life) -> Explanation:
+    index = life.script.fleet.index
+    state = index.workloads.get(life.stream)
+    if state is None:
+        state = workload.initial(life.stream)
+        for recorded in life.script.recorded:
+            if recorded.stream == life.stream:
+                state = workload.fold(state, recorded)
+    return explain(state, index.context(state), life.script.recorded, life.script.now)
+
+
+def fresh(script: Script) -> Life:
+    return script.workload("train-0a1b2")
+
+
+def after(story: Callable[[Script], Life], *more: Callable[[Life], object]) -> Callable[[], Life]:
+    def tell() -> Life:
+        life = story(Script(*WORKERS))
+        for step in more:
+            step(life)
+        return life
+
+    return tell
+
+
+def refused_by_b(life: Life) -> None:
+    life.offered(*WORKERS)
+    life.clone("b", {"Evicted": ("Deactivated", "too many retries")}, active=False).decide()
+
+
+def given_up(life: Life) -> None:
+    life.offered(*WORKERS).clone("b", {"QuotaReserved": True, "Admitted": True}).decide()
+    life.clone("b", {"Evicted": ("Preempted", "")}).decide()
+
+
+def nobody_there(life: Life) -> None:
+    for name in WORKERS:
+        life.script.lose(name)
+    life.job().seen({"QuotaReserved": True}).decide()
+
+
+def lose_for(minutes: int, outage: bool = False) -> Callable[[Life], object]:
+    def lose(life: Life) -> None:
+        life.runs("c", *WORKERS)
+        life.script.lose("c").now += timedelta(minutes=minutes)
+        if outage:
+            life.script.put(NewEvent(stream="fleet", event=MassOutageBegan(away=["b", "c"], of=3)))
+
+    return lose
+
+
+def name_taken(life: Life) -> None:
+    life.offered(*WORKERS).clone("b", {"QuotaReserved": True, "Admitted": True}).decide()
+    life.clone_gone("a").clone_gone("c").decide()
+    life.put(
+        EffectFailed(
+            target="b/Job",
+            action="JobCreationDecided",
+            code=422,
+            error="Invalid",
+            message="spec.selector is immutable",
+            failures=1,
+            retry_at=life.script.now + timedelta(minutes=1),
+        ),
+        "b",
+    )
+
+
+CASES: list[tuple[str, Callable[[], Life], str, list[str]]] = [
+    (
+        "Pending",
+        after(queued),
+        "It waits for quota on the management cluster (Pending: couldn't assign flavors).",
+        ["WorkloadObserved"],
+    ),
+    (
+        "Pending",
+        after(lost),
+        (
+            "It waits for quota again (Pending: requeued): it was taken back from c because c could not be reached for longer than"
+            " multikueue.workerLostTimeout allows."
+        ),
+        ["CloneObserved", "WinnerChosen", "ClusterLost", "CheckStateDecided", "WorkloadObserved", "WorkloadObserved"],
+    ),
+    (
+        "Pending",
+        after(
+            fresh,
+            lambda life: life.runs("b", *WORKERS),
+            lambda life: life.seen({"Evicted": ("Preempted", "to make room.")}, check="Pending", cluster_name=""),
+            lambda life: life.seen({"QuotaReserved": ("Pending", "")}),
+        ),
+        "It waits for quota again (Pending): it was evicted on the management cluster (Preempted: to make room).",
+        ["CloneObserved", "WinnerChosen", "WorkloadObserved", "WorkloadObserved"],
+    ),
+    (
+        "Inactive",
+        after(fresh, lambda life: life.job().seen(active=False)),
+        "It is deactivated: its spec.active is false.",
+        ["WorkloadObserved"],
+    ),
+    (
+        "Inactive",
+        after(rejected, lambda life: life.seen({"QuotaReserved": ("Pending", "")}, active=False)),
+        "It is deactivated: its spec.active is false, after it was rejected because its job's spec.managedBy is not ours.",
+        ["WorkloadObserved", "CheckStateDecided", "WorkloadObserved"],
+    ),
+    (
+        "Reserved",
+        after(fresh, lambda life: life.seen({"QuotaReserved": True}).decide()),
+        "It has quota and waits for its job to be seen.",
+        ["WorkloadObserved"],
+    ),
+    (
+        "Reserved",
+        after(
+            fresh,
+            lambda life: life.job().seen(
+                {"QuotaReserved": True}, checks=[CheckState(name="mk"), CheckState(name="provisioning")]
+            ),
+        ),
+        "It has quota and waits for the admission check provisioning.",
+        ["WorkloadObserved"],
+    ),
+    (
+        "Reserved",
+        after(fresh, lambda life: life.job().seen({"QuotaReserved": True}, checks=[CheckState(name="other")])),
+        "It has quota and none of its admission checks is ours: it is not dispatched.",
+        ["WorkloadObserved"],
+    ),
+    (
+        "Reserved",
+        after(fresh, nobody_there),
+        (
+            "It has quota and waits for a cluster that can be reached (a, b, c): a: lost since TIME:"
+            " connection refused; b: lost since TIME: connection refused; c: lost since"
+            " TIME: connection refused."
+        ),
+        ["ClusterLost", "ClusterLost", "ClusterLost", "WorkloadObserved"],
+    ),
+    (
+        "Nominated",
+        after(fresh, lambda life: life.offered(*WORKERS).clone("b", {"QuotaReserved": ("Pending", "no room")})),
+        (
+            "It was offered to a, b and c (attempt 1) and none of them has it yet: a says: waits for quota;"
+            " b says: waits for quota (Pending: no room); c says: waits for quota."
+        ),
+        ["WorkloadObserved", "NominationDecided", "CloneObserved", "CloneObserved", "CloneObserved"],
+    ),
+    (
+        "Nominated",
+        after(fresh, refused_by_b),
+        (
+            "It was offered to a, b and c (attempt 1) and none of them has it yet: a says: waits for quota; c says: waits for"
+            " quota; b is left out until TIME because the Kueue of b deactivated the copy: too many retries."
+        ),
+        [
+            "WorkloadObserved",
+            "NominationDecided",
+            "CloneObserved",
+            "CloneObserved",
+            "CloneObserved",
+            "ClusterRefused",
+        ],
+    ),
+    (
+        "Nominated",
+        after(fresh, given_up),
+        (
+            "It was offered to a, b and c (attempt 1) and none of them has it yet, after b was chosen and given up because b"
+            " evicted it before its job was there: a says: waits for quota; b says: is evicted (Preempted); c says: waits for quota."
+        ),
+        [
+            "WorkloadObserved",
+            "NominationDecided",
+            "CloneObserved",
+            "CloneObserved",
+            "CloneObserved",
+            "WinnerReleased",
+        ],
+    ),
+    (
+        "Chosen",
+        after(
+            fresh, lambda life: life.offered(*WORKERS).clone("b", {"QuotaReserved": True, "Admitted": True}).decide()
+        ),
+        "b was chosen because b was the only one that had admitted it, and it waits for the other copies to go (a, c).",
+        ["CloneObserved", "WinnerChosen"],
+    ),
+    (
+        "Chosen",
+        after(fresh, name_taken),
+        (
+            "b was chosen because b was the only one that had admitted it, and it waits for its job to be created on b;"
+            " a write was refused: spec.selector is immutable."
+        ),
+        ["CloneObserved", "WinnerChosen", "CloneGone", "JobCreationDecided", "EffectFailed"],
+    ),
+    (
+        "Admitted",
+        after(fresh, lambda life: life.runs("b", *WORKERS), lambda life: life.remote_job("b", suspended=True)),
+        "It is admitted on b because b was the only one that had admitted it, and waits for b to start its job.",
+        ["CloneObserved", "WinnerChosen", "RemoteJobObserved", "CheckStateDecided", "WorkloadObserved"],
+    ),
+    (
+        "Running",
+        after(fresh, lambda life: life.runs("b", *WORKERS)),
+        "It runs on b because b was the only one that had admitted it.",
+        ["CloneObserved", "WinnerChosen", "RemoteJobObserved", "CheckStateDecided", "WorkloadObserved"],
+    ),
+    (
+        "Running",
+        after(retried),
+        (
+            "It runs on b because b was the only one that had admitted it; it is attempt 2: before, it was taken back from a"
+            " because a evicted its copy."
+        ),
+        [
+            "CloneObserved",
+            "WinnerChosen",
+            "CloneObserved",
+            "CheckStateDecided",
+            "WorkloadObserved",
+            "CloneObserved",
+            "WinnerChosen",
+            "RemoteJobObserved",
+            "CheckStateDecided",
+            "WorkloadObserved",
+        ],
+    ),
+    (
+        "Lost",
+        after(fresh, lose_for(3)),
+        (
+            "It stays with c, which cannot be reached (lost since TIME: connection refused); if it does not"
+            " come back, the Workload is taken back at TIME."
+        ),
+        ["CloneObserved", "WinnerChosen", "WorkloadObserved", "ClusterLost"],
+    ),
+    (
+        "Lost",
+        after(fresh, lose_for(30)),
+        (
+            "It stays with c, which cannot be reached (lost since TIME: connection refused); its time is over,"
+            " and it is to be taken back now."
+        ),
+        ["CloneObserved", "WinnerChosen", "WorkloadObserved", "ClusterLost"],
+    ),
+    (
+        "Lost",
+        after(fresh, lose_for(30, outage=True)),
+        (
+            "It stays with c, which cannot be reached (lost since TIME: connection refused); it is not taken"
+            " back while most clusters are away together."
+        ),
+        ["CloneObserved", "WinnerChosen", "WorkloadObserved", "ClusterLost", "MassOutageBegan"],
+    ),
+    (
+        "Lost",
+        after(fresh, lambda life: life.job(execution_policy="never-twice"), lose_for(30)),
+        (
+            "It stays with c, which cannot be reached (lost since TIME: connection refused); it is not taken"
+            " back without word from there, by its execution policy never-twice."
+        ),
+        ["CloneObserved", "WinnerChosen", "WorkloadObserved", "ClusterLost"],
+    ),
+    (
+        "Retry",
+        after(
+            fresh,
+            lambda life: life.runs("b", *WORKERS),
+            lambda life: life.clone("b", {"Evicted": ("Preempted", "")}).decide().seen(check="Retry"),
+        ),
+        "It is being taken back from b because b evicted its copy; Kueue evicts it and queues it again.",
+        ["CloneObserved", "WinnerChosen", "CloneObserved", "CheckStateDecided", "WorkloadObserved"],
+    ),
+    (
+        "Rejected",
+        after(rejected),
+        (
+            "It was rejected because its job's spec.managedBy is not ours: The owner is not managed by Kueue: Expecting"
+            ' spec.managedBy to be "kueue.x-k8s.io/multikueue" not "example.com/other", Previously: "Pending".'
+        ),
+        ["WorkloadObserved", "CheckStateDecided", "WorkloadObserved"],
+    ),
+    (
+        "Evicted",
+        after(
+            fresh,
+            lambda life: life.runs("b", *WORKERS),
+            lambda life: life.seen({"Evicted": ("Preempted", "to make room")}, check="Pending", cluster_name=""),
+        ),
+        (
+            "It waits for its copies on b to stop, so that its quota is free for others: it was evicted on the management cluster"
+            " (Preempted: to make room)."
+        ),
+        ["CloneObserved", "WinnerChosen", "WorkloadObserved"],
+    ),
+    (
+        "Deleting",
+        after(fresh, lambda life: life.runs("b", *WORKERS), lambda life: life.seen(deleting=True)),
+        "It is being deleted, and its copies on b are removed.",
+        ["WorkloadObserved"],
+    ),
+    (
+        "Finished",
+        after(happy),
+        "It finished on b (Succeeded: Job finished successfully).",
+        ["CloneObserved", "WinnerChosen", "CloneObserved", "FinishDecided", "WorkloadObserved"],
+    ),
+    (
+        "Deleted",
+        after(happy, lambda life: life.gone()),
+        "It was deleted on the management cluster after it finished (Succeeded: Job finished successfully).",
+        ["WorkloadObserved", "WorkloadGone"],
+    ),
+    (
+        "Deleted",
+        after(fresh, lambda life: life.clone("a")),
+        "No Workload of this name was ever seen; its copies on a are still to go.",
+        ["CloneObserved"],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("word", "story", "sentence", "evidence"), CASES, ids=[f"{c[0]}-{n}" for n, c in enumerate(CASES)]
+)
+def test_why(word: str, story: Callable[[], Life], sentence: str, evidence: list[str]) -> None:
+    told = ask(story())
+    assert re.sub(r"2026-01-01 \d\d:\d\d:\d\d UTC", "TIME", told.sentence) == sentence
+    assert told.standing.word == word
+    assert [type_of(recorded) for recorded in told.events] == evidence
+
+
+def test_the_end_of_the_grace_is_told() -> None:
+    life = after(fresh, lose_for(3))()
+    since = next(e for e in life.script.recorded if type_of(e) == "ClusterLost").recorded_at
+    assert f"is taken back at {since + timedelta(minutes=15):%Y-%m-%d %H:%M:%S UTC}." in ask(life).sentence
+
+
+def test_no_place_is_left_out() -> None:
+    assert {case[0] for case in CASES} == set(WORDS) == set(ANSWERS)
+
+
+def test_the_evidence_is_in_the_order_of_the_log_and_each_event_once() -> None:
+    positions = [recorded.position for recorded in ask(retried(Script(*WORKERS))).events]
+    assert positions == sorted(set(positions))
+
+
+def test_a_job_without_a_workload() -> None:
+    life = fresh(Script(*WORKERS)).job()
+    told = without_workload([life.script.recorded[-1]])
+    assert told.sentence.startswith("The job has no Workload")
+    assert told.standing.waits_for == "its Workload to be made"
+    life.job_gone()
+    assert (
+        without_workload([life.script.recorded[-1]]).sentence == "The job is gone, and no Workload of it was ever seen."
+    )

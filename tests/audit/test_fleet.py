@@ -1,0 +1,129 @@
+"""What is read of the log is enough: the same states as a replay of all of it, without the Workloads that are over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from controlplane.audit.find import find, nearest, story
+from controlplane.audit.fleet import load
+from controlplane.audit.reads import Filter, Reader
+from controlplane.multikueue.index import Index
+from controlplane.multikueue.state import WorkloadState
+from tests.audit.script import POLICY, Script, write
+from tests.audit.stories import ETL, ODD, QUEUED, SIM, TRAIN, everything
+
+
+@pytest.fixture
+def reader(stories_url: str) -> Iterator[Reader]:
+    with Reader.connect(stories_url, role="controlplane_reader") as found:
+        yield found
+
+
+def workload(name: str, namespace: str = "default") -> str:
+    return f"workload/{namespace}/{name}"
+
+
+def replayed() -> Index:
+    return everything().fleet.index
+
+
+def timeless(state: WorkloadState) -> WorkloadState:
+    """A script and a database have clocks of their own."""
+    effects = {key: msgspec.structs.replace(effect, decided_at=None) for key, effect in state.effects.items()}
+    return msgspec.structs.replace(
+        state, effects=effects, relayed_at=None, returned=dict.fromkeys(state.returned), orphan_since=None
+    )
+
+
+def test_every_state_is_that_of_a_full_replay(reader: Reader) -> None:
+    whole, found = replayed(), load(reader, POLICY, finished=True)
+    assert set(found.workloads) == set(whole.workloads)
+    for stream, state in whole.workloads.items():
+        assert timeless(found.workloads[stream]) == timeless(state)
+    assert found.jobs == whole.jobs
+    assert {name: c.phase for name, c in found.connections.items()} == {
+        name: c.phase for name, c in whole.connections.items()
+    }
+
+
+def test_finished_workloads_are_not_read(reader: Reader) -> None:
+    streams = set(load(reader, POLICY).workloads)
+    assert streams == {workload(ETL), workload(SIM), workload(ODD), workload(QUEUED, "team-b")}
+    assert workload(TRAIN) not in reader.live_workloads()
+
+
+def test_a_namespace_is_read_alone(reader: Reader) -> None:
+    assert set(load(reader, POLICY, "team-b").workloads) == {workload(QUEUED, "team-b")}
+    assert load(reader, POLICY, "nobody").workloads == {}
+
+
+async def test_what_a_finished_or_deleted_workload_left_behind_is_read(database_url: str) -> None:
+    script = Script("a", "b")
+    kept = script.workload("kept-0a1b2").runs("a", "a", "b").seen({"Finished": ("Succeeded", "")})
+    deleted = script.workload("deleted-0a1b2").runs("b", "a", "b").gone()
+    over = script.workload("over-0a1b2").runs("a", "a", "b").finishes("a").gone()
+    pending = script.workload("pending-0a1b2").job().seen().gone()
+    await write(database_url, script.appended)
+    with Reader.connect(database_url) as reader:
+        assert set(reader.live_workloads()) == {kept.stream, deleted.stream}
+        assert set(load(reader, POLICY).workloads) == {kept.stream, deleted.stream}
+        assert over.stream not in reader.live_workloads(finished=True)
+        assert pending.stream not in reader.live_workloads(finished=True)
+
+
+@pytest.mark.parametrize("name", ["train", TRAIN])
+def test_a_workload_is_found_by_its_name_and_by_its_jobs(reader: Reader, name: str) -> None:
+    found = find(reader, "default", name)
+    assert found is not None
+    assert found.streams == [workload(TRAIN), "job/jobs.batch/default/train"]
+    told = story(reader, found)
+    assert [e.position for e in told] == sorted(e.position for e in told)
+    assert {e.stream for e in told} == set(found.streams)
+
+
+def test_what_is_not_there_is_not_found(reader: Reader) -> None:
+    assert find(reader, "default", "nothing") is None
+    assert find(reader, "team-b", "train") is None
+
+
+def test_the_nearest_names_are_offered(reader: Reader) -> None:
+    assert nearest(reader, "default", "trian")[0] == "default/train"
+    assert nearest(reader, "team-b", "train") == ["default/train"]
+    assert nearest(reader, "team-a", "queued") == ["team-b/queued"]
+    assert nearest(reader, "default", "zzz") == []
+
+
+async def test_the_newest_workload_of_a_job_is_meant_and_the_others_are_named(database_url: str) -> None:
+    script = Script("a")
+    script.workload("w-1", job="w").job().seen().gone()
+    script.workload("w-2", job="w").job().seen()
+    await write(database_url, script.appended)
+    with Reader.connect(database_url) as reader:
+        found = find(reader, "default", "w")
+        assert found is not None
+        assert (found.workload, found.others) == ("workload/default/w-2", ["workload/default/w-1"])
+
+
+def test_events_are_read_in_pieces_and_by_every_filter(reader: Reader) -> None:
+    script = everything()
+    every = list(reader.events(Filter()))
+    assert [(e.position, e.event, e.stream, e.version, e.caused_by) for e in every] == [
+        (e.position, e.event, e.stream, e.version, e.caused_by) for e in script.recorded
+    ]
+    assert reader.head() == len(every)
+    assert [e.position for e in reader.events(Filter(after=10, until=14))] == [11, 12, 13, 14]
+    assert [e.position for e in reader.events(Filter(), limit=2)] == [1, 2]
+    assert [e.position for e in reader.events(Filter(), limit=2, newest=True)] == [len(every) - 1, len(every)]
+    lost = list(reader.events(Filter(cluster="c", types=["ClusterLost", "ClusterConnectFailed"])))
+    assert [e.stream for e in lost] == ["cluster/c", "cluster/c"]
+    assert list(reader.events(Filter(streams=[]))) == []
+
+
+def test_another_log_of_the_database_is_another_history(stories_url: str) -> None:
+    with Reader.connect(stories_url, log="other") as reader:
+        assert reader.head() == 0
+        assert list(reader.events(Filter())) == []
+        assert reader.streams("workload") == []

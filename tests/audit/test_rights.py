@@ -1,0 +1,116 @@
+"""Who may do what: people read the views and nothing else; the service appends through one function and changes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import errors
+
+from tests.audit.script import Script, write
+
+READER, SERVICE = "controlplane_reader", "controlplane_service"
+TABLES = ("events", "streams", "sources", "log_head", "bodies", "batches")
+VIEWS = ("events", "streams", "workload_timeline", "placements", "cluster_connectivity")
+INSERT = (
+    "INSERT INTO controlplane.events (log, position, stream, version, type, schema, data, recorded_at)"
+    " VALUES ('main', 1000, 's', 1, 'T', 1, '{}', now())"
+)
+APPEND = (
+    "SELECT * FROM controlplane.append('main', %s, gen_random_uuid(), ARRAY[0], ARRAY['s'], ARRAY[-1::bigint], ARRAY[''],"
+    " ARRAY[0::bigint], ARRAY['T'], ARRAY[1], ARRAY['{}'], ARRAY[''], ARRAY[''], ARRAY[0::bigint], ARRAY[''],"
+    " ARRAY[now()], ARRAY[]::bytea[], ARRAY[]::text[])"
+)
+
+
+@pytest.fixture
+async def url(database_url: str) -> str:
+    script = Script("a")
+    script.workload("w-0a1b2").runs("a")
+    await write(database_url, script.appended)
+    return database_url
+
+
+def attempt(url: str, role: str, statement: str, *parameters: Any) -> list[Any]:
+    with psycopg.connect(url) as connection:
+        connection.execute(f"SET ROLE {role}".encode())
+        cursor = connection.execute(statement.encode(), parameters or None)
+        return cursor.fetchall() if cursor.description else []
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("role", [READER, SERVICE])
+def test_the_views_can_be_read(url: str, role: str, view: str) -> None:
+    assert attempt(url, role, f"SELECT * FROM audit.{view}")
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_reader_cannot_read_the_tables(url: str, table: str) -> None:
+    with pytest.raises(errors.InsufficientPrivilege):
+        attempt(url, READER, f"SELECT * FROM controlplane.{table}")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        INSERT,
+        "UPDATE controlplane.events SET reason = ''",
+        "DELETE FROM controlplane.events",
+        "UPDATE audit.events SET reason = ''",
+        "UPDATE audit.streams SET stream = ''",
+        "DELETE FROM audit.streams",
+        "INSERT INTO audit.streams (log, stream, events) VALUES ('main', 's', 1)",
+        "SELECT controlplane.take_epoch('main', 'me')",
+        "CREATE VIEW audit.mine AS SELECT 1",
+        "CREATE TABLE controlplane.mine ()",
+        "TRUNCATE controlplane.events",
+    ],
+)
+def test_a_reader_cannot_write_anything(url: str, statement: str) -> None:
+    # A view over a join is no table to write to, whoever asks.
+    with pytest.raises((errors.InsufficientPrivilege, errors.ObjectNotInPrerequisiteState)):
+        attempt(url, READER, statement)
+
+
+def test_a_reader_has_select_and_nothing_else(url: str) -> None:
+    rows = attempt(
+        url,
+        READER,
+        "SELECT table_schema, privilege_type FROM information_schema.role_table_grants WHERE grantee = %s",
+        READER,
+    )
+    assert set(rows) == {("audit", "SELECT")}
+    assert len(rows) == len(VIEWS)
+
+
+def test_a_reader_cannot_append(url: str) -> None:
+    with pytest.raises(errors.InsufficientPrivilege):
+        attempt(url, READER, APPEND, 1)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        INSERT,
+        "UPDATE controlplane.events SET reason = 'nothing happened'",
+        "DELETE FROM controlplane.events",
+        "TRUNCATE controlplane.events",
+        "UPDATE controlplane.log_head SET epoch = 0",
+        "DELETE FROM controlplane.streams",
+        "INSERT INTO controlplane.bodies VALUES ('', '{}', now())",
+    ],
+)
+def test_the_service_cannot_change_the_history(url: str, statement: str) -> None:
+    with pytest.raises(errors.InsufficientPrivilege):
+        attempt(url, SERVICE, statement)
+
+
+def test_the_service_appends_with_its_epoch_and_no_other(url: str) -> None:
+    assert attempt(url, SERVICE, APPEND, 1) == [(0, "new")]
+    ((_, epoch),) = attempt(url, SERVICE, "SELECT * FROM controlplane.take_epoch('main', 'another')")
+    assert epoch == 2
+    with pytest.raises(psycopg.Error) as refused:
+        attempt(url, SERVICE, APPEND, 1)
+    assert refused.value.sqlstate == "CP001"
+    assert attempt(url, SERVICE, APPEND, 2) == [(0, "new")]

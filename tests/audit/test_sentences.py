@@ -1,0 +1,161 @@
+"""Every reason has its sentence, and the sentence has what it needs from every decision that may carry the reason."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from controlplane.audit.sentences import REASONS, because, listed
+from controlplane.connectivity.events import MANAGEMENT
+from controlplane.multikueue.events import (
+    EVENTS,
+    CheckStateDecided,
+    CloneDecided,
+    ClusterRefused,
+    ConditionDecided,
+    CopyJudged,
+    DeactivationDecided,
+    Decision,
+    FinishDecided,
+    JobCreationDecided,
+    NominationDecided,
+    RemovalDecided,
+    StatusRelayDecided,
+    WinnerChosen,
+    WinnerReleased,
+)
+from controlplane.multikueue.reasons import Reason
+from tests.audit.samples import sample
+
+R = Reason
+DECISIONS = [event for event in EVENTS if issubclass(event, Decision)]
+
+
+def test_every_reason_has_a_sentence() -> None:
+    assert set(REASONS) == set(Reason)
+
+
+@pytest.mark.parametrize("reason", Reason)
+@pytest.mark.parametrize("kind", DECISIONS, ids=lambda kind: kind.__name__)
+def test_it_can_be_said_of_any_decision(kind: type[Decision], reason: Reason) -> None:
+    said = because(sample(kind, reason=reason))
+    assert said
+    assert not re.search(r"[{}]|\bNone\b", said)
+
+
+def removal(reason: Reason) -> RemovalDecided:
+    return sample(RemovalDecided, reason=reason, cluster="b")
+
+
+def check(reason: Reason, **fields: object) -> CheckStateDecided:
+    return sample(CheckStateDecided, reason=reason, **{"cluster": MANAGEMENT, "winner": "", **fields})
+
+
+TABLE: list[tuple[Decision, str]] = [
+    (
+        sample(NominationDecided, reason=R.AVAILABLE_CLUSTERS, clusters=["a", "b", "c"]),
+        "of its configuration, a, b and c can take it now",
+    ),
+    (sample(CloneDecided, reason=R.NOMINATED, cluster="b"), "b was nominated and has no copy of it yet"),
+    (
+        sample(WinnerChosen, reason=R.ONLY_ADMITTED, cluster="b", among={"b": "t"}),
+        "b was the only one that had admitted it",
+    ),
+    (
+        sample(WinnerChosen, reason=R.FIRST_ADMITTED, cluster="b", among={"b": "12:00", "a": ""}),
+        "b was the first of 2 to admit it (a at an unknown time, b at 12:00)",
+    ),
+    (sample(JobCreationDecided, reason=R.ADMITTED_ON_WORKER, cluster="b"), "b admitted it"),
+    (check(R.ADMITTED_ON_WORKER, winner="b"), "b admitted it"),
+    (sample(WinnerReleased, reason=R.EVICTED_BEFORE_READY, cluster="b"), "b evicted it before its job was there"),
+    (
+        sample(WinnerReleased, reason=R.GONE_BEFORE_READY, cluster="b"),
+        "its copy disappeared from b before its job was there",
+    ),
+    (
+        sample(WinnerReleased, reason=R.LOST_BEFORE_READY, cluster="b"),
+        "b could not be reached any more before its job was there",
+    ),
+    (sample(ClusterRefused, reason=R.JOB_NAME_TAKEN, cluster="b"), "b has a job of that name that is not ours"),
+    (
+        sample(ClusterRefused, reason=R.JOB_REFUSED, cluster="b", message="no such image"),
+        "the API server of b refuses the job: no such image",
+    ),
+    (
+        sample(ClusterRefused, reason=R.REJECTED_BY_WORKER, cluster="b", message="too big"),
+        "the Kueue of b deactivated the copy: too big",
+    ),
+    (
+        sample(ClusterRefused, reason=R.REJECTED_BY_WORKER, cluster="b", message=""),
+        "the Kueue of b deactivated the copy",
+    ),
+    (removal(R.ANOTHER_CLUSTER_WON), "another cluster than b got the job"),
+    (removal(R.FINISHED), "it has finished"),
+    (sample(FinishDecided, reason=R.FINISHED), "it has finished"),
+    (removal(R.QUOTA_NOT_RESERVED), "it holds no quota any more"),
+    (removal(R.LOCAL_DELETED), "the Workload was deleted"),
+    (removal(R.ORPHANED), "b has a copy of a Workload that is no longer there"),
+    (removal(R.NOT_NOMINATED), "b is not, or no longer, offered the Workload"),
+    (removal(R.SPEC_DIFFERS), "the copy on b is not one of the Workload as it now is"),
+    (removal(R.STALE_COPY), "the copy on b cannot be used: it is deactivated, finished, going, or without its job"),
+    (removal(R.DRAINING), "it was evicted, and nothing may stay behind on b"),
+    (check(R.REMOTE_EVICTED), "a evicted its copy"),
+    (check(R.REMOTE_GONE), "its copy, or the copy's job, is no longer on a"),
+    (check(R.REMOTE_LOST), "a could not be reached for longer than multikueue.workerLostTimeout allows"),
+    (check(R.OUT_OF_SYNC), "the Kueue of a says that copy and job do not match"),
+    (check(R.NO_CLUSTER_NAME), "its admission check is Ready and no cluster is recorded"),
+    (
+        sample(DeactivationDecided, reason=R.EVICTED_ON_MANAGER, cluster="b"),
+        "it was evicted on the management cluster, so the copy on b has to stop",
+    ),
+    (sample(CopyJudged, reason=R.STILL_THE_WINNER, cluster="b"), "b came back, and the Workload is still its own"),
+    (
+        sample(CopyJudged, reason=R.READMITTED, cluster="b"),
+        "b came back with a copy that runs, and the Workload holds quota again",
+    ),
+    (
+        sample(CopyJudged, reason=R.AWAITS_QUOTA, cluster="b"),
+        "b came back with a copy that runs, and the Workload has no quota for it yet",
+    ),
+    (sample(CopyJudged, reason=R.FINISHED_MEANWHILE, cluster="b"), "the copy finished while b was away"),
+    (
+        check(R.CONTRADICTING_POLICIES),
+        "the execution policies of its job and its ClusterQueue contradict each other, or are none",
+    ),
+    (check(R.NO_ADAPTER), "jobs of its kind are not dispatched"),
+    (check(R.NOT_MANAGED), "its job's spec.managedBy is not ours"),
+    (sample(StatusRelayDecided, reason=R.STATUS_CHANGED, source="b"), "the status on b is newer"),
+    (
+        sample(StatusRelayDecided, reason=R.FINAL_STATUS, source="b"),
+        "the job on b has finished, and this is its last status",
+    ),
+    (sample(StatusRelayDecided, reason=R.NOTHING_RUNS), "nothing of it runs, and no copy is left to say so"),
+    (check(R.PRIORITY_CHANGED), "the Workload's priority is another one now"),
+    (check(R.NAMES_LEFT_BEHIND), "cluster names stayed after an eviction"),
+    (check(R.TOPOLOGY_ASSIGNED, winner="b"), "b assigned the topology that was asked for"),
+    (
+        sample(ConditionDecided, reason=R.CONDITION_CHANGED, message="Connected"),
+        "its condition Active would say something else now: Connected",
+    ),
+]
+
+
+@pytest.mark.parametrize(("decision", "said"), TABLE, ids=lambda value: getattr(value, "reason", ""))
+def test_the_sentence(decision: Decision, said: str) -> None:
+    assert because(decision, "a") == said
+
+
+def test_the_table_leaves_no_reason_out() -> None:
+    assert {decision.reason for decision, _ in TABLE} == set(Reason)
+
+
+def test_a_decision_that_names_no_cluster_is_about_its_cluster() -> None:
+    assert because(check(R.REMOTE_EVICTED)) == "its cluster evicted its copy"
+
+
+@pytest.mark.parametrize(
+    ("names", "text"), [([], ""), (["a"], "a"), (["a", "b"], "a and b"), (["a", "b", "c"], "a, b and c")]
+)
+def test_names_are_listed(names: list[str], text: str) -> None:
+    assert listed(names) == text

@@ -1,0 +1,79 @@
+"""Every event has its words, known or not."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from controlplane.audit.words import WORDS, fields_of, reason_of, type_of, what
+from controlplane.log.event import Event, Recorded, Unknown
+from controlplane.multikueue.events import CloneObserved, Condition, EffectFailed, JobObserved, WorkloadObserved
+from controlplane.multikueue.fleet import Fleet
+from tests.audit.samples import sample
+
+NEW = Unknown("QuotaLent", 3, '{"reason":"Cohort","to":"b"}')
+
+
+def test_every_event_type_has_words() -> None:
+    assert set(WORDS) == set(Fleet.types)
+
+
+@pytest.mark.parametrize("kind", Fleet.types, ids=lambda kind: kind.__name__)
+def test_they_can_be_said_of_any_event(kind: type[Event]) -> None:
+    said = what(sample(kind))
+    assert said
+    assert "\n" not in said
+    assert said != kind.__name__
+
+
+def test_an_unknown_event_is_shown_as_it_is() -> None:
+    recorded = Recorded(position=1, stream="s", version=1, event=NEW, recorded_at=datetime(2026, 1, 1, tzinfo=UTC))
+    assert (what(NEW), type_of(recorded), reason_of(recorded)) == ("QuotaLent", "QuotaLent", "Cohort")
+    assert fields_of(NEW) == {"reason": "Cohort", "to": "b"}
+
+
+def true(*kinds: str) -> list[Condition]:
+    return [Condition(type=kind, status="True", reason="Why") for kind in kinds]
+
+
+@pytest.mark.parametrize(
+    ("conditions", "fields", "said"),
+    [
+        ([], {}, "waits for quota"),
+        (["QuotaReserved"], {}, "has quota in cq"),
+        (["QuotaReserved"], {"cluster_queue": ""}, "has quota"),
+        (["QuotaReserved", "Admitted"], {}, "is admitted"),
+        (["QuotaReserved", "Admitted", "Evicted"], {}, "is evicted (Why)"),
+        (["Evicted"], {}, "waits for quota again"),
+        (["QuotaReserved", "Evicted"], {"active": False}, "is deactivated"),
+        (["QuotaReserved"], {"deleting": True}, "is being deleted"),
+        (["QuotaReserved", "Evicted", "Finished"], {"deleting": True}, "finished (Why)"),
+    ],
+)
+def test_how_far_a_workload_has_come(conditions: list[str], fields: dict[str, object], said: str) -> None:
+    known = {"deleting": False, "active": True, "cluster_queue": "cq", **fields, "conditions": true(*conditions)}
+    assert what(sample(WorkloadObserved, **known)) == f"Workload {said}"
+    if "cq" not in said:
+        known.pop("cluster_queue")
+        assert what(sample(CloneObserved, **known)) == f"copy {said}"
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"suspended": True}, "is suspended"),
+        ({}, "may start"),
+        ({"inactive": False}, "runs"),
+        ({"deleting": True}, "is being deleted"),
+        ({"finished": True, "deleting": True}, "finished"),
+    ],
+)
+def test_what_a_job_does(fields: dict[str, bool], said: str) -> None:
+    known = {"suspended": False, "inactive": True, "deleting": False, "finished": False, **fields}
+    assert what(sample(JobObserved, **known)) == f"job {said}"
+
+
+def test_a_refused_write_says_what_the_server_said() -> None:
+    assert what(sample(EffectFailed, code=403, error="Forbidden")) == "write refused (403 Forbidden)"
+    assert what(sample(EffectFailed, code=500, error="")) == "write refused (500)"

@@ -1,0 +1,187 @@
+"""`controlplane events`: the log as it is, and as it grows, also through a restart of the connection."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from click.testing import CliRunner
+
+from controlplane.cli import cli
+from tests.audit.database import with_stories
+from tests.audit.script import Script, write
+from tests.audit.stories import everything
+from tests.support import postgres
+
+PATIENCE = 30.0  # seconds
+
+
+@pytest.fixture(scope="module")
+def url(postgres_server: postgres.Server, migrated_template: str) -> Iterator[str]:
+    yield from with_stories(postgres_server, migrated_template)
+
+
+def events(url: str, *arguments: str) -> list[dict[str, Any]]:
+    result = CliRunner().invoke(
+        cli, ["--database-url", url, "events", "-o", "json", *arguments], catch_exceptions=False
+    )
+    assert result.exit_code == 0, result.output
+    found: list[dict[str, Any]] = json.loads(result.stdout)
+    return found
+
+
+def positions(url: str, *arguments: str) -> list[int]:
+    return [event["position"] for event in events(url, *arguments)]
+
+
+def test_the_newest_events_are_shown_in_order(url: str) -> None:
+    last = len(everything().recorded)
+    assert positions(url, "--limit", "3") == [last - 2, last - 1, last]
+    assert len(positions(url)) == 100
+
+
+def test_from_a_position_the_first_ones_are_shown(url: str) -> None:
+    assert positions(url, "--after", "10", "--limit", "2") == [11, 12]
+    assert positions(url, "--after", "0", "--limit", "1") == [1]
+    assert positions(url, "--after", "100000") == []
+
+
+def test_the_filters(url: str) -> None:
+    script = everything()
+
+    def expected(test: Callable[[Any], bool]) -> list[int]:
+        return [e.position for e in script.recorded if test(e)]
+
+    assert positions(url, "--type", "WinnerChosen") == expected(lambda e: type(e.event).__name__ == "WinnerChosen")
+    assert positions(url, "--type", "ClusterLost", "--type", "ClusterConnectFailed", "--cluster", "c") == expected(
+        lambda e: type(e.event).__name__ in ("ClusterLost", "ClusterConnectFailed")
+    )
+    assert positions(url, "--stream", "workload/team-b/queued-0a1b2") == expected(
+        lambda e: "team-b/queued-0a1b2" in e.stream
+    )
+    assert positions(url, "--cluster", "c") == expected(lambda e: e.cluster == "c")
+
+
+def test_an_event_for_programs(url: str) -> None:
+    (event,) = events(url, "--type", "WinnerChosen", "--stream", "workload/default/train-0a1b2")
+    assert {key: event[key] for key in ("version", "schema", "reason", "cluster", "what")} == {
+        "version": event["version"],
+        "schema": 1,
+        "reason": "FirstAdmitted",
+        "cluster": "b",
+        "what": "chosen (attempt 1)",
+    }
+    assert event["data"]["among"].keys() == {"a", "b"}
+    assert event["caused_by"] == event["position"] - 1
+    assert set(event) >= {"at", "stream", "trace", "observed_at"}
+
+
+class Follower:
+    """`controlplane events --follow` as a process of its own, and the lines it has written."""
+
+    def __init__(self, url: str, *arguments: str) -> None:
+        command = [sys.executable, "-m", "controlplane", "--database-url", url, "events", "--follow", *arguments]
+        self.process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+        self.out: list[str] = []
+        self.err: list[str] = []
+        self._threads = [
+            threading.Thread(target=self._take, args=(stream, into), daemon=True)
+            for stream, into in ((self.process.stdout, self.out), (self.process.stderr, self.err))
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @staticmethod
+    def _take(stream: Any, into: list[str]) -> None:
+        for line in stream:
+            into.append(line.rstrip("\n"))
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        end = time.monotonic() + PATIENCE
+        while not condition():
+            assert self.process.poll() is None, self.err
+            assert time.monotonic() < end, (self.out, self.err)
+            time.sleep(0.02)
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGINT)
+        code = self.process.wait(PATIENCE)
+        for thread in self._threads:
+            thread.join(PATIENCE)
+        return code
+
+
+@pytest.fixture
+def follow() -> Iterator[Callable[..., Follower]]:
+    started: list[Follower] = []
+
+    def start(url: str, *arguments: str) -> Follower:
+        started.append(Follower(url, *arguments))
+        return started[-1]
+
+    yield start
+    for follower in started:
+        if follower.process.poll() is None:
+            follower.process.kill()
+            follower.process.wait()
+
+
+async def test_follow_goes_on_with_what_comes(database_url: str, follow: Callable[..., Follower]) -> None:
+    script = Script("a")
+    await write(database_url, script.appended)
+    follower = follow(database_url, "-o", "json", "--limit", "1")
+    follower.until(lambda: len(follower.out) == 1)
+    known = len(script.appended)
+    script.workload("w-0a1b2").job().seen()
+    await write(database_url, script.appended[known:])
+    follower.until(lambda: len(follower.out) == 3)
+    assert follower.stop() == 130
+    assert [json.loads(line)["position"] for line in follower.out] == [known, known + 1, known + 2]
+    assert follower.err == []
+
+
+async def test_follow_as_a_table_and_with_a_filter(database_url: str, follow: Callable[..., Follower]) -> None:
+    script = Script("a")
+    script.workload("w-0a1b2").job().seen()
+    await write(database_url, script.appended)
+    follower = follow(database_url, "--after", "0", "--type", "WorkloadObserved")
+    follower.until(lambda: len(follower.out) == 2)
+    follower.stop()
+    assert follower.out[0].split()[0] == "POSITION"
+    assert "workload/default/w-0a1b2" in follower.out[1]
+
+
+async def test_follow_survives_a_database_that_goes_away(database_url: str, follow: Callable[..., Follower]) -> None:
+    script = Script("a")
+    await write(database_url, script.appended)
+    follower = follow(database_url, "-o", "json", "--after", "0")
+    known = len(script.appended)
+    follower.until(lambda: len(follower.out) == known)
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        gone = connection.execute(
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
+            " WHERE application_name = 'controlplane audit' AND datname = current_database()"
+        ).fetchone()
+    assert gone == (1,)
+    script.workload("w-0a1b2").job().seen()
+    await write(database_url, script.appended[known:])
+    follower.until(lambda: len(follower.out) == known + 2)
+    follower.stop()
+    assert [json.loads(line)["position"] for line in follower.out] == list(range(1, known + 3))
+    assert follower.err[0].startswith("The database is away")
+    assert follower.err[-1] == "The database is back."

@@ -1,0 +1,156 @@
+"""`controlplane up`: everything on one machine, kept in a folder, and going on from there."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import yaml
+
+from controlplane.clusters.management import from_kubeconfig
+from controlplane.kube import JOBS, WORKLOADS, Json, Kind
+from controlplane.local.examples import jobs
+from tests.cli.processes import deadline, finished, running, stopped, told
+from tests.support import postgres
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that the embedded server's user can reach."""
+    with postgres.folder() as folder:
+        yield folder
+
+
+def job(seconds: int) -> Json:
+    found = jobs()[0]
+    found["metadata"]["annotations"] = {"simulation.controlplane/duration": f"{seconds}s"}
+    return found
+
+
+async def objects(places: dict[str, Any], kind: Kind, cluster: str = "management") -> list[Json]:
+    server = await from_kubeconfig(path=places["kubeconfigs"][cluster])
+    try:
+        return list((await server.list(kind)).items)
+    finally:
+        await server.close()
+
+
+async def submit(places: dict[str, Any], body: Json) -> None:
+    server = await from_kubeconfig(path=places["kubeconfigs"]["management"])
+    try:
+        await server.create(JOBS, "default", body)
+    finally:
+        await server.close()
+
+
+def until(places: dict[str, Any], condition: str) -> None:
+    """Wait for the one Workload to have the condition."""
+
+    async def wait() -> None:
+        end = deadline()
+        while True:
+            found = await objects(places, WORKLOADS)
+            conditions = [c for w in found for c in (w.get("status") or {}).get("conditions") or ()]
+            if any(c["type"] == condition and c["status"] == "True" for c in conditions):
+                return
+            assert asyncio.get_running_loop().time() < end, f"not {condition}: {found}"
+            await asyncio.sleep(0.1)
+
+    asyncio.run(wait())
+
+
+def count(url: str, event: str) -> int:
+    with psycopg.connect(url) as connection:
+        row = connection.execute("SELECT count(*) FROM audit.events WHERE type = %s", [event]).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def test_a_job_survives_a_stop_and_a_second_start(folder: Path, tmp_path: Path) -> None:
+    arguments = ("up", "--data", str(folder), "-o", "json")
+    with running(tmp_path / "first", *arguments, "--workers", "2", "--cpu", "2") as process:
+        places = told(process)
+        assert set(places["kubeconfigs"]) == {"management", "worker-1", "worker-2"}
+        assert places["http"].startswith("http://127.0.0.1:")
+        asyncio.run(submit(places, job(4)))
+        until(places, "Admitted")
+        again = finished(*arguments)
+        assert (again.returncode, again.stdout) == (1, "")
+        assert f"is in use by another process ({process.pid})" in again.stderr
+        kubeconfig = Path(places["kubeconfigs"]["management"]).read_bytes()
+        assert stopped(process) == 0, (tmp_path / "first").read_text()
+    with running(tmp_path / "second", *arguments) as process:
+        assert told(process)["kubeconfigs"] == places["kubeconfigs"]
+        assert Path(places["kubeconfigs"]["management"]).read_bytes() == kubeconfig
+        until(places, "Finished")
+        assert count(places["database"], "WinnerChosen") == 1
+        assert count(places["database"], "ServiceStarted") == 2
+        assert stopped(process, signal.SIGINT) == 0, (tmp_path / "second").read_text()
+    assert "Traceback" not in (tmp_path / "first").read_text() + (tmp_path / "second").read_text()
+
+
+def test_a_database_of_ones_own_is_migrated_and_used(empty_database_url: str, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with running(tmp_path / "errors", "up", "--data", str(data), "--database-url", empty_database_url) as process:
+        assert process.stdout is not None
+        printed = []
+        for text in process.stdout:
+            printed.append(text)
+            if text.startswith("Ctrl-C"):
+                break
+        shown = "".join(printed)
+        assert f"kubectl --kubeconfig {data}/management.kubeconfig apply -f " in shown
+        assert all(
+            (data / f"{name}.kubeconfig").is_file() for name in ("management", "worker-1", "worker-2", "worker-3")
+        )
+        places = {"kubeconfigs": {"management": str(data / "management.kubeconfig")}}
+        asyncio.run(submit(places, job(0)))
+        until(places, "Finished")
+        assert count(empty_database_url, "WinnerChosen") == 1
+        assert stopped(process) == 0, (tmp_path / "errors").read_text()
+    assert not (data / "database").exists()
+
+
+def test_the_password_of_ones_own_database_is_not_printed(tmp_path: Path) -> None:
+    done = finished("up", "--data", str(tmp_path / "data"), "--database-url", "postgresql://u:hunter2@127.0.0.1:1/d")
+    assert done.returncode == 4
+    assert "cannot reach the database postgresql://u:***@127.0.0.1:1/d" in done.stderr
+    assert "hunter2" not in done.stderr + done.stdout
+
+
+def test_a_taken_port_is_named(empty_database_url: str, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        arguments = ["--data", str(tmp_path / "data"), "--management-port", port]
+        done = finished("up", "--database-url", empty_database_url, *arguments)
+    assert done.returncode == 7
+    assert f"port {port} cannot be listened on" in done.stderr
+
+
+def test_what_people_set_about_the_endpoints_holds(empty_database_url: str, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = finished("up", "--data", str(tmp_path / "data"), "--database-url", empty_database_url, http_port=port)
+    assert done.returncode == 7
+    assert f"listens on 127.0.0.1:{port} already" in done.stderr
+
+
+def test_the_kubeconfigs_are_for_kubectl(empty_database_url: str, tmp_path: Path) -> None:
+    arguments = ["--data", str(tmp_path / "data"), "--workers", "1", "-o", "yaml"]
+    with running(tmp_path / "errors", "up", *arguments, "--database-url", empty_database_url) as process:
+        assert process.stdout is not None
+        for text in process.stdout:
+            if "worker-1:" in text:
+                break
+        file = tmp_path / "data" / "worker-1.kubeconfig"
+        assert file.stat().st_mode & 0o077 == 0
+        found = yaml.safe_load(file.read_text())
+        assert found["current-context"] == "worker-1"
+        assert found["clusters"][0]["cluster"]["server"].startswith("http://127.0.0.1:")
+        assert stopped(process) == 0
