@@ -9,6 +9,7 @@ RUN python -m venv --without-pip /opt/venv \
  && pip install --require-hashes --only-binary :all: -r requirements-build.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY migrations migrations
+COPY examples examples
 COPY controlplane controlplane
 RUN pip wheel --no-deps --no-build-isolation --wheel-dir /tmp/wheel . \
  && pip --python /opt/venv/bin/python install --no-deps --no-index /tmp/wheel/*.whl

@@ -1,7 +1,1 @@
-"""The composition root: the only place that sees every room. `Service` is what `controlplane run` runs."""
-
-from __future__ import annotations
-
-from controlplane.app.service import Service
-
-__all__ = ["Service"]
+"""The composition root: the only place that sees every room. `service.Service` is what `controlplane run` runs."""

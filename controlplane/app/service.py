@@ -9,20 +9,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from datetime import timedelta
 from importlib import metadata
 
 import structlog
 
 from controlplane.app.measure import Measure
+from controlplane.app.policy import policy_of
 from controlplane.app.turn import OpenManagement, Shared, Turn
 from controlplane.clock import Clock, SystemClock
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
 from controlplane.log.event import Append, Fenced
 from controlplane.log.postgres import PostgresLog
-from controlplane.multikueue.adapters import adapters_for
-from controlplane.multikueue.context import Policy
 from controlplane.multikueue.fleet import Fleet, service_started
 from controlplane.reconcile.gate import Gate
 from controlplane.reconcile.leader import Leader
@@ -33,23 +31,6 @@ from controlplane.web.health import Health
 _log = structlog.get_logger(__name__)
 
 CHECKS = ("schema", "database", "leader", "caches", "clusters")
-
-
-def policy_of(settings: Settings) -> Policy:
-    """Return what decisions depend on."""
-    multikueue = settings.multikueue
-    return Policy(
-        origin=multikueue.origin,
-        controller_name=multikueue.controller_name,
-        adapters=adapters_for(multikueue.kinds),
-        worker_lost_timeout=multikueue.worker_lost_timeout,
-        gc_interval=multikueue.gc_interval if multikueue.gc_interval > timedelta(0) else None,
-        status_interval=multikueue.status_interval,
-        execution_policy=multikueue.execution_policy,
-        readmission_grace=multikueue.readmission_grace,
-        requeues_per_minute=multikueue.requeues_per_minute,
-        mass_outage_share=settings.clusters.mass_outage_percent / 100,
-    )
 
 
 class Service:

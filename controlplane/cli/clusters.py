@@ -28,7 +28,7 @@ def clusters(options: Options) -> None:
       incarnation, kinds_off (kind: message), running (Workloads),
       copies (Workloads that have a copy there), open_writes
     """
-    from controlplane.app.service import policy_of
+    from controlplane.app.policy import policy_of
     from controlplane.audit.fleet import load
 
     with open_reader(options) as reader:

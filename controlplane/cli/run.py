@@ -105,8 +105,7 @@ async def serve(
 
     Raises `ListenError`, `Failure` for a kubeconfig that cannot be used, and what `Service.run` raises.
     """
-    from controlplane.app import Service
-    from controlplane.app.service import CHECKS
+    from controlplane.app.service import CHECKS, Service
     from controlplane.telemetry import logger, metrics
     from controlplane.web import Health, create_app
     from controlplane.web import serve as listen

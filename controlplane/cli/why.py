@@ -71,7 +71,7 @@ def why(options: Options, name: str) -> None:
 
 def ask(options: Options, name: str) -> tuple[str, Explanation]:
     """Return the stream of the Workload that was named ("" if the job has none) and the explanation."""
-    from controlplane.app.service import policy_of
+    from controlplane.app.policy import policy_of
     from controlplane.audit.answer import answer
     from controlplane.clock import SystemClock
 

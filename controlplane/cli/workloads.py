@@ -57,7 +57,7 @@ def workloads(options: Options, namespace: str | None, states: tuple[str, ...], 
       namespace, name, job, kind, state, cluster, attempt, since (when it was
       first seen), waits_for, queue, nominated, copies (clusters), position
     """
-    from controlplane.app.service import policy_of
+    from controlplane.app.policy import policy_of
     from controlplane.audit.fleet import load
     from controlplane.clock import SystemClock
 
