@@ -81,12 +81,11 @@ def selection(served: ServedKind, query: Mapping[str, str], shown: Shown, name: 
     return selected
 
 
-def version_of(text: str) -> int:
-    """Return a resourceVersion as a number, 0 for none; 400 for anything else."""
-    if not text:
-        return 0
+def number_of(query: Mapping[str, str], name: str) -> int:
+    """Return a parameter that counts (resourceVersion, limit, timeoutSeconds), 0 if it is not there; 400 for anything else."""
+    text = query.get(name) or "0"
     if not text.isascii() or not text.isdigit():
-        raise errors.bad_request(f'Invalid value: "{text}": resourceVersion must be a non-negative integer')
+        raise errors.bad_request(f'Invalid value: "{text}": {name} must be a non-negative integer')
     return int(text)
 
 
@@ -138,7 +137,7 @@ class Rest:
         if after is not None:
             records = [record for record in records if record.place > after]
         metadata: Json = {"resourceVersion": str(version)}
-        limit = int(call.query.get("limit") or 0)
+        limit = number_of(call.query, "limit")
         if 0 < limit < len(records):
             metadata["continue"] = _continue(version, records[limit - 1])
             if wanted is None:
@@ -150,7 +149,7 @@ class Rest:
         """Return the records of a kind at the resourceVersion that is asked for, that version, and the continue token."""
         kind, current = route.served.stored, self.store.version
         token = _token(query.get("continue", ""))
-        match, asked = query.get("resourceVersionMatch", ""), version_of(query.get("resourceVersion", ""))
+        match, asked = query.get("resourceVersionMatch", ""), number_of(query, "resourceVersion")
         if match and not query.get("resourceVersion"):
             why = "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
             raise errors.options_invalid("ListOptions", "resourceVersionMatch", why)

@@ -16,7 +16,7 @@ import orjson
 from controlplane.clusters.port import ApiError
 from controlplane.simulation import errors
 from controlplane.simulation.history import Commit, Record, record_of, watch_line
-from controlplane.simulation.rest import Predicate, selection, version_of
+from controlplane.simulation.rest import Predicate, number_of, selection
 from controlplane.simulation.routes import Route, truthy
 from controlplane.simulation.shown import Shown
 from controlplane.simulation.store import Store
@@ -46,10 +46,10 @@ class WatchOptions:
             why = "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
             raise errors.options_invalid("ListOptions", "resourceVersionMatch", why)
         return cls(
-            version=version_of(query.get("resourceVersion", "")),
+            version=number_of(query, "resourceVersion"),
             initial=None if initial is None else truthy(initial),
             bookmarks=truthy(query.get("allowWatchBookmarks")),
-            timeout=float(query["timeoutSeconds"]) if query.get("timeoutSeconds") else None,
+            timeout=number_of(query, "timeoutSeconds") or None,
         )
 
 

@@ -87,8 +87,8 @@ class Lines:
 class Api:
     """One server under contract.
 
-    `simulated` says which of the two it is; tests may ask only where one cannot be provoked. `forget` drops the history of changes, which the
-    real server's begins long after resourceVersion 1 anyway.
+    `simulated` says which of the two it is; tests may ask only where one cannot be provoked. `forget` drops the history
+    of changes, which the real server's begins long after resourceVersion 1 anyway.
     """
 
     def __init__(self, session: aiohttp.ClientSession, url: str, token: str, *, simulated: bool) -> None:
@@ -133,7 +133,9 @@ class Api:
         path = kind.path(self.namespace, name, subresource)
         return await self.call("PATCH", path, patch, content_type=content_type, **query)
 
-    async def apply(self, kind: Kind, name: str, obj: Json, manager: str, subresource: str = "", **query: str) -> Answer:
+    async def apply(
+        self, kind: Kind, name: str, obj: Json, manager: str, subresource: str = "", **query: str
+    ) -> Answer:
         body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}, **obj}
         return await self.patch(kind, name, body, subresource, APPLY_PATCH, fieldManager=manager, **query)
 

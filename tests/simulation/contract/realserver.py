@@ -1,7 +1,7 @@
 """A real kube-apiserver with its etcd, on loopback, in a temporary directory, for as long as the tests run.
 
-`KUBEBUILDER_ASSETS` names the folder with both binaries, as for every other tool that tests against them; without it, or without `openssl` for the
-service-account key, there is no real server and its tests are skipped.
+`KUBEBUILDER_ASSETS` names the folder with both binaries, as for every other tool that tests against them; without it, or
+without `openssl` for the service-account key, there is no real server and its tests are skipped.
 """
 
 from __future__ import annotations
@@ -113,9 +113,7 @@ def _process(log: Path, *command: object) -> Iterator[subprocess.Popen[bytes]]:
 def _wait_ready(server: RealServer, process: subprocess.Popen[bytes], log: Path) -> None:
     trusting = ssl._create_unverified_context()
     request = urllib.request.Request(f"{server.url}/readyz", headers={"Authorization": f"Bearer {server.token}"})
-    opener = urllib.request.build_opener(
-        urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trusting)
-    )
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trusting))
     deadline = time.monotonic() + READY_WITHIN
     while time.monotonic() < deadline and process.poll() is None:
         with contextlib.suppress(urllib.error.URLError, OSError), opener.open(request, timeout=2) as answer:

@@ -8,7 +8,9 @@ from controlplane.kube import JOBS, NAMESPACES, Kind
 from controlplane.simulation.kinds import CONFIG_MAPS
 from tests.simulation.contract.client import WIDGETS, Api, config_map, job, version, widget
 
-EVERY = pytest.mark.parametrize(("kind", "make"), [(CONFIG_MAPS, config_map), (WIDGETS, widget)], ids=["ConfigMap", "Widget"])
+EVERY = pytest.mark.parametrize(
+    ("kind", "make"), [(CONFIG_MAPS, config_map), (WIDGETS, widget)], ids=["ConfigMap", "Widget"]
+)
 HOLD = "example.com/hold"
 
 
@@ -33,7 +35,9 @@ class TestDelete:
         newer = (await api.patch(kind, "a", {"metadata": {"labels": {"x": "y"}}})).ok()
         uid, other = made["metadata"]["uid"], "11111111-1111-1111-1111-111111111111"
         wrong_uid = await api.delete(kind, "a", {"preconditions": {"uid": other}})
-        wrong_uid.refused(409, "Conflict", f"the UID in the precondition ({other}) does not match the UID in record ({uid})")
+        wrong_uid.refused(
+            409, "Conflict", f"the UID in the precondition ({other}) does not match the UID in record ({uid})"
+        )
         stale = await api.delete(kind, "a", {"preconditions": {"uid": uid, "resourceVersion": version(made)}})
         stale.refused(409, "Conflict", f"the ResourceVersion in the precondition ({version(made)}) does not match")
         (await api.get(kind, "a")).ok()
@@ -84,7 +88,7 @@ class TestFinalizers:
         await held(api, kind, make("a"))
         (await api.delete(kind, "a")).ok()
         answer = await api.patch(kind, "a", {"metadata": {"finalizers": [HOLD, "example.com/late"]}})
-        text = 'metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted'
+        text = "metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted"
         answer.refused(422, "Invalid", text, '"example.com/late"')
 
     async def test_the_mark_cannot_be_taken_off(self, api: Api) -> None:

@@ -134,7 +134,9 @@ class TestForms:
 
     async def test_metadata_alone(self, api: Api) -> None:
         (made, *_) = await three(api)
-        listed = (await api.call("GET", WIDGETS.path(api.namespace), accept=METADATA, fieldSelector="metadata.name=a")).ok()
+        listed = (
+            await api.call("GET", WIDGETS.path(api.namespace), accept=METADATA, fieldSelector="metadata.name=a")
+        ).ok()
         assert listed["kind"] == "PartialObjectMetadataList"
         assert listed["items"][0]["metadata"] == made["metadata"]
         assert "spec" not in listed["items"][0]

@@ -71,11 +71,15 @@ class TestBeginning:
         answer = await api.list(WIDGETS, watch="true", sendInitialEvents="true")
         answer.refused(422, "Invalid", "resourceVersionMatch", "sendInitialEvents")
         answer = await api.list(WIDGETS, watch="true", resourceVersion="1", resourceVersionMatch="NotOlderThan")
-        answer.refused(422, "Invalid", "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
+        answer.refused(
+            422, "Invalid", "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        )
 
     async def test_go_spells_true_in_many_ways(self, api: Api) -> None:
         async with api.session.get(
-            api.url + WIDGETS.path(api.namespace), params={"watch": "True", "timeoutSeconds": "1"}, headers=api.headers()
+            api.url + WIDGETS.path(api.namespace),
+            params={"watch": "True", "timeoutSeconds": "1"},
+            headers=api.headers(),
         ) as response:
             assert await response.read() == b""
 

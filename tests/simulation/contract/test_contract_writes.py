@@ -10,7 +10,13 @@ from controlplane.simulation.patches import JSON_PATCH, STRATEGIC_PATCH
 from tests.simulation.contract.client import MACHINES, WIDGETS, Api, config_map, job, version, widget
 
 EVERY = pytest.mark.parametrize(("kind", "make"), [(JOBS, job), (WIDGETS, widget)], ids=["Job", "Widget"])
-CONDITION = {"type": "Ready", "status": "True", "reason": "Yes", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+CONDITION = {
+    "type": "Ready",
+    "status": "True",
+    "reason": "Yes",
+    "message": "",
+    "lastTransitionTime": "2026-01-01T00:00:00Z",
+}
 
 
 class TestCreate:
@@ -46,7 +52,9 @@ class TestCreate:
         nameless = (await api.create(kind, make(""))).refused(422, "Invalid")
         assert f'{spelled} "" is invalid: ' in nameless["message"]
         assert "metadata.name: Required value: name or generateName is required" in nameless["message"]
-        (await api.create(kind, make("Not_A_Name"))).refused(422, "Invalid", 'metadata.name: Invalid value: "Not_A_Name"')
+        (await api.create(kind, make("Not_A_Name"))).refused(
+            422, "Invalid", 'metadata.name: Invalid value: "Not_A_Name"'
+        )
 
     async def test_labels_are_checked(self, api: Api) -> None:
         obj = config_map("a")
@@ -123,7 +131,9 @@ class TestCreate:
 
     async def test_kind_and_version_must_fit_the_path(self, api: Api) -> None:
         gadget = await api.create(WIDGETS, {**widget("a"), "kind": "Gadget"})
-        gadget.refused(422, "Invalid", 'Gadget.contract.example.com "a" is invalid: kind: Invalid value: "Gadget": must be Widget')
+        gadget.refused(
+            422, "Invalid", 'Gadget.contract.example.com "a" is invalid: kind: Invalid value: "Gadget": must be Widget'
+        )
         (await api.create(JOBS, {**job("a"), "kind": "CronJob"})).refused(400, "BadRequest")
         (await api.create(WIDGETS, {**widget("a"), "apiVersion": "other/v1"})).refused(400, "BadRequest")
 
@@ -148,7 +158,11 @@ class TestCreate:
         }
         (await api.create(EVENTS, event)).ok(201)
         core = (await api.get(CORE_EVENTS, "e")).ok()
-        assert (core["message"], core["involvedObject"], core["reportingComponent"]) == ("all well", about, "example.com/me")
+        assert (core["message"], core["involvedObject"], core["reportingComponent"]) == (
+            "all well",
+            about,
+            "example.com/me",
+        )
         selector = "involvedObject.uid=u-1,involvedObject.kind=Job"
         assert len((await api.list(CORE_EVENTS, fieldSelector=selector)).ok()["items"]) == 1
         assert (await api.list(CORE_EVENTS, fieldSelector="involvedObject.uid=u-2")).ok()["items"] == []

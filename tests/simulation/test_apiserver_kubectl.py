@@ -1,0 +1,181 @@
+"""kubectl against the simulated server: the verbs that a person at a demo tries first."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from controlplane.kube import EVENTS, WORKLOADS
+from controlplane.simulation.apiserver import ApiServer
+from controlplane.simulation.store import Store
+from tests.simulation.store_kit import new_store
+
+KUBECTL = shutil.which("kubectl")
+pytestmark = pytest.mark.skipif(KUBECTL is None, reason="kubectl is not installed")
+
+MANIFEST = """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: Workload
+metadata: {name: w1, namespace: default, labels: {team: red}}
+spec: {queueName: main, podSets: [{name: main, count: 1, template: {spec: {containers: [{name: c, image: IMAGE}]}}}]}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: j1, namespace: default}
+spec: {suspend: true, template: {spec: {restartPolicy: Never, containers: [{name: c, image: IMAGE}]}}}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: MultiKueueCluster
+metadata: {name: west}
+spec: {clusterSource: {kubeConfig: {location: west, locationType: Secret}}}
+"""
+
+
+@pytest.fixture
+def store() -> Store:
+    return new_store()
+
+
+class Kubectl:
+    def __init__(self, home: Path) -> None:
+        self.home = home
+
+    async def __call__(self, *words: str, stdin: str = "", status: int = 0) -> str:
+        """Run kubectl, assert its exit status, and return what it printed, errors included."""
+        assert KUBECTL is not None
+        process = await asyncio.create_subprocess_exec(
+            KUBECTL, "--kubeconfig", str(self.home / "kubeconfig"), *words,
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+            env={"HOME": str(self.home), "PATH": "/usr/bin:/bin"},
+        )  # fmt: skip
+        async with asyncio.timeout(60):
+            output, _ = await process.communicate(stdin.encode())
+        assert process.returncode == status, output.decode()
+        return output.decode()
+
+
+@pytest.fixture
+async def kubectl(store: Store, tmp_path: Path) -> AsyncIterator[Kubectl]:
+    server = ApiServer(store, token="sesame")
+    await server.start()
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(server.kubeconfig(for_kubectl=True)))
+    yield Kubectl(tmp_path)
+    await server.stop()
+
+
+def lines(output: str) -> list[list[str]]:
+    return [line.split() for line in output.splitlines()]
+
+
+async def test_apply_is_repeatable_and_delete_cleans_up(kubectl: Kubectl, store: Store) -> None:
+    first = MANIFEST.replace("IMAGE", "one")
+    assert (await kubectl("apply", "-f", "-", stdin=first)).count(" created") == 3
+    assert (await kubectl("apply", "-f", "-", stdin=first)).count(" unchanged") == 3
+    changed = await kubectl("apply", "-f", "-", stdin=MANIFEST.replace("IMAGE", "two"))
+    assert (changed.count(" configured"), changed.count(" unchanged")) == (2, 1)
+    assert (
+        store.get(WORKLOADS, "default", "w1")["spec"]["podSets"][0]["template"]["spec"]["containers"][0]["image"]
+        == "two"
+    )
+    applied = await kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=first)
+    assert applied.count("serverside-applied") == 3
+    assert (await kubectl("delete", "-f", "-", stdin=first)).count("deleted") == 3
+    assert "No resources found" in await kubectl("get", "workloads,jobs,multikueueclusters")
+
+
+async def test_get_prints_kueues_columns(kubectl: Kubectl, store: Store) -> None:
+    await kubectl("apply", "-f", "-", stdin=MANIFEST)
+    status = {"conditions": [{"type": "Admitted", "status": "True"}], "admission": {"clusterQueue": "cq"}}
+    store.patch(WORKLOADS, "default", "w1", {"status": status}, subresource="status")
+    assert lines(await kubectl("get", "kwl")) == [
+        ["NAME", "QUEUE", "RESERVED", "IN", "ADMITTED", "FINISHED", "AGE"],
+        ["w1", "main", "cq", "True", "0s"],
+    ]
+    assert lines(await kubectl("get", "mkc"))[0] == ["NAME", "CONNECTED", "AGE"]
+    assert lines(await kubectl("get", "jobs"))[0] == ["NAME", "STATUS", "COMPLETIONS", "DURATION", "AGE"]
+    assert (await kubectl("get", "kwl", "-l", "team=red", "-o", "name")).split() == ["workload.kueue.x-k8s.io/w1"]
+    assert (await kubectl("get", "kwl", "w1", "-o", "jsonpath={.spec.queueName}")) == "main"
+    assert "NotFound" in await kubectl("get", "kwl", "none", status=1)
+
+
+async def test_patch_label_and_wait(kubectl: Kubectl, store: Store) -> None:
+    await kubectl("apply", "-f", "-", stdin=MANIFEST)
+    assert "labeled" in await kubectl("label", "job", "j1", "tier=gold")
+    assert "annotated" in await kubectl("annotate", "kwl", "w1", "note=x")
+    assert "patched" in await kubectl("patch", "job", "j1", "-p", '{"spec":{"parallelism":2}}')
+    assert "patched" in await kubectl("patch", "kwl", "w1", "--type=merge", "-p", '{"spec":{"active":false}}')
+    assert "not supported" in await kubectl("patch", "kwl", "w1", "-p", '{"spec":{"active":true}}', status=1)
+    found = store.get(WORKLOADS, "default", "w1")
+    assert (found["metadata"]["annotations"]["note"], found["spec"]["active"]) == ("x", False)
+    waiting = asyncio.create_task(kubectl("wait", "kwl/w1", "--for=condition=Finished", "--timeout=30s"))
+    await asyncio.sleep(0.1)
+    finished = {"status": {"conditions": [{"type": "Finished", "status": "True"}]}}
+    store.patch(WORKLOADS, "default", "w1", finished, subresource="status")
+    assert "condition met" in await waiting
+    gone = asyncio.create_task(kubectl("wait", "kwl/w1", "--for=delete", "--timeout=30s"))
+    await asyncio.sleep(0.1)
+    store.delete(WORKLOADS, "default", "w1")
+    await gone
+
+
+async def test_describe_shows_events(kubectl: Kubectl, store: Store) -> None:
+    await kubectl("apply", "-f", "-", stdin=MANIFEST)
+    workload = store.get(WORKLOADS, "default", "w1")
+    metadata = workload["metadata"]
+    store.create(
+        EVENTS,
+        {
+            "metadata": {"name": "w1.1", "namespace": "default"},
+            "eventTime": "2026-01-01T00:00:00.000000Z",
+            "reportingController": "example.com/dispatcher",
+            "reportingInstance": "one",
+            "action": "Dispatch",
+            "reason": "Dispatched",
+            "type": "Normal",
+            "note": "offered to west",
+            "regarding": {
+                "apiVersion": WORKLOADS.api_version,
+                "kind": "Workload",
+                "name": "w1",
+                "namespace": "default",
+                "uid": metadata["uid"],
+                "resourceVersion": metadata["resourceVersion"],
+            },
+        },
+    )
+    described = await kubectl("describe", "kwl", "w1")
+    assert ["Queue", "Name:", "main"] in lines(described)
+    assert "offered to west" in described
+    assert "example.com/dispatcher" in described
+    assert ["Suspend:", "true"] in lines(await kubectl("describe", "job", "j1"))
+    assert ["0s", "Normal", "Dispatched", "workload/w1", "offered", "to", "west"] in [
+        ["0s", *line[1:]] for line in lines(await kubectl("get", "events"))
+    ]
+
+
+async def test_discovery_lists_what_is_served(kubectl: Kubectl) -> None:
+    listed = await kubectl("api-resources", "--api-group=kueue.x-k8s.io", "-o", "name")
+    assert "workloads.kueue.x-k8s.io" in listed.split()
+    assert "v1.36.0-simulated" in await kubectl("version")
+
+
+async def test_namespaces_come_and_go(kubectl: Kubectl) -> None:
+    """`kubectl create namespace` itself writes protobuf, which the server does not take; manifests are JSON."""
+    assert "415" in await kubectl("create", "namespace", "team", "-v=6", status=1)
+    for words in (
+        ("namespace", "team"),
+        ("configmap", "c", "--from-literal=a=b", "-n", "team"),
+        ("secret", "generic", "s", "--from-literal=a=b", "-n", "team"),
+    ):
+        manifest = await kubectl("create", *words, "--dry-run=client", "-o", "yaml")
+        assert "created" in await kubectl("create", "-f", "-", stdin=manifest)
+    assert "deleted" in await kubectl("delete", "namespace", "team")
+    assert lines(await kubectl("get", "ns", "--no-headers")) == [
+        ["default", "Active", "0s"],
+        ["kube-system", "Active", "0s"],
+    ]
