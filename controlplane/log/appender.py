@@ -30,8 +30,8 @@ _log = structlog.get_logger(__name__)
 # %b: binary arrays; psycopg's text arrays escape every quote of the JSON and cost four times as much.
 _APPEND = """
 SELECT request, outcome FROM controlplane.append(
-    %b::text, %b::bigint, %b::uuid, %b::int[], %b::text[], %b::bigint[], %b::text[], %b::bigint[], %b::text[], %b::int[], %b::text[],
-    %b::text[], %b::text[], %b::bigint[], %b::text[], %b::timestamptz[], %b::bytea[], %b::text[])"""
+    %b::text, %b::bigint, %b::uuid, %b::int[], %b::text[], %b::text[], %b::bigint[], %b::text[], %b::int[], %b::text[],
+    %b::text[], %b::text[], %b::bigint[], %b::text[], %b::timestamptz[], %b::int[], %b::text[], %b::bigint[], %b::bytea[], %b::text[])"""
 
 
 class _Waiting(msgspec.Struct):
@@ -96,16 +96,23 @@ class Appender:
             await self._connection.close()
 
     async def _run(self) -> None:
+        held: _Waiting | None = None
         while True:
-            group = [await self._queue.get()]
-            size = len(group[0].request.events)
+            group = [held or await self._queue.get()]
+            held = None
+            size, doubtful = len(group[0].request.events), _doubts(group[0].request)
             while size < self._max and not self._queue.empty():
-                group.append(self._queue.get_nowait())
-                size += len(group[-1].request.events)
+                waiting = self._queue.get_nowait()
+                if not doubtful.isdisjoint(_asked(waiting.request)):
+                    held = waiting
+                    break
+                group.append(waiting)
+                size += len(waiting.request.events)
+                doubtful |= _doubts(waiting.request)
             try:
                 await self._commit([waiting for waiting in group if not waiting.future.done()])
             except asyncio.CancelledError:
-                for waiting in group:
+                for waiting in [*group, held] if held else group:
                     waiting.future.cancel()
                 raise
 
@@ -182,17 +189,18 @@ class Appender:
                 if self._on_state:
                     self._on_state(True, "")
                 if self._on_batch:
-                    types = arrays[5]
+                    types = arrays[4]
                     assert isinstance(types, list)
                     new = [name for name, (_, outcome) in zip(types, rows, strict=True) if outcome == "new"]
                     self._on_batch(new, loop.time() - started)
                 return rows
 
     def _arrays(self, requests: Sequence[Append]) -> tuple[object, ...]:
-        rows: list[tuple[int, str, int, str, int, str, int, str, str, str, int, str, datetime | None]] = []
+        rows: list[tuple[int, str, str, int, str, int, str, str, str, int, str, datetime | None]] = []
+        expectations: list[tuple[int, str, int]] = []
         bodies: dict[bytes, str] = {}
         for number, request in enumerate(requests):
-            expected = request.expected or {}
+            expectations += [(number, stream, version) for stream, version in (request.expected or {}).items()]
             for new in request.events:
                 name, schema, data = self._codec.encode(new.event)
                 reason = str(getattr(new.event, "reason", ""))
@@ -200,7 +208,6 @@ class Appender:
                     (
                         number,
                         new.stream,
-                        expected.get(new.stream, -1),
                         new.source,
                         new.mark,
                         name,
@@ -215,7 +222,23 @@ class Appender:
                 )
                 for body in new.bodies:
                     bodies[body.hash] = body.text
-        return (*(list(column) for column in zip(*rows, strict=True)), list(bodies), list(bodies.values()))
+        expected = [list(column) for column in zip(*expectations, strict=True)] or [[], [], []]
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        return (*columns, *expected, list(bodies), list(bodies.values()))
+
+
+def _doubts(request: Append) -> set[str]:
+    """Return the streams and sources whose state is open until it is known whether a request was refused."""
+    if not request.expected:
+        return set()
+    sources = {f"source {new.source}" for new in request.events if new.source}
+    return sources | {f"stream {new.stream}" for new in request.events}
+
+
+def _asked(request: Append) -> set[str]:
+    """Return the streams and sources whose state a request depends on."""
+    sources = {f"source {new.source}" for new in request.events if new.source}
+    return sources | {f"stream {stream}" for stream in request.expected or ()}
 
 
 def _fail(group: Sequence[_Waiting], error: Exception) -> None:

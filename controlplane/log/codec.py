@@ -53,9 +53,13 @@ class Codec:
                 return Unknown(name, schema, data, f"schema {schema} is newer than {event_type.SCHEMA}")
             raw = msgspec.json.decode(data, type=dict[str, Any])
             for step in range(schema, event_type.SCHEMA):
-                raw = self._upcasters[name, step](raw)
+                upcast = self._upcasters.get((name, step))
+                if upcast is None:
+                    return Unknown(name, schema, data, f"no upcaster for {name} schema {step}")
+                try:
+                    raw = upcast(raw)
+                except Exception as error:
+                    return Unknown(name, schema, data, f"the upcaster of {name} schema {step} failed: {error!r}")
             return msgspec.convert(raw, event_type)
-        except KeyError as missing:
-            return Unknown(name, schema, data, f"no upcaster for {missing.args[0]}")
         except msgspec.MsgspecError as error:
             return Unknown(name, schema, data, str(error))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 
 from controlplane.log.codec import Codec
-from controlplane.log.event import Append, Fenced, Head, NewEvent, Recorded, VersionConflict
+from controlplane.log.event import Append, Fenced, Head, LogError, NewEvent, Recorded, VersionConflict
 
 
 class MemoryStore:
@@ -61,12 +61,15 @@ class MemoryLog:
     async def append(self, request: Append) -> int:
         """Append a request; see `controlplane.log.port.Log`."""
         store = self._store
-        if self._epoch != store.epoch:
+        if not self._epoch or self._epoch != store.epoch:
             raise Fenced(f"epoch {self._epoch} is not the current epoch {store.epoch}")
         for stream, version in (request.expected or {}).items():
             if store.versions.get(stream, 0) != version:
                 raise VersionConflict(f"{stream} is at {store.versions.get(stream, 0)}, not at {version}")
-        encoded = [(new, *self._codec.encode(new.event)) for new in request.events]
+        try:
+            encoded = [(new, *self._codec.encode(new.event)) for new in request.events]
+        except (TypeError, ValueError) as error:
+            raise LogError(f"the log refused an append: {error}") from None
         added = 0
         for new, name, schema, text in encoded:
             if new.source and new.mark <= store.marks.get(new.source, -1):

@@ -1,15 +1,18 @@
 -- The only way to write events. SECURITY DEFINER, so that the service's role needs no right to update or delete anything, and can neither
 -- choose a position nor write with an epoch that is not the current one.
 --
--- In: one element an event in each array of equal length, in order. p_request numbers the caller's requests: a request whose p_expected
--- (-1 = none) does not match its stream is refused as a whole, the others go on. p_source ('' = none) and p_mark identify an observation.
+-- In: one element an event in each array of equal length, in order. p_request numbers the caller's requests. The p_expected arrays say at
+-- which version a request wants a stream to be: one that is not there refuses the whole request, the others go on. p_source ('' = none) and
+-- p_mark identify an observation. What follows on a request that may be refused must come in a batch of its own: an expectation about, or
+-- an event with a source of, that request's streams and sources (the appender sees to it).
 -- Out: one row an event: outcome 'new', 'known' (this or a newer mark of the source is in the log) or 'conflict'.
 -- Errors: CP001 = the epoch is not the current one; CP002 = there is no such log.
 CREATE FUNCTION controlplane.append(
     p_log text, p_epoch bigint, p_batch uuid,
-    p_request int[], p_stream text[], p_expected bigint[], p_source text[], p_mark bigint[],
+    p_request int[], p_stream text[], p_source text[], p_mark bigint[],
     p_type text[], p_schema int[], p_data text[], p_reason text[], p_cluster text[], p_caused_by bigint[], p_trace text[],
-    p_observed_at timestamptz[], p_body_hash bytea[], p_body text[]
+    p_observed_at timestamptz[], p_expected_request int[], p_expected_stream text[], p_expected_version bigint[],
+    p_body_hash bytea[], p_body text[]
 ) RETURNS TABLE (request int, outcome text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = controlplane, pg_temp
 AS $$
@@ -41,9 +44,9 @@ BEGIN
 
     RETURN QUERY
     WITH incoming AS MATERIALIZED (
-        SELECT i.* FROM unnest(p_request, p_stream, p_expected, p_source, p_mark, p_type, p_schema, p_data, p_reason, p_cluster,
+        SELECT i.* FROM unnest(p_request, p_stream, p_source, p_mark, p_type, p_schema, p_data, p_reason, p_cluster,
                                p_caused_by, p_trace, p_observed_at) WITH ORDINALITY
-            AS i (request, stream, expected, source, mark, type, schema, data, reason, cluster, caused_by, trace, observed_at, ord)
+            AS i (request, stream, source, mark, type, schema, data, reason, cluster, caused_by, trace, observed_at, ord)
     ), offered AS MATERIALIZED (
         SELECT i.*, coalesce(s.version, 0) AS stream_version,
                i.source <> '' AND i.mark <= greatest(
@@ -53,15 +56,25 @@ BEGIN
         FROM incoming i
         LEFT JOIN streams s ON s.log = p_log AND s.stream = i.stream
         LEFT JOIN sources o ON i.source <> '' AND o.log = p_log AND o.source = i.source
-    ), checked AS MATERIALIZED (
-        -- Where several requests of one batch touch a stream, the later one sees the earlier one's events as if they had been accepted:
-        -- at worst it is refused once too often, and decides again.
-        SELECT c.*, bool_or(c.expected >= 0 AND c.expected <> c.stream_version + c.before) OVER (PARTITION BY c.request) AS refused
+    ), expected AS MATERIALIZED (
+        -- A request sees what the requests before it in the batch add to a stream.
+        SELECT u.request, bool_or(u.version <> u.stream_version + coalesce(u.before, 0)) AS refused
         FROM (
-            SELECT f.*, count(*) FILTER (WHERE NOT f.is_known) OVER (PARTITION BY f.stream ORDER BY f.request
-                       RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
-            FROM offered f
-        ) c
+            SELECT x.*, sum(x.adds) OVER (PARTITION BY x.stream ORDER BY x.request
+                                          RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+            FROM (
+                SELECT f.request, f.stream, NULL::bigint AS version, NULL::bigint AS stream_version, (NOT f.is_known)::int AS adds
+                FROM offered f
+                UNION ALL
+                SELECT e.request, e.stream, e.version, coalesce(s.version, 0), 0
+                FROM unnest(p_expected_request, p_expected_stream, p_expected_version) AS e (request, stream, version)
+                LEFT JOIN streams s ON s.log = p_log AND s.stream = e.stream
+            ) x
+        ) u
+        WHERE u.version IS NOT NULL
+        GROUP BY u.request
+    ), checked AS MATERIALIZED (
+        SELECT f.*, coalesce(e.refused, false) AS refused FROM offered f LEFT JOIN expected e ON e.request = f.request
     ), accepted AS MATERIALIZED (
         SELECT c.*, head.position + row_number() OVER (ORDER BY c.ord) AS position,
                c.stream_version + row_number() OVER (PARTITION BY c.stream ORDER BY c.ord) AS version
