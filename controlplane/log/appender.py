@@ -39,6 +39,28 @@ class _Waiting(msgspec.Struct):
     future: asyncio.Future[int]
 
 
+class _Seen:
+    """What is in a batch so far: the database judges all of it by what was there before."""
+
+    def __init__(self) -> None:
+        self._streams: set[str] = set()
+        self._conditional_sources: set[str] = set()
+
+    def add(self, request: Append) -> None:
+        """Note a request of the batch."""
+        self._streams.update(new.stream for new in request.events)
+        if request.expected:
+            self._conditional_sources.update(new.source for new in request.events if new.source)
+
+    def decides(self, request: Append) -> bool:
+        """Whether what becomes of a request depends on what is in the batch: then it goes into the next one."""
+        if request.expected and not self._streams.isdisjoint(request.expected):
+            return True
+        return bool(self._conditional_sources) and any(
+            new.source in self._conditional_sources for new in request.events
+        )
+
+
 class AppendStats(msgspec.Struct):
     """What was appended since the start, for metrics and benchmarks."""
 
@@ -100,15 +122,16 @@ class Appender:
         while True:
             group = [held or await self._queue.get()]
             held = None
-            size, doubtful = len(group[0].request.events), _doubts(group[0].request)
+            size, seen = len(group[0].request.events), _Seen()
+            seen.add(group[0].request)
             while size < self._max and not self._queue.empty():
                 waiting = self._queue.get_nowait()
-                if not doubtful.isdisjoint(_asked(waiting.request)):
+                if seen.decides(waiting.request):
                     held = waiting
                     break
                 group.append(waiting)
                 size += len(waiting.request.events)
-                doubtful |= _doubts(waiting.request)
+                seen.add(waiting.request)
             try:
                 await self._commit([waiting for waiting in group if not waiting.future.done()])
             except asyncio.CancelledError:
@@ -199,9 +222,15 @@ class Appender:
         rows: list[tuple[int, str, str, int, str, int, str, str, str, int, str, datetime | None]] = []
         expectations: list[tuple[int, str, int]] = []
         bodies: dict[bytes, str] = {}
+        marks: dict[str, int] = {}
         for number, request in enumerate(requests):
             expectations += [(number, stream, version) for stream, version in (request.expected or {}).items()]
             for new in request.events:
+                if new.source:
+                    if new.mark <= marks.get(new.source, -1):
+                        self.stats.known += 1
+                        continue
+                    marks[new.source] = new.mark
                 name, schema, data = self._codec.encode(new.event)
                 reason = str(getattr(new.event, "reason", ""))
                 rows.append(
@@ -223,22 +252,8 @@ class Appender:
                 for body in new.bodies:
                     bodies[body.hash] = body.text
         expected = [list(column) for column in zip(*expectations, strict=True)] or [[], [], []]
-        columns = [list(column) for column in zip(*rows, strict=True)]
+        columns = [list(column) for column in zip(*rows, strict=True)] or [[]] * 12
         return (*columns, *expected, list(bodies), list(bodies.values()))
-
-
-def _doubts(request: Append) -> set[str]:
-    """Return the streams and sources whose state is open until it is known whether a request was refused."""
-    if not request.expected:
-        return set()
-    sources = {f"source {new.source}" for new in request.events if new.source}
-    return sources | {f"stream {new.stream}" for new in request.events}
-
-
-def _asked(request: Append) -> set[str]:
-    """Return the streams and sources whose state a request depends on."""
-    sources = {f"source {new.source}" for new in request.events if new.source}
-    return sources | {f"stream {stream}" for stream in request.expected or ()}
 
 
 def _fail(group: Sequence[_Waiting], error: Exception) -> None:

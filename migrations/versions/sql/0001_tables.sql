@@ -1,7 +1,8 @@
+-- Names are compared byte by byte (COLLATE "C"): their order means nothing to people, and indexes on them are read at every append.
 -- One row a log, locked for the length of one append. Positions are given under this lock, so they have no holes and follow commit
 -- order. `hash` is the tip of the chain over batches; nothing fills it yet.
 CREATE TABLE controlplane.log_head (
-    log      text   PRIMARY KEY CHECK (log <> ''),
+    log      text   COLLATE "C" PRIMARY KEY CHECK (log <> ''),
     position bigint NOT NULL DEFAULT 0 CHECK (position >= 0),
     epoch    bigint NOT NULL DEFAULT 0 CHECK (epoch >= 0),
     holder   text   NOT NULL DEFAULT '',
@@ -11,8 +12,8 @@ CREATE TABLE controlplane.log_head (
 
 -- The version of each stream: what a decision is checked against.
 CREATE TABLE controlplane.streams (
-    log     text   NOT NULL,
-    stream  text   NOT NULL,
+    log     text   COLLATE "C" NOT NULL,
+    stream  text   COLLATE "C" NOT NULL,
     version bigint NOT NULL,
     PRIMARY KEY (log, stream)
 ) WITH (fillfactor = 70);
@@ -20,8 +21,8 @@ CREATE TABLE controlplane.streams (
 -- The newest resourceVersion recorded of each watched object (cluster/incarnation/kind/uid): what makes an observation that is offered
 -- twice no event. It cannot be a unique index of `events`, which will be partitioned by position.
 CREATE TABLE controlplane.sources (
-    log    text   NOT NULL,
-    source text   NOT NULL,
+    log    text   COLLATE "C" NOT NULL,
+    source text   COLLATE "C" NOT NULL,
     mark   bigint NOT NULL,
     PRIMARY KEY (log, source)
 ) WITH (fillfactor = 70);
@@ -29,9 +30,9 @@ CREATE TABLE controlplane.sources (
 -- Insert-only, by grant. `data` is narrow; big objects are in `bodies`, named in `data` by their hash. `json` and not `jsonb`: the text is
 -- stored as it was written, at half the cost, and the operators -> and ->> work on it all the same.
 CREATE TABLE controlplane.events (
-    log         text        NOT NULL,
+    log         text        COLLATE "C" NOT NULL,
     position    bigint      NOT NULL,
-    stream      text        NOT NULL,
+    stream      text        COLLATE "C" NOT NULL,
     version     bigint      NOT NULL,
     type        text        NOT NULL,
     schema      smallint    NOT NULL,
@@ -54,7 +55,7 @@ CREATE TABLE controlplane.bodies (
 
 -- One row a commit: the retry of an append whose reply was lost finds itself here. `hash` is for the chain.
 CREATE TABLE controlplane.batches (
-    log         text        NOT NULL,
+    log         text        COLLATE "C" NOT NULL,
     first       bigint      NOT NULL,
     last        bigint      NOT NULL,
     batch       uuid        NOT NULL,
