@@ -44,21 +44,23 @@ class _Seen:
 
     def __init__(self) -> None:
         self._streams: set[str] = set()
+        self._sources: set[str] = set()
         self._conditional_sources: set[str] = set()
 
     def add(self, request: Append) -> None:
         """Note a request of the batch."""
         self._streams.update(new.stream for new in request.events)
+        sources = [new.source for new in request.events if new.source]
+        self._sources.update(sources)
         if request.expected:
-            self._conditional_sources.update(new.source for new in request.events if new.source)
+            self._conditional_sources.update(sources)
 
     def decides(self, request: Append) -> bool:
         """Whether what becomes of a request depends on what is in the batch: then it goes into the next one."""
         if request.expected and not self._streams.isdisjoint(request.expected):
             return True
-        return bool(self._conditional_sources) and any(
-            new.source in self._conditional_sources for new in request.events
-        )
+        doubtful = self._sources if request.expected else self._conditional_sources
+        return bool(doubtful) and any(new.source in doubtful for new in request.events)
 
 
 class AppendStats(msgspec.Struct):
