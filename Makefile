@@ -12,9 +12,12 @@ LOCKED := $(PIP_INSTALL) --require-hashes -r
 COMPILE := uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet
 # For one test more or fewer: make test ARGS='-k timeline'
 ARGS ?=
+# How many seeds `make sim` plays, and how many at a time.
+SEEDS ?= 300
+PROCESSES ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test lint types bench lock clean
+.PHONY: help demo up test sim lint types bench lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-7s %s\n", $$1, $$2}'
@@ -27,6 +30,9 @@ up: $(VENV)/.runtime  ## the same, to stay: the service, its database and the cl
 
 test: $(VENV)/.dev  ## run every test; needs neither Docker nor a cluster
 	$(BIN)/python -m pytest $(ARGS)
+
+sim: $(VENV)/.runtime  ## play seeds of the deterministic simulation: make sim SEEDS=10000
+	@$(BIN)/controlplane simulate --seeds 1..$(SEEDS) --processes $(PROCESSES) $(ARGS)
 
 lint: $(VENV)/.dev  ## ruff, its formatter, and the import contracts
 	$(BIN)/ruff check .

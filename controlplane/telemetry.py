@@ -127,11 +127,41 @@ class Metrics:
             Histogram, "api_request_seconds", "cluster verb", "How long they took.", _SECONDS
         )
         self.cluster_connected = new(Gauge, "cluster_connected", "cluster", "1 while the cluster answers, otherwise 0.")
+        self.cluster_phase = new(
+            Gauge,
+            "cluster_phase",
+            "cluster phase",
+            "1 for the phase in which the connection to the cluster is, otherwise 0.",
+        )
+        self.cluster_lost_seconds = new(
+            Gauge, "cluster_lost_seconds", "cluster", "For how long the cluster has been away; 0 while it answers."
+        )
+        self.cluster_suspected = new(
+            Counter, "cluster_suspected_total", "cluster", "How often a sign of life of the cluster was overdue."
+        )
+        self.removals_owed = new(
+            Gauge, "removals_owed", "cluster", "Copies on a cluster that is away which are not wanted there any more."
+        )
+        self.mass_outage = new(
+            Gauge, "mass_outage", "", "1 while a mass outage holds back what lost clusters set in motion, otherwise 0."
+        )
+        self.requeues = new(
+            Counter, "requeues_from_lost_clusters_total", "cluster", "Workloads taken from a cluster that was lost."
+        )
+        self.requeue_budget = new(
+            Gauge, "requeue_budget_left", "", "Workloads that may still be taken from lost clusters within this minute."
+        )
         self.relists = new(Counter, "reflector_relists_total", "cluster kind reason", "Lists of a kind, and why.")
         self.observations_refused = new(
             Counter, "observations_refused_total", "cluster kind", "Objects that are not what they claim to be."
         )
-        # The log.
+        # The log, and who leads it.
+        self.leader = new(Gauge, "leader", "", "1 while this process leads the log, otherwise 0.")
+        self.leader_sure = new(
+            Gauge, "leader_sure", "", "1 while nobody else can have taken the lead from this process, otherwise 0."
+        )
+        self.leader_epoch = new(Gauge, "leader_epoch", "", "The epoch in which this process leads, or led last.")
+        self.log_reachable = new(Gauge, "log_reachable", "", "1 while the database of the log answers, otherwise 0.")
         self.events_appended = new(Counter, "log_events_appended_total", "type", "Events appended.")
         self.append_batch_size = new(Histogram, "log_append_batch_size", "", "Events in one append.", _BATCH)
         self.append_seconds = new(
@@ -145,6 +175,12 @@ class Metrics:
         self.decisions = new(Counter, "decisions_total", "type reason", "Decisions taken.")
         self.loop_lag_seconds = new(Histogram, "loop_lag_seconds", "", "From observation to decision.", _SECONDS)
         self.effects_open = new(Gauge, "effects_open", "cluster", "Effects that are decided and not yet settled.")
+        self.effects_oldest_seconds = new(
+            Gauge,
+            "effects_oldest_seconds",
+            "cluster",
+            "For how long the oldest effect of a cluster has not been settled.",
+        )
         self.effects_executed = new(
             Counter, "effects_executed_total", "cluster action outcome", "Effects carried out, and what came of them."
         )
@@ -154,6 +190,12 @@ class Metrics:
         self.workloads_admitted = new(
             Counter, "workloads_admitted_total", "cluster_queue cluster", "Workloads that a cluster won."
         )
+
+    def forget_clusters(self) -> None:
+        """Drop the gauges of all clusters: whoever does not lead any more knows nothing of them."""
+        for metric in self._of_cluster:
+            if isinstance(metric, Gauge):
+                metric.clear()
 
     def forget_cluster(self, cluster: str) -> None:
         """Drop what is labelled with a cluster that was removed, so that its last state is not reported for ever."""

@@ -1,15 +1,27 @@
-"""What the metrics hear of the loop: one place that turns events and outcomes into numbers."""
+"""What the metrics hear of the loop: one place that turns events and outcomes into numbers.
+
+Counters count what happens while this process leads. Gauges are set from the folds now and then (`Turn._report`); a process that does
+not lead shows none of a cluster, for what it last knew would be reported for ever.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import get_args
 
-from controlplane.connectivity.events import ClusterConnected, KindSynced
+from controlplane.audit.absence import owed
+from controlplane.connectivity.events import ClusterConnected, ClusterSuspected, KindSynced
+from controlplane.connectivity.state import Connection, Phase
 from controlplane.log.event import Recorded, Unknown
 from controlplane.multikueue.events import CheckStateDecided, CloneDecided, Decision, ObservationRefused
 from controlplane.multikueue.fleet import Fleet
+from controlplane.multikueue.reasons import Reason
 from controlplane.telemetry import Metrics
+
+_MINUTE = timedelta(minutes=1)
+_PHASES: tuple[Phase, ...] = get_args(Phase)
 
 
 class Measure:
@@ -17,6 +29,27 @@ class Measure:
 
     def __init__(self, metrics: Metrics, fleet: Fleet) -> None:
         self._metrics, self._fleet = metrics, fleet
+        self._shown: set[str] = set()
+
+    def leads(self, epoch: int) -> None:
+        """Say that this process leads from now on."""
+        self._metrics.leader.set(1)
+        self._metrics.leader_epoch.set(epoch)
+
+    def sure(self, sure: bool) -> None:
+        """Say whether nobody else can have taken the lead."""
+        self._metrics.leader_sure.set(sure)
+
+    def follows(self) -> None:
+        """Say that this process does not lead, and forget what only a leader knows."""
+        for gauge in (self._metrics.leader, self._metrics.leader_sure, self._metrics.mass_outage):
+            gauge.set(0)
+        self._metrics.requeue_budget.set(0)
+        self._metrics.forget_clusters()
+
+    def log_answers(self, ok: bool) -> None:
+        """Say whether the database of the log answers."""
+        self._metrics.log_reachable.set(ok)
 
     def appended(self, types: Sequence[str], seconds: float) -> None:
         """Count a commit."""
@@ -53,6 +86,8 @@ class Measure:
                 self._metrics.relists.labels(cluster=recorded.cluster, kind=event.kind, reason=reason).inc()
             case ClusterConnected():
                 self._metrics.cluster_connected.labels(cluster=recorded.cluster).set(1)
+            case ClusterSuspected():
+                self._metrics.cluster_suspected.labels(cluster=recorded.cluster).inc()
 
     def _count_dispatch(self, recorded: Recorded, event: Decision) -> None:
         state = self._fleet.index.workloads.get(recorded.stream)
@@ -61,13 +96,54 @@ class Measure:
             self._metrics.workloads_dispatched.labels(cluster_queue=queue, cluster=event.cluster).inc()
         elif isinstance(event, CheckStateDecided) and event.winner and not event.topology:
             self._metrics.workloads_admitted.labels(cluster_queue=queue, cluster=event.winner).inc()
+        elif isinstance(event, CheckStateDecided) and event.reason == Reason.REMOTE_LOST:
+            cluster = state.local.cluster_name if state and state.local else ""
+            self._metrics.requeues.labels(cluster=cluster).inc()
 
-    def connections(self) -> None:
-        """Set the gauge of each cluster's connection."""
+    def connections(self, now: datetime) -> None:
+        """Set the gauges of each cluster's connection; one that was removed has none any more."""
         for name, connection in self._fleet.index.connections.items():
-            self._metrics.cluster_connected.labels(cluster=name).set(1 if connection.connected else 0)
+            if connection.phase != "Removed" or name in self._fleet.index.clusters:
+                self._shown.add(name)
+                self._connection(name, connection, now)
+            elif name in self._shown:
+                self._shown.remove(name)
+                self._metrics.forget_cluster(name)
+
+    def _connection(self, name: str, connection: Connection, now: datetime) -> None:
+        self._metrics.cluster_connected.labels(cluster=name).set(1 if connection.connected else 0)
+        for phase in _PHASES:
+            self._metrics.cluster_phase.labels(cluster=name, phase=phase).set(connection.phase == phase)
+        self._metrics.cluster_lost_seconds.labels(cluster=name).set(_seconds(now, connection.lost_since))
+
+    def guards(self, now: datetime) -> None:
+        """Set the gauges of what bounds a lost cluster's consequences: the mass outage, the budget."""
+        index, limit = self._fleet.index, self._fleet.policy.requeues_per_minute
+        self._metrics.mass_outage.set(index.outage.holds)
+        spent = sum(at > now - _MINUTE for at in index.requeues)
+        self._metrics.requeue_budget.set(max(0, limit - spent) if limit else float("inf"))
+
+    def backlog(self, now: datetime) -> None:
+        """Set the gauges that need a look at every Workload: what is owed to whom, and the oldest open write to each cluster."""
+        owing, oldest = owed(self._fleet.index), self._oldest()
+        for name in self._shown:
+            self._metrics.effects_oldest_seconds.labels(cluster=name).set(_seconds(now, oldest.get(name)))
+            self._metrics.removals_owed.labels(cluster=name).set(owing.get(name, 0))
+
+    def _oldest(self) -> Mapping[str, datetime]:
+        found: dict[str, datetime] = {}
+        for state in self._fleet.index.workloads.values():
+            for effect in state.effects.values():
+                cluster, at = effect.decision.cluster, effect.decided_at
+                found[cluster] = min(at, found.get(cluster, at))
+        return found
 
     def effects(self, open_by_cluster: dict[str, int]) -> None:
         """Set the gauge of open writes."""
         for name, count in open_by_cluster.items():
             self._metrics.effects_open.labels(cluster=name).set(count)
+
+
+def _seconds(now: datetime, since: datetime | None) -> float:
+    """Return how long ago something was; the clocks of the database and of this process may differ a little."""
+    return max(0.0, (now - since).total_seconds()) if since is not None else 0.0

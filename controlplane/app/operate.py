@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from controlplane.connectivity.events import FLEET_STREAM, ClusterForgotten, MassOutageAccepted, cluster_stream
+from controlplane.connectivity.state import Connection
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
 from controlplane.log.event import Append, Event, Fenced, NewEvent, VersionConflict
@@ -33,33 +34,44 @@ async def forget(database: Database, log: str, policy: Policy, name: str, by: st
     """End the grace of a lost cluster: its workloads may be queued again, under `never-twice` too. Return how many it has."""
 
     def judge(index: Index) -> tuple[str, int, Event, int]:
-        connection = index.connections.get(name)
-        if connection is None or name.startswith("@"):
-            known = ", ".join(sorted(other for other in index.connections if not other.startswith("@"))) or "none"
-            raise NoSuchCluster(f'the log knows no cluster "{name}": it knows {known}')
-        if connection.connected or connection.phase == "Unknown":
-            raise NotAllowed(
-                f'cluster "{name}" is {connection.phase.lower()}, not lost: only a cluster that cannot be reached can be forgotten'
-            )
-        if connection.forgotten:
-            raise NotAllowed(f'cluster "{name}" is forgotten already, until it connects again')
+        connection = forgettable(index, name)
         copies = sum(name in state.remotes for state in index.workloads.values())
         return cluster_stream(name), connection.version, ClusterForgotten(by=by), copies
 
     return await _append(database, log, policy, judge)
 
 
+def forgettable(index: Index, name: str) -> Connection:
+    """Return the connection of a cluster that may be forgotten; raises `NotAllowed` with the reason why not."""
+    connection = index.connections.get(name)
+    if connection is None or name.startswith("@"):
+        known = ", ".join(sorted(other for other in index.connections if not other.startswith("@"))) or "none"
+        raise NoSuchCluster(f'the log knows no cluster "{name}": it knows {known}')
+    if connection.connected or connection.phase == "Unknown":
+        raise NotAllowed(
+            f'cluster "{name}" is {connection.phase.lower()}, not lost: only a cluster that cannot be reached can be forgotten'
+        )
+    if connection.forgotten:
+        raise NotAllowed(f'cluster "{name}" is forgotten already, until it connects again')
+    return connection
+
+
 async def accept_outage(database: Database, log: str, policy: Policy, by: str) -> int:
     """Say that the clusters of a mass outage are really gone. Return how many are away."""
 
     def judge(index: Index) -> tuple[str, int, Event, int]:
-        if index.outage.since is None:
-            raise NotAllowed("there is no mass outage to accept")
-        if not index.outage.holds:
-            raise NotAllowed(f"the mass outage was accepted by {index.outage.accepted_by} already")
+        acceptable(index)
         return FLEET_STREAM, index.outage.version, MassOutageAccepted(by=by), len(index.away()[0])
 
     return await _append(database, log, policy, judge)
+
+
+def acceptable(index: Index) -> None:
+    """Raise `NotAllowed` with the reason if there is no mass outage that may be accepted."""
+    if index.outage.since is None:
+        raise NotAllowed("there is no mass outage to accept")
+    if not index.outage.holds:
+        raise NotAllowed(f"the mass outage was accepted by {index.outage.accepted_by} already")
 
 
 async def _append(database: Database, name: str, policy: Policy, judge: _Judge) -> int:

@@ -88,7 +88,7 @@ class Service:
             self._database,
             Codec(fleet.types),
             log=self._settings.database.log,
-            on_state=lambda ok, detail: self._database_state(gate, ok, detail),
+            on_state=lambda ok, detail: self._database_state(gate, measure, ok, detail),
             on_batch=measure.appended,
         )
         leader = Leader(log, self._settings.leader.identity, self._shared.clock, gate)
@@ -102,14 +102,17 @@ class Service:
             await log.append(Append([service_started(head.epoch, self._settings.leader.identity, version())]))
             _log.info("leading", epoch=head.epoch, position=head.position, workloads=len(fleet.index.workloads))
             self._health.set("leader", True, f"leads epoch {head.epoch}")
+            measure.leads(head.epoch)
             await turn.lead(stop)
         finally:
+            measure.follows()
             await turn.close()
             await leader.release()
             await log.close()
 
-    def _database_state(self, gate: Gate, ok: bool, detail: str) -> None:
+    def _database_state(self, gate: Gate, measure: Measure, ok: bool, detail: str) -> None:
         gate.set("log", ok, detail)
+        measure.log_answers(ok)
         self._health.set("database", ok, detail)
 
 

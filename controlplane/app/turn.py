@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
@@ -59,6 +60,9 @@ from controlplane.telemetry import Metrics
 from controlplane.web.health import Health
 
 _log = structlog.get_logger(__name__)
+
+# How many reports pass between two looks at every Workload: a few seconds.
+_EVERY = 20
 
 OpenManagement = Callable[[], Awaitable[ApiServer]]
 
@@ -196,8 +200,10 @@ class Turn:
             await self.runner.follow()
         except LogUnavailable as error:
             self._health.set("database", False, str(error))
+            self._measure.log_answers(False)
             return False
         self._health.set("database", True)
+        self._measure.log_answers(True)
         self._health.set("caches", True, "follows")
         self._health.set("clusters", True, "follows")
         return True
@@ -285,20 +291,32 @@ class Turn:
 
     async def _report(self) -> None:
         """Keep gauges and readiness up to date."""
-        while True:
-            self._measure.connections()
-            self._measure.effects(self._effects.open_by_cluster())
+        for count in itertools.count():
+            self._gauges(full=count % _EVERY == 0)
+            silent = self._gate.against("log")
+            self._health.set("database", silent is None, silent or "")
             index = self._fleet.index
             self._health.set("caches", index.ready, "" if index.ready else "the management cluster is not in view")
             untried = [
                 name
-                for name in index.clusters
-                if (known := index.connections.get(name)) is None or known.phase == "Unknown"
+                for name, seen in index.clusters.items()
+                if not seen.deleting and ((known := index.connections.get(name)) is None or known.phase == "Unknown")
             ]
             self._health.set(
                 "clusters", index.ready and not untried, f"not tried yet: {' '.join(untried)}" if untried else ""
             )
             await self._clock.sleep(0.25)
+
+    def _gauges(self, *, full: bool) -> None:
+        """Set the gauges; `full` also those for which every Workload is looked at."""
+        now = self._clock.now()
+        self._measure.sure(self._leader.sure)
+        self._measure.log_answers(self._gate.against("log") is None)
+        self._measure.connections(now)
+        self._measure.guards(now)
+        self._measure.effects(self._effects.open_by_cluster())
+        if full:
+            self._measure.backlog(now)
 
 
 async def _quietly(work: Awaitable[Any]) -> None:

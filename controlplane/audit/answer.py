@@ -1,6 +1,6 @@
-"""The answer to "why?" about one Workload of a log: reads its story and what is around it, folds both, and explains.
+"""The answers about one Workload of a log: reads its story and what is around it, folds both, and explains or tells.
 
-In: a reader, the settings that matter, the streams that were found. Out: an `Explanation`.
+In: a reader, the settings that matter, the streams that were found. Out: an `Explanation`, or the moments of the story.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ from datetime import datetime
 from controlplane.audit.explain import Explanation, explain, without_workload
 from controlplane.audit.find import Found, story
 from controlplane.audit.fleet import fold, surroundings
+from controlplane.audit.outages import outages
 from controlplane.audit.reads import Filter, Reader
+from controlplane.audit.timeline import Moment, moments
+from controlplane.log.event import Recorded
 from controlplane.multikueue import state as workload
 from controlplane.multikueue.context import Policy
 
@@ -21,8 +24,7 @@ def answer(reader: Reader, policy: Policy, found: Found, now: datetime) -> Expla
     events = story(reader, found)
     if not found.workload:
         return without_workload(events)
-    around = reader.events(Filter(streams=surroundings(reader)))
-    everything = list(heapq.merge(around, events, key=lambda recorded: recorded.position))
+    everything = _with_surroundings(reader, events)
     index = fold(policy, everything)
     state = index.workloads.get(found.workload)
     if state is None:
@@ -32,3 +34,15 @@ def answer(reader: Reader, policy: Policy, found: Found, now: datetime) -> Expla
             if recorded.stream == found.workload:
                 state = workload.fold(state, recorded)
     return explain(state, index.context(state), everything, now)
+
+
+def told(reader: Reader, policy: Policy, found: Found) -> list[Moment]:
+    """Return the story of a Workload and its job, with the outages of its clusters told where they happened."""
+    events = story(reader, found)
+    around = outages(policy, _with_surroundings(reader, events), found.workload) if found.workload else []
+    return sorted([*moments(events), *around], key=lambda moment: moment.position)
+
+
+def _with_surroundings(reader: Reader, events: list[Recorded]) -> list[Recorded]:
+    around = reader.events(Filter(streams=surroundings(reader)))
+    return list(heapq.merge(around, events, key=lambda recorded: recorded.position))

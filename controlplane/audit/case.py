@@ -12,7 +12,13 @@ import msgspec
 
 from controlplane.audit.sentences import because
 from controlplane.audit.standing import Standing
-from controlplane.connectivity.events import ClusterConnected, ClusterConnectFailed, ClusterLost, cluster_stream
+from controlplane.connectivity.events import (
+    ClusterConnected,
+    ClusterConnectFailed,
+    ClusterForgotten,
+    ClusterLost,
+    cluster_stream,
+)
 from controlplane.log.event import Event, Recorded
 from controlplane.multikueue.context import Context
 from controlplane.multikueue.events import CheckStateDecided, Conditioned, WinnerChosen, WorkloadObserved
@@ -63,6 +69,26 @@ def away(case: Case, cluster: str, position: int | None = None) -> Recorded | No
     return next((e for e in own if isinstance(e.event, ClusterLost | ClusterConnectFailed) and e.position > back), None)
 
 
+def given_up(case: Case, cluster: str, position: int | None = None) -> Recorded | None:
+    """Return the event with which an operator gave a cluster up during the absence that `away` returns."""
+    began = away(case, cluster, position)
+    stream = cluster_stream(cluster)
+    return case.last(
+        ClusterForgotten,
+        test=lambda e: (
+            e.stream == stream
+            and began is not None
+            and began.position < e.position
+            and (position is None or e.position < position)
+        ),
+    )
+
+
+def by_whom(gave_up: Recorded | None) -> str:
+    """Return who gave a cluster up, in brackets and after a space; "" if nobody did."""
+    return f" ({gave_up.event.by} gave it up)" if gave_up and isinstance(gave_up.event, ClusterForgotten) else ""
+
+
 def taken_back(case: Case) -> Answer | None:
     """Return why the last attempt ended, if it did: our own Retry, or an eviction on the management cluster."""
     evicted = _eviction(case)
@@ -80,7 +106,8 @@ def taken_back(case: Case) -> Answer | None:
     ):
         cluster = chosen.cluster if chosen is not None else ""
         text = f"it was taken back from {cluster or 'its cluster'} because {because(retry.event, cluster)}"
-        return text, [chosen, away(case, cluster, retry.position), retry, evicted]
+        lost, gave_up = away(case, cluster, retry.position), given_up(case, cluster, retry.position)
+        return text + by_whom(gave_up), [chosen, lost, gave_up, retry, evicted]
     return f"it was evicted on the management cluster{said(evicted.event, 'Evicted')}", [chosen, evicted]
 
 

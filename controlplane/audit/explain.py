@@ -14,7 +14,7 @@ from datetime import datetime
 
 import msgspec
 
-from controlplane.audit.case import STAMP, Answer, Case, away, not_available, said, taken_back
+from controlplane.audit.case import STAMP, Answer, Case, away, by_whom, given_up, not_available, said, taken_back
 from controlplane.audit.sentences import because, listed
 from controlplane.audit.standing import Standing, Word, check_of, grace, standing
 from controlplane.audit.words import face
@@ -195,16 +195,18 @@ def _lost(case: Case) -> Answer:
     until = grace(case.state, case.context, cluster, case.now)
     _, chosen = _choice(case)
     outage = case.last(MassOutageBegan) if case.context.mass_outage else None
+    gave_up = given_up(case, cluster)
     if until is None:
         end = f"it is not taken back without word from there, by its execution policy {case.context.execution_policy}"
-    elif case.now < until:
-        end = f"if it does not come back, the Workload is taken back at {until:{STAMP}}"
     elif outage is not None:
         end = "it is not taken back while most clusters are away together"
+        end += f", and not before {until:{STAMP}}" if case.now < until else ""
+    elif case.now < until:
+        end = f"if it does not come back, the Workload is taken back at {until:{STAMP}}"
     else:
-        end = "its time is over, and it is to be taken back now"
+        end = f"its time is over{by_whom(gave_up)}, and it is to be taken back now"
     text = f"It stays with {cluster}, which cannot be reached ({not_available(case, cluster)}); {end}."
-    return text, [chosen, away(case, cluster), outage, _local(case)]
+    return text, [chosen, away(case, cluster), gave_up, outage if until is not None else None, _local(case)]
 
 
 def _retry(case: Case) -> Answer:
@@ -217,10 +219,12 @@ def _retry(case: Case) -> Answer:
         else "its check says so"
     )
     lost = away(case, cluster, decided.position) if decided is not None else None
+    gave_up = given_up(case, cluster, decided.position) if decided is not None else None
     text = (
-        f"It is being taken back from {cluster or 'its cluster'} because {clause}; Kueue evicts it and queues it again."
+        f"It is being taken back from {cluster or 'its cluster'} because {clause}{by_whom(gave_up)};"
+        " Kueue evicts it and queues it again."
     )
-    return text, [chosen, lost, decided, _local(case)]
+    return text, [chosen, lost, gave_up, decided, _local(case)]
 
 
 def _rejected(case: Case) -> Answer:

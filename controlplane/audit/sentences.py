@@ -89,8 +89,8 @@ REASONS: Mapping[Reason, Sentence] = {
         "the copy, or its job, is no longer there", "its copy, or the copy's job, is no longer on {cluster}"
     ),
     R.REMOTE_LOST: Sentence(
-        "the worker could not be reached for longer than `multikueue.workerLostTimeout`",
-        "{cluster} could not be reached for longer than multikueue.workerLostTimeout allows",
+        "the worker could not be reached until the grace was over: `multikueue.workerLostTimeout`, or an operator gave it up",
+        "{cluster} could not be reached until its grace (multikueue.workerLostTimeout) was over",
     ),
     R.OUT_OF_SYNC: Sentence(
         "the worker's Kueue says that copy and job do not match",

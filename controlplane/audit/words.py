@@ -119,6 +119,15 @@ def _failed(event: connectivity.ClusterConnectFailed) -> str:
     return f"cannot be connected to, attempt {event.attempt}: {event.message}"
 
 
+def _lost(event: connectivity.ClusterLost) -> str:
+    seen = (
+        f"; {event.seen_by} saw it, and reached {event.others_connected} of {event.others} others"
+        if event.seen_by
+        else ""
+    )
+    return f"is lost: {event.message}{seen}"
+
+
 def _synced(event: connectivity.KindSynced) -> str:
     gap = "; changes before were missed" if event.gap else ""
     return f"{event.kind} listed: {event.count}{gap}"
@@ -135,7 +144,7 @@ WORDS: Mapping[type[Event], Callable[[Any], str]] = {
     connectivity.MassOutageBegan: lambda e: f"mass outage: {len(e.away)} of {e.of} clusters are away",
     connectivity.MassOutageEnded: lambda e: f"mass outage is over: {len(e.away)} of {e.of} clusters are away",
     connectivity.MassOutageAccepted: lambda e: f"mass outage was accepted by {e.by}",
-    connectivity.ClusterLost: lambda e: f"is lost: {e.message}",
+    connectivity.ClusterLost: _lost,
     connectivity.ClusterDisconnected: lambda e: "was let go",
     connectivity.KindSynced: _synced,
     connectivity.KindOff: lambda e: f"{e.kind} cannot be watched: {e.message}",

@@ -1,4 +1,7 @@
-"""`controlplane clusters`: the connections to the clusters, as the log says they are."""
+"""`controlplane clusters`: the connections to the clusters, as the log says they are, and what an operator may say about lost ones.
+
+The list only reads. `forget` and `accept-outage` append one event each, and only with `--i-know`: what follows from it may run a job twice.
+"""
 
 from __future__ import annotations
 
@@ -6,91 +9,181 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from controlplane.cli.frame import Verb
+from controlplane.cli.errors import Exit, Failure
+from controlplane.cli.fleet import describe, grace_cell, mass_outage, outage_line, short_life
+from controlplane.cli.frame import Group
 from controlplane.cli.history import clock, open_reader, place
 from controlplane.cli.options import Options
-from controlplane.cli.output import emit
+from controlplane.cli.output import dump, line, table
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
+    from controlplane.multikueue.context import Policy
     from controlplane.multikueue.index import Index
 
-COLUMNS = ("name", "state", "since", "reason", "server", "running", "open writes")
+COLUMNS = ("name", "state", "since", "grace", "owed", "running", "open writes", "life", "server", "reason")
 
 
-@click.command(cls=Verb)
-@click.pass_obj
-def clusters(options: Options) -> None:
+@click.group(cls=Group, invoke_without_command=True)
+@click.pass_context
+def clusters(context: click.Context) -> None:
     """Show the clusters: whether each can be reached, and what runs there.
 
     \b
-    With -o json or yaml, a list of objects:
-      name, state, since, lost_since, reason, message, server_version,
-      incarnation, kinds_off (kind: message), running (Workloads),
-      copies (Workloads that have a copy there), open_writes
+    GRACE says when Workloads are taken from a cluster that is away: in so
+    long, never (execution policy never-twice), or over. OWED are copies there
+    that are not wanted any more, and are dealt with when it is back. LIFE is
+    the cluster's identity, and how often it was restored from a backup.
+    With -o json or yaml, one object:
+      mass_outage: null, or since, away (names), of, holds, accepted_by
+      clusters, each: name, state, since, lost_since, grace (left, over, never
+      or ""), grace_ends_at, stays (Workloads that are not taken from it yet),
+      stays_for_ever (of them under never-twice), forgotten, owed, running
+      (Workloads), copies (Workloads that have a copy there), open_writes,
+      reason, message, server_version, incarnation, life,
+      kinds_off (kind: message)
     """
-    from controlplane.app.policy import policy_of
-    from controlplane.audit.fleet import load
+    if context.invoked_subcommand is None:
+        show(context.ensure_object(Options))
 
-    with open_reader(options) as reader:
-        index = load(reader, policy_of(options.settings()))
-    found = describe(index)
+
+@clusters.command()
+@click.argument("name")
+@click.option("--i-know", is_flag=True, help="Do it: nothing of ours runs there any more, or may run twice.")
+@click.option("--by", metavar="WHO", help="Who says so; your login name by default.")
+@click.pass_obj
+def forget(options: Options, name: str, i_know: bool, by: str | None) -> None:
+    """Give a lost cluster up: queue its Workloads again now, under never-twice too.
+
+    Holds until the cluster connects again. Without --i-know it says what it would do (exit code 2).
+    """
+    import asyncio
+
+    from controlplane.app import operate
+
+    database, log, policy = _target(options)
+    if not i_know:
+        index, now = _read(options, policy)
+        since = operate.forgettable(index, name).lost_since
+        stays = _stays(index, now, [name])
+        raise Failure(
+            f'nothing was done: this would end the grace of cluster "{name}", which is away since {clock(since)} UTC, and queue'
+            f" {_workloads(stays)} again that {_stay(stays)} with it, under never-twice too. What still runs there would run a"
+            " second time, so say --i-know if nothing does.",
+            Exit.USAGE,
+        )
+    copies = asyncio.run(operate.forget(database, log, policy, name, by or whoami()))
+    told = f'Cluster "{name}" is given up until it connects again; it has copies of {_workloads(copies)}.'
+    _done(options, {"cluster": name, "copies": copies}, told)
+
+
+@clusters.command("accept-outage")
+@click.option("--i-know", is_flag=True, help="Do it: the clusters that are away are really gone.")
+@click.option("--by", metavar="WHO", help="Who says so; your login name by default.")
+@click.pass_obj
+def accept_outage(options: Options, i_know: bool, by: str | None) -> None:
+    """Say that a mass outage is real: queue the Workloads of its clusters again.
+
+    Each Workload's own grace still holds. Without --i-know it says what it would do (exit code 2).
+    """
+    import asyncio
+
+    from controlplane.app import operate
+
+    database, log, policy = _target(options)
+    if not i_know:
+        index, now = _read(options, policy)
+        operate.acceptable(index)
+        away = index.away()[0]
+        stays = _stays(index, now, away, ending=True)
+        raise Failure(
+            f"nothing was done: this would let {_workloads(stays)} be queued again as the graces end on the clusters that are away"
+            f" ({', '.join(away)}). If it is this network that is cut off, and not they, all of it would run twice, so say --i-know"
+            " if you looked.",
+            Exit.USAGE,
+        )
+    count = asyncio.run(operate.accept_outage(database, log, policy, by or whoami()))
+    told = f"The mass outage is accepted: Workloads of {count} clusters are queued again as their graces end."
+    _done(options, {"away": count}, told)
+
+
+def whoami() -> str:
+    """Return the name of whoever runs this program; the number of an account that has none."""
+    import getpass
+    import os
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"
+
+
+def show(options: Options) -> None:
+    """Print the clusters, and a mass outage above them."""
+    from controlplane.audit.absence import absences
+
+    index, now = _read(options, _target(options)[2])
+    away = absences(index, now)
+    found, outage = describe(index, away, now), mass_outage(index)
+    if options.output != "table":
+        dump(options.output, {"mass_outage": outage, "clusters": found})
+        return
+    if outage is not None:
+        line(outage_line(outage))
     rows = [
         (
             place(one["name"]),
             one["state"],
             clock(one["since"]),
-            one["reason"],
-            one["server_version"],
+            grace_cell(one, now),
+            one["owed"] if one["name"] in away else "",
             one["running"],
             one["open_writes"],
+            short_life(one["incarnation"], one["life"]),
+            one["server_version"],
+            one["reason"],
         )
         for one in found
     ]
-    emit(options.output, found, COLUMNS, rows)
+    table(COLUMNS, rows)
 
 
-def describe(index: Index) -> list[dict[str, Any]]:
-    """Return the clusters as plain values, the management cluster first. Those that were removed are left out unless copies are there."""
-    from controlplane.connectivity.state import Connection
+def _target(options: Options) -> tuple[Any, str, Policy]:
+    """Return the database of the log, the log's name, and what decisions depend on."""
+    from controlplane.app.policy import policy_of
+    from controlplane.log.connect import Database
 
-    copies, running, writes = _counts(index)
-    found = []
-    for name in sorted({*index.clusters, *index.connections, *copies}):
-        connection = index.connections.get(name, Connection(name=name))
-        if connection.phase == "Removed" and name not in index.clusters and not copies.get(name):
-            continue
-        found.append(
-            {
-                "name": name,
-                "state": connection.phase,
-                "since": connection.since,
-                "lost_since": connection.lost_since,
-                "reason": connection.reason,
-                "message": connection.message,
-                "server_version": connection.server_version,
-                "incarnation": connection.incarnation,
-                "kinds_off": connection.off,
-                "running": running.get(name, 0),
-                "copies": copies.get(name, 0),
-                "open_writes": writes.get(name, 0),
-            }
-        )
-    return found
+    settings = options.settings()
+    return Database(options.database_url(), settings.database.role), settings.database.log, policy_of(settings)
 
 
-def _counts(index: Index) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
-    """Return by cluster: Workloads with a copy there, those of them whose job is unsuspended, decided writes without an outcome."""
-    from collections import Counter
+def _read(options: Options, policy: Policy) -> tuple[Index, datetime]:
+    from controlplane.audit.fleet import load
+    from controlplane.clock import SystemClock
 
-    copies: Counter[str] = Counter()
-    running: Counter[str] = Counter()
-    writes: Counter[str] = Counter()
-    for state in index.workloads.values():
-        copies.update(state.remotes.keys())
-        jobs = {cluster: remote.job for cluster, remote in state.remotes.items()}
-        running.update(name for name, job in jobs.items() if job is not None and not job.suspended and not job.finished)
-        writes.update(effect.decision.cluster for effect in state.effects.values())
-    slots = [f"cluster/{name}" for name in index.clusters] + [f"admissioncheck/{name}" for name in index.checks]
-    open_slots = [effect for stream in slots if (effect := index.slots.get(stream).effect) is not None]
-    writes.update(effect.decision.cluster for effect in open_slots)
-    return dict(copies), dict(running), dict(writes)
+    with open_reader(options) as reader:
+        return load(reader, policy), SystemClock().now()
+
+
+def _stays(index: Index, now: datetime, names: list[str], *, ending: bool = False) -> int:
+    """Return how many Workloads stay with some clusters; with `ending` only those whose grace ends by itself."""
+    from controlplane.audit.absence import absences
+
+    found = absences(index, now)
+    return sum(found[name].stays - (found[name].never if ending else 0) for name in names if name in found)
+
+
+def _done(options: Options, value: dict[str, Any], told: str) -> None:
+    if options.output == "table":
+        line(told)
+    else:
+        dump(options.output, value)
+
+
+def _workloads(count: int) -> str:
+    return f"{count} Workload{'' if count == 1 else 's'}"
+
+
+def _stay(count: int) -> str:
+    return "stays" if count == 1 else "stay"

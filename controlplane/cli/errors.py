@@ -107,9 +107,17 @@ def _cluster(error: BaseException) -> Sentence:
     return f"the cluster does not answer: {_first_line(error)}", Exit.CLUSTER
 
 
+def _moved_on(error: BaseException) -> Sentence:
+    return f"the log moved on meanwhile, and nothing was recorded ({_first_line(error)}): try again", Exit.FAILED
+
+
 _KNOWN: tuple[tuple[str, str, Callable[[BaseException], Sentence]], ...] = (
     ("controlplane.settings.load", "SettingsError", _settings),
     ("controlplane.log.schema", "SchemaError", _as(Exit.DATABASE)),
+    ("controlplane.log.event", "LogUnavailable", _as(Exit.DATABASE)),
+    ("controlplane.log.event", "LogError", _moved_on),
+    ("controlplane.app.operate", "NoSuchCluster", _as(Exit.NOT_FOUND)),
+    ("controlplane.app.operate", "NotAllowed", _as(Exit.FAILED)),
     ("controlplane.embedded.errors", "EmbeddedError", _as(Exit.DATABASE)),
     ("controlplane.web.ops", "ListenError", _as(Exit.LISTEN)),
     ("controlplane.clusters.port", "Unreachable", _cluster),

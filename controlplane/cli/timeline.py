@@ -27,14 +27,14 @@ def timeline(options: Options, name: str, everything: bool) -> None:
       older Workloads of the same job), moments: position, at, seconds (since
       the first moment), cluster, what, why, reason, type, noteworthy
     """
-    from controlplane.audit.find import story
-    from controlplane.audit.timeline import moments
+    from controlplane.app.policy import policy_of
+    from controlplane.audit.answer import told
 
     with open_reader(options) as reader:
         found = find_story(reader, name)
-        told = moments(story(reader, found))
-    shown = [moment for moment in told if everything or moment.noteworthy]
-    start = told[0].at if told else None
+        moments = told(reader, policy_of(options.settings()), found)
+    shown = [moment for moment in moments if everything or moment.noteworthy]
+    start = moments[0].at if moments else None
     value = {
         "workload": found.workload,
         "jobs": found.jobs,

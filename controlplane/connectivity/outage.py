@@ -1,7 +1,8 @@
 """When most clusters are away together it may be us: the guard over everything that a lost cluster sets in motion.
 
 In: who is away, of how many. Out: `MassOutageBegan` and `MassOutageEnded`. With fewer than three clusters "most" says nothing, and
-the guard stays out of the way; so it does once an operator has accepted the outage as real.
+the guard stays out of the way; so it does once an operator has accepted the outage as real. After its end every cluster that is
+still away has a whole grace before it: what passed during the outage may have been our own.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ FEWEST = 3
 
 
 class Outage(msgspec.Struct, frozen=True):
-    """The mass outage that is on, if any; `version` is that of its stream."""
+    """The mass outage that is on, if any; `version` is that of its stream, `ended` when the last one ended that nobody had accepted."""
 
     version: int = 0
     since: datetime | None = None
     accepted_by: str = ""
+    ended: datetime | None = None
 
     @property
     def holds(self) -> bool:
@@ -35,11 +37,11 @@ def fold_outage(state: Outage, recorded: Recorded) -> Outage:
         case MassOutageBegan():
             return Outage(recorded.version, recorded.recorded_at)
         case MassOutageEnded():
-            return Outage(recorded.version)
+            return Outage(recorded.version, ended=recorded.recorded_at if state.holds else None)
         case MassOutageAccepted() if state.since is not None:
             return Outage(recorded.version, state.since, recorded.event.by)
         case _:
-            return Outage(recorded.version, state.since, state.accepted_by)
+            return Outage(recorded.version, state.since, state.accepted_by, state.ended)
 
 
 def decide_outage(state: Outage, away: list[str], of: int, share: float) -> Event | None:

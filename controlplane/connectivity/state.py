@@ -34,7 +34,8 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
 
     `Unknown`: nothing tried since the service started. `Suspect`: connected, but a sign of life is overdue. `Lost`: it was
     connected before. `Failed`: it never was. `since` is when the phase began; `lost_since` when the loss clock started, None
-    while connected. `life` counts restores of the cluster's store. `forgotten`: an operator ended the grace.
+    while connected. `life` counts restores of the cluster's store. `forgotten`: an operator ended the grace. `untried_since`:
+    when the service started, while no attempt of it has ended yet.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     life: int = 0
     forgotten: bool = False
     connected_once: bool = False
+    untried_since: datetime | None = None
 
     @property
     def connected(self) -> bool:
@@ -77,6 +79,7 @@ def fold(state: Connection, recorded: Recorded) -> Connection:
                 lost_since=None,
                 forgotten=False,
                 connected_once=True,
+                untried_since=None,
                 reason="",
                 message="",
                 attempt=0,
@@ -122,11 +125,16 @@ def life_of(incarnation: str, life: int) -> str:
 
 
 def restarted(state: Connection, recorded: Recorded) -> Connection:
-    """Return the connection after `ServiceStarted`: nothing is in view until it is listed again; a running loss clock runs on."""
+    """Return the connection after `ServiceStarted`: nothing is in view until it is listed again; a running loss clock runs on.
+
+    What it ran up while no service was there to see the cluster return counts only once the cluster has been tried.
+    """
     assert isinstance(recorded.event, ServiceStarted)
+    untried = recorded.recorded_at if state.phase != "Removed" else None
+    state = msgspec.structs.replace(state, synced=frozenset(), untried_since=untried)
     if state.connected or state.phase == "Unknown":
-        return msgspec.structs.replace(state, phase="Unknown", since=recorded.recorded_at, synced=frozenset())
-    return msgspec.structs.replace(state, synced=frozenset())
+        return msgspec.structs.replace(state, phase="Unknown", since=recorded.recorded_at)
+    return state
 
 
 def _away(state: Connection, at: datetime, phase: Phase) -> Connection:
@@ -135,5 +143,6 @@ def _away(state: Connection, at: datetime, phase: Phase) -> Connection:
         phase=phase,
         since=state.since if state.phase == phase else at,
         lost_since=state.lost_since or at,
+        untried_since=None,
         synced=frozenset(),
     )

@@ -53,8 +53,8 @@ class Route(msgspec.Struct, frozen=True):
 class Context(msgspec.Struct, frozen=True, kw_only=True):
     """The rest of the world, as one Workload sees it.
 
-    `ready`: the management cluster's objects are in view. `mass_outage`: most clusters are away together. `requeue_at`: the
-    budget of re-queues is spent until then.
+    `ready`: the management cluster's objects are in view. `mass_outage`: most clusters are away together; `outage_ended`: when
+    they last were. `requeue_at`: the budget of re-queues is spent until then.
     """
 
     policy: Policy
@@ -64,6 +64,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     job: JobObserved | None
     queue_policy: str = ""
     mass_outage: bool = False
+    outage_ended: datetime | None = None
     requeue_at: datetime | None = None
     connections: Mapping[str, Connection]
 
@@ -92,15 +93,17 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         """Return when the grace of a worker that is away ends; its loss clock starts at `default` if the log knows of none.
 
         None: it does not end by itself. Under `never-twice` only the cluster's return, or an operator who gives it up, tells that
-        the old copy is dead.
+        the old copy is dead. Our own absence and a mass outage do not count: after them the grace begins anew, for a cluster that
+        was not tried yet, and for all that are still away.
         """
         connection = self.connections.get(cluster)
+        since = (connection.lost_since if connection is not None else None) or default
         if connection is not None and connection.forgotten:
-            return connection.lost_since or default
+            return since
         if self.execution_policy == NEVER_TWICE:
             return None
-        since = connection.lost_since if connection is not None else None
-        return (since or default) + self.policy.worker_lost_timeout
+        ours = (self.outage_ended, connection.untried_since if connection is not None else None)
+        return max([since, *(at for at in ours if at is not None)]) + self.policy.worker_lost_timeout
 
 
 class Plan(msgspec.Struct):

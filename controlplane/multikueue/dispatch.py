@@ -59,7 +59,7 @@ def _refuse(turn: Pass, local: WorkloadObserved) -> None:
     """Leave out, for a while, a cluster whose Kueue deactivated the copy: offered again at once it would be rejected again."""
     for cluster, remote in turn.state.remotes.items():
         clone = remote.clone
-        if clone is None or clone.active or not local.active or clone.deleting or cluster in turn.state.refused:
+        if clone is None or clone.active or not local.active or clone.deleting or turn.refused(cluster):
             continue
         evicted = clone.condition("Evicted")
         turn.say(
@@ -80,7 +80,11 @@ def _choose(turn: Pass, local: WorkloadObserved, eligible: list[str]) -> str:
     """
     if not turn.state.dispatching:
         return ""
-    ready = [c for c in eligible if c in local.nominated and admitted(turn.state.remote(c), local)]
+    ready = [
+        c
+        for c in eligible
+        if c in local.nominated and admitted(turn.state.remote(c), local) and not _lost_its_job(turn, c)
+    ]
     if not ready:
         return ""
     times = {}
@@ -98,6 +102,11 @@ def _choose(turn: Pass, local: WorkloadObserved, eligible: list[str]) -> str:
         )
     )
     return winner
+
+
+def _lost_its_job(turn: Pass, cluster: str) -> bool:
+    """Whether a copy had a job that was deleted: it is on its way out, and choosing it would be releasing it again."""
+    return turn.state.remote(cluster).job is None and cluster in turn.state.job_seen
 
 
 def _keeps(turn: Pass, local: WorkloadObserved, winner: str) -> bool:
@@ -143,7 +152,7 @@ def _install(turn: Pass, local: WorkloadObserved, check: CheckState, job: JobObs
                 reason=Reason.ADMITTED_ON_WORKER,
             )
         )
-    elif remote.job is None and winner in turn.state.job_seen:
+    elif _lost_its_job(turn, winner):
         # It was there and somebody deleted it: the copy has no job any more, and goes.
         turn.remove(winner, Reason.STALE_COPY)
         turn.say(WinnerReleased(cluster=winner, attempt=turn.state.attempt, reason=Reason.GONE_BEFORE_READY))
@@ -160,7 +169,13 @@ def _install(turn: Pass, local: WorkloadObserved, check: CheckState, job: JobObs
 
 
 def _out_of_patience(turn: Pass, winner: str) -> bool:
-    """Whether the losers had their time to go. They hold no job, so nothing runs twice if one of them is slow."""
+    """Whether the losers had their time to go. While they hold no job, nothing runs twice if one of them is slow; an old copy of
+    the job, on a cluster that came back, is waited for."""
+    if any(
+        remote.job is not None and cluster != winner and turn.context.in_view(cluster) and not turn.in_trouble(cluster)
+        for cluster, remote in turn.state.remotes.items()
+    ):
+        return False
     patience = turn.context.policy.loser_patience
     since = [e.decided_at for target, e in turn.state.effects.items() if not target.startswith((winner + "/", "@"))]
     if not since:
@@ -225,7 +240,7 @@ def _offer(turn: Pass, local: WorkloadObserved, check: CheckState, eligible: lis
                     reason=Reason.NOMINATED,
                 )
             )
-        elif usable(remote, local):
+        elif usable(remote, local) and not _lost_its_job(turn, cluster):
             mend(turn, local, cluster)
         else:
             turn.remove(cluster, Reason.STALE_COPY)

@@ -30,7 +30,8 @@ def drain(turn: Pass, local: WorkloadObserved, check: CheckState, job: JobObserv
         elif turn.verdicts.get(cluster) == "Wait":
             continue
         elif remote.job is None or remote.clone is None:
-            turn.remove(cluster, Reason.DRAINING)
+            # A job that lost its clone runs until it is gone.
+            running = (turn.remove(cluster, Reason.DRAINING) and remote.job is not None) or running
         elif remote.clone.is_true("Evicted") or remote.clone.is_true("Finished"):
             running = True
             if remote.job.inactive:

@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Iterable
 from datetime import datetime
 
+import msgspec
+
 from controlplane.connectivity import events as connectivity
 from controlplane.connectivity.events import (
     FLEET_STREAM,
@@ -42,6 +44,7 @@ from controlplane.multikueue.events import (
     RemoteJobGone,
     RemoteJobObserved,
     Seen,
+    WorkloadGone,
     WorkloadObserved,
 )
 from controlplane.multikueue.observe import job_stream
@@ -106,8 +109,20 @@ class Index:
                 self.outage = fold_outage(self.outage, recorded)
                 self._mark_workloads()
             case "service" if isinstance(recorded.event, ServiceStarted):
-                self.connections = {key: restarted(state, recorded) for key, state in self.connections.items()}
+                self.connections = {key: self._restarted(state, recorded) for key, state in self.connections.items()}
                 self._connections_changed()
+
+    def _restarted(self, state: Connection, recorded: Recorded) -> Connection:
+        """Return a connection after a restart. Nobody tries again a cluster that does not exist any more, or is being deleted: the process
+        that should have recorded that we let go of it ended before it could, and its loss clock starts now."""
+        state, seen = restarted(state, recorded), self.clusters.get(state.name)
+        if state.name == MANAGEMENT or (seen is not None and not seen.deleting):
+            return state
+        state = msgspec.structs.replace(state, untried_since=None)
+        if state.phase != "Unknown":
+            return state
+        at = recorded.recorded_at
+        return msgspec.structs.replace(state, phase="Removed", since=at, lost_since=state.lost_since or at)
 
     def context(self, state: WorkloadState) -> Context:
         """Return what a decision on a Workload may look at."""
@@ -121,6 +136,7 @@ class Index:
             job=self.job_of(state),
             queue_policy=self._queue_policy(local),
             mass_outage=self.outage.holds,
+            outage_ended=self.outage.ended,
             connections=self.connections,
         )
 
@@ -200,10 +216,9 @@ class Index:
             self._remote_jobs[recorded.cluster, recorded.event.uid] = stream
         elif isinstance(recorded.event, RemoteJobGone):
             self._remote_jobs.pop((recorded.cluster, recorded.event.uid), None)
-        if isinstance(recorded.event, WorkloadObserved):
+        if isinstance(recorded.event, (WorkloadObserved, WorkloadGone)):
             self._depend(stream, before.local if before else None, state.local)
         if state.settled:
-            self._depend(stream, before.local if before else None, None)
             self.workloads.pop(stream, None)
         else:
             self.workloads[stream] = state

@@ -113,6 +113,9 @@ class Observer:
 
     def _seen(self, cluster: str, kind: Kind, obj: Json) -> _Built | None:
         adapter = self._adapters.get(kind)
+        if adapter:  # before the adapter looks at it: what does not fit is named by its field
+            objects.section(obj, "spec")
+            objects.conditions(objects.section(obj, "status"))
         if cluster == MANAGEMENT:
             if adapter:
                 return _job(adapter, obj) if self._concerns_us(adapter, obj) else None

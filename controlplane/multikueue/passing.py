@@ -113,6 +113,11 @@ class Pass:
             self._remove_clone(cluster, remote.clone, reason)
         return not remote.empty and not self.in_trouble(cluster)
 
+    def refused(self, cluster: str) -> bool:
+        """Whether a cluster is left out now; after its pause it is offered the Workload again, and may refuse again."""
+        known = self.state.refused.get(cluster)
+        return known is not None and known.until > self.now
+
     def in_trouble(self, cluster: str) -> bool:
         """Whether an API server said no to the last write to one of the copies on a cluster."""
         return any(f"{cluster}/{where}" in self.state.trouble for where in ("Workload", "Job"))

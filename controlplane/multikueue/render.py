@@ -42,6 +42,7 @@ from controlplane.multikueue.events import (
     Write,
 )
 from controlplane.multikueue.objects import PRIORITY_BOOST, check_json, condition_json
+from controlplane.multikueue.reasons import Reason
 from controlplane.multikueue.state import WorkloadState
 
 _EVENT_NOTE_LIMIT = 1024
@@ -264,7 +265,7 @@ def announcement(
 
     The name is made of the decision's position, so that an Event that is sent twice is refused the second time.
     """
-    if not isinstance(decision, CheckStateDecided) or decision.topology:
+    if not isinstance(decision, CheckStateDecided) or decision.reason == Reason.TOPOLOGY_ASSIGNED:
         return None
     warning = decision.state == "Rejected" or "out of sync" in decision.message
     regarding = ObjectRef(WORKLOADS, local.namespace, local.name)

@@ -98,7 +98,7 @@ def _out_of_sync(turn: Pass, local: WorkloadObserved, check: CheckState, cluster
         turn.set_check(local, check, "Retry", text, Reason.OUT_OF_SYNC)
         return
     # Kueue stops here and holds quota for ever. The copy goes, and the cluster is left out for a while.
-    if cluster not in turn.state.refused:
+    if not turn.refused(cluster):
         turn.say(
             ClusterRefused(
                 cluster=cluster,
@@ -145,9 +145,6 @@ def steady(
 def _away(turn: Pass, local: WorkloadObserved, check: CheckState, cluster: str) -> None:
     """The winner cannot be reached: queue the Workload again once its grace is over, unless that would do more harm than good."""
     context = turn.context
-    connection = context.connections.get(cluster)
-    if connection is not None and connection.phase == "Unknown":
-        return  # we have only just started: the first attempt to connect says more
     until = context.lost_until(cluster, stamp(check.last_transition_time, turn.now))
     if until is None:
         return

@@ -130,7 +130,7 @@ def fold(state: WorkloadState, recorded: Recorded) -> WorkloadState:
         case WorkloadGone():
             if state.local is not None and state.local.uid != event.uid:
                 return state
-            return _replace(_close(state, f"{MANAGEMENT}/Workload"), local=None, gone=True, dispatching=False)
+            return _replace(_end_attempt(_close(state, f"{MANAGEMENT}/Workload")), local=None, gone=True)
         case CloneObserved() | CloneGone() | RemoteJobObserved() | RemoteJobGone():
             return _fold_remote(state, event, recorded)
         case EffectFailed():
@@ -161,7 +161,8 @@ def fold_job(state: WorkloadState, before: JobObserved | None, after: JobObserve
     relayed = state.relayed
     if effect is not None and isinstance(effect.decision, StatusRelayDecided):
         changed = before is None or after is None or before.status != after.status
-        relayed = effect.decision.status if changed and not effect.decision.mark_suspended else ""
+        copied = changed and not effect.decision.mark_suspended and not effect.decision.drain
+        relayed = effect.decision.status if copied else ""
     return _replace(_close(state, _OUR_JOB), relayed=relayed)
 
 
@@ -232,8 +233,9 @@ def _fold_remote(
     remotes = {name: known for name, known in state.remotes.items() if name != cluster}
     if not remote.empty:
         remotes[cluster] = remote
-    elif cluster in state.returned:
-        state = _without_return(state, cluster)
+    else:
+        # A copy that is made there from now on has not lost anything.
+        state = _replace(_without_return(state, cluster), job_seen=state.job_seen - {cluster})
     orphan_since = state.orphan_since
     if state.local is None:
         orphan_since = (orphan_since or recorded.recorded_at) if remotes else None

@@ -32,6 +32,10 @@ class Gate:
         """Whether effects may act."""
         return not self._reasons
 
+    def against(self, reason: str) -> str | None:
+        """Return what one reason says against acting; None if it says nothing."""
+        return self._reasons.get(reason)
+
     async def passed(self) -> None:
         """Return when the gate is open."""
         await self._open.wait()

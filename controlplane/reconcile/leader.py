@@ -12,7 +12,7 @@ import contextlib
 import structlog
 
 from controlplane.clock import Clock
-from controlplane.log.event import Head, LogUnavailable
+from controlplane.log.event import Fenced, Head, LogUnavailable
 from controlplane.log.port import Log
 from controlplane.reconcile.gate import Gate
 
@@ -56,6 +56,9 @@ class Leader:
             asked = self._clock.monotonic()
             try:
                 await self._keeper.renew()
+            except Fenced:
+                self._holds = False
+                raise
             except LogUnavailable as error:
                 self._gate.set("leader", ok=self.sure, detail=str(error))
                 continue

@@ -13,11 +13,14 @@ import structlog
 from controlplane.capability import Capability, Sighting
 from controlplane.clock import Clock
 from controlplane.clusters.port import Change, Delta, Off, Synced
-from controlplane.log.event import Append, Fenced, LogError, NewEvent
+from controlplane.log.event import Append, Fenced, LogError, LogUnavailable, NewEvent
 from controlplane.log.port import Log
 from controlplane.reconcile.bodies import Bodies
 
 _log = structlog.get_logger(__name__)
+
+# Seconds between two tries on a log that does not answer.
+_AWAY_PAUSE = 0.5
 
 
 class Recorder:
@@ -60,7 +63,7 @@ class Recorder:
         for event in events:
             self._bodies.keep(event.bodies)
         try:
-            await self._write.append(Append(events))
+            await self._append(events)
         except Fenced:
             raise
         except LogError as error:
@@ -69,3 +72,14 @@ class Recorder:
                 return
             for event in events:
                 await self.record([event])
+
+    async def _append(self, events: Sequence[NewEvent]) -> None:
+        while True:
+            try:
+                await self._write.append(Append(events))
+            except LogUnavailable as error:
+                # It has refused nothing: whoever waits for us waits for the log.
+                _log.warning("the log does not answer, will try again", error=str(error))
+                await self._clock.sleep(_AWAY_PAUSE)
+            else:
+                return

@@ -7,6 +7,7 @@ here like everybody else's: only what is committed is folded, and only what is f
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import heapq
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
@@ -73,7 +74,9 @@ class Runner:
                 continue
             await self._react()
             if not more:
-                await self._log_.wait(self.position, self._nap())
+                # If nobody answers here, the next read says so.
+                with contextlib.suppress(LogUnavailable):
+                    await self._log_.wait(self.position, self._nap())
 
     async def _fold_next(self) -> bool:
         events = await self._log_.read(self.position, self._batch)

@@ -11,11 +11,11 @@ import pytest
 from controlplane.audit.explain import ANSWERS, Explanation, explain, without_workload
 from controlplane.audit.standing import WORDS
 from controlplane.audit.words import type_of
-from controlplane.connectivity.events import MassOutageBegan
+from controlplane.connectivity.events import ClusterForgotten, MassOutageBegan
 from controlplane.log.event import NewEvent
 from controlplane.multikueue import state as workload
 from controlplane.multikueue.events import CheckState, EffectFailed
-from tests.audit.script import Life, Script
+from tests.audit.script import Life, Script, at
 from tests.audit.stories import happy, lost, queued, rejected, retried
 
 WORKERS = ("a", "b", "c")
@@ -62,6 +62,10 @@ def nobody_there(life: Life) -> None:
     life.job().seen({"QuotaReserved": True}).decide()
 
 
+def give_up(life: Life) -> None:
+    life.script.put(at("c", ClusterForgotten(by="jane")))
+
+
 def lose_for(minutes: int, outage: bool = False) -> Callable[[Life], object]:
     def lose(life: Life) -> None:
         life.runs("c", *WORKERS)
@@ -100,8 +104,8 @@ CASES: list[tuple[str, Callable[[], Life], str, list[str]]] = [
         "Pending",
         after(lost),
         (
-            "It waits for quota again (Pending: requeued): it was taken back from c because c could not be reached for longer than"
-            " multikueue.workerLostTimeout allows."
+            "It waits for quota again (Pending: requeued): it was taken back from c because c could not be reached until its grace"
+            " (multikueue.workerLostTimeout) was over."
         ),
         ["CloneObserved", "WinnerChosen", "ClusterLost", "CheckStateDecided", "WorkloadObserved", "WorkloadObserved"],
     ),
@@ -277,6 +281,39 @@ CASES: list[tuple[str, Callable[[], Life], str, list[str]]] = [
             " back while most clusters are away together."
         ),
         ["CloneObserved", "WinnerChosen", "WorkloadObserved", "ClusterLost", "MassOutageBegan"],
+    ),
+    (
+        "Lost",
+        after(fresh, lose_for(3, outage=True)),
+        (
+            "It stays with c, which cannot be reached (lost since TIME: connection refused); it is not taken"
+            " back while most clusters are away together, and not before TIME."
+        ),
+        ["CloneObserved", "WinnerChosen", "WorkloadObserved", "ClusterLost", "MassOutageBegan"],
+    ),
+    (
+        "Lost",
+        after(fresh, lambda life: life.job(execution_policy="never-twice"), lose_for(3), give_up),
+        (
+            "It stays with c, which cannot be reached (lost since TIME: connection refused); its time is over"
+            " (jane gave it up), and it is to be taken back now."
+        ),
+        ["CloneObserved", "WinnerChosen", "WorkloadObserved", "ClusterLost", "ClusterForgotten"],
+    ),
+    (
+        "Retry",
+        after(
+            fresh,
+            lambda life: life.job(execution_policy="never-twice"),
+            lose_for(3),
+            give_up,
+            lambda life: life.decide().seen(check="Retry"),
+        ),
+        (
+            "It is being taken back from c because c could not be reached until its grace (multikueue.workerLostTimeout) was over"
+            " (jane gave it up); Kueue evicts it and queues it again."
+        ),
+        ["CloneObserved", "WinnerChosen", "ClusterLost", "ClusterForgotten", "CheckStateDecided", "WorkloadObserved"],
     ),
     (
         "Lost",

@@ -102,7 +102,7 @@ TABLE: list[tuple[Decision, str]] = [
     (removal(R.DRAINING), "it was evicted, and nothing may stay behind on b"),
     (check(R.REMOTE_EVICTED), "a evicted its copy"),
     (check(R.REMOTE_GONE), "its copy, or the copy's job, is no longer on a"),
-    (check(R.REMOTE_LOST), "a could not be reached for longer than multikueue.workerLostTimeout allows"),
+    (check(R.REMOTE_LOST), "a could not be reached until its grace (multikueue.workerLostTimeout) was over"),
     (check(R.OUT_OF_SYNC), "the Kueue of a says that copy and job do not match"),
     (check(R.NO_CLUSTER_NAME), "its admission check is Ready and no cluster is recorded"),
     (

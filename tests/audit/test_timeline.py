@@ -101,7 +101,7 @@ def test_why_names_the_cluster_that_was_lost() -> None:
     script = Script("a", "b", "c")
     life = lost(script)
     retry = next(m for m in story(script, life.name) if m.reason == "RemoteLost")
-    assert retry.why == "c could not be reached for longer than multikueue.workerLostTimeout allows"
+    assert retry.why == "c could not be reached until its grace (multikueue.workerLostTimeout) was over"
 
 
 def test_why_of_an_observation_is_what_its_condition_says() -> None:

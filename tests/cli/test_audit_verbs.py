@@ -58,48 +58,6 @@ def columns(text: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines()]
 
 
-def test_clusters(url: str) -> None:
-    head, home, a, b, c = invoke(url, "clusters").stdout.splitlines()
-    assert head.split() == ["NAME", "STATE", "SINCE", "REASON", "SERVER", "RUNNING", "OPEN", "WRITES"]
-    assert home.split()[:2] == ["management", "Connected"]
-    assert (a.split()[:2], a.split()[-3:]) == (["a", "Connected"], ["v1.35.0", "0", "0"])
-    assert b.split()[-3:] == ["v1.35.0", "1", "0"]
-    assert (c.split()[:2], c.split()[4]) == (["c", "Lost"], "Unreachable")
-
-
-def test_clusters_for_programs(url: str) -> None:
-    found = {one["name"]: one for one in asked(url, "clusters")}
-    assert list(found) == ["@management", "a", "b", "c"]
-    assert set(found["c"]) == {
-        "name",
-        "state",
-        "since",
-        "lost_since",
-        "reason",
-        "message",
-        "server_version",
-        "incarnation",
-        "kinds_off",
-        "running",
-        "copies",
-        "open_writes",
-    }
-    assert (found["c"]["state"], found["c"]["message"], found["c"]["copies"]) == ("Lost", "connection refused", 1)
-    assert found["c"]["lost_since"] is not None
-    assert found["a"]["lost_since"] is None
-
-
-async def test_open_writes_are_counted_where_they_go(database_url: str) -> None:
-    script = Script("a", "b")
-    script.workload("w-0a1b2").job().seen({"QuotaReserved": True}).decide().seen(nominated=["a", "b"]).decide()
-    await write(database_url, script.appended)
-    assert {one["name"]: one["open_writes"] for one in asked(database_url, "clusters")} == {
-        "@management": 0,
-        "a": 1,
-        "b": 1,
-    }
-
-
 def test_workloads(url: str) -> None:
     rows = columns(invoke(url, "workloads").stdout)
     assert rows[0] == ["NAMESPACE", "NAME", "JOB", "STATE", "CLUSTER", "ATTEMPT", "AGE", "WAITS", "FOR"]
@@ -274,7 +232,7 @@ def test_a_database_without_the_schema(
     assert "run `controlplane db upgrade`" in told
 
 
-@pytest.mark.parametrize("verb", [["clusters"], ["workloads"], ["events"]], ids=" ".join)
+@pytest.mark.parametrize("verb", [["workloads"], ["events"]], ids=" ".join)
 def test_an_empty_log_is_no_failure(database_url: str, verb: list[str]) -> None:
     assert len(invoke(database_url, *verb).stdout.splitlines()) == 1
     assert asked(database_url, *verb) == []

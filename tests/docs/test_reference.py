@@ -52,7 +52,10 @@ def verbs(group: click.Group, path: str = "controlplane") -> set[str]:
     context = click.Context(group)
     for name in group.list_commands(context):
         command = group.get_command(context, name)
-        found |= verbs(command, f"{path} {name}") if isinstance(command, click.Group) else {f"{path} {name}"}
+        if isinstance(command, click.Group):
+            found |= verbs(command, f"{path} {name}")
+        if not isinstance(command, click.Group) or command.invoke_without_command:
+            found.add(f"{path} {name}")
     return found
 
 

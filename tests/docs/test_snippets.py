@@ -52,6 +52,8 @@ def controlplane(arguments: list[str]) -> None:
     context = command.make_context("controlplane", list(arguments))
     while isinstance(command, click.Group):
         rest = [*context._protected_args, *context.args]
+        if not rest and command.invoke_without_command:
+            return
         name, found, rest = command.resolve_command(context, rest)
         assert found is not None
         command = found

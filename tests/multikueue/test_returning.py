@@ -6,6 +6,7 @@ import pytest
 
 from controlplane.connectivity.events import (
     FLEET_STREAM,
+    ClusterConnectFailed,
     ClusterForgotten,
     ClusterRecovered,
     ClusterSuspected,
@@ -67,6 +68,8 @@ def test_the_loss_clock_survives_a_restart() -> None:
     from tests.multikueue.scene import HOME_KINDS
 
     scene.connect("@management", tuple(HOME_KINDS)).connect("b")
+    failed = ClusterConnectFailed(reason="ClientConnectionFailed", message="connection refused", attempt=1)
+    scene.fold(cluster_stream("a"), failed, "a")
     assert scene.names() == []
     scene.tick(minutes=5)
     assert retry_of(scene) is not None
@@ -144,6 +147,9 @@ def test_a_mass_outage_holds_everything_back_until_it_ends() -> None:
     scene.connect("b")
     (ended,) = scene.decide(FLEET_STREAM)
     assert isinstance(ended, MassOutageEnded)
+    scene.tick(minutes=14, seconds=59)
+    assert retry_of(scene) is None  # who is still away has its whole grace from here
+    scene.tick(seconds=1)
     assert retry_of(scene) is not None
 
 

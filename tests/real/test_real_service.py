@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 import yaml
 
-from controlplane.app import Service
+from controlplane.app.service import Service
 from controlplane.clusters.kubeconfig import parse_kubeconfig
 from controlplane.clusters.port import ApiError
 from controlplane.clusters.transport import Transport

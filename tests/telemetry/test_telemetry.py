@@ -134,3 +134,13 @@ def test_a_removed_cluster_is_not_reported_any_more() -> None:
         if "cluster" in sample.labels
     }
     assert clusters == {"stays"}
+
+
+def test_who_does_not_lead_reports_no_cluster_and_keeps_what_it_counted() -> None:
+    own = telemetry.Metrics()
+    own.cluster_phase.labels(cluster="a", phase="Lost").set(1)
+    own.effects_open.labels(cluster="a").set(3)
+    own.cluster_suspected.labels(cluster="a").inc()
+    own.forget_clusters()
+    left = {family.name for family in own.registry.collect() for sample in family.samples if "cluster" in sample.labels}
+    assert left == {"controlplane_cluster_suspected"}

@@ -1,0 +1,53 @@
+"""The command line: which benchmarks, how much of each, and where the database lies."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+
+from benchmarks import decide, dispatch, log, replay
+from benchmarks.machine import describe
+from controlplane import telemetry
+
+BENCHMARKS = {"log": log.run, "replay": replay.run, "decide": decide.run, "dispatch": dispatch.run}
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    found = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure the service on this machine.")
+    found.add_argument("names", nargs="*", metavar="NAME", help=f"one or more of {', '.join(BENCHMARKS)}; default: all")
+    found.add_argument("--folder", type=Path, help="where the database lies; default: the temporary folder")
+    found.add_argument("--repeat", type=int, default=3, help="runs of log, replay and decide; the median is shown")
+    log_ = found.add_argument_group("log")
+    log_.add_argument("--events", type=int, default=40_000, help="events to append, for each size of batch")
+    log_.add_argument("--batches", type=int, nargs="+", default=[100, 1000], help="most events of one commit")
+    log_.add_argument("--submitters", type=int, default=2000, help="requests that wait for the log at the same time")
+    recorded = found.add_argument_group("replay, decide, and what log appends")
+    recorded.add_argument(
+        "--recorded", type=int, default=200, help="workloads in the history that is recorded for them"
+    )
+    dispatch_ = found.add_argument_group("dispatch")
+    dispatch_.add_argument("--workloads", type=int, default=500, help="Jobs to dispatch")
+    dispatch_.add_argument("--qps", type=int, default=100_000, help="the budget for each API server; 0: the defaults")
+    return found
+
+
+def main() -> int:
+    """Run what was asked for; returns the exit code."""
+    options = parser()
+    args = options.parse_args()
+    unknown = set(args.names) - set(BENCHMARKS)
+    if unknown:
+        options.error(f"there is no benchmark {', '.join(sorted(unknown))}: there are {', '.join(BENCHMARKS)}")
+    telemetry.configure("error", "console")
+    print(describe(), flush=True)
+    for name in args.names or BENCHMARKS:
+        print(flush=True)
+        asyncio.run(BENCHMARKS[name](args))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

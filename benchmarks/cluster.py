@@ -1,0 +1,112 @@
+"""One simulated cluster in a process of its own, so that what it costs is not counted as the service's.
+
+In: its role and name as arguments, then one JSON command a line on stdin. Out: one JSON answer a line on stdout, the first with the
+way to reach it. It ends with its stdin.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import sys
+import time
+from datetime import timedelta
+from typing import Any
+
+import orjson
+import yaml
+
+from controlplane.kube import JOBS, MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, SECRETS, WORKLOADS, Json
+from controlplane.simulation.jobs import Pace
+from controlplane.simulation.kueue_common import is_true
+from controlplane.simulation.seeding import ensure
+from controlplane.simulation.world import CHECK, KUEUE_NAMESPACE, ClusterSpec, World, secret_name
+
+ROOM = {"cpu": "1000000", "memory": "1000000Gi"}
+# Long enough that every Workload is admitted before its Job ends, however slow the machine: a shorter path costs fewer requests.
+RUNS_FOR = timedelta(seconds=20)
+
+
+class Cluster:
+    """The management cluster, or the worker `name`, and what it can be told to do."""
+
+    def __init__(self, name: str, *, manages: bool) -> None:
+        spec = ClusterSpec(quota=ROOM, pace=Pace(duration=RUNS_FOR))
+        # A worker's world has a management cluster as well; nobody talks to it.
+        self._world = World(spec, {}) if manages else World(ClusterSpec(), {name: spec})
+        self._cluster = self._world.management if manages else self._world.workers[name]
+
+    async def serve(self) -> None:
+        """Answer commands until stdin ends."""
+        await self._world.start()
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(limit=2**24)
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+        self._say({"kubeconfig": yaml.safe_dump(self._cluster.server.kubeconfig(), sort_keys=False)})
+        try:
+            while line := await reader.readline():
+                command = orjson.loads(line)
+                self._say(getattr(self, command.pop("do"))(**command) or {})
+        finally:
+            await self._world.stop()
+
+    def workers(self, kubeconfigs: dict[str, str]) -> None:
+        """Set up the workers, as an administrator would."""
+        store = self._cluster.store
+        for name, text in kubeconfigs.items():
+            data = {"kubeconfig": base64.b64encode(text.encode()).decode()}
+            ensure(store, SECRETS, secret_name(name), KUEUE_NAMESPACE, type="Opaque", data=data)
+            source = {"kubeConfig": {"location": secret_name(name), "locationType": "Secret"}}
+            ensure(store, MULTIKUEUE_CLUSTERS, name, spec={"clusterSource": source})
+        store.patch(MULTIKUEUE_CONFIGS, "", CHECK, {"spec": {"clusters": list(kubeconfigs)}})
+
+    def jobs(self, count: int) -> None:
+        """Create Jobs, and begin to count requests."""
+        self.reset()
+        for number in range(count):
+            self._cluster.store.create(JOBS, _job(number))
+
+    def reset(self) -> None:
+        """Begin to count requests."""
+        self._cluster.server.counts.clear()
+        self._cluster.server.watches.clear()
+        self._started = time.process_time()
+
+    def state(self) -> Json:
+        """Return how many Workloads are finished, how many objects there are, the requests so far, and processor seconds."""
+        store, server = self._cluster.store, self._cluster.server
+        workloads, _ = store.list(WORKLOADS)
+        jobs, _ = store.list(JOBS)
+        return {
+            "finished": sum(is_true(workload, "Finished") for workload in workloads),
+            "objects": len(workloads) + len(jobs),
+            "requests": [[*key, count] for key, count in server.counts.items()],
+            "watches": sum(server.watches.values()),
+            "cpu": time.process_time() - self._started,
+        }
+
+    def _say(self, answer: Json) -> None:
+        sys.stdout.buffer.write(orjson.dumps(answer) + b"\n")
+        sys.stdout.buffer.flush()
+
+
+def _job(number: int) -> Json:
+    container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
+    template: dict[str, Any] = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    labels = {"kueue.x-k8s.io/queue-name": "user-queue"}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": f"train-{number:06}", "namespace": "default", "labels": labels},
+        "spec": {
+            "parallelism": 1,
+            "completions": 1,
+            "suspend": True,
+            "managedBy": "kueue.x-k8s.io/multikueue",
+            "template": template,
+        },
+    }
+
+
+if __name__ == "__main__":
+    asyncio.run(Cluster(sys.argv[2], manages=sys.argv[1] == "management").serve())

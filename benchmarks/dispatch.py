@@ -1,0 +1,67 @@
+"""How many workloads a second the whole service dispatches, and how many requests each costs, by cluster and verb.
+
+The ordinary path alone: Jobs are created on the management cluster, dispatched to three workers, one wins, its Job runs, its status
+comes back, everything is cleaned up. The clusters are simulated, in processes of their own: theirs is the larger part of the work.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+
+from benchmarks.fleet import MANAGEMENT, Run, dispatch, fleet
+from benchmarks.machine import database, show
+
+WORKERS = ("east", "north", "west")
+# Quoted, not measured here: what the existing controller (Kueue's MultiKueue) was reported to send for one workload.
+QUOTED_REQUESTS, QUOTED_GETS = 50, "two thirds"
+
+
+async def run(args: argparse.Namespace) -> None:
+    """Measure and print."""
+    async with database(args.folder) as url, fleet(WORKERS) as clusters:
+        measured = await dispatch(url, clusters, args.workloads, args.qps)
+    _print_speed(measured)
+    _print_requests(measured)
+
+
+def _print_speed(measured: Run) -> None:
+    count = measured.workloads
+    rows = [
+        ["workloads a second", count / measured.seconds],
+        ["seconds for all, 20 of them the Jobs' own", measured.seconds],
+        ["service: processor ms a workload", 1000 * measured.cpu / count],
+        ["workloads a second and core, by that", count / measured.cpu],
+    ]
+    for name, state in measured.states.items():
+        rows.append([f"simulated {name}: processor ms a workload", 1000 * state["cpu"] / count])
+    show(f"dispatch: {count:,} workloads, {len(WORKERS)} workers", ["", "figure"], rows)
+
+
+def _print_requests(measured: Run) -> None:
+    names = list(measured.states)
+    table: dict[tuple[str, str], Counter[str]] = {}
+    for name, state in measured.states.items():
+        for verb, resource, subresource, count in state["requests"]:
+            what = resource.partition(".")[0] + (f"/{subresource}" if subresource else "")
+            table.setdefault((verb, what), Counter())[name] += count
+    rows: list[list[object]] = []
+    for (verb, what), counts in sorted(table.items()):
+        each = [counts[name] / measured.workloads for name in names]
+        rows.append([f"{verb} {what}", *each, sum(each)])
+    total = sum(sum(counts.values()) for counts in table.values()) / measured.workloads
+    gets = sum(sum(counts.values()) for (verb, _), counts in table.items() if verb == "get")
+    rows.append(["all", *(sum(c[n] for c in table.values()) / measured.workloads for n in names), total])
+    show(
+        "requests a workload, from the creation of its Job until nothing is left on the workers",
+        ["", *names, "sum"],
+        rows,
+    )
+    watches = sum(state["watches"] for state in measured.states.values())
+    print(f"GETs in the run: {gets:,} ({gets / measured.workloads:.2f} a workload). Watches opened in it: {watches}.")
+    print(
+        f"For comparison, quoted and not measured here: the existing controller sends about {QUOTED_REQUESTS} requests a workload, "
+        f"{QUOTED_GETS} of them GETs.",
+        flush=True,
+    )
+    assert MANAGEMENT in names

@@ -1,0 +1,111 @@
+"""The clusters as `controlplane clusters` shows them: plain values for programs, and the cells of the table for people.
+
+In: the folds, what hangs on the clusters that are away, the time. Out: dicts, and short texts made of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controlplane.cli.history import clock, span
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from controlplane.audit.absence import Absence
+    from controlplane.multikueue.index import Index
+
+
+def mass_outage(index: Index) -> dict[str, Any] | None:
+    """Return the mass outage that is on, as plain values."""
+    outage = index.outage
+    if outage.since is None:
+        return None
+    away, of = index.away()
+    return {"since": outage.since, "away": away, "of": of, "holds": outage.holds, "accepted_by": outage.accepted_by}
+
+
+def describe(index: Index, away: dict[str, Absence], now: datetime) -> list[dict[str, Any]]:
+    """Return the clusters as plain values, the management cluster first. Those that were removed are left out unless copies are there."""
+    from controlplane.audit.absence import Absence
+    from controlplane.connectivity.state import Connection
+
+    copies, running, writes = _counts(index)
+    found = []
+    for name in sorted({*index.clusters, *index.connections, *copies}):
+        connection = index.connections.get(name, Connection(name=name))
+        if connection.phase == "Removed" and name not in index.clusters and not copies.get(name):
+            continue
+        absence = away.get(name, Absence())
+        found.append(
+            {
+                "name": name,
+                "state": connection.phase,
+                "since": connection.since,
+                "lost_since": connection.lost_since,
+                "grace": _grace(absence, now) if name in away else "",
+                "grace_ends_at": absence.ends,
+                "stays": absence.stays,
+                "stays_for_ever": absence.never,
+                "forgotten": connection.forgotten,
+                "owed": absence.owed,
+                "running": running.get(name, 0),
+                "copies": copies.get(name, 0),
+                "open_writes": writes.get(name, 0),
+                "reason": connection.reason,
+                "message": connection.message,
+                "server_version": connection.server_version,
+                "incarnation": connection.incarnation,
+                "life": connection.life,
+                "kinds_off": connection.off,
+            }
+        )
+    return found
+
+
+def outage_line(outage: dict[str, Any]) -> str:
+    """Return a mass outage in one line, with what to do about it."""
+    away = f"{len(outage['away'])} of {outage['of']} clusters are away ({', '.join(outage['away'])})"
+    head = f"Mass outage since {clock(outage['since'])} UTC: {away}."
+    if outage["holds"]:
+        return f"{head} Nothing is taken from them; `controlplane clusters accept-outage` if they are really gone."
+    return f"{head} Accepted by {outage['accepted_by']}: Workloads are taken from them as graces end."
+
+
+def _grace(absence: Absence, now: datetime) -> str:
+    if absence.ends is None:
+        return "never"
+    return "over" if now >= absence.ends else "left"
+
+
+def grace_cell(one: dict[str, Any], now: datetime) -> str:
+    """Return the grace in words: the earliest end, and how many Workloads stay whatever happens."""
+    if one["grace"] in ("", "never"):
+        return str(one["grace"])
+    shown = "over" if one["grace"] == "over" else span(one["grace_ends_at"] - now)
+    return f"{shown}, never for {one['stays_for_ever']}" if one["stays_for_ever"] else shown
+
+
+def short_life(incarnation: str, life: int) -> str:
+    """Return a life of a cluster as it fits into a column."""
+    from controlplane.connectivity.state import life_of
+
+    return life_of(incarnation[:8], life)
+
+
+def _counts(index: Index) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
+    """Return by cluster: Workloads with a copy there, those of them whose job is unsuspended, decided writes without an outcome."""
+    from collections import Counter
+
+    copies: Counter[str] = Counter()
+    running: Counter[str] = Counter()
+    writes: Counter[str] = Counter()
+    for state in index.workloads.values():
+        copies.update(state.remotes.keys())
+        jobs = {cluster: remote.job for cluster, remote in state.remotes.items()}
+        running.update(name for name, job in jobs.items() if job is not None and not job.suspended and not job.finished)
+        writes.update(effect.decision.cluster for effect in state.effects.values())
+    slots = [f"cluster/{name}" for name in index.clusters] + [f"admissioncheck/{name}" for name in index.checks]
+    open_slots = [effect for stream in slots if (effect := index.slots.get(stream).effect) is not None]
+    writes.update(effect.decision.cluster for effect in open_slots)
+    return dict(copies), dict(running), dict(writes)

@@ -1,0 +1,174 @@
+"""`controlplane simulate`: the whole service against simulated clusters, from a seed, in virtual time.
+
+In: seeds. Out: a verdict each; for one that fails, the story of its smallest form, the command that replays it, and exit code 1. Needs
+neither a database nor a cluster.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from controlplane.cli.errors import Exit, Failure
+from controlplane.cli.frame import Verb
+from controlplane.cli.options import Options
+from controlplane.cli.output import dump, line, table
+
+if TYPE_CHECKING:
+    from controlplane.simulation.deterministic.simulation import Outcome
+
+_PROGRESS = 2.0  # seconds between two lines of progress
+
+
+@click.command(cls=Verb)
+@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="The seed to play.")
+@click.option("--seeds", metavar="A..B", help="Play all seeds from A to B.")
+@click.option(
+    "--steps", metavar="LIST", help="Only these steps of the seed's plan, such as 1,4-6 (`none`: no step at all)."
+)
+@click.option("--story", "tell", is_flag=True, help="Tell the story, also of a seed that holds.")
+@click.option("--trace", is_flag=True, help="Print every line of the trace.")
+@click.option("--no-shrink", is_flag=True, help="Tell a failure as it is, without looking for its smallest form.")
+@click.option(
+    "--processes", type=click.IntRange(min=1), default=1, show_default=True, help="How many seeds to play at a time."
+)
+@click.pass_obj
+def simulate(
+    options: Options,
+    seed: int | None,
+    seeds: str | None,
+    steps: str | None,
+    tell: bool,
+    trace: bool,
+    no_shrink: bool,
+    processes: int,
+) -> int:
+    """Play seeds of the deterministic simulation and check what must always hold.
+
+    The service's own loop, executors and connections run against simulated clusters through partitions, crashes, lost answers and whatever
+    else a plan drawn from the seed has in store. The same seed gives the same run, to the byte.
+    """
+    if (seed is None) == (seeds is None):
+        raise click.UsageError("give --seed or --seeds")
+    if seeds is not None:
+        if steps is not None or trace:
+            raise click.UsageError("--steps and --trace go with --seed")
+        return _many(options, _range(seeds), processes, shrinking=not no_shrink)
+    assert seed is not None
+    return _one(seed, steps, tell=tell, trace=trace, shrinking=not no_shrink and steps is None)
+
+
+def _one(seed: int, steps: str | None, *, tell: bool, trace: bool, shrinking: bool) -> int:
+    from controlplane.simulation.deterministic.plan import chosen, plan_of
+    from controlplane.simulation.deterministic.simulation import simulate as play
+    from controlplane.simulation.deterministic.story import story, verdict
+
+    plan = plan_of(seed)
+    if steps is not None:
+        try:
+            plan = plan.only([] if steps == "none" else chosen(steps))
+        except ValueError:
+            raise click.UsageError(f"--steps: {steps!r} is not a list of numbers such as 1,4-6") from None
+    outcome = play(plan)
+    if outcome.violation is not None:
+        _tell_failure(outcome, shrinking=shrinking, trace=trace)
+        return Exit.FAILED
+    if tell or trace:
+        for told in story(outcome, whole=trace):
+            line(told)
+    line(verdict(outcome))
+    return Exit.OK
+
+
+def _tell_failure(outcome: Outcome, *, shrinking: bool, trace: bool = False) -> None:
+    from controlplane.simulation.deterministic.shrink import shrink
+    from controlplane.simulation.deterministic.simulation import simulate as play
+    from controlplane.simulation.deterministic.story import command, story, verdict
+
+    before = len(outcome.plan.steps)
+    if shrinking:
+        click.echo(f"seed {outcome.plan.seed} fails; looking for a smaller form of it ...", err=True)
+        outcome = shrink(outcome, play)
+    if not outcome.lines:
+        outcome = play(outcome.plan)
+    for told in story(outcome, whole=trace):
+        line(told)
+    line(verdict(outcome))
+    line(f"{len(outcome.plan.steps)} of {before} steps. Replay: {command(outcome.plan)}")
+
+
+def _many(options: Options, seeds: Sequence[int], processes: int, *, shrinking: bool) -> int:
+    began = time.monotonic()
+    failed, figures = _play_all(seeds, processes)
+    failed.sort(key=lambda outcome: outcome.plan.seed)
+    if options.output != "table":
+        rows = [
+            {"seed": o.plan.seed, "rule": o.violation.rule, "detail": o.violation.detail} for o in failed if o.violation
+        ]
+        dump(options.output, {**figures, "failed": rows})
+        return Exit.FAILED if failed else Exit.OK
+    if failed:
+        rules = Counter(outcome.violation.rule for outcome in failed if outcome.violation)
+        firsts = {outcome.violation.rule: outcome.plan.seed for outcome in reversed(failed) if outcome.violation}
+        table(("rule", "seeds", "first"), [(rule, count, firsts[rule]) for rule, count in rules.most_common()])
+        _tell_failure(failed[0], shrinking=shrinking)
+    hours, seconds = figures["virtualSeconds"] / 3600, time.monotonic() - began
+    held = figures["seeds"] - len(failed)
+    line(
+        f"{held} of {figures['seeds']} seeds hold: {hours:.1f} virtual hours, {figures['events']} events, {seconds:.0f} s"
+    )
+    return Exit.FAILED if failed else Exit.OK
+
+
+def _play_all(seeds: Sequence[int], processes: int) -> tuple[list[Outcome], dict[str, int]]:
+    """Play seeds with signs of progress on stderr; return the failures and what all of them came to."""
+    from controlplane.simulation.deterministic.story import verdict
+
+    failed: list[Outcome] = []
+    figures = {"seeds": 0, "virtualSeconds": 0, "events": 0}
+    began = said = time.monotonic()
+    for outcome in _played(seeds, processes):
+        figures["seeds"] += 1
+        figures["virtualSeconds"] += round(outcome.seconds)
+        figures["events"] += outcome.events
+        if outcome.violation is not None:
+            failed.append(outcome)
+            click.echo(verdict(outcome), err=True)
+        if time.monotonic() - said >= _PROGRESS:
+            said = time.monotonic()
+            rate = figures["seeds"] / (said - began)
+            click.echo(f"{figures['seeds']} of {len(seeds)} seeds, {len(failed)} failed, {rate:.1f} a second", err=True)
+    return failed, figures
+
+
+def _played(seeds: Iterable[int], processes: int) -> Iterator[Outcome]:
+    if processes == 1:
+        yield from map(_play, seeds)
+        return
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(_play, seeds, chunksize=8)
+
+
+def _play(seed: int) -> Outcome:
+    from controlplane.simulation.deterministic.plan import plan_of
+    from controlplane.simulation.deterministic.simulation import simulate as play
+
+    return play(plan_of(seed)).brief()
+
+
+def _range(text: str) -> range:
+    first, dots, last = text.partition("..")
+    try:
+        found = range(int(first), int(last) + 1)
+    except ValueError:
+        raise click.UsageError(f"--seeds: {text!r} is not of the form A..B") from None
+    if not dots or not found:
+        raise Failure(f"--seeds: there is no seed in {text}", Exit.USAGE)
+    return found

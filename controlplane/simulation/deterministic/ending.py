@@ -1,0 +1,83 @@
+"""Is everything settled? What must have happened an hour after the last trouble, and what may no longer be there.
+
+In: the stage and the log's state. Out: the first thing that is left to do, in words; "" when nothing is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from controlplane.clusters.port import ApiError
+from controlplane.connectivity.events import MANAGEMENT as HOME
+from controlplane.kube import JOBS, WORKLOADS
+from controlplane.multikueue.adapters.base import ORIGIN_LABEL
+from controlplane.multikueue.index import Index
+from controlplane.simulation.deterministic.stage import Stage
+from controlplane.simulation.kueue_common import is_true
+
+
+def unfinished(
+    stage: Stage, index: Index, submitted: Collection[str], deleted: Collection[str], planted: Mapping[str, str]
+) -> str:
+    """Return what is not settled yet."""
+    return _jobs(stage, submitted, deleted) or _workers(stage, planted) or _log(stage, index)
+
+
+def _jobs(stage: Stage, submitted: Collection[str], deleted: Collection[str]) -> str:
+    """Every job that nobody took back has finished, and its Workload with it; what was taken back is gone."""
+    store = stage.management.store
+    for name in submitted:
+        try:
+            job = store.record(JOBS, "default", name).obj
+        except ApiError:
+            if name not in deleted:
+                return f"{name} is gone"
+            continue
+        if name in deleted:
+            return f"{name} was deleted and is still there"
+        if not is_true(job, "Complete"):
+            return f"{name} has not finished"
+    for record in store.records(WORKLOADS):
+        if not is_true(record.obj, "Finished"):
+            return f"Workload {record.name} is not finished"
+    return _quota(stage, "management")
+
+
+def _workers(stage: Stage, planted: Mapping[str, str]) -> str:
+    """Nothing of ours is left on any worker, and what is somebody else's is still there."""
+    there: set[str] = set()
+    for name, place in stage.workers.items():
+        for kind in (WORKLOADS, JOBS):
+            for record in place.store.records(kind):
+                if ORIGIN_LABEL in record.labels:
+                    return f"{kind.kind} {record.name} is still on {name}"
+                there.add(record.uid)
+        wrong = _quota(stage, name)
+        if wrong:
+            return wrong
+    missing = [name for uid, name in planted.items() if uid not in there]
+    return f"somebody else's Job {missing[0]} is gone" if missing else ""
+
+
+def _quota(stage: Stage, name: str) -> str:
+    for queue, state in stage.places[name].life.kueue.queues.cluster_queues.items():
+        if any(state.usage.values()):
+            return f"quota of {queue} on {name} is not back"
+    return ""
+
+
+def _log(stage: Stage, index: Index) -> str:
+    """Every cluster is connected, and no write is open."""
+    for name in (HOME, *stage.workers):
+        connection = index.connections.get(name)
+        if connection is None or not connection.connected:
+            return f"{name} is not connected"
+        missing = [kind.name for kind in (WORKLOADS, JOBS) if not connection.in_view(kind.name)]
+        if missing:
+            return f"{missing[0]} of {name} is not in view"
+    for stream, state in index.workloads.items():
+        if state.effects:
+            return f"{next(iter(state.effects))} of {stream} is open"
+        if state.remotes:
+            return f"{stream} is believed to be on {next(iter(state.remotes))}"
+    return ""

@@ -1,0 +1,134 @@
+"""Every decision has a reason and, if it means a write, one target; and it fits what the log said when it was taken.
+
+In: the events as they reach the log, and the state that the log gave before each. Out: a violation. Decisions are appended against the
+version of the state they were taken on, so what is looked at here is exactly what the decider looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from controlplane.connectivity.events import ServiceStarted
+from controlplane.log.event import Recorded, Unknown
+from controlplane.multikueue.events import (
+    CheckStateDecided,
+    CloneDecided,
+    Decision,
+    EffectFailed,
+    JobCreationDecided,
+    NominationDecided,
+    WinnerChosen,
+    Write,
+)
+from controlplane.multikueue.index import Index
+from controlplane.multikueue.reasons import Reason
+from controlplane.multikueue.state import WorkloadState
+from controlplane.simulation.deterministic.trace import Trace
+
+_REASONS = frozenset(Reason)
+_SHORTEST_PAUSE = timedelta(seconds=0.9)
+ORDER = "steps are taken in their order"
+
+
+class Decisions:
+    """Looks at each event before it is folded into `index`."""
+
+    def __init__(self, trace: Trace, index: Index) -> None:
+        self._trace, self._index = trace, index
+        self._versions: dict[str, int] = {}
+        self._position = 0
+        self._writer = ""
+        self._failed: dict[tuple[str, str, str], datetime] = {}
+
+    def before_fold(self, recorded: Recorded, writer: str) -> None:
+        """Look at one event and at the process that appended it."""
+        event = recorded.event
+        if isinstance(event, ServiceStarted):
+            self._writer = writer
+        elif writer != self._writer:
+            self._trace.violate("one process writes", f"{writer} at {recorded.position}, while {self._writer} leads")
+        expected = self._versions.get(recorded.stream, 0) + 1
+        if recorded.position != self._position + 1 or recorded.version != expected:
+            place = f"position {recorded.position} after {self._position}, version {recorded.version} not {expected}"
+            self._trace.violate("positions have no holes", place)
+        self._position, self._versions[recorded.stream] = recorded.position, recorded.version
+        if isinstance(event, Unknown):
+            self._trace.violate("every event can be read", f"{event.type}: {event.error}")
+        elif isinstance(event, Decision):
+            self._decision(recorded, event)
+        elif isinstance(event, EffectFailed):
+            self._failure(recorded, event)
+
+    def _decision(self, recorded: Recorded, event: Decision) -> None:
+        what = f"{type(event).__name__} at {recorded.position} on {recorded.stream}"
+        if event.reason not in _REASONS:
+            self._trace.violate("every decision has a reason", what)
+        if recorded.caused_by >= recorded.position:
+            self._trace.violate("every decision has a cause", f"{what}: caused by {recorded.caused_by}")
+        if isinstance(event, Write):
+            cluster, _, where = event.target.partition("/")
+            if not cluster or not where or recorded.cluster != event.cluster:
+                self._trace.violate("every write has one target", f"{what}: {event.target!r} by {recorded.cluster!r}")
+            if self._open(recorded.stream, event.target):
+                self._trace.violate("one open write to a target", f"{what}: {event.target}")
+        state = self._index.workloads.get(recorded.stream)
+        rule = _RULES.get(type(event))
+        if rule is not None:
+            wrong = rule(state, event)
+            if wrong:
+                self._trace.violate(ORDER, f"{what}: {wrong}")
+
+    def _failure(self, recorded: Recorded, event: EffectFailed) -> None:
+        """What an API server refused is not asked of it again at once."""
+        key = (recorded.stream, event.target, event.action)
+        before = self._failed.get(key)
+        if event.failures > 1 and before is not None and recorded.recorded_at - before < _SHORTEST_PAUSE:
+            self._trace.violate("a refused write waits", f"{event.action} to {event.target}, {event.failures} times")
+        self._failed[key] = recorded.recorded_at
+
+    def _open(self, stream: str, target: str) -> bool:
+        state = self._index.workloads.get(stream)
+        if state is not None:
+            return target in state.effects
+        effect = self._index.slots.get(stream).effect
+        return effect is not None and effect.decision.target == target
+
+
+def _wants_a_cluster(state: WorkloadState | None, _: object) -> str:
+    """A Workload is offered, cloned and started only while it holds quota and is neither evicted nor done."""
+    local = state.local if state is not None else None
+    if local is None or local.deleting:
+        return "there is no Workload"
+    if not local.is_true("QuotaReserved"):
+        return "the Workload holds no quota"
+    if local.is_true("Evicted"):
+        return "the Workload is evicted"
+    return "the Workload is finished" if local.is_true("Finished") else ""
+
+
+def _winner(state: WorkloadState | None, event: WinnerChosen) -> str:
+    if state is not None and state.winner:
+        return f"{state.winner} is the winner already"
+    return _wants_a_cluster(state, event)
+
+
+def _job(state: WorkloadState | None, event: JobCreationDecided) -> str:
+    if state is not None and state.local is not None and event.cluster not in (state.winner, state.local.cluster_name):
+        return f"{event.cluster} is not the winner"
+    return _wants_a_cluster(state, event)
+
+
+def _check(state: WorkloadState | None, event: CheckStateDecided) -> str:
+    if event.state == "Ready" and (state is None or state.remote(event.winner).job is None):
+        return f"there is no job on {event.winner!r} yet"
+    return ""
+
+
+_RULES: dict[type[Decision], Callable[..., str]] = {
+    NominationDecided: _wants_a_cluster,
+    CloneDecided: _wants_a_cluster,
+    WinnerChosen: _winner,
+    JobCreationDecided: _job,
+    CheckStateDecided: _check,
+}

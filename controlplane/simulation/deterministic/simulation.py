@@ -1,0 +1,332 @@
+"""One run: the stage set, the plan played, the rules watched, and the end waited for.
+
+In: a plan. Out: an `Outcome`. While the plan plays, every commit, every write and every event is looked at as it happens, and every few
+seconds what living processes hold is compared with what the log says. When the plan is over all trouble ends at once: within an hour
+of virtual time everything must have settled, and then nothing may be written any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+
+from controlplane.clusters.port import ApiError
+from controlplane.clusters.streams import ApiServer
+from controlplane.connectivity.events import MANAGEMENT as HOME
+from controlplane.connectivity.events import ClusterConnected
+from controlplane.kube import ADMISSION_CHECKS, CLUSTER_QUEUES, JOBS, MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, WORKLOADS
+from controlplane.log.codec import Codec
+from controlplane.log.event import NewEvent
+from controlplane.multikueue.adapters.base import ORIGIN_LABEL
+from controlplane.multikueue.events import Decision
+from controlplane.multikueue.fleet import Fleet
+from controlplane.simulation.deterministic import acts
+from controlplane.simulation.deterministic.database import Database
+from controlplane.simulation.deterministic.ending import unfinished
+from controlplane.simulation.deterministic.loop import Stuck, VirtualLoop
+from controlplane.simulation.deterministic.network import Asked
+from controlplane.simulation.deterministic.plan import HORIZON, Plan
+from controlplane.simulation.deterministic.quiet import hushed
+from controlplane.simulation.deterministic.replica import POLICY, Replica
+from controlplane.simulation.deterministic.rules.decisions import Decisions
+from controlplane.simulation.deterministic.rules.history import History
+from controlplane.simulation.deterministic.rules.ownership import Ownership
+from controlplane.simulation.deterministic.rules.quota import overdrawn, unbalanced
+from controlplane.simulation.deterministic.rules.replay import difference, unlike
+from controlplane.simulation.deterministic.rules.runs import Runs
+from controlplane.simulation.deterministic.server import Server, Written
+from controlplane.simulation.deterministic.stage import Backup, Stage
+from controlplane.simulation.deterministic.trace import Line, Trace, Violation
+from controlplane.simulation.history import Commit
+from controlplane.simulation.world import MANAGEMENT
+
+PATIENCE = 3600.0  # virtual seconds in which everything has to settle
+REST = 40.0  # virtual seconds without an event, to call it settled
+QUIET = 120.0  # virtual seconds without a write, once it has
+_LOOK = 5.0
+_AT_HOME = (ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, MULTIKUEUE_CLUSTERS, CLUSTER_QUEUES, WORKLOADS, JOBS)
+_ON_WORKERS = (WORKLOADS, JOBS)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended: the first violation or None, the digest of its trace, the lines, and some figures."""
+
+    plan: Plan
+    violation: Violation | None
+    digest: str
+    lines: Sequence[Line]
+    seconds: float
+    events: int
+    steps: int
+
+    def brief(self) -> Outcome:
+        """Return the outcome without its lines."""
+        return replace(self, lines=())
+
+
+def simulate(plan: Plan) -> Outcome:
+    """Play a plan. The same plan gives the same outcome, to the byte."""
+    with hushed() as warnings, _without_collector():
+        run = Simulation(plan)
+        warnings.listener = run.warned
+        try:
+            run.play()
+        finally:
+            seconds, steps = run.loop.time(), run.loop.steps
+            digest, violation, lines = run.trace.digest(), run.trace.violation, run.trace.lines
+            warnings.listener = None
+            run.close()
+    return Outcome(plan, violation, digest, lines, seconds, len(run.database.store.rows), steps)
+
+
+class Simulation:
+    """A run under way; it is the `Theatre` of its acts."""
+
+    def __init__(self, plan: Plan) -> None:
+        seed = str(plan.seed)
+        self.plan = plan
+        self.loop = VirtualLoop(seed)  # type: ignore[abstract]  # sockets, signals and the like are not there
+        self.trace = Trace(self.loop)
+        self.shadow = Fleet(POLICY, "shadow")
+        self.database = Database(self.loop, seed, Codec(Fleet.types))
+        self.database.on_append = self._on_append
+        self.submitted: dict[str, None] = {}
+        self.deleted: set[str] = set()
+        index = self.shadow.index
+        self._runs = Runs(
+            self.trace, POLICY.worker_lost_timeout, self.database.clock.now, lambda name: index.connections.get(name)
+        )
+        self._ownership = Ownership(self.trace, POLICY.origin, HOME)
+        self.planted = self._ownership.planted
+        self._decisions = Decisions(self.trace, index)
+        self._history = History(self.trace)
+        self._writes = 0
+        self._ends: list[tuple[asyncio.TimerHandle, Callable[..., object], tuple[object, ...]]] = []
+        self.stage = Stage(self.loop, seed, plan.quotas, self._on_commit)
+        for place in self.stage.places.values():
+            for kind in _AT_HOME if place.name == MANAGEMENT else ():
+                for record in place.store.records(kind):
+                    self._history.committed(HOME, kind, record.uid, record.version)
+        names = [f"replica-{number}" for number in range(1, plan.replicas + 1)]
+        self.replicas = {
+            name: Replica(name, self.loop, seed, self.database, self._open_server, self.trace) for name in names
+        }
+
+    # --- the run ---------------------------------------------------------------------------------------------------
+
+    def play(self) -> None:
+        """Play the plan, end all trouble, wait for the end."""
+        try:
+            for replica in self.replicas.values():
+                replica.start()
+            for step in self.plan.steps:
+                self._advance(step.at)
+                self.trace.note("plan", "plan", str(step))
+                acts.perform(self, step)
+            if self.plan.steps:
+                self._advance(max(HORIZON * 0.5, self.plan.steps[-1].at + 1.0))
+            self._calm()
+            self._settle()
+        except Stuck as stuck:
+            self.trace.violate("time moves on", str(stuck))
+
+    def close(self) -> None:
+        """Let nothing of the run live on."""
+        self.stage.close()
+        for place in self.stage.places.values():
+            place.network.refused = True
+        self.loop.finish()
+
+    def _advance(self, until: float) -> None:
+        while self.loop.time() < until and self.trace.violation is None:
+            self.loop.advance(min(until, self.loop.time() + _LOOK))
+            self._look()
+
+    def after(self, seconds: float, end: Callable[..., object], *arguments: object) -> None:
+        """Do something later: when its time has come, or when all trouble ends."""
+        timer = self.loop.world_later(seconds, self._end, end, arguments)
+        self._ends.append((timer, end, arguments))
+
+    def _end(self, end: Callable[..., object], arguments: tuple[object, ...]) -> None:
+        with suppress(ApiError):
+            end(*arguments)
+
+    def _calm(self) -> None:
+        self.trace.note("plan", "plan", "all trouble ends")
+        for timer, end, arguments in self._ends:
+            if timer.when() > self.loop.time():
+                timer.cancel()
+                self._end(end, arguments)
+        for place in self.stage.places.values():
+            place.network.heal()
+            place.off.clear()
+        self.database.away = False
+        for replica in self.replicas.values():
+            replica.thaw()
+            replica.process.stop_at = -1
+            if not replica.alive:
+                replica.start()
+        acts.list_clusters(self)
+        acts.open_queue(self)
+        for name in self.stage.workers:
+            acts.define_cluster(self, name)
+            self.stage.write_secret(name)
+
+    def _settle(self) -> None:
+        """Wait until nothing is left to do; then for a while in which nothing may be done."""
+        deadline, events, since = self.loop.time() + PATIENCE, 0, self.loop.time()
+        while self.trace.violation is None:
+            left = self._left()
+            if left or len(self.database.store.rows) > events:
+                events, since = len(self.database.store.rows), self.loop.time()
+            if self.loop.time() - since >= REST:
+                break
+            if self.loop.time() >= deadline:
+                self.trace.violate("everything settles", left or "the log grows and grows")
+            self._advance(self.loop.time() + _LOOK)
+        events, writes = len(self.database.store.rows), self._writes
+        self._advance(self.loop.time() + QUIET)
+        if self.trace.violation is None:
+            self._at_the_end(len(self.database.store.rows) - events, self._writes - writes)
+
+    def _left(self) -> str:
+        if not any(replica.leading for replica in self.replicas.values()):
+            return "nobody leads"
+        return unfinished(self.stage, self.shadow.index, self.submitted, self.deleted, self.planted)
+
+    def _at_the_end(self, events: int, writes: int) -> None:
+        left = self._left()
+        if left:
+            self.trace.violate("what is settled stays settled", left)
+        if events or writes:
+            self.trace.violate("quiet when nothing changes", f"{events} events and {writes} writes in {QUIET:g} s")
+        for place in self.stage.places.values():
+            home = place.name == MANAGEMENT
+            kinds = list(_AT_HOME if home else _ON_WORKERS)
+            wrong = unlike(self.shadow.index, HOME if home else place.name, place.store, kinds)
+            if wrong:
+                self.trace.violate("the log is like the clusters", wrong)
+        self._history.finish()
+        fresh = Fleet(POLICY, "replay")
+        for recorded in self.database.read(0, 10**9):
+            fresh.fold(recorded)
+        wrong = difference(fresh.index, self.shadow.index)
+        if wrong:
+            self.trace.violate("the log gives the state", wrong)
+
+    def _look(self) -> None:
+        """Compare what cannot be looked at with every single change."""
+        for replica in self.replicas.values():
+            turn = replica.leading
+            if turn is not None and turn.runner.position == self.shadow.index.position:
+                wrong = difference(turn.fleet.index, self.shadow.index)
+                if wrong:
+                    self.trace.violate("the log gives the state", f"{replica.name}: {wrong}")
+        for place in self.stage.places.values():
+            wrong = unbalanced(place)
+            if wrong:
+                self.trace.violate("quota is charged once", wrong)
+        for failure in self.loop.failures:
+            self.trace.violate("no part fails", failure)
+
+    # --- what is heard ---------------------------------------------------------------------------------------------
+
+    def restore(self, cluster: str, backup: Backup) -> None:
+        """Put a cluster's etcd back."""
+        self._history.new_era(cluster)
+        self.stage.restore(cluster, backup)
+        place = self.stage.places[cluster]
+        self._runs.on_life(cluster, [record.obj for record in place.store.records(JOBS)])
+        for kind in _ON_WORKERS:
+            for record in sorted(place.store.records(kind), key=lambda record: record.version):
+                if ORIGIN_LABEL in record.labels:
+                    self._history.committed(cluster, kind, record.uid, record.version)
+        self.planted_only_there()
+
+    def rebuild(self, cluster: str) -> None:
+        """Replace a cluster by an empty one."""
+        self._history.new_era(cluster)
+        self.stage.rebuild(cluster)
+        self._runs.on_life(cluster, [])
+        self.planted_only_there()
+
+    def planted_only_there(self) -> None:
+        """Forget what was planted and went with its cluster."""
+        uids = {record.uid for place in self.stage.workers.values() for record in place.store.records(JOBS)}
+        for uid in [uid for uid in self.planted if uid not in uids]:
+            del self.planted[uid]
+
+    def _open_server(self, cluster: str, process: str, token: str) -> ApiServer:
+        place = self.stage.management if cluster == HOME else self.stage.places[cluster]
+        return Server(
+            cluster,
+            process,
+            place.network,
+            place,
+            token=token,
+            written=self._on_written,
+            asked=self._on_asked,
+            listed=self._history.listed,
+        )
+
+    def _on_commit(self, cluster: str, commit: Commit) -> None:
+        record = commit.record
+        home = cluster == MANAGEMENT
+        if record.kind in (_AT_HOME if home else _ON_WORKERS):
+            self.trace.note("store", cluster, f"{commit.type} {record.kind.kind} {record.name} {record.version}")
+            before = commit.previous is not None and ORIGIN_LABEL in commit.previous.labels
+            if home or ORIGIN_LABEL in record.labels or before:
+                self._history.committed(HOME if home else cluster, record.kind, record.uid, record.version)
+            if record.kind == WORKLOADS:
+                wrong = overdrawn(self.stage.places[cluster])
+                if wrong:
+                    self.trace.violate("quota is not overdrawn", wrong)
+        if not home:
+            self._runs.on_commit(cluster, commit)
+            self._ownership.on_commit(cluster, commit)
+
+    def _on_written(self, write: Written) -> None:
+        self._writes += 1
+        where = f"/{write.subresource}" if write.subresource else ""
+        self.trace.note(
+            "request", write.process, f"{write.verb} {write.kind.plural}{where} {write.name} on {write.cluster}"
+        )
+        self._ownership.on_written(write)
+
+    def _on_asked(self, process: str, cluster: str, asked: Asked, outcome: str) -> None:
+        if outcome != "done":
+            self.trace.note("request", process, f"{asked.verb} {asked.resource} {asked.name} on {cluster}: {outcome}")
+
+    def _on_append(self, before: int, writer: str, events: Sequence[NewEvent]) -> None:
+        for new, found in zip(events, self.database.read(before, len(events)), strict=True):
+            decided = isinstance(found.event, Decision)
+            reason = f" because {found.event.reason}" if isinstance(found.event, Decision) else ""
+            what = f"{found.position} {type(found.event).__name__} on {found.stream} ({found.cluster}){reason}"
+            self.trace.note("decision" if decided else "log", writer, what)
+            self._history.appended(new)
+            self._decisions.before_fold(found, writer)
+            if isinstance(found.event, ClusterConnected):
+                self._runs.on_connected(found.cluster, self.shadow.index.connections.get(found.cluster))
+            self.shadow.fold(found)
+
+    def warned(self, level: str, text: str) -> None:
+        """Take over what the service says about itself: errors are faults of ours."""
+        self.trace.note("warning", level, text)
+        if level in ("error", "critical", "exception"):
+            self.trace.violate("no part fails", text)
+
+
+@contextmanager
+def _without_collector() -> Generator[None]:
+    """Cycles are collected after the run: a finalizer in the middle of it would come at no known step."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()

@@ -1,0 +1,94 @@
+"""The alerts: the same for both kinds of Prometheus, about metrics and labels that exist, and each with somewhere to read on."""
+
+from __future__ import annotations
+
+import re
+from typing import get_args
+
+import pytest
+import yaml
+
+from controlplane.connectivity.state import Phase
+from controlplane.telemetry import metrics
+from tests.deploy.manifests import ROOT, Object, one, render
+
+FOLDER = "deploy/alerts"
+# What Prometheus adds to every series, and what a histogram has besides.
+ADDED = {"namespace", "pod", "instance", "job", "le"}
+METRIC = re.compile(r"\bcontrolplane_\w+")
+LABELLED = re.compile(r"\b(controlplane_\w+)\{([^}]*)\}")
+GROUPED = re.compile(r"\b(?:by|on) \(([^)]*)\)")
+
+
+def groups() -> list[Object]:
+    found: list[Object] = yaml.safe_load((ROOT / FOLDER / "rules.yaml").read_text())["groups"]
+    return found
+
+
+RULES = [rule for group in groups() for rule in group["rules"]]
+KNOWN = {name: (kind, set(labels)) for name, kind, labels, _ in metrics.table}
+
+
+def known(name: str) -> set[str]:
+    """Return the labels of a series that is served; KeyError if there is none of that name."""
+    for suffix in ("_bucket", "_sum", "_count"):
+        base = name.removesuffix(suffix)
+        if base != name and KNOWN.get(base, ("", set()))[0] == "histogram":
+            return KNOWN[base][1]
+    if KNOWN[name][0] == "histogram":
+        raise KeyError(name)
+    return KNOWN[name][1]
+
+
+def test_both_files_say_the_same() -> None:
+    rule = one(render(FOLDER), "PrometheusRule")
+    assert rule["spec"]["groups"] == groups()
+    assert rule["apiVersion"] == "monitoring.coreos.com/v1"
+    assert rule["metadata"]["name"] == "controlplane"
+
+
+def test_what_has_to_wake_somebody_does() -> None:
+    severities = {rule["alert"].removeprefix("Controlplane"): rule["labels"]["severity"] for rule in RULES}
+    assert severities == {
+        "ClusterLost": "warning",
+        "ClusterFlapping": "warning",
+        "MassOutage": "critical",
+        "NobodyLeads": "critical",
+        "LogUnreachable": "critical",
+        "EffectsStuck": "warning",
+        "LoopSlow": "warning",
+        "UnknownEvents": "warning",
+    }
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+def test_its_metrics_and_labels_exist(rule: Object) -> None:
+    names = METRIC.findall(rule["expr"])
+    assert names
+    labels = set.intersection(*(known(name) for name in names)) | ADDED
+    for name, selector in LABELLED.findall(rule["expr"]):
+        assert set(re.findall(r"(\w+)\s*=", selector)) <= known(name)
+    for grouping in GROUPED.findall(rule["expr"]):
+        assert {label.strip() for label in grouping.split(",")} <= labels
+    for label in re.findall(r"\$labels\.(\w+)", " ".join(rule["annotations"].values())):
+        assert label in labels
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+def test_it_has_its_form(rule: Object) -> None:
+    assert set(rule) - {"for"} == {"alert", "expr", "labels", "annotations"}
+    assert set(rule["annotations"]) == {"summary", "description", "runbook"}
+    assert (ROOT / rule["annotations"]["runbook"]).is_file()
+    assert re.fullmatch(r"\d+[smh]", rule.get("for", "1m"))
+    assert rule["expr"].count("(") == rule["expr"].count(")")
+
+
+def test_the_phase_that_is_asked_for_is_one() -> None:
+    (phase,) = {value for rule in RULES for value in re.findall(r'phase="(\w+)"', rule["expr"])}
+    assert phase in get_args(Phase)
+
+
+def test_what_does_not_exist_is_noticed() -> None:
+    for name in ("controlplane_cluster_fase", "controlplane_cluster_phase_bucket", "controlplane_loop_lag_seconds"):
+        with pytest.raises(KeyError):
+            known(name)

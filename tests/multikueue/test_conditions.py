@@ -1,0 +1,328 @@
+"""The `Active` conditions of MultiKueueClusters and AdmissionChecks, to the letter (specs 1.2, 1.3)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from controlplane.connectivity.events import (
+    ClusterConnected,
+    ClusterConnectFailed,
+    ClusterDisconnected,
+    ClusterLost,
+    ServiceStarted,
+    cluster_stream,
+)
+from controlplane.multikueue.conditions import CONFIG_REASONS
+from controlplane.multikueue.events import Condition, ConditionDecided, EffectFailed, EffectUnneeded
+from tests.multikueue.scene import CHECK, START, Scene, stamp
+
+CHECK_STREAM = f"admissioncheck/{CHECK}"
+SECRET_MISSING = 'load client config failed: Secret "a" not found'
+INSECURE = "load client config failed: tokenFile is not allowed"
+CONNECTED = {
+    "conditions": [Condition(type="Active", status="True", reason="Active", message="Connected")],
+}
+
+
+def active(scene: Scene, name: str, value: bool = True) -> None:
+    stored = Condition(
+        type="Active", status="True" if value else "False", reason="Active" if value else "X", last_transition_time="T"
+    )
+    scene.cluster(name, conditions=[stored])
+
+
+def decided(scene: Scene, stream: str) -> tuple[str, str, str] | None:
+    found = scene.decide(stream)
+    if not found:
+        return None
+    (decision,) = found
+    assert isinstance(decision, ConditionDecided)
+    return decision.status, decision.condition_reason, decision.message
+
+
+# --- MultiKueueCluster -----------------------------------------------------------------------------------------------
+
+
+def test_a_connected_cluster_is_active() -> None:
+    assert decided(Scene("a"), cluster_stream("a")) == ("True", "Active", "Connected")
+
+
+def test_a_cluster_that_was_not_tried_yet_says_nothing() -> None:
+    assert decided(Scene("a", connected=False), cluster_stream("a")) is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "shown"),
+    [
+        ("BadKubeConfig", SECRET_MISSING, "BadKubeConfig"),
+        (
+            "BadKubeConfig",
+            'load client config failed: key "kubeconfig" not found in secret "a"',
+            "BadKubeConfig",
+        ),
+        ("InsecureKubeConfig", INSECURE, "InsecureKubeConfig"),
+        ("BadClusterProfile", "load client config failed: no access provider configured", "BadClusterProfile"),
+        ("BadRestConfig", "load client config failed: basic auth is not allowed", "BadRestConfig"),
+        (
+            "MultiKueueClusterProfileFeatureDisabled",
+            "load client config failed: MultiKueueClusterProfile feature gate is disabled",
+            "MultiKueueClusterProfileFeatureDisabled",
+        ),
+        ("ClientConnectionFailed", "dial tcp 127.0.0.1:1: connect: connection refused", "ClientConnectionFailed"),
+        ("Unreachable", "connection refused", "ClientConnectionFailed"),
+        ("Unauthorized", "Unauthorized", "ClientConnectionFailed"),
+    ],
+)
+def test_why_a_cluster_is_not_active(reason: str, message: str, shown: str) -> None:
+    scene = Scene("a", connected=False)
+    scene.fold(cluster_stream("a"), ClusterConnectFailed(reason=reason, message=message, attempt=0), "a")
+    assert decided(scene, cluster_stream("a")) == ("False", shown, message)
+
+
+def test_the_closed_set_of_configuration_reasons() -> None:
+    assert {
+        "BadKubeConfig",
+        "InsecureKubeConfig",
+        "BadClusterProfile",
+        "BadRestConfig",
+        "MultiKueueClusterProfileFeatureDisabled",
+    } == CONFIG_REASONS
+
+
+def test_attempts_are_counted_in_the_message() -> None:
+    scene = Scene("a", connected=False)
+    failed = ClusterConnectFailed(
+        reason="ClientConnectionFailed", message="refused", attempt=3, next_attempt_at=START + timedelta(seconds=20)
+    )
+    scene.fold(cluster_stream("a"), failed, "a")
+    assert decided(scene, cluster_stream("a")) == (
+        "False",
+        "ClientConnectionFailed",
+        "refused; connection attempts: 3, next connection attempt: 2026-01-01T00:00:20Z",
+    )
+
+
+def test_a_lost_cluster_is_not_active_with_the_error_as_it_is() -> None:
+    scene = Scene("a")
+    scene.cluster("a", **CONNECTED)
+    scene.fold(cluster_stream("a"), ClusterLost(reason="Unreachable", message="EOF"), "a")
+    assert decided(scene, cluster_stream("a")) == ("False", "ClientConnectionFailed", "EOF")
+
+
+@pytest.mark.parametrize(
+    "event", [ClusterDisconnected(reason="Reconfigured"), ServiceStarted(epoch=2, holder="h", version="1")]
+)
+def test_letting_go_and_restarting_write_nothing(event: Any) -> None:
+    scene = Scene("a")
+    scene.cluster("a", **CONNECTED)
+    assert decided(scene, cluster_stream("a")) is None
+    if isinstance(event, ServiceStarted):
+        scene.fold("service", event)
+    else:
+        scene.fold(cluster_stream("a"), event, "a")
+    assert decided(scene, cluster_stream("a")) is None
+
+
+def test_a_flap_that_is_repaired_before_it_was_written_never_shows() -> None:
+    scene = Scene("a")
+    scene.cluster("a", **CONNECTED)
+    scene.lose("a").connect("a")
+    assert decided(scene, cluster_stream("a")) is None
+
+
+def test_the_same_condition_is_not_written_twice() -> None:
+    scene = Scene("a")
+    assert decided(scene, cluster_stream("a")) is not None
+    assert decided(scene, cluster_stream("a")) is None  # its write is open
+    scene.cluster("a", **CONNECTED)
+    assert decided(scene, cluster_stream("a")) is None
+    scene.connect("a").cluster("a", **CONNECTED)
+    assert decided(scene, cluster_stream("a")) is None
+
+
+def test_a_cluster_that_is_being_deleted_is_left_alone() -> None:
+    scene = Scene("a")
+    scene.cluster("a", deleting=True)
+    assert decided(scene, cluster_stream("a")) is None
+
+
+def test_nothing_is_written_while_the_management_cluster_is_not_in_view() -> None:
+    scene = Scene("a")
+    scene.lose("@management")
+    assert decided(scene, cluster_stream("a")) is None
+    assert decided(scene, CHECK_STREAM) is None
+
+
+def test_a_refused_condition_rests_and_is_decided_again() -> None:
+    scene = Scene("a")
+    decided(scene, cluster_stream("a"))
+    write = scene.fleet.open_writes(cluster_stream("a"))[0]
+    event = EffectFailed(
+        target=write.target,
+        action=write.action,
+        code=403,
+        error="Forbidden",
+        message="no",
+        failures=1,
+        retry_at=scene.now + timedelta(seconds=4),
+    )
+    scene.fold(cluster_stream("a"), event)
+    assert decided(scene, cluster_stream("a")) is None
+    assert scene.wake == scene.now + timedelta(seconds=4)
+    scene.tick(seconds=4)
+    assert decided(scene, cluster_stream("a")) == ("True", "Active", "Connected")
+
+
+def test_a_condition_that_was_there_already_closes_its_write() -> None:
+    scene = Scene("a")
+    decided(scene, cluster_stream("a"))
+    write = scene.fleet.open_writes(cluster_stream("a"))[0]
+    scene.fold(cluster_stream("a"), EffectUnneeded(target=write.target, action=write.action, resource_version="9"))
+    assert scene.fleet.open_writes(cluster_stream("a")) == []
+
+
+def condition_request(scene: Scene, stream: str) -> Any:
+    scene.decide(stream)
+    request = scene.fleet.request(scene.fleet.open_writes(stream)[0], {}, scene.now)
+    assert request is not None
+    return request
+
+
+def test_the_condition_as_it_is_written() -> None:
+    scene = Scene("a")
+    request = condition_request(scene, cluster_stream("a"))
+    assert (request.verb, request.subresource, request.ref.kind.kind, request.ref.name) == (
+        "patch",
+        "status",
+        "MultiKueueCluster",
+        "a",
+    )
+    assert request.resource_version
+    assert request.body == {
+        "status": {
+            "conditions": [
+                {
+                    "type": "Active",
+                    "status": "True",
+                    "reason": "Active",
+                    "message": "Connected",
+                    "lastTransitionTime": stamp(scene.now),
+                    "observedGeneration": 1,
+                }
+            ]
+        }
+    }
+
+
+def test_the_transition_time_moves_only_with_the_status_and_other_conditions_stay() -> None:
+    scene = Scene("a", connected=False)
+    before = Condition(type="Active", status="False", reason="BadKubeConfig", message="x", last_transition_time="T0")
+    other = Condition(type="Other", status="True", reason="R", message="m", last_transition_time="T1")
+    scene.cluster("a", conditions=[before, other])
+    failed = ClusterConnectFailed(reason="InsecureKubeConfig", message=INSECURE, attempt=0)
+    scene.fold(cluster_stream("a"), failed, "a")
+    conditions = condition_request(scene.tick(minutes=5), cluster_stream("a")).body["status"]["conditions"]
+    assert {c["type"]: c["lastTransitionTime"] for c in conditions} == {"Active": "T0", "Other": "T1"}
+    scene.cluster("a", conditions=[before, other])
+    scene.fold(cluster_stream("a"), ClusterConnected(kinds=[]), "a")
+    conditions = condition_request(scene, cluster_stream("a")).body["status"]["conditions"]
+    assert {c["type"]: c["lastTransitionTime"] for c in conditions} == {"Active": stamp(scene.now), "Other": "T1"}
+
+
+# --- AdmissionCheck ----------------------------------------------------------------------------------------------------
+
+
+def test_a_check_whose_clusters_are_all_active() -> None:
+    scene = Scene("a", "b")
+    active(scene, "a")
+    active(scene, "b")
+    assert decided(scene, CHECK_STREAM) == ("True", "Active", "The admission check is active")
+
+
+def test_a_check_with_some_active_clusters() -> None:
+    scene = Scene("a", "b")
+    scene.config("a", "gone", "b", "lost")
+    active(scene, "a")
+    active(scene, "b", value=False)
+    assert decided(scene, CHECK_STREAM) == (
+        "True",
+        "SomeActiveClusters",
+        "Missing clusters: [gone lost], Inactive clusters: [b]",
+    )
+
+
+@pytest.mark.parametrize(
+    ("clusters", "message"),
+    [
+        (["x", "y"], "Missing clusters: [x y]"),
+        (["b", "a"], "Inactive clusters: [b a]"),
+        (["b", "x", "a"], "Missing clusters: [x], Inactive clusters: [b a]"),
+    ],
+)
+def test_a_check_without_usable_clusters_in_the_configs_order(clusters: list[str], message: str) -> None:
+    scene = Scene("a", "b")
+    scene.config(*clusters)
+    assert decided(scene, CHECK_STREAM) == ("False", "NoUsableClusters", message)
+
+
+def test_what_counts_is_the_stored_condition_not_the_connection() -> None:
+    scene = Scene("a")
+    assert decided(scene, CHECK_STREAM) == ("False", "NoUsableClusters", "Inactive clusters: [a]")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "why"),
+    [
+        (
+            {"apiGroup": "x", "kind": "MultiKueueConfig", "name": "config"},
+            'spec.parameters.apiGroup: "x" should be "kueue.x-k8s.io"',
+        ),
+        (
+            {"apiGroup": "kueue.x-k8s.io", "kind": "ConfigMap", "name": "config"},
+            'spec.parameters.kind: "ConfigMap" should be "MultiKueueConfig"',
+        ),
+        (
+            {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": "other"},
+            'MultiKueueConfig.kueue.x-k8s.io "other" not found',
+        ),
+    ],
+)
+def test_a_check_whose_config_cannot_be_loaded(parameters: dict[str, str], why: str) -> None:
+    scene = Scene("a")
+    scene.check(**parameters)
+    assert decided(scene, CHECK_STREAM) == (
+        "False",
+        "BadConfig",
+        f"Cannot load the AdmissionChecks parameters: {why}",
+    )
+
+
+def test_a_check_of_another_controller_is_left_alone() -> None:
+    scene = Scene("a")
+    scene.check(controller="kueue.x-k8s.io/provisioning-request")
+    assert decided(scene, CHECK_STREAM) is None
+
+
+def test_a_check_is_looked_at_again_when_what_it_depends_on_changes() -> None:
+    scene = Scene("a")
+    active(scene, "a")
+    scene.fleet.take_dirty()
+    scene.config("a", "b")
+    assert CHECK_STREAM in scene.fleet.take_dirty()
+    active(scene, "a", value=False)
+    assert CHECK_STREAM in scene.fleet.take_dirty()
+    scene.check()
+    assert CHECK_STREAM in scene.fleet.take_dirty()
+
+
+def test_the_same_condition_of_a_check_is_not_written_again() -> None:
+    scene = Scene("a")
+    active(scene, "a")
+    assert decided(scene, CHECK_STREAM) is not None
+    assert decided(scene, CHECK_STREAM) is None
+    scene.fleet.take_dirty()
+    active(scene, "a")
+    assert decided(scene, CHECK_STREAM) is None

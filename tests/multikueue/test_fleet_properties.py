@@ -1,0 +1,595 @@
+"""What holds after every step, whatever happens in whatever order: the pure core between tiny models of clusters.
+
+A `Server` is one API server with the little of Kueue that matters here; it carries out what `Fleet` renders and remembers what it has not
+shown yet, kind by kind, as watches are. The machine lets things happen: admissions, evictions, losses, refusals, lost replies, restarts.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from controlplane.capability import Failure, Sighting
+from controlplane.clusters.port import ApiError, Foreign, Unreachable
+from controlplane.connectivity.events import (
+    MANAGEMENT,
+    ClusterConnected,
+    ClusterConnectFailed,
+    ClusterLost,
+)
+from controlplane.kube import (
+    ADMISSION_CHECKS,
+    JOBS,
+    JOBSETS,
+    MULTIKUEUE_CLUSTERS,
+    MULTIKUEUE_CONFIGS,
+    WORKLOADS,
+    Json,
+    Kind,
+    Request,
+    meta,
+)
+from controlplane.log.event import Event, NewEvent, Recorded
+from controlplane.multikueue.adapters import ADAPTERS, adapters_for
+from controlplane.multikueue.context import Policy
+from controlplane.multikueue.events import Decision, JobCreationDecided, Write
+from controlplane.multikueue.fleet import Fleet, connectivity_event, service_started
+from controlplane.multikueue.reasons import Reason
+from tests.multikueue.scene import CHECK, HOME_KINDS, JOB, NS, START, STREAM, WL, stamp
+
+ORIGIN, FINALIZER = "kueue.x-k8s.io/multikueue-origin", "kueue.x-k8s.io/resource-in-use"
+KINDS = (WORKLOADS, JOBS)
+WORKERS = ("a", "b", "c")
+
+
+def true(obj: Json | None, kind: str) -> bool:
+    conditions = ((obj or {}).get("status") or {}).get("conditions") or []
+    return any(c["type"] == kind and c["status"] == "True" for c in conditions)
+
+
+def merged(target: Any, patch: Any) -> Any:
+    """RFC 7386."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        result.pop(name, None) if value is None else result.update({name: merged(result.get(name), value)})
+    return result
+
+
+class Server:
+    """One cluster with at most one Workload and one Job. `unseen` is what its watches have not shown yet."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.version, self.made = name, 0, 0
+        self.objects: dict[Kind, Json] = {}
+        self.unseen: dict[Kind, list[tuple[Json, int, bool]]] = {kind: [] for kind in KINDS}
+        self.reachable, self.refuses, self.loses_reply = True, 0, False
+        self.kept = False  # a deletion of the job was refused: whoever goes on knows that it may run there
+        self.now = START
+
+    def store(self, kind: Kind, obj: Json) -> None:
+        if obj == self.objects.get(kind):
+            return
+        self.version += 1
+        obj = copy.deepcopy(obj)
+        meta(obj)["resourceVersion"] = str(self.version)
+        if "deletionTimestamp" in meta(obj) and not meta(obj).get("finalizers"):
+            self.objects.pop(kind, None)
+            self.unseen[kind].append((obj, self.version, True))
+        else:
+            self.objects[kind] = obj
+            self.unseen[kind].append((obj, self.version, False))
+
+    def change(self, kind: Kind, patch: Json) -> None:
+        self.store(kind, merged(self.objects[kind], patch))
+
+    def remove(self, kind: Kind) -> None:
+        self.change(kind, {"metadata": {"deletionTimestamp": stamp(self.now)}})
+
+    def condition(self, type_: str, value: bool = True, reason: str = "Test") -> None:
+        if true(self.objects[WORKLOADS], type_) == value:
+            return
+        status = self.objects[WORKLOADS].get("status") or {}
+        kept = [c for c in status.get("conditions") or [] if c["type"] != type_]
+        said = {"type": type_, "status": str(value), "reason": reason, "lastTransitionTime": stamp(self.now)}
+        self.change(WORKLOADS, {"status": {"conditions": [*kept, said]}})
+
+    def execute(self, request: Request) -> Json | None:
+        if not self.reachable:
+            raise Unreachable("no answer")
+        if self.refuses:
+            self.refuses -= 1
+            self.kept = self.kept or (request.verb == "delete" and request.ref.kind == JOBS)
+            raise ApiError(403, "Forbidden", "not now")
+        answer = self._carry_out(request)
+        if self.loses_reply:
+            self.loses_reply = False
+            raise Unreachable("reset after the call")
+        return answer
+
+    def _carry_out(self, request: Request) -> Json | None:
+        kind, found = request.ref.kind, self.objects.get(request.ref.kind)
+        if request.verb == "create":
+            if found is None:
+                self.made += 1
+                body = merged(request.body, {"metadata": {"uid": f"{self.name}-{kind.kind}-{self.made}"}})
+                self.store(kind, body)
+                return self.objects[kind]
+            assert request.owner_label
+            if (meta(found).get("labels") or {}).get(ORIGIN) != request.owner_label[1]:
+                raise Foreign("somebody else's", found)
+            if "deletionTimestamp" in meta(found):
+                raise ApiError(409, "AlreadyExists", "is being deleted")
+            return found
+        if found is None:
+            raise ApiError(404, "NotFound", "gone")
+        wrong_version = request.resource_version and request.resource_version != meta(found)["resourceVersion"]
+        if wrong_version or (request.uid and request.uid != meta(found)["uid"]):
+            raise ApiError(409, "Conflict", "changed")
+        if request.verb == "delete":
+            assert request.uid
+            assert request.owner_label == (ORIGIN, "multikueue")
+            assert meta(found)["labels"][ORIGIN] == "multikueue", "deleted what is not ours"
+            self.remove(kind)
+            return None
+        assert request.resource_version, "a patch without a resourceVersion"
+        self.webhook(found, merged(found, request.body))
+        self.change(kind, request.body)
+        return self.objects.get(kind, found)
+
+    def webhook(self, old: Json, new: Json) -> None:
+        """Specs 1.5, rules 1–3: nothing that we write may ever be refused for them."""
+        before, after = old.get("status") or {}, new.get("status") or {}
+        chosen, chosen_before = after.get("clusterName"), before.get("clusterName")
+        assert not (chosen and after.get("nominatedClusterNames"))
+        assert not (chosen and chosen_before and chosen != chosen_before)
+        assert not chosen or chosen_before or chosen in (before.get("nominatedClusterNames") or [])
+
+    # the little of Kueue that matters
+
+    def manager(self) -> None:
+        """One step of the manager's core (specs 8.1, 8.2)."""
+        workload, job = self.objects[WORKLOADS], self.objects[JOBS]
+        status = workload.get("status") or {}
+        check = status["admissionChecks"][0]
+        if true(workload, "Finished"):
+            return
+        if check["state"] == "Retry" and not true(workload, "Evicted"):
+            self.evict(retries=check.get("retryCount", 0) + 1)
+        elif true(workload, "Evicted") and not job["spec"]["suspend"]:
+            self.change(JOBS, {"spec": {"suspend": True}})
+        elif true(workload, "Evicted") and true(workload, "QuotaReserved") and not job["status"].get("active"):
+            self.condition("QuotaReserved", value=False)
+            self.condition("Admitted", value=False)
+        elif true(workload, "QuotaReserved") and check["state"] == "Ready" and not true(workload, "Evicted"):
+            self.condition("Admitted")
+            self.change(JOBS, {"spec": {"suspend": False}})
+
+    def evict(self, retries: int = 0) -> None:
+        check: Json = {"name": CHECK, "state": "Pending", "message": "", "lastTransitionTime": stamp(self.now)}
+        check |= {"retryCount": retries} if retries else {}
+        gone = {"clusterName": None, "nominatedClusterNames": None}
+        self.change(WORKLOADS, {"status": {"admissionChecks": [check], **gone}})
+        self.condition("Evicted")
+
+    def worker(self) -> None:
+        """One step of a worker's core (specs 8.7)."""
+        clone, job = self.objects.get(WORKLOADS), self.objects.get(JOBS)
+        if clone is None or true(clone, "Finished"):
+            return
+        bound = meta(clone).get("labels", {}).get("kueue.x-k8s.io/job-uid")
+        if true(clone, "DeactivationTarget") and clone["spec"].get("active") is not False:
+            self.change(WORKLOADS, {"spec": {"active": False}})
+            self.condition("Evicted", reason="Deactivated")
+        elif job is None and bound:
+            self.condition("Finished", reason="OwnerNotFound")
+        elif job is not None and not bound and "deletionTimestamp" not in meta(clone):
+            labels = {"kueue.x-k8s.io/job-uid": meta(job)["uid"]}
+            self.change(WORKLOADS, {"metadata": {"labels": labels, "finalizers": [FINALIZER]}})
+        elif job is not None and true(job, "Complete"):
+            self.condition("Finished", reason="Succeeded")
+        elif job is not None and true(clone, "Evicted") and not job["spec"]["suspend"]:
+            self.change(JOBS, {"spec": {"suspend": True}, "status": {"active": None}})
+        elif job is not None and true(clone, "Admitted") and not true(clone, "Evicted") and job["spec"]["suspend"]:
+            self.change(JOBS, {"spec": {"suspend": False}, "status": {"active": 1, "startTime": stamp(self.now)}})
+
+
+class Log:
+    """The log, the fleet that lives from it, and the loop around them, one thing at a time."""
+
+    def __init__(self) -> None:
+        self.now, self.recorded = START, list[Recorded]()
+        self.versions: dict[str, int] = {}
+        self.marks: dict[str, int] = {}
+        self.bodies: dict[str, bytes] = {}
+        self.wakes: dict[str, Any] = {}
+        self.fleet = self.fresh()
+
+    def fresh(self) -> Fleet:
+        return Fleet(Policy(adapters=adapters_for(ADAPTERS)), "test")
+
+    def append(self, new: NewEvent) -> None:
+        if new.source and new.mark <= self.marks.get(new.source, -1):
+            return
+        if new.source:
+            self.marks[new.source] = new.mark
+        self.bodies.update({body.ref: body.text.encode() for body in new.bodies})
+        self.versions[new.stream] = self.versions.get(new.stream, 0) + 1
+        self.check(new.event, new.stream)
+        recorded = Recorded(
+            position=len(self.recorded) + 1,
+            stream=new.stream,
+            version=self.versions[new.stream],
+            event=new.event,
+            cluster=new.cluster,
+            recorded_at=self.now,
+        )
+        self.recorded.append(recorded)
+        self.fleet.fold(recorded)
+
+    def check(self, event: Event, stream: str) -> None:
+        """What holds of every decision at the moment it is recorded."""
+        if isinstance(event, Decision):
+            assert event.reason in set(Reason)
+        if isinstance(event, Write):
+            assert event.target not in {write.target for write in self.fleet.open_writes(stream)}
+        if isinstance(event, JobCreationDecided):
+            state = self.fleet.index.workloads[stream]
+            context = self.fleet.index.context(state)
+            for name, remote in state.remotes.items():
+                elsewhere = name != event.cluster and context.in_view(name) and remote.job is not None
+                assert not elsewhere or f"{name}/Job" in state.trouble, f"the job is on {name} as well"
+
+    def react(self) -> None:
+        """Decide about everything that changed or is due, until nothing follows any more."""
+        for _ in range(30):
+            due = [stream for stream, when in self.wakes.items() if when <= self.now]
+            streams = list(dict.fromkeys([*self.fleet.take_dirty(), *due]))
+            if not streams:
+                return
+            for stream in streams:
+                self.wakes.pop(stream, None)
+                decided = self.fleet.decide(stream, self.now)
+                if decided.wake is not None:
+                    self.wakes[stream] = decided.wake
+                for new in decided.events:
+                    self.append(new)
+        raise AssertionError("decisions without end")
+
+    def replayed(self) -> Fleet:
+        fleet = self.fresh()
+        for recorded in self.recorded:
+            fleet.fold(recorded)
+        return fleet
+
+
+def picture(fleet: Fleet) -> dict[str, Any]:
+    index = fleet.index
+    names = ("workloads", "jobs", "checks", "configs", "clusters", "queues", "connections", "outage", "position")
+    return {name: getattr(index, name) for name in names} | {"ready": index.ready, "slots": vars(index.slots)}
+
+
+class Clusters(RuleBasedStateMachine):
+    """One Workload, three workers, and everything that can happen to them."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.log = Log()
+        self.home = Server(MANAGEMENT)
+        self.workers = {name: Server(name) for name in WORKERS}
+        self.jobs_of: dict[int, dict[str, str]] = {}
+        self.disturbed = False  # taken from its cluster on purpose, perhaps in the moment in which it ended
+        parameters = {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": "config"}
+        spec = {"controllerName": "kueue.x-k8s.io/multikueue", "parameters": parameters}
+        self.configuration: list[tuple[Kind, Json]] = [
+            (ADMISSION_CHECKS, {"metadata": {"name": CHECK, "uid": "ac"}, "spec": spec}),
+            (MULTIKUEUE_CONFIGS, {"metadata": {"name": "config", "uid": "cf"}, "spec": {"clusters": list(WORKERS)}}),
+            *((MULTIKUEUE_CLUSTERS, {"metadata": {"name": name, "uid": name}, "spec": {}}) for name in WORKERS),
+        ]
+        for kind, obj in self.configuration:
+            self.observe(MANAGEMENT, kind, obj, 1, False)
+        self.connect_home()
+        for name in WORKERS:
+            self.connect(name)
+        self.submit()
+
+    def submit(self) -> None:
+        spec: Json = {"suspend": True, "managedBy": "kueue.x-k8s.io/multikueue", "template": {}}
+        labels = {"kueue.x-k8s.io/queue-name": "q"}
+        head: Json = {"namespace": NS, "name": JOB, "uid": "job-uid", "labels": labels}
+        self.home.store(JOBS, {"metadata": head, "spec": spec, "status": {}})
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": JOB, "uid": "job-uid", "controller": True}
+        check = {"name": CHECK, "state": "Pending", "message": "", "lastTransitionTime": stamp(START)}
+        head = {"namespace": NS, "name": WL, "uid": "wl-uid", "ownerReferences": [owner]}
+        spec = {"queueName": "q", "podSets": [{"name": "main", "count": 1}]}
+        self.home.store(WORKLOADS, {"metadata": head, "spec": spec, "status": {"admissionChecks": [check]}})
+
+    # --- the wires ---
+
+    @property
+    def servers(self) -> dict[str, Server]:
+        return {MANAGEMENT: self.home, **self.workers}
+
+    def connected(self, name: str) -> bool:
+        connection = self.log.fleet.index.connections.get(name)
+        return connection is not None and connection.connected
+
+    def observe(self, cluster: str, kind: Kind, obj: Json, version: int, gone: bool) -> None:
+        new = self.log.fleet.observe(Sighting(cluster, "life", kind, obj, str(version), gone), self.log.now)
+        if new is not None:
+            self.log.append(new)
+
+    def relist(self, server: Server) -> None:
+        for kind in KINDS:
+            server.unseen[kind].clear()
+            there = server.objects.get(kind)
+            for uid, (namespace, name, _) in self.log.fleet.index.known(server.name, kind.name).items():
+                if there is None or meta(there)["uid"] != uid:
+                    stone = {"metadata": {"namespace": namespace, "name": name, "uid": uid}}
+                    self.observe(server.name, kind, stone, server.version, True)
+            if there is not None:
+                self.observe(server.name, kind, there, int(meta(there)["resourceVersion"]), False)
+
+    def connect_home(self) -> None:
+        self.relist(self.home)
+        event = ClusterConnected(kinds=[kind.name for kind in HOME_KINDS])
+        self.log.append(connectivity_event(MANAGEMENT, event))
+        self.log.react()
+
+    def connect(self, name: str) -> None:
+        self.relist(self.workers[name])
+        event = ClusterConnected(kinds=[kind.name for kind in (WORKLOADS, JOBS, JOBSETS)], incarnation=name)
+        self.log.append(connectivity_event(name, event))
+        self.log.react()
+
+    # --- the loop's own steps ---
+
+    @rule(name=st.sampled_from([MANAGEMENT, *WORKERS]), kind=st.sampled_from(KINDS))
+    def show(self, name: str, kind: Kind) -> None:
+        """A watch shows the next change of a kind; kinds do not wait for one another."""
+        server = self.servers[name]
+        if server.unseen[kind] and server.reachable and self.connected(name):
+            obj, version, gone = server.unseen[kind].pop(0)
+            self.observe(name, kind, obj, version, gone)
+            self.log.react()
+
+    @rule(name=st.sampled_from([MANAGEMENT, *WORKERS]))
+    def work(self, name: str) -> None:
+        """Every open write to a cluster is carried out once."""
+        fleet = self.log.fleet
+        for write in list(fleet.open_writes(STREAM)):
+            if write.cluster != name or not self.connected(name) or not fleet.is_open(write):
+                continue
+            decision = fleet.index.workloads[STREAM].effects[write.target].decision
+            needed = {ref: self.log.bodies[ref] for ref in fleet.bodies_needed(write)}
+            request = fleet.request(write, needed, self.log.now)
+            if request is None:
+                continue
+            before = self.servers[name].objects.get(JOBS)
+            try:
+                answer = self.servers[name].execute(request)
+            except Unreachable:
+                answer = None
+            except Foreign as error:
+                self.log.append(fleet.failed(write, Failure(409, "Foreign", str(error)), self.log.now))
+            except ApiError as error:
+                if request.verb == "create" or error.status not in (404, 409):
+                    said = Failure(error.status, error.reason, error.message)
+                    self.log.append(fleet.failed(write, said, self.log.now))
+            else:
+                version = meta(answer or {}).get("resourceVersion", "")
+                if request.verb == "patch" and version == request.resource_version:
+                    self.log.append(fleet.unneeded(write, version))
+            if isinstance(decision, JobCreationDecided) and before is None:
+                self.note_job(name, decision.attempt)
+            self.log.react()
+
+    def note_job(self, name: str, attempt: int) -> None:
+        """A job was created: in its attempt it must be the only one among the clusters that can be reached."""
+        made = self.workers[name].objects.get(JOBS)
+        if made is None:
+            return
+        others = self.jobs_of.setdefault(attempt, {})
+        for other, uid in others.items():
+            there = self.workers[other].objects.get(JOBS)
+            running = there is not None and meta(there)["uid"] == uid and "deletionTimestamp" not in meta(there)
+            server = self.workers[other]
+            reachable = other != name and self.connected(other) and server.reachable and not server.kept
+            assert not (running and reachable), f"attempt {attempt} runs on {other} and on {name}"
+        others[name] = meta(made)["uid"]
+
+    @rule(seconds=st.sampled_from([1, 3, 40, 70, 400, 1000]))
+    def tick(self, seconds: int) -> None:
+        self.log.now += timedelta(seconds=seconds)
+        for server in self.servers.values():
+            server.now = self.log.now
+        self.log.react()
+
+    # --- what Kueue and people do ---
+
+    @rule()
+    def reserve(self) -> None:
+        workload = self.home.objects[WORKLOADS]
+        if not true(workload, "QuotaReserved") and not true(workload, "Finished"):
+            self.home.condition("Evicted", value=False)
+            self.home.condition("QuotaReserved")
+
+    @rule()
+    def manager_core(self) -> None:
+        self.home.manager()
+
+    @rule(name=st.sampled_from(WORKERS))
+    def worker_core(self, name: str) -> None:
+        self.workers[name].worker()
+
+    @rule(name=st.sampled_from(WORKERS))
+    def admit(self, name: str) -> None:
+        clone = self.workers[name].objects.get(WORKLOADS)
+        if clone is not None and clone["spec"].get("active") is not False and not true(clone, "Admitted"):
+            self.workers[name].condition("Evicted", value=False)
+            self.workers[name].condition("Admitted")
+
+    @rule(name=st.sampled_from(WORKERS))
+    def evict_on_worker(self, name: str) -> None:
+        if true(self.workers[name].objects.get(WORKLOADS), "Admitted"):
+            self.workers[name].condition("Admitted", value=False)
+            self.workers[name].condition("Evicted", reason="Preempted")
+            self.disturbed = True
+
+    @rule()
+    def evict_on_manager(self) -> None:
+        workload = self.home.objects[WORKLOADS]
+        if true(workload, "QuotaReserved") and not true(workload, "Evicted") and not true(workload, "Finished"):
+            self.home.evict()
+            self.disturbed = True
+
+    @rule(name=st.sampled_from(WORKERS))
+    def finish(self, name: str) -> None:
+        job = self.workers[name].objects.get(JOBS)
+        if job is not None and (job.get("status") or {}).get("active"):
+            done = [{"type": "Complete", "status": "True"}]
+            self.workers[name].change(JOBS, {"status": {"active": None, "succeeded": 1, "conditions": done}})
+
+    @rule(name=st.sampled_from(WORKERS), kind=st.sampled_from(KINDS))
+    def delete_on_worker(self, name: str, kind: Kind) -> None:
+        server = self.workers[name]
+        if kind in server.objects and not meta(server.objects[kind]).get("finalizers"):
+            server.remove(kind)
+            self.disturbed = True
+
+    @rule(winner=st.sampled_from(WORKERS), rounds=st.integers(1, 6))
+    def go_on(self, winner: str, rounds: int) -> None:
+        """Everybody who can be reached does his part: without this the machine would rarely get far."""
+        for _ in range(rounds):
+            self.reserve()
+            self.home.manager()
+            self.admit(winner)
+            for name, server in self.servers.items():
+                if server.reachable and name in self.workers:
+                    server.worker()
+                self.work(name)
+                self.catch_up(name)
+
+    def catch_up(self, name: str) -> None:
+        for kind in KINDS:
+            while self.servers[name].unseen[kind] and self.servers[name].reachable and self.connected(name):
+                self.show(name, kind)
+
+    # --- what goes wrong ---
+
+    @rule(name=st.sampled_from(WORKERS))
+    def cut(self, name: str) -> None:
+        """Not reachable; nobody has noticed yet."""
+        self.workers[name].reachable = False
+
+    @rule(name=st.sampled_from(WORKERS))
+    def notice(self, name: str) -> None:
+        if not self.workers[name].reachable:
+            lost = self.connected(name)
+            event: Event = ClusterLost(reason="Unreachable", message="no answer")
+            failed = ClusterConnectFailed(reason="ClientConnectionFailed", message="no answer", attempt=1)
+            self.log.append(connectivity_event(name, event if lost else failed))
+            self.log.react()
+
+    @rule(name=st.sampled_from(WORKERS))
+    def come_back(self, name: str) -> None:
+        self.workers[name].reachable = True
+        if not self.connected(name):
+            self.connect(name)
+
+    @rule(name=st.sampled_from([MANAGEMENT, *WORKERS]))
+    def refuse_a_write(self, name: str) -> None:
+        self.servers[name].refuses = 1
+
+    @rule(name=st.sampled_from([MANAGEMENT, *WORKERS]))
+    def lose_a_reply(self, name: str) -> None:
+        self.servers[name].loses_reply = True
+
+    @rule(name=st.sampled_from([MANAGEMENT, *WORKERS]), kind=st.sampled_from(KINDS))
+    def show_again(self, name: str, kind: Kind) -> None:
+        """The same line twice adds nothing to the log."""
+        server, state = self.servers[name], self.log.fleet.index.known(name, kind.name)
+        there = server.objects.get(kind)
+        if there is not None and self.connected(name) and not server.unseen[kind] and meta(there)["uid"] in state:
+            length = len(self.log.recorded)
+            self.observe(name, kind, there, int(meta(there)["resourceVersion"]), False)
+            assert len(self.log.recorded) == length
+
+    @rule()
+    def restart(self) -> None:
+        """Another process takes over with nothing but the log, and looks at everything anew."""
+        self.log.fleet = self.log.replayed()
+        self.log.wakes.clear()
+        self.log.append(service_started(2, "next", "1"))
+        self.log.react()
+        self.connect_home()
+        for name, server in self.workers.items():
+            if server.reachable:
+                self.connect(name)
+            else:
+                self.notice(name)
+
+    # --- what holds ---
+
+    @invariant()
+    def a_replay_is_the_same(self) -> None:
+        if hasattr(self, "log"):
+            assert picture(self.log.replayed()) == picture(self.log.fleet)
+
+    @invariant()
+    def deciding_twice_decides_nothing(self) -> None:
+        for stream in self.streams():
+            assert list(self.log.fleet.decide(stream, self.log.now).events) == []
+
+    @invariant()
+    def open_writes_have_one_target_each(self) -> None:
+        for stream in self.streams():
+            targets = [write.target for write in self.log.fleet.open_writes(stream)]
+            assert len(targets) == len(set(targets))
+
+    def streams(self) -> Iterator[str]:
+        if hasattr(self, "log"):
+            yield from list(self.log.fleet.index.workloads)
+
+    # --- and in the end ---
+
+    def round(self, winner: str) -> None:
+        for server in self.servers.values():
+            server.refuses, server.loses_reply = 0, False
+        for name in WORKERS:
+            self.come_back(name)
+        self.go_on(winner, 1)
+        self.tick(40)
+
+    def teardown(self) -> None:
+        """The faults over, the Workload runs on one cluster, ends there, and leaves nothing behind."""
+        if not hasattr(self, "log"):
+            return
+        for _ in range(60):
+            self.round("b")
+            for name in WORKERS:
+                if self.log.fleet.index.workloads[STREAM].local.cluster_name == name:  # type: ignore[union-attr]
+                    self.finish(name)
+        workload = self.home.objects[WORKLOADS]
+        assert true(workload, "Finished"), workload["status"]
+        assert not any(server.objects for server in self.workers.values())
+        assert self.disturbed or true(self.home.objects[JOBS], "Complete"), "the last status is missing"
+        assert self.log.fleet.open_writes(STREAM) == []
+
+
+TestClusters = Clusters.TestCase
+TestClusters.settings = settings(
+    max_examples=200,
+    report_multiple_bugs=False,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)

@@ -1,0 +1,536 @@
+"""From an object to its narrow event: what is kept, what is refused and by which field, whose stream it is, and what never gets in."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from controlplane.capability import Sighting
+from controlplane.kube import (
+    ADMISSION_CHECKS,
+    JOBS,
+    JOBSETS,
+    MULTIKUEUE_CLUSTERS,
+    MULTIKUEUE_CONFIGS,
+    SECRETS,
+    WORKLOADS,
+    Json,
+    Kind,
+)
+from controlplane.log.event import NewEvent, canonical
+from controlplane.multikueue.events import (
+    AdmissionCheckGone,
+    AdmissionCheckObserved,
+    CloneGone,
+    CloneObserved,
+    JobGone,
+    JobObserved,
+    MultiKueueClusterGone,
+    MultiKueueClusterObserved,
+    MultiKueueConfigGone,
+    MultiKueueConfigObserved,
+    ObservationRefused,
+    Owner,
+    RemoteJobGone,
+    RemoteJobObserved,
+    WorkloadGone,
+    WorkloadObserved,
+)
+from tests.multikueue.scene import NS, START, STREAM, WL, Scene
+
+HOME = "@management"
+PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
+
+
+def sighting(cluster: str, kind: Kind, obj: Json, *, gone: bool = False, rv: str = "42") -> Sighting:
+    return Sighting(cluster, "inc", kind, obj, rv, gone)
+
+
+def observe(cluster: str, kind: Kind, obj: Json, *, gone: bool = False, scene: Scene | None = None) -> Any:
+    found = (scene or Scene("a")).fleet.observe(sighting(cluster, kind, obj, gone=gone), START)
+    assert found is not None
+    return found
+
+
+def metadata(name: str = WL, **more: Any) -> Json:
+    return {"namespace": NS, "name": name, "uid": f"uid-{name}", "resourceVersion": "42", "generation": 3, **more}
+
+
+def workload(**changes: Any) -> Json:
+    obj: Json = {
+        "apiVersion": WORKLOADS.api_version,
+        "kind": "Workload",
+        "metadata": metadata(
+            labels={"kueue.x-k8s.io/job-uid": "job-uid", "team": "x"},
+            annotations={"note": "y"},
+            ownerReferences=[
+                {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "job-uid", "controller": True}
+            ],
+        ),
+        "spec": {
+            "queueName": "user-queue",
+            "active": True,
+            "priority": 7,
+            "priorityClassRef": {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "high"},
+            "podSets": [{"name": "main", "count": 1, "template": {"spec": {"containers": []}}}],
+        },
+        "status": {
+            "conditions": [
+                {"type": "QuotaReserved", "status": "True", "reason": "QuotaReserved", "message": "m"},
+            ],
+            "admissionChecks": [
+                {
+                    "name": "multikueue",
+                    "state": "Retry",
+                    "message": "why",
+                    "lastTransitionTime": "T",
+                    "retryCount": 2,
+                    "requeueAfterSeconds": 8,
+                }
+            ],
+            "admission": {
+                "clusterQueue": "cq",
+                "podSetAssignments": [{"name": "main", "count": 1, "delayedTopologyRequest": "Pending"}],
+            },
+            "clusterName": "a",
+            "nominatedClusterNames": ["a", "b"],
+        },
+    }
+    return {**obj, **changes}
+
+
+def job(name: str = "train", **changes: Any) -> Json:
+    obj: Json = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": metadata(name, labels={"kueue.x-k8s.io/queue-name": "user-queue"}),
+        "spec": {"suspend": False, "managedBy": "kueue.x-k8s.io/multikueue", "template": {"spec": {}}},
+        "status": {"active": 1, "conditions": [{"type": "Suspended", "status": "False"}]},
+    }
+    return {**obj, **changes}
+
+
+def remote_job(**changes: Any) -> Json:
+    found = job(**changes)
+    found["metadata"] = {**found["metadata"], "annotations": {PREBUILT: WL}}
+    return found
+
+
+# --- what is kept ------------------------------------------------------------------------------------------------------
+
+
+def test_a_workload_keeps_what_decides() -> None:
+    new = observe(HOME, WORKLOADS, workload())
+    event = new.event
+    assert isinstance(event, WorkloadObserved)
+    assert (new.stream, new.source, new.mark, new.cluster) == (
+        STREAM,
+        f"{HOME}/inc/workloads.kueue.x-k8s.io/uid-{WL}",
+        42,
+        HOME,
+    )
+    assert event.owner == Owner(api_version="batch/v1", kind="Job", name="train", uid="job-uid")
+    assert (event.cluster_name, event.nominated, event.queue_name) == ("a", ["a", "b"], "user-queue")
+    assert (event.generation, event.active, event.cluster_queue) == (3, True, "cq")
+    assert (event.priority.value, event.priority.class_kind, event.priority.class_name) == (
+        7,
+        "WorkloadPriorityClass",
+        "high",
+    )
+    assert event.is_true("QuotaReserved")
+    (check,) = event.checks
+    assert (check.name, check.state, check.retry_count, check.rest) == (
+        "multikueue",
+        "Retry",
+        2,
+        {"requeueAfterSeconds": 8},
+    )
+    assert event.delayed_topology == ["main"]
+    assert event.assignments == workload()["status"]["admission"]["podSetAssignments"]
+
+
+def test_the_template_is_a_body_and_not_in_the_event() -> None:
+    new = observe(HOME, WORKLOADS, workload())
+    (body,) = new.bodies
+    assert body.ref == new.event.template
+    assert json.loads(body.text) == {
+        "labels": {"kueue.x-k8s.io/job-uid": "job-uid", "team": "x"},
+        "annotations": {"note": "y"},
+        "spec": workload()["spec"],
+    }
+    assert b"podSets" not in msgspec.json.encode(new.event)
+
+
+def test_kubectls_copy_of_the_object_is_not_kept() -> None:
+    obj = workload()
+    obj["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] = "{}"
+    (body,) = observe(HOME, WORKLOADS, obj).bodies
+    assert json.loads(body.text)["annotations"] == {"note": "y"}
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "same"),
+    [
+        ("priority", 9, True),
+        ("priorityClassRef", None, True),
+        ("active", False, True),
+        ("preemptionGates", [{"name": "g"}], True),
+        ("queueName", "other", False),
+        ("maximumExecutionTimeSeconds", 60, False),
+        ("podSets", [], False),
+    ],
+)
+def test_what_a_clones_spec_must_share(field: str, value: Any, same: bool) -> None:
+    before, changed = workload(), workload()
+    changed["spec"] = {**changed["spec"], field: value}
+    keys = [observe(HOME, WORKLOADS, obj).event.spec_key for obj in (before, changed)]
+    assert (keys[0] == keys[1]) is same
+    assert observe("a", WORKLOADS, before).event.spec_key == keys[0]
+
+
+def test_a_clone_keeps_what_decides() -> None:
+    obj = workload()
+    obj["metadata"]["finalizers"] = ["kueue.x-k8s.io/resource-in-use", "x/y"]
+    obj["spec"]["active"] = False
+    obj["status"]["admission"]["podSetAssignments"] = [{"name": "main", "topologyAssignment": {"levels": []}}, {}]
+    new = observe("a", WORKLOADS, obj)
+    event = new.event
+    assert isinstance(event, CloneObserved)
+    assert (new.stream, new.cluster) == (STREAM, "a")
+    assert (event.active, event.bound_to) == (False, "job-uid")
+    assert event.finalizers == ["kueue.x-k8s.io/resource-in-use", "x/y"]
+    assert event.topology == ["main"]
+
+
+def test_a_job_of_the_user_keeps_what_decides() -> None:
+    new = observe(HOME, JOBS, job())
+    event = new.event
+    assert isinstance(event, JobObserved)
+    assert new.stream == f"job/jobs.batch/{NS}/train"
+    assert (event.managed_by, event.suspended, event.finished, event.inactive, event.says_suspended) == (
+        "kueue.x-k8s.io/multikueue",
+        False,
+        False,
+        False,
+        False,
+    )
+    assert {body.ref for body in new.bodies} == {event.template, event.status}
+
+
+@pytest.mark.parametrize(
+    ("status", "finished", "inactive"),
+    [
+        ({}, False, True),
+        ({"active": 0}, False, True),
+        ({"active": 2}, False, False),
+        ({"conditions": [{"type": "Complete", "status": "True"}]}, True, True),
+        ({"conditions": [{"type": "Failed", "status": "True"}]}, True, True),
+        ({"active": 1, "conditions": [{"type": "FailureTarget", "status": "True"}]}, False, False),
+        ({"conditions": [{"type": "Complete", "status": "False"}]}, False, True),
+    ],
+)
+def test_when_a_job_is_finished_and_when_nothing_of_it_runs(status: Json, finished: bool, inactive: bool) -> None:
+    event = observe("a", JOBS, remote_job(status=status)).event
+    assert (event.finished, event.inactive) == (finished, inactive)
+
+
+@pytest.mark.parametrize(
+    ("status", "finished", "inactive"),
+    [
+        ({}, False, True),
+        ({"replicatedJobsStatus": [{"name": "x", "active": 0, "ready": 0}]}, False, True),
+        ({"replicatedJobsStatus": [{"name": "x", "active": 0}, {"name": "y", "active": 1}]}, False, False),
+        ({"conditions": [{"type": "Completed", "status": "True"}]}, True, True),
+        ({"conditions": [{"type": "Failed", "status": "True"}]}, True, True),
+        ({"conditions": [{"type": "Complete", "status": "True"}]}, False, True),
+    ],
+)
+def test_when_a_jobset_is_finished_and_when_nothing_of_it_runs(status: Json, finished: bool, inactive: bool) -> None:
+    event = observe("a", JOBSETS, remote_job(status=status, kind="JobSet", apiVersion=JOBSETS.api_version)).event
+    assert (event.finished, event.inactive, event.kind) == (finished, inactive, JOBSETS.name)
+
+
+def test_a_job_without_a_queue_and_of_another_manager_concerns_nobody() -> None:
+    obj = job(spec={"template": {}})
+    obj["metadata"]["labels"] = {}
+    assert Scene("a").fleet.observe(sighting(HOME, JOBS, obj), START) is None
+
+
+@pytest.mark.parametrize("by", ["annotations", "labels"])
+def test_a_jobs_copy_is_found_by_the_workload_that_it_names(by: str) -> None:
+    obj = job()
+    obj["metadata"] = {**obj["metadata"], by: {PREBUILT: WL}}
+    new = observe("a", JOBS, obj)
+    assert isinstance(new.event, RemoteJobObserved)
+    assert (new.stream, new.event.prebuilt) == (STREAM, WL)
+
+
+def test_the_annotation_goes_before_the_label() -> None:
+    obj = remote_job()
+    obj["metadata"]["labels"] = {PREBUILT: "another"}
+    assert observe("a", JOBS, obj).stream == STREAM
+
+
+@pytest.mark.parametrize(
+    ("kind", "obj", "event", "stream"),
+    [
+        (
+            ADMISSION_CHECKS,
+            {
+                "metadata": {"name": "ac", "uid": "u"},
+                "spec": {"controllerName": "c", "parameters": {"apiGroup": "g", "kind": "k", "name": "n"}},
+            },
+            AdmissionCheckObserved(
+                name="ac",
+                uid="u",
+                resource_version="",
+                controller_name="c",
+                parameters={"apiGroup": "g", "kind": "k", "name": "n"},
+            ),
+            "admissioncheck/ac",
+        ),
+        (
+            MULTIKUEUE_CONFIGS,
+            {"metadata": {"name": "cf", "uid": "u"}, "spec": {"clusters": ["b", "a"]}},
+            MultiKueueConfigObserved(name="cf", uid="u", resource_version="", clusters=["b", "a"]),
+            "multikueueconfig/cf",
+        ),
+        (
+            MULTIKUEUE_CLUSTERS,
+            {
+                "metadata": {"name": "w", "uid": "u"},
+                "spec": {"clusterSource": {"kubeConfig": {"location": "/x", "locationType": "Path"}}},
+            },
+            MultiKueueClusterObserved(name="w", uid="u", resource_version="", location="/x", location_type="Path"),
+            "cluster/w",
+        ),
+        (
+            MULTIKUEUE_CLUSTERS,
+            {"metadata": {"name": "w", "uid": "u"}, "spec": {"clusterSource": {"clusterProfileRef": {"name": "p"}}}},
+            MultiKueueClusterObserved(name="w", uid="u", resource_version="", cluster_profile="p"),
+            "cluster/w",
+        ),
+    ],
+)
+def test_the_cluster_scoped_kinds(kind: Kind, obj: Json, event: Any, stream: str) -> None:
+    new = observe(HOME, kind, obj)
+    assert (new.event, new.stream) == (event, stream)
+
+
+# --- whose owner -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_owner_is_named_by_annotation_then_controller_then_first_reference() -> None:
+    def found(references: list[Json], annotations: Json) -> Owner | None:
+        obj = workload()
+        obj["metadata"] |= {"ownerReferences": references, "annotations": annotations}
+        owner: Owner | None = observe(HOME, WORKLOADS, obj).event.owner
+        return owner
+
+    first = {"apiVersion": "v1", "kind": "A", "name": "a", "uid": "ua"}
+    second = {"apiVersion": "v1", "kind": "B", "name": "b", "uid": "ub", "controller": True}
+    assert found([first, second], {}) == Owner(api_version="v1", kind="B", name="b", uid="ub")
+    assert found([first], {}) == Owner(api_version="v1", kind="A", name="a", uid="ua")
+    assert found([], {}) is None
+    annotated = {"kueue.x-k8s.io/job-owner-gvk": "batch/v1, Kind=Job", "kueue.x-k8s.io/job-owner-name": "big"}
+    assert found([first], annotated) == Owner(api_version="batch/v1", kind="Job", name="big")
+    owner = found([first], annotated)
+    assert owner is not None
+    assert owner.gvk == "batch/v1, Kind=Job"
+
+
+# --- what is gone ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cluster", "kind", "event", "stream"),
+    [
+        (HOME, WORKLOADS, WorkloadGone, STREAM),
+        (HOME, JOBS, JobGone, f"job/jobs.batch/{NS}/{WL}"),
+        (HOME, ADMISSION_CHECKS, AdmissionCheckGone, f"admissioncheck/{WL}"),
+        (HOME, MULTIKUEUE_CONFIGS, MultiKueueConfigGone, f"multikueueconfig/{WL}"),
+        (HOME, MULTIKUEUE_CLUSTERS, MultiKueueClusterGone, f"cluster/{WL}"),
+        ("a", WORKLOADS, CloneGone, STREAM),
+    ],
+)
+def test_a_tombstone_of_a_relist_is_enough(cluster: str, kind: Kind, event: type[Any], stream: str) -> None:
+    stone = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"namespace": NS, "name": WL, "uid": "u"}}
+    new = observe(cluster, kind, stone, gone=True)
+    assert isinstance(new.event, event)
+    assert (new.stream, new.event.uid, new.mark) == (stream, "u", 42)
+
+
+def test_a_tombstone_of_a_jobs_copy_finds_its_stream_by_uid() -> None:
+    scene = Scene("a").running("a")
+    stone = {"metadata": {"namespace": NS, "name": "train", "uid": "rjob-a"}}
+    new = observe("a", JOBS, stone, gone=True, scene=scene)
+    assert new.stream == STREAM
+    assert new.event == RemoteJobGone(namespace=NS, name="train", uid="rjob-a", kind=JOBS.name)
+    scene.remote_job_gone("a")
+    assert scene.fleet.observe(sighting("a", JOBS, stone, gone=True), START) is None
+
+
+def test_a_tombstone_of_a_job_that_was_never_seen_concerns_nobody() -> None:
+    stone = {"metadata": {"namespace": NS, "name": "train", "uid": "unknown"}}
+    assert Scene("a").fleet.observe(sighting("a", JOBS, stone, gone=True), START) is None
+
+
+def test_the_same_uid_on_another_cluster_is_another_job() -> None:
+    scene = Scene("a", "b").running("a", "a", "b")
+    stone = {"metadata": {"namespace": NS, "name": "train", "uid": "rjob-a"}}
+    assert scene.fleet.observe(sighting("b", JOBS, stone, gone=True), START) is None
+
+
+# --- what is refused ---------------------------------------------------------------------------------------------------------
+
+
+def bent(obj: Json, path: str, value: Any) -> Json:
+    """The object with one field set, by its path."""
+    obj = copy.deepcopy(obj)
+    *way, last = path.split(".")
+    place: Any = obj
+    for step in way:
+        place = place[int(step)] if step.isdigit() else place.setdefault(step, {})
+    place[int(last) if last.isdigit() else last] = value
+    return obj
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "field"),
+    [
+        ("spec", "text", "spec"),
+        ("status", [], "status"),
+        ("status.conditions", {}, "status.conditions"),
+        ("status.conditions.0", "True", "status.conditions"),
+        ("status.conditions.0.type", 1, "status.conditions[].type"),
+        ("status.conditions.0.status", True, "status.conditions[].status"),
+        ("status.admissionChecks", "Ready", "status.admissionChecks"),
+        ("status.admissionChecks.0.retryCount", "2", "status.admissionChecks[].retryCount"),
+        ("status.clusterName", 5, "status.clusterName"),
+        ("status.nominatedClusterNames", "a", "status.nominatedClusterNames"),
+        ("status.nominatedClusterNames", [1], "status.nominatedClusterNames"),
+        ("spec.queueName", [], "spec.queueName"),
+        ("spec.priority", "high", "spec.priority"),
+        ("metadata.uid", "", "metadata.uid"),
+        ("metadata.generation", "3", "metadata.generation"),
+        ("metadata.ownerReferences", {}, "metadata.ownerReferences"),
+    ],
+)
+def test_a_workload_that_does_not_fit_is_refused_by_its_field(path: str, value: Any, field: str) -> None:
+    obj = bent(workload(), path, value)
+    new = observe(HOME, WORKLOADS, obj)
+    event = new.event
+    assert isinstance(event, ObservationRefused)
+    assert event.field == field
+    assert event.field in event.error
+    assert (event.namespace, event.name, event.kind) == (NS, WL, WORKLOADS.name)
+    assert new.stream == f"refused/{HOME}/{WORKLOADS.name}/{NS}/{WL}"
+    (body,) = new.bodies
+    assert body.ref == event.object
+    assert body.text.encode() == canonical(obj)
+
+
+@pytest.mark.parametrize("cluster", [HOME, "a"])
+@pytest.mark.parametrize("kind", [JOBS, JOBSETS])
+@pytest.mark.parametrize(
+    ("path", "value", "field"),
+    [
+        ("spec", ["x"], "spec"),
+        ("status", "x", "status"),
+        ("status.conditions", "x", "status.conditions"),
+        ("status.conditions.0", "x", "status.conditions"),
+        ("metadata.annotations", [], "annotations"),
+    ],
+)
+def test_a_job_that_does_not_fit_is_refused_by_its_field(
+    cluster: str, kind: Kind, path: str, value: Any, field: str
+) -> None:
+    obj = bent(remote_job(kind=kind.kind, apiVersion=kind.api_version), path, value)
+    event = observe(cluster, kind, obj).event
+    assert isinstance(event, ObservationRefused)
+    assert event.field.endswith(field)
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "value", "field"),
+    [
+        (ADMISSION_CHECKS, "spec.controllerName", 1, "spec.controllerName"),
+        (ADMISSION_CHECKS, "spec.parameters", "x", "parameters"),
+        (ADMISSION_CHECKS, "spec.parameters", {"name": 1}, "spec.parameters.name"),
+        (MULTIKUEUE_CONFIGS, "spec.clusters", [1], "spec.clusters"),
+        (MULTIKUEUE_CLUSTERS, "spec.clusterSource", "x", "clusterSource"),
+        (
+            MULTIKUEUE_CLUSTERS,
+            "spec.clusterSource.kubeConfig",
+            {"location": 1},
+            "spec.clusterSource.kubeConfig.location",
+        ),
+    ],
+)
+def test_configuration_that_does_not_fit_is_refused_by_its_field(kind: Kind, path: str, value: Any, field: str) -> None:
+    obj = bent({"metadata": {"name": "x", "uid": "u"}}, path, value)
+    event = observe(HOME, kind, obj).event
+    assert isinstance(event, ObservationRefused)
+    assert event.field == field
+
+
+def test_a_jobs_copy_that_names_no_workload_is_refused() -> None:
+    event = observe("a", JOBS, job()).event
+    assert isinstance(event, ObservationRefused)
+    assert PREBUILT in event.field
+
+
+def test_a_refused_object_does_not_stop_its_stream() -> None:
+    scene = Scene("a").reserved()
+    new = observe(HOME, WORKLOADS, bent(workload(), "status.conditions", 1), scene=scene)
+    scene.fold(new.stream, new.event)
+    assert scene.names() == ["Nomination"]
+
+
+# --- what never gets in ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cluster", [HOME, "a"])
+@pytest.mark.parametrize("gone", [False, True])
+def test_secrets_are_never_recorded(cluster: str, gone: bool) -> None:
+    secret = {"metadata": metadata("a-kubeconfig"), "data": {"kubeconfig": "c2VjcmV0"}}
+    assert Scene("a").fleet.observe(sighting(cluster, SECRETS, secret, gone=gone), START) is None
+
+
+def test_a_workers_own_configuration_concerns_nobody() -> None:
+    obj = {"metadata": metadata("config"), "spec": {"clusters": ["x"]}}
+    assert Scene("a").fleet.observe(sighting("a", MULTIKUEUE_CONFIGS, obj), START) is None
+
+
+def test_managed_fields_and_the_rest_of_the_status_are_not_kept() -> None:
+    obj = workload()
+    obj["metadata"]["managedFields"] = [{"manager": "needle"}]
+    obj["status"]["resourceRequests"] = [{"name": "needle"}]
+    new: NewEvent = observe(HOME, WORKLOADS, obj)
+    assert b"needle" not in msgspec.json.encode(new.event)
+    assert not any("needle" in body.text for body in new.bodies)
+
+
+# --- identity ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("rv", "mark", "named"), [("42", 42, True), ("", 0, False), ("opaque", 0, False)])
+def test_the_identity_of_an_observation(rv: str, mark: int, named: bool) -> None:
+    new = Scene("a").fleet.observe(sighting("a", WORKLOADS, workload(), rv=rv), START)
+    assert new is not None
+    assert new.mark == mark
+    assert bool(new.source) is named
+    assert new.observed_at == START
+
+
+def test_a_cluster_that_was_restored_is_another_source() -> None:
+    fleet = Scene("a").fleet
+    sources = {
+        fleet.observe(Sighting("a", life, WORKLOADS, workload(), "42", False), START).source  # type: ignore[union-attr]
+        for life in ("one", "two")
+    }
+    assert len(sources) == 2

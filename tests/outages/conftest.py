@@ -1,0 +1,36 @@
+"""A stage for each test; the service reconnects and asks about silent clusters quickly on it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controlplane.app import turn
+from controlplane.clusters.link import Timing
+from tests.outages.stage import Stage
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shorten what no setting shortens: the back-off of connecting, and how often a suspected cluster is asked."""
+    brief = functools.partial(Timing, backoff_base=0.1, backoff_cap=0.3, suspect_heartbeat=0.1)
+    monkeypatch.setattr(turn, "Timing", brief)
+
+
+@pytest.fixture
+async def stage(database_url: str, tmp_path: Path, quick: None) -> AsyncIterator[Callable[..., Awaitable[Stage]]]:
+    """Make the stage: `await stage("a", "b", roomy=("a",))`."""
+    made: list[Stage] = []
+
+    async def make(*workers: str, **more: Any) -> Stage:
+        made.append(Stage(database_url, tmp_path, *workers, **more))
+        await made[-1].start()
+        return made[-1]
+
+    yield make
+    for one in made:
+        await one.stop()

@@ -1,0 +1,137 @@
+"""The recorder: what clusters show goes into the log in its order, before anybody reads on."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from controlplane.clusters.port import Change, Off, Synced
+from controlplane.kube import JOBS, WORKLOADS
+from controlplane.log.event import Append, Fenced, NewEvent, body_of
+from controlplane.log.memory import MemoryLog, MemoryStore
+from controlplane.reconcile.bodies import Bodies
+from controlplane.reconcile.recorder import Recorder
+from tests.reconcile.bench import BenchLog, ManualClock, settle
+from tests.reconcile.errands import Errands, Listed, Shown, Undeclared, asked, lift, shown
+
+
+class Desk:
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.store = MemoryStore()
+        self.log = BenchLog(self.store, self.clock)
+        self.bodies = Bodies(self.log)
+        self.recorder = Recorder(self.log, Errands(), self.bodies, self.clock, lift)
+
+    @property
+    def streams(self) -> list[str]:
+        return [row[0].stream for row in self.store.rows]
+
+    @property
+    def events(self) -> list[Any]:
+        return [row[0].event for row in self.store.rows]
+
+
+@pytest.fixture
+async def desk() -> Desk:
+    made = Desk()
+    await made.log.take_epoch("desk")
+    return made
+
+
+def change(name: str, version: int, op: Any = "modified", **metadata: Any) -> Change:
+    return Change(op, JOBS, {"metadata": {"name": name, **metadata}}, str(version))
+
+
+async def test_deltas_become_events_in_their_order_and_in_one_commit(desk: Desk) -> None:
+    names = [f"job-{number}" for number in (3, 1, 2)]
+    await desk.recorder("east", [change(name, version) for version, name in enumerate(names, start=1)])
+    assert desk.streams == names
+    assert len(desk.log.appended) == 1
+    assert desk.store.rows[0][0].observed_at == desk.clock.now()
+
+
+async def test_lists_and_kinds_that_are_off_are_lifted_where_they_stand(desk: Desk) -> None:
+    off, synced = Off(WORKLOADS, "NotServed", "no such kind"), Synced(JOBS, "9", 1, gap=False)
+    await desk.recorder("east", [change("a", 1, "listed"), synced, off, change("b", 2)])
+    assert desk.streams == ["a", "east", "east", "b"]
+    assert desk.events[1:3] == [
+        Listed(kind="jobs.batch", said="1 objects"),
+        Listed(kind="workloads.kueue.x-k8s.io", said="NotServed"),
+    ]
+
+
+async def test_what_concerns_nobody_is_not_recorded(desk: Desk) -> None:
+    mine = {"mine": "no"}
+    await desk.recorder("east", [change("a", 1, labels=mine), change("b", 2)])
+    await desk.recorder("east", [change("c", 3, labels=mine)])
+    await desk.recorder("east", [])
+    assert desk.streams == ["b"]
+    assert len(desk.log.appended) == 1, "an append of nothing is none"
+
+
+async def test_a_sighting_says_which_life_of_the_cluster_it_shows(desk: Desk) -> None:
+    """So a version that was seen before is news in another life, and only there."""
+    desk.recorder.incarnations["east"] = "first"
+    await desk.recorder("east", [change("a", 5)])
+    await desk.recorder("east", [change("a", 5)])
+    desk.recorder.incarnations["east"] = "second"
+    await desk.recorder("east", [change("a", 5, "gone")])
+    await desk.recorder("west", [change("a", 6)])
+    assert desk.events == [
+        Shown(version="5", incarnation="first"),
+        Shown(version="5", incarnation="second", gone=True),
+        Shown(version="6"),
+    ]
+
+
+async def test_recording_returns_when_it_is_in_the_log(desk: Desk) -> None:
+    desk.log.held = asyncio.Event()
+    recording = asyncio.create_task(desk.recorder("east", [change("a", 1)]))
+    await settle()
+    assert not recording.done()
+    desk.log.held.set()
+    await settle()
+    assert recording.done()
+    assert desk.streams == ["a"]
+
+
+async def test_one_event_that_is_refused_leaves_the_others_in(desk: Desk) -> None:
+    events = [shown("a"), NewEvent(stream="bad", event=Undeclared()), shown("b"), shown("c")]
+    await desk.recorder.record(events)
+    assert desk.streams == ["a", "b", "c"]
+
+
+async def test_an_event_that_is_refused_alone_is_left_out(desk: Desk) -> None:
+    await desk.recorder.record([NewEvent(stream="bad", event=Undeclared())])
+    await desk.recorder.record([shown("a")])
+    assert desk.streams == ["a"]
+
+
+async def test_a_log_that_does_not_answer_is_waited_for(desk: Desk) -> None:
+    """It has refused nothing: what was seen must not be lost."""
+    desk.log.away = True
+    recording = asyncio.create_task(desk.recorder.record([shown("a"), shown("b")]))
+    await desk.clock.pass_(10.0)
+    assert not recording.done()
+    desk.log.away = False
+    await desk.clock.pass_(5.0)
+    assert recording.done()
+    assert desk.streams == ["a", "b"]
+
+
+async def test_who_is_fenced_hears_of_it(desk: Desk) -> None:
+    await MemoryLog(desk.store, desk.log._codec, desk.clock.now).take_epoch("another")
+    with pytest.raises(Fenced):
+        await desk.recorder("east", [change("a", 1), change("b", 2)])
+    assert not desk.streams
+
+
+async def test_the_bodies_of_what_is_recorded_are_at_hand(desk: Desk) -> None:
+    body = body_of({"big": 1})
+    await desk.recorder.record([asked("a", body=body)])
+    assert await desk.bodies.get([body.ref]) == {body.ref: b'{"big":1}'}
+    assert not desk.log.bodies_asked
+    assert isinstance(desk.log.appended[0], Append)
