@@ -120,13 +120,27 @@ class Metrics:
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self.registry)
         self._of_cluster: list[MetricWrapperBase] = []
+        self._make_clusters()
+        self._make_outages()
+        self._make_log()
+        self._make_effects()
+
+    def _make_clusters(self) -> None:
+        """Requests to API servers, and what is seen there."""
         new = self._new
-        # Requests to API servers, and what is seen there.
         self.api_requests = new(Counter, "api_requests_total", "cluster verb resource code", "Requests, by HTTP code.")
         self.api_request_seconds = new(
             Histogram, "api_request_seconds", "cluster verb", "How long they took.", _SECONDS
         )
         self.cluster_connected = new(Gauge, "cluster_connected", "cluster", "1 while the cluster answers, otherwise 0.")
+        self.relists = new(Counter, "reflector_relists_total", "cluster kind reason", "Lists of a kind, and why.")
+        self.observations_refused = new(
+            Counter, "observations_refused_total", "cluster kind", "Objects that are not what they claim to be."
+        )
+
+    def _make_outages(self) -> None:
+        """Clusters that are away, and what bounds the consequences."""
+        new = self._new
         self.cluster_phase = new(
             Gauge,
             "cluster_phase",
@@ -151,11 +165,10 @@ class Metrics:
         self.requeue_budget = new(
             Gauge, "requeue_budget_left", "", "Workloads that may still be taken from lost clusters within this minute."
         )
-        self.relists = new(Counter, "reflector_relists_total", "cluster kind reason", "Lists of a kind, and why.")
-        self.observations_refused = new(
-            Counter, "observations_refused_total", "cluster kind", "Objects that are not what they claim to be."
-        )
-        # The log, and who leads it.
+
+    def _make_log(self) -> None:
+        """The log, and who leads it."""
+        new = self._new
         self.leader = new(Gauge, "leader", "", "1 while this process leads the log, otherwise 0.")
         self.leader_sure = new(
             Gauge, "leader_sure", "", "1 while nobody else can have taken the lead from this process, otherwise 0."
@@ -171,7 +184,10 @@ class Metrics:
         self.unknown_events = new(
             Counter, "log_unknown_event_types_total", "type", "Events of a type unknown to this version: kept, skipped."
         )
-        # Decisions and what came of them.
+
+    def _make_effects(self) -> None:
+        """Decisions and what came of them."""
+        new = self._new
         self.decisions = new(Counter, "decisions_total", "type reason", "Decisions taken.")
         self.loop_lag_seconds = new(Histogram, "loop_lag_seconds", "", "From observation to decision.", _SECONDS)
         self.effects_open = new(Gauge, "effects_open", "cluster", "Effects that are decided and not yet settled.")

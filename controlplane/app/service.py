@@ -60,6 +60,7 @@ class Service:
     async def run(self, stop: asyncio.Event) -> None:
         """Follow, lead, and start over, until `stop` is set."""
         stopping = asyncio.create_task(stop.wait())
+        turn: asyncio.Task[None] | None = None
         try:
             while not stop.is_set():
                 turn = asyncio.create_task(self._turn(stop), name="turn")
@@ -77,6 +78,9 @@ class Service:
                     _log.warning("another replica leads, following it", detail=str(fenced))
         finally:
             stopping.cancel()
+            if turn is not None and not turn.done():
+                turn.cancel()
+                await asyncio.gather(turn, return_exceptions=True)
 
     async def _turn(self, stop: asyncio.Event) -> None:
         """Follow the log until the lead is ours, then lead until stopped or fenced."""

@@ -156,6 +156,7 @@ class Turn:
             facts=self._facts,
             read_secret=self._secrets.read,
             known=lambda cluster, kind: self._fleet.index.known(cluster, kind.name),
+            newest=self._newest,
             on_request=lambda cluster, verb, resource, code: shared.metrics.api_requests.labels(
                 cluster=cluster, verb=verb, resource=resource, code=code
             ).inc(),
@@ -250,6 +251,12 @@ class Turn:
             await self._secrets(cluster, deltas)
         else:
             await self._recorder(cluster, deltas)
+
+    def _newest(self, cluster: str, kind: Kind) -> int:
+        """Return the highest resourceVersion that the log knows of a kind on a cluster, 0 if another cluster has that name now."""
+        known = self._fleet.index.connections.get(cluster)
+        same = known is not None and known.incarnation == self._identities.get(cluster, "")
+        return self._fleet.index.newest.of(cluster, kind.name) if same else 0
 
     async def _facts(self, cluster: str, fact: Fact) -> None:
         known = self._fleet.index.connections.get(cluster)

@@ -69,6 +69,11 @@ def _nothing_known(cluster: str, kind: Kind) -> Mapping[str, tuple[str, str, str
     return {}
 
 
+def _nothing_seen(cluster: str, kind: Kind) -> int:
+    """Seed a reflector with no resourceVersion."""
+    return 0
+
+
 def _uncounted(*_: object) -> None:
     """Count nothing."""
 
@@ -78,7 +83,8 @@ class Surroundings:
     """What every connection is given: where deltas and facts go, how secrets are read and servers opened, and time and chance.
 
     `read_secret(name)` returns the bytes of the Secret's key `kubeconfig`, or raises `KubeconfigError` or a `ClusterError`. `known(cluster,
-    kind)` is asked once for each kind, after `Reached` was reported, for uid → (namespace, name, resourceVersion).
+    kind)` is asked once for each kind, after `Reached` was reported, for uid → (namespace, name, resourceVersion), and `newest(cluster,
+    kind)` for the highest resourceVersion that was ever seen in the cluster's present life.
     """
 
     specs: Sequence[WatchSpec]
@@ -86,6 +92,7 @@ class Surroundings:
     facts: Facts
     read_secret: Callable[[str], Awaitable[bytes]]
     known: Callable[[str, Kind], Mapping[str, tuple[str, str, str]]] = _nothing_known
+    newest: Callable[[str, Kind], int] = _nothing_seen
     open_server: Callable[[str, ClientConfig], ApiServer] = Transport
     on_request: OnRequest = _uncounted
     on_poison: OnPoison = _uncounted
@@ -265,6 +272,7 @@ class Link:
                     around.sink,
                     self._budget,
                     known=around.known(self.name, spec.kind),
+                    newest=around.newest(self.name, spec.kind),
                     pace=around.pace,
                     on_poison=around.on_poison,
                     on_restored=self._restored,
@@ -274,8 +282,10 @@ class Link:
         else:
             before, server_before = self._followed
             same = incarnation == before if incarnation and before else server == server_before
-            if not same:
-                for reflector in self._reflectors:
+            for reflector in self._reflectors:
+                if same:
+                    reflector.doubt_position()
+                else:
                     reflector.forget_position()
         self._followed = incarnation, server
 

@@ -73,8 +73,9 @@ def _ignore(cluster: str, kind: Kind, why: str) -> None:
 class Reflector:
     """Follows one kind of one cluster for as long as `run` runs; run again, it goes on where it was.
 
-    `known` (uid → place) seeds what the log already holds of the kind, so that what vanished while nobody watched is reported `gone`.
-    `settled` is set once the kind is synced, off, or has failed so often that nobody should wait for it.
+    `known` (uid → place) seeds what the log already holds of the kind, so that what vanished while nobody watched is reported `gone`;
+    `newest` is the highest resourceVersion that was seen of it in this life of the cluster, 0 for none: a list that is older tells of a
+    restored backup. `settled` is set once the kind is synced, off, or has failed so often that nobody should wait for it.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class Reflector:
         budget: Budget,
         *,
         known: Mapping[str, tuple[str, str, str]] | None = None,
+        newest: int = 0,
         pace: Pace | None = None,
         on_poison: OnPoison = _ignore,
         on_restored: OnRestored = _unheard,
@@ -99,6 +101,9 @@ class Reflector:
         self._pace = pace or Pace()
         self._backoff = Backoff(self._pace.backoff_base, self._pace.backoff_cap, random=self._random, floor=0.05)
         self._position = ""
+        self._newest = newest
+        self._doubtful = False
+        self._era = 0  # counts what `forget_position` ended: what began before it says nothing of where we are
         self._synced = False
         self._silent = self._failures = self._rejections = 0
 
@@ -109,9 +114,14 @@ class Reflector:
 
     def forget_position(self) -> None:
         """List again instead of resuming: this is not the cluster, or not its history, that the position belongs to."""
-        self._position = ""
+        self._position, self._newest = "", 0
+        self._era += 1
         self._heard()
         self.settled.clear()
+
+    def doubt_position(self) -> None:
+        """Look whether the position is still one of the cluster's history before resuming: it was out of sight for a while."""
+        self._doubtful = True
 
     async def run(self, api: ApiServer) -> None:
         """Follow the kind until cancelled. Raises `Rejected`, and whatever the sink raises."""
@@ -132,7 +142,7 @@ class Reflector:
         if self.off is not None:
             await self._try_watch(api)
             return 0.0
-        if self._silent >= 2:
+        if self._silent >= 2 or self._doubtful:
             await self._check_history(api)
         if self._position:
             await self._watch(api)
@@ -142,7 +152,8 @@ class Reflector:
         """List everything, tell the difference to what was known, and take the list's version as the place to watch from."""
         kind, gap = self.spec.kind, self._synced
         listing, limit, token = Listing(kind, self.known), self._pace.page, ""
-        while True:
+        era = self._era
+        while era == self._era:
             try:
                 page = await self._page(api, limit, token)
             except ApiError as error:
@@ -151,6 +162,9 @@ class Reflector:
                 # The first page's snapshot was compacted away before the last page: take the list in one piece.
                 listing, limit, token = Listing(kind, self.known), 0, ""
                 continue
+            if self._is_past(page.resource_version):
+                await self._back_in_time(f"resourceVersion {page.resource_version} is before {self._newest}")
+                era = self._era
             await self._deliver(listing.page(page.items, page.resource_version))
             token = page.continue_token
             if not token:
@@ -158,8 +172,12 @@ class Reflector:
         for poison in listing.poisons:
             self._poison(poison)
         version = page.resource_version
-        await self._deliver([*listing.gone(version), Synced(kind, version, listing.count, gap)])
-        self._position, self._synced, self.off = version, True, None
+        if era == self._era:
+            await self._deliver([*listing.gone(version), Synced(kind, version, listing.count, gap)])
+        if era != self._era:
+            return  # another kind found the history gone back meanwhile: what was listed was recorded as of the life before
+        self._advance(version)
+        self._synced, self.off, self._doubtful = True, None, False
         self._heard()
         self.settled.set()
 
@@ -177,7 +195,7 @@ class Reflector:
         """Watch from the position until the server ends the stream."""
         span = self._pace.watch_longest - self._pace.watch_shortest
         seconds = int(self._pace.watch_shortest + span * self._random())
-        began = self._clock.monotonic()
+        began, era = self._clock.monotonic(), self._era
         self._silent += 1
         try:
             async with aclosing(self._stream(api, seconds)) as stream:
@@ -185,6 +203,8 @@ class Reflector:
                     self._heard()
                     for start in range(0, len(lines), self._pace.chunk):
                         await self._take(lines[start : start + self._pace.chunk])
+                        if era != self._era:
+                            return
         finally:
             if self._clock.monotonic() - began >= self._pace.healthy:
                 self._backoff.reset()
@@ -202,13 +222,16 @@ class Reflector:
     async def _take(self, lines: Sequence[bytes]) -> None:
         """Deliver the lines' deltas in one call, then advance. An ERROR line is raised after what came before it."""
         deltas: list[Delta] = []
-        position, failure = self._position, None
+        position, failure, era = self._position, None, self._era
         for line in lines:
             found = of_line(self.spec.kind, line)
-            if isinstance(found, Change):
-                deltas.append(found)
-                position = found.resource_version
-            elif isinstance(found, Bookmark):
+            if isinstance(found, (Change, Bookmark)):
+                if self._is_past(found.resource_version):
+                    await self._deliver(deltas)
+                    await self._back_in_time(f"resourceVersion {found.resource_version} came after {self._newest}")
+                    return
+                if isinstance(found, Change):
+                    deltas.append(found)
                 position = found.resource_version
             elif isinstance(found, Failure):
                 failure = status_error(found.status)
@@ -216,7 +239,8 @@ class Reflector:
             else:
                 self._poison(found)
         await self._deliver(deltas)
-        self._position = position
+        if era == self._era:
+            self._advance(position)
         if failure is not None:
             raise failure
 
@@ -271,13 +295,22 @@ class Reflector:
                 self.spec.kind, namespace=self.spec.namespace, label_selector=self.spec.label_selector, limit=1
             )
         self._heard()
-        theirs, ours = page.resource_version, self._position
-        if theirs.isdecimal() and ours.isdecimal() and int(theirs) < int(ours):
-            await self._back_in_time(f"resourceVersion {theirs} is before {ours}")
+        self._doubtful = False
+        if self._is_past(page.resource_version):
+            await self._back_in_time(f"resourceVersion {page.resource_version} is before {self._newest}")
+
+    def _advance(self, version: str) -> None:
+        self._position = version
+        if version.isdecimal():
+            self._newest = max(self._newest, int(version))
+
+    def _is_past(self, version: str) -> bool:
+        return version.isdecimal() and int(version) < self._newest
 
     async def _back_in_time(self, why: str) -> None:
-        self._position = ""
+        """Tell of a restored backup, and begin anew: what is seen from now on belongs to another life."""
         await self._on_restored(f"the history of {self.spec.kind.name} went back: {why}")
+        self.forget_position()
 
     def _heard(self) -> None:
         """Note that the server answers and shows something."""

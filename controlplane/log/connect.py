@@ -12,7 +12,10 @@ from controlplane.log.schema import libpq_url
 
 def lost(error: psycopg.Error) -> bool:
     """Whether the server is away, restarting, out of disk or no longer the primary: what time heals, unlike a bad statement."""
-    return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)) or error.sqlstate == "25006"
+    state = error.sqlstate or ""
+    if state.startswith("54"):  # a limit of the program: the same again would be refused again
+        return False
+    return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)) or state == "25006"
 
 
 def first_line(error: psycopg.Error) -> str:

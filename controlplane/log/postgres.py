@@ -179,6 +179,7 @@ class PostgresLog:
                 async with connection:
                     await connection.execute("LISTEN controlplane")
                     delay = 0.1
+                    self._ring()  # whatever was notified while nobody listened
                     async for notification in connection.notifies():
                         if notification.payload == self.name:
                             self._ring()

@@ -112,6 +112,9 @@ def _lost_its_job(turn: Pass, cluster: str) -> bool:
 def _keeps(turn: Pass, local: WorkloadObserved, winner: str) -> bool:
     """Whether the chosen cluster still has the copy admitted; if not, release it, or wait while the job may run there unseen."""
     remote = turn.state.remote(winner)
+    connection = turn.context.connections.get(winner)
+    if connection is not None and connection.phase == "Unknown":
+        return False  # we have only just started: the first attempt to connect says more
     if not turn.context.in_view(winner):
         # Its job may have been created and be running: elsewhere only after the grace.
         started = winner in turn.state.job_seen or f"{winner}/Job" in turn.state.effects or _unsure(turn, winner)
@@ -123,6 +126,8 @@ def _keeps(turn: Pass, local: WorkloadObserved, winner: str) -> bool:
         reason = Reason.LOST_BEFORE_READY
     elif admitted(remote, local):
         return True
+    elif f"{winner}/Job" in turn.state.effects:
+        return False  # the job may be there already: another cluster would get a second one
     elif remote.clone is None or remote.clone.deleting:
         reason = Reason.GONE_BEFORE_READY
     else:
@@ -140,7 +145,17 @@ def _unsure(turn: Pass, winner: str) -> bool:
 def _install(turn: Pass, local: WorkloadObserved, check: CheckState, job: JobObserved, winner: str) -> None:
     waiting = turn.remove_everywhere(Reason.ANOTHER_CLUSTER_WON, keep=winner) and not _out_of_patience(turn, winner)
     remote = turn.state.remote(winner)
-    if remote.job is not None and not remote.job.deleting:
+    if winner not in local.nominated:
+        # Taken back while nobody watched: only a cluster that the stored object nominates can be selected.
+        turn.write(
+            NominationDecided(
+                resource_version=local.resource_version,
+                attempt=turn.state.attempt,
+                clusters=[winner],
+                reason=Reason.NOMINATED,
+            )
+        )
+    elif remote.job is not None and not remote.job.deleting:
         turn.write(
             CheckStateDecided(
                 resource_version=local.resource_version,

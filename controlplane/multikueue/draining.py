@@ -31,7 +31,8 @@ def drain(turn: Pass, local: WorkloadObserved, check: CheckState, job: JobObserv
             continue
         elif remote.job is None or remote.clone is None:
             # A job that lost its clone runs until it is gone.
-            running = (turn.remove(cluster, Reason.DRAINING) and remote.job is not None) or running
+            turn.remove(cluster, Reason.DRAINING)
+            running = running or remote.job is not None
         elif remote.clone.is_true("Evicted") or remote.clone.is_true("Finished"):
             running = True
             if remote.job.inactive:

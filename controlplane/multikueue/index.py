@@ -44,13 +44,15 @@ from controlplane.multikueue.events import (
     RemoteJobGone,
     RemoteJobObserved,
     Seen,
+    StatusRelayDecided,
     WorkloadGone,
     WorkloadObserved,
 )
+from controlplane.multikueue.newest import Newest
 from controlplane.multikueue.observe import job_stream
 from controlplane.multikueue.reasons import Reason
 from controlplane.multikueue.slots import Slots
-from controlplane.multikueue.state import WorkloadState, fold, fold_job, fold_return, initial
+from controlplane.multikueue.state import WorkloadState, fold, fold_job, fold_return, initial, without_write
 
 _NEEDED = (WORKLOADS.name, ADMISSION_CHECKS.name, MULTIKUEUE_CONFIGS.name, MULTIKUEUE_CLUSTERS.name)
 _CONNECTIVITY = connectivity.EVENTS
@@ -72,6 +74,7 @@ class Index:
         self.outage = Outage()
         self.requeues: deque[datetime] = deque()
         self.slots = Slots()
+        self.newest = Newest()
         self.changed_clusters: set[str] = set()
         self._dependents: dict[str, set[str]] = {}
         self._remote_jobs: dict[tuple[str, str], str] = {}
@@ -91,6 +94,7 @@ class Index:
     def fold(self, recorded: Recorded) -> None:
         """Take one more event."""
         self.position = recorded.position
+        self.newest.fold(recorded)
         room, _, name = recorded.stream.partition("/")
         match room:
             case "workload":
@@ -212,6 +216,8 @@ class Index:
         state = fold(before or initial(stream), recorded)
         if isinstance(recorded.event, CheckStateDecided) and recorded.event.reason == Reason.REMOTE_LOST:
             self.requeues.append(recorded.recorded_at)
+        if isinstance(recorded.event, StatusRelayDecided) and self._outdated(state, recorded.event):
+            state = without_write(state, recorded.event.target)
         if isinstance(recorded.event, RemoteJobObserved):
             self._remote_jobs[recorded.cluster, recorded.event.uid] = stream
         elif isinstance(recorded.event, RemoteJobGone):
@@ -223,6 +229,11 @@ class Index:
         else:
             self.workloads[stream] = state
         self._mark(stream)
+
+    def _outdated(self, state: WorkloadState, relay: StatusRelayDecided) -> bool:
+        """Whether the user's job, whose events are on another stream, has changed since a write to it was decided."""
+        job = self.job_of(state)
+        return job is None or job.resource_version != relay.resource_version
 
     def _depend(self, stream: str, before: WorkloadObserved | None, after: WorkloadObserved | None) -> None:
         old, new = self._job_stream(before), self._job_stream(after)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
+import msgspec
+
 from controlplane.capability import Sighting
 from controlplane.connectivity.events import MANAGEMENT, cluster_stream
 from controlplane.kube import (
@@ -31,6 +33,7 @@ from controlplane.multikueue.events import (
     CloneObserved,
     ClusterQueueGone,
     ClusterQueueObserved,
+    Gone,
     JobGone,
     JobObserved,
     MultiKueueClusterGone,
@@ -99,6 +102,8 @@ class Observer:
         if built is None:
             return None
         stream, event, bodies = built
+        if isinstance(event, Gone):  # a tombstone of a relist has no version of its own
+            event = msgspec.structs.replace(event, resource_version=resource_version)
         uid = str(meta(obj).get("uid", ""))
         mark = int(resource_version) if resource_version.isdigit() else 0
         return NewEvent(

@@ -5,8 +5,10 @@ In: a pass over a Workload with quota, its check Ready, or with a finished copy.
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from controlplane.multikueue.adapters.base import Adapter
-from controlplane.multikueue.context import Route
+from controlplane.multikueue.context import NEVER_TWICE, Route
 from controlplane.multikueue.dispatch import ready_topology
 from controlplane.multikueue.drift import mend
 from controlplane.multikueue.events import (
@@ -27,6 +29,7 @@ _GONE = "Admitting remote no longer exists"
 _LOST = "Admitting remote lost"
 # After this many refusals of the last status the Workload is finished without it: the result matters more than its copy.
 _FINAL_STATUS_TRIES = 3
+_FINAL_STATUS_PATIENCE = timedelta(seconds=30)
 
 
 def finish(turn: Pass, local: WorkloadObserved, check: CheckState, adapter: Adapter, job: JobObserved) -> bool:
@@ -42,7 +45,7 @@ def finish(turn: Pass, local: WorkloadObserved, check: CheckState, adapter: Adap
     elif condition.reason == "OwnerNotFound":
         # The job was deleted on the worker. It did not finish: it is queued again (KEP-693; Kueue's code finishes it).
         _taken_back(turn, local, check, cluster)
-    elif not _final_status(turn, adapter, job, cluster):
+    elif not _final_status(turn, adapter, job, cluster, condition):
         turn.write(
             FinishDecided(
                 resource_version=local.resource_version,
@@ -70,9 +73,17 @@ def _finished(turn: Pass, local: WorkloadObserved) -> tuple[str, Condition] | No
     return best
 
 
-def _final_status(turn: Pass, adapter: Adapter, job: JobObserved, cluster: str) -> bool:
-    """Write the last status before the Workload is finished; return whether there is still something to wait for."""
+def _final_status(turn: Pass, adapter: Adapter, job: JobObserved, cluster: str, finished: Condition) -> bool:
+    """Write the last status before the Workload is finished; return whether there is still something to wait for.
+
+    The Workload and the job come over two watches: the job's own last status may be a little behind.
+    """
     remote = turn.state.remote(cluster).job
+    if remote is not None and not remote.finished:
+        until = stamp(finished.last_transition_time, turn.now) + _FINAL_STATUS_PATIENCE
+        if turn.now < until:
+            turn.wake_at(until)
+            return True
     if remote is None or remote.status in (job.status, turn.state.relayed) or job.deleting:
         return False
     trouble = turn.state.trouble.get("@management/Job")
@@ -166,7 +177,8 @@ def _reclaim(turn: Pass, local: WorkloadObserved, check: CheckState, route: Rout
     A cluster that was taken out of the config would run its copy on (specs section 9, 3): it goes before the Workload does.
     """
     remote = turn.state.remote(cluster)
-    runs = remote.job is not None and not turn.in_trouble(cluster)
+    never_twice = turn.context.execution_policy == NEVER_TWICE
+    runs = remote.job is not None and (never_twice or not turn.in_trouble(cluster))
     if runs and (cluster not in route.clusters or not usable(remote, local)):
         turn.remove(cluster, Reason.NOT_NOMINATED if cluster not in route.clusters else Reason.SPEC_DIFFERS)
         return

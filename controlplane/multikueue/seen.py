@@ -79,6 +79,7 @@ class Gone(Event, frozen=True, kw_only=True):
     namespace: str = ""
     name: str
     uid: str
+    resource_version: str = ""
 
 
 class Conditioned(Seen, frozen=True, kw_only=True):

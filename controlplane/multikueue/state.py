@@ -13,12 +13,14 @@ import msgspec
 from controlplane.connectivity.events import MANAGEMENT
 from controlplane.log.event import Recorded
 from controlplane.multikueue.events import (
+    CloneDecided,
     CloneGone,
     CloneObserved,
     ClusterRefused,
     CopyJudged,
     EffectFailed,
     EffectUnneeded,
+    JobCreationDecided,
     JobObserved,
     NominationDecided,
     RemoteJobGone,
@@ -140,9 +142,10 @@ def fold(state: WorkloadState, recorded: Recorded) -> WorkloadState:
         case WinnerChosen():
             return _replace(state, winner=event.cluster)
         case WinnerReleased():
-            return _replace(state, winner="")
+            return _replace(_withdrawn(state, f"{event.cluster}/Job"), winner="")
         case ClusterRefused():
             winner = "" if state.winner == event.cluster else state.winner
+            state = _withdrawn(state, f"{event.cluster}/Job", f"{event.cluster}/Workload")
             return _replace(state, winner=winner, refused={**state.refused, event.cluster: event})
         case CopyJudged():
             return _fold_verdict(state, event)
@@ -164,6 +167,11 @@ def fold_job(state: WorkloadState, before: JobObserved | None, after: JobObserve
         copied = changed and not effect.decision.mark_suspended and not effect.decision.drain
         relayed = effect.decision.status if copied else ""
     return _replace(_close(state, _OUR_JOB), relayed=relayed)
+
+
+def without_write(state: WorkloadState, target: str) -> WorkloadState:
+    """Return the state without the open write to a target, which was overtaken before it was recorded."""
+    return _replace(state, effects={key: effect for key, effect in state.effects.items() if key != target})
 
 
 def fold_return(state: WorkloadState, cluster: str, at: datetime) -> WorkloadState:
@@ -202,7 +210,23 @@ def _fold_local(state: WorkloadState, seen: WorkloadObserved) -> WorkloadState:
 
 def _end_attempt(state: WorkloadState) -> WorkloadState:
     trouble = {target: said for target, said in state.trouble.items() if said.action == "RemovalDecided"}
+    state = _withdrawn(state, *state.effects)
     return _replace(state, dispatching=False, winner="", refused={}, job_seen=frozenset(), trouble=trouble)
+
+
+def _withdrawn(state: WorkloadState, *targets: str) -> WorkloadState:
+    """Return the state without the open creations of these targets: what they were decided for is over.
+
+    One that was carried out all the same shows in the watch, and is then a copy that nobody wants.
+    """
+    over = {
+        target
+        for target in targets
+        if (effect := state.effects.get(target)) and isinstance(effect.decision, (CloneDecided, JobCreationDecided))
+    }
+    if not over:
+        return state
+    return _replace(state, effects={key: effect for key, effect in state.effects.items() if key not in over})
 
 
 def _fold_remote(

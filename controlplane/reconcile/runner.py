@@ -53,8 +53,11 @@ class Runner:
     async def catch_up(self, position: int, progress: Callable[[int], None] = lambda position: None) -> None:
         """Fold up to a position without deciding anything: what a new leader does before it acts."""
         while self.position < position:
-            if not await self._fold_next():
-                raise LogError(f"the log ends at {self.position}, before {position}")
+            try:
+                if not await self._fold_next():
+                    raise LogError(f"the log ends at {self.position}, before {position}")
+            except LogUnavailable:
+                await self._clock.sleep(0.5)
             progress(self.position)
 
     async def follow(self) -> None:
@@ -88,8 +91,7 @@ class Runner:
         return bool(events)
 
     async def _react(self) -> None:
-        streams = self._capability.take_dirty()
-        streams += [stream for stream in self._due() if stream not in streams]
+        streams = list(dict.fromkeys([*self._capability.take_dirty(), *self._due()]))
         for start in range(0, len(streams), self._slice):
             await self._decide(streams[start : start + self._slice])
 

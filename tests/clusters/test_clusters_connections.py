@@ -177,6 +177,7 @@ async def test_a_half_open_server_is_lost_and_resumed_without_a_list(api: MiniAp
     async with fleet() as f:
         of_secret(f, api)
         await f.connected()
+        api.version = 15
         api.stream().put_nowait(line("ADDED", obj("a", 15)))
         await until(lambda: "added a@15" in f.log.seen())
         api.hang = True
@@ -188,8 +189,25 @@ async def test_a_half_open_server_is_lost_and_resumed_without_a_list(api: MiniAp
         await f.connected(2)
         await until(lambda: len(api.watches()) >= 2)
         assert api.watches()[-1].query["resourceVersion"] == "15"
-        assert len(api.lists()) == len(api.lists(JOBS)) == 1
+        # One object is listed to see whether the history is still the one that the position belongs to.
+        assert [seen.query.get("limit") for seen in api.lists()] == ["500", "1"]
         assert "gap" not in f.log.seen()
+
+
+async def test_a_store_restored_while_the_server_was_away_is_another_life(api: MiniApi) -> None:
+    async with fleet() as f:
+        of_secret(f, api)
+        await f.connected()
+        api.version = 15
+        api.stream().put_nowait(line("ADDED", obj("a", 15)))
+        await until(lambda: "added a@15" in f.log.seen())
+        api.hang = True
+        await until(lambda: f.log.of(Lost))
+        api.version, api.objects["workloads"] = 12, [obj("b", 11)]
+        api.hang = False
+        await f.connected(2)
+        assert f.log.of(Restored)
+        await until(lambda: f.log.seen()[-3:] == ["listed b@11", "gone a@12", "gap"])
 
 
 async def test_one_missed_heartbeat_is_a_doubt_and_no_loss(api: MiniApi) -> None:

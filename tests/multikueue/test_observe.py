@@ -369,7 +369,7 @@ def test_a_tombstone_of_a_jobs_copy_finds_its_stream_by_uid() -> None:
     stone = {"metadata": {"namespace": NS, "name": "train", "uid": "rjob-a"}}
     new = observe("a", JOBS, stone, gone=True, scene=scene)
     assert new.stream == STREAM
-    assert new.event == RemoteJobGone(namespace=NS, name="train", uid="rjob-a", kind=JOBS.name)
+    assert new.event == RemoteJobGone(namespace=NS, name="train", uid="rjob-a", kind=JOBS.name, resource_version="42")
     scene.remote_job_gone("a")
     assert scene.fleet.observe(sighting("a", JOBS, stone, gone=True), START) is None
 

@@ -203,7 +203,9 @@ class Stage(Live):
 
     def check_log(self) -> None:
         """Positions have no holes, and nothing that was seen is in the log twice."""
-        rows = self.query("SELECT count(*), coalesce(max(position), 0), coalesce(min(position), 1) FROM controlplane.events")
+        rows = self.query(
+            "SELECT count(*), coalesce(max(position), 0), coalesce(min(position), 1) FROM controlplane.events"
+        )
         ((count, last, first),) = rows
         assert (first, count) == (1, last)
         doubled = self.query(
@@ -254,6 +256,9 @@ class Stage(Live):
     async def rebuild(self, name: str, backup: Path | None = None) -> SimulatedCluster:
         """Put another cluster in a worker's place, reached in the same way: an empty one, or one with the store of a backup."""
         old = self.world.clusters[name]
+        if self._task is not None:
+            old.faults.cut()
+            await self.until(lambda: self.lost(name), "lost")
         new = SimulatedCluster(name, old.spec, self.world.clock, random.Random(7), manages=False)
         await old.server.stop()
         for behaviour in old.behaviours:

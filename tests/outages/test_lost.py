@@ -51,7 +51,9 @@ async def test_at_least_once_runs_elsewhere_and_removes_what_returns(stage: Make
     """A worker that came back kept its copy, and the one that ran was deleted in its stead (specs section 9, 1; Karmada #2769)."""
     on = await stage("a", "b", roomy=("a",))
     seen: list[str] = []
-    on.manager.store.subscribe(lambda event: seen.append(_shape(event.object)) if event.kind in (WORKLOADS, JOBS) else None)
+    on.manager.store.subscribe(
+        lambda event: seen.append(_shape(event.object)) if event.kind in (WORKLOADS, JOBS) else None
+    )
     on.submit()
     await on.running("a")
     await on.until(lambda: (on.job() or {})["status"].get("active") == 1, "the status here")
@@ -89,7 +91,7 @@ def _shape(obj: dict[str, object]) -> str:
     status = obj.get("status") or {}
     assert isinstance(status, dict)
     if obj["kind"] == "Job":
-        return "rests" if "active" in status and not status["active"] or not status.get("active", 1) else ""
+        return "rests" if ("active" in status and not status["active"]) or not status.get("active", 1) else ""
     states = {entry["type"]: entry["status"] for entry in status.get("conditions") or ()}
     if states.get("Evicted") != "True":
         return ""
@@ -293,6 +295,8 @@ async def test_two_lost_clusters_have_a_clock_each(stage: Make) -> None:
     await on.up()
     on.make_room("c")
     await on.running("c", "first")
-    ((retried,),) = on.query("SELECT recorded_at FROM controlplane.events WHERE type = 'CheckStateDecided' AND reason = 'RemoteLost'")
+    ((retried,),) = on.query(
+        "SELECT recorded_at FROM controlplane.events WHERE type = 'CheckStateDecided' AND reason = 'RemoteLost'"
+    )
     # The clock ran on over the restart: had it begun again there, this would be a second more at least.
     assert 2.5 <= (retried - lost_at).total_seconds() < 3.5

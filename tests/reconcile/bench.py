@@ -28,9 +28,13 @@ from tests.reconcile.errands import Errands
 
 
 async def settle() -> None:
-    """Let every task run until all of them wait for something."""
-    for _ in range(60):
+    """Let every task run until all of them wait for something; fails if they never do."""
+    loop: Any = asyncio.get_running_loop()
+    for _ in range(10_000):
         await asyncio.sleep(0)
+        if not loop._ready:  # what the event loop would run next
+            return
+    raise AssertionError("somebody never rests")
 
 
 class ManualClock:

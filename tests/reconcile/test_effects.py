@@ -76,6 +76,19 @@ async def test_a_new_decision_about_the_same_target_is_a_new_write(running: Benc
     assert len(running.east.requests) == 2
 
 
+async def test_a_write_that_took_the_place_of_another_between_two_looks_is_a_new_one() -> None:
+    it = Bench()
+    await it.log.take_epoch("bench")
+    verbs: tuple[Verb, ...] = ("create", "delete")
+    for verb in verbs:
+        await it.tell(asked("a", verb), NewEvent(stream="a", event=Began(cluster="east", verb=verb)))
+        await it.runner.follow()
+        it.effects.sync("a")
+        await settle()
+    assert [request.verb for request in it.east.requests] == ["create", "delete"]
+    await it.close()
+
+
 async def test_no_answer_is_tried_again_and_says_nothing_in_the_log(running: Bench) -> None:
     running.east.answers.extend([Unreachable("cut"), Unreachable("cut")])
     await running.tell(asked("a"))

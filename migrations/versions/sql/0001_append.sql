@@ -15,6 +15,8 @@ CREATE FUNCTION controlplane.append(
     p_body_hash bytea[], p_body text[]
 ) RETURNS TABLE (request int, outcome text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = controlplane, pg_temp
+-- Always by index: a plan that was made while the tables were small would read all of them at each append once they are not.
+SET enable_seqscan = off
 AS $$
 DECLARE
     head record;

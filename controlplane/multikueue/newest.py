@@ -1,0 +1,74 @@
+"""The highest resourceVersion that was seen of each kind on each cluster: what tells a restored backup from a cluster that was away.
+
+In: every event, in the log's order. Out: a number by cluster and kind, of the cluster's present life alone. A list that is older than it
+comes from a store that went back, even if all that was seen since is gone again; the log has no other mark of that.
+"""
+
+from __future__ import annotations
+
+from controlplane.connectivity.events import ClusterConnected, ClusterRestored, KindSynced
+from controlplane.kube import ADMISSION_CHECKS, CLUSTER_QUEUES, MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, WORKLOADS
+from controlplane.log.event import Event, Recorded
+from controlplane.multikueue.events import (
+    AdmissionCheckGone,
+    AdmissionCheckObserved,
+    CloneGone,
+    CloneObserved,
+    ClusterQueueGone,
+    ClusterQueueObserved,
+    Gone,
+    MultiKueueClusterGone,
+    MultiKueueClusterObserved,
+    MultiKueueConfigGone,
+    MultiKueueConfigObserved,
+    Seen,
+    WorkloadGone,
+    WorkloadObserved,
+)
+
+# Events of jobs, which are of several kinds, name theirs.
+_KINDS: dict[type[Event], str] = {
+    WorkloadObserved: WORKLOADS.name,
+    WorkloadGone: WORKLOADS.name,
+    CloneObserved: WORKLOADS.name,
+    CloneGone: WORKLOADS.name,
+    AdmissionCheckObserved: ADMISSION_CHECKS.name,
+    AdmissionCheckGone: ADMISSION_CHECKS.name,
+    MultiKueueConfigObserved: MULTIKUEUE_CONFIGS.name,
+    MultiKueueConfigGone: MULTIKUEUE_CONFIGS.name,
+    MultiKueueClusterObserved: MULTIKUEUE_CLUSTERS.name,
+    MultiKueueClusterGone: MULTIKUEUE_CLUSTERS.name,
+    ClusterQueueObserved: CLUSTER_QUEUES.name,
+    ClusterQueueGone: CLUSTER_QUEUES.name,
+}
+
+
+class Newest:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self._versions: dict[str, dict[str, int]] = {}
+        self._incarnations: dict[str, str] = {}
+
+    def of(self, cluster: str, kind: str) -> int:
+        """Return the highest resourceVersion of a kind (`Kind.name`) on a cluster, 0 if none was seen in its present life."""
+        return self._versions.get(cluster, {}).get(kind, 0)
+
+    def fold(self, recorded: Recorded) -> None:
+        """Take one more event."""
+        event, cluster = recorded.event, recorded.cluster
+        if isinstance(event, (Seen, Gone)):
+            self._note(cluster, _KINDS.get(type(event)) or str(getattr(event, "kind", "")), event.resource_version)
+        elif isinstance(event, KindSynced):
+            self._note(cluster, event.kind, event.resource_version)
+        elif isinstance(event, ClusterRestored):
+            self._versions.pop(cluster, None)
+        elif isinstance(event, ClusterConnected):
+            if self._incarnations.get(cluster, event.incarnation) != event.incarnation:
+                self._versions.pop(cluster, None)
+            self._incarnations[cluster] = event.incarnation
+
+    def _note(self, cluster: str, kind: str, version: str) -> None:
+        if version.isdecimal():
+            versions = self._versions.setdefault(cluster, {})
+            versions[kind] = max(versions.get(kind, 0), int(version))
