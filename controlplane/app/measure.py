@@ -94,7 +94,7 @@ class Measure:
         queue = state.local.cluster_queue if state and state.local else ""
         if isinstance(event, CloneDecided):
             self._metrics.workloads_dispatched.labels(cluster_queue=queue, cluster=event.cluster).inc()
-        elif isinstance(event, CheckStateDecided) and event.winner and not event.topology:
+        elif isinstance(event, CheckStateDecided) and event.reason == Reason.ADMITTED_ON_WORKER:
             self._metrics.workloads_admitted.labels(cluster_queue=queue, cluster=event.winner).inc()
         elif isinstance(event, CheckStateDecided) and event.reason == Reason.REMOTE_LOST:
             cluster = state.local.cluster_name if state and state.local else ""

@@ -52,6 +52,7 @@ from controlplane.reconcile.bodies import Bodies
 from controlplane.reconcile.effects import Effects
 from controlplane.reconcile.gate import Gate
 from controlplane.reconcile.leader import Leader
+from controlplane.reconcile.logclock import LogClock
 from controlplane.reconcile.recorder import Recorder
 from controlplane.reconcile.runner import Runner
 from controlplane.settings import Settings
@@ -70,6 +71,10 @@ OpenManagement = Callable[[], Awaitable[ApiServer]]
 def limits_of(budget: BudgetSettings) -> Limits:
     """Return the request budget of a cluster."""
     return Limits(qps=budget.qps, burst=budget.burst, concurrency=budget.concurrency)
+
+
+# What is watched on the management cluster, the kinds of jobs aside.
+HOME_KINDS = (ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, MULTIKUEUE_CLUSTERS, CLUSTER_QUEUES, WORKLOADS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,17 +111,9 @@ class Turn:
         self._telling: set[asyncio.Task[None]] = set()
         bodies = Bodies(log)
         self._recorder = Recorder(log, fleet, bodies, clock, lift)
-        self._kinds: dict[str, Sequence[Kind]] = {}
         self._secrets = Secrets(lambda name: self._connections.secret_changed(name))
         jobs = [adapter.kind for adapter in policy.adapters.values()]
-        self._home_kinds = [
-            ADMISSION_CHECKS,
-            MULTIKUEUE_CONFIGS,
-            MULTIKUEUE_CLUSTERS,
-            CLUSTER_QUEUES,
-            WORKLOADS,
-            *jobs,
-        ]
+        self._home_kinds = [*HOME_KINDS, *jobs]
         self._worker_kinds = [WORKLOADS, *jobs]
         selector = f"{ORIGIN_LABEL}={policy.origin}"
         self._connections = Connections(
@@ -131,11 +128,12 @@ class Turn:
             shared.open_management,
             self._surroundings(home_specs, settings.budgets.management, self._home_sink),
         )
+        self._time = LogClock(clock)
         self._effects = Effects(
             log,
             fleet,
             bodies,
-            clock,
+            self._time,
             gate,
             self._executor,
             rng=shared.random,
@@ -146,7 +144,7 @@ class Turn:
             ).inc(),
         )
         self._workers = Workers(fleet, self._connections, self._facts)
-        self.runner = Runner(log, fleet, self._effects, gate, clock, on_folded=self._folded)
+        self.runner = Runner(log, fleet, self._effects, gate, self._time, on_folded=self._folded)
 
     def _surroundings(self, specs: Sequence[WatchSpec], budget: BudgetSettings, sink: Any) -> Surroundings:
         settings, shared = self._shared.settings, self._shared
@@ -273,6 +271,7 @@ class Turn:
             await self._recorder.record([connectivity_event(cluster, event)])
 
     def _folded(self, events: Sequence[Recorded]) -> None:
+        self._time.anchor(events[-1].recorded_at)
         self._measure.folded(events, self._live)
         self._workers.wake()
         for recorded in events:
@@ -300,7 +299,7 @@ class Turn:
         """Keep gauges and readiness up to date."""
         for count in itertools.count():
             self._gauges(full=count % _EVERY == 0)
-            silent = self._gate.against("log")
+            silent = self._silence()
             self._health.set("database", silent is None, silent or "")
             index = self._fleet.index
             self._health.set("caches", index.ready, "" if index.ready else "the management cluster is not in view")
@@ -314,11 +313,18 @@ class Turn:
             )
             await self._clock.sleep(0.25)
 
+    def _silence(self) -> str | None:
+        """Return why the database counts as away: reads or appends fail, or it has swallowed our signs of life; None if it does not."""
+        for reason in ("log", "append"):
+            if (silent := self._gate.against(reason)) is not None:
+                return silent
+        return None if self._leader.sure else "the database has not answered for too long"
+
     def _gauges(self, *, full: bool) -> None:
         """Set the gauges; `full` also those for which every Workload is looked at."""
         now = self._clock.now()
         self._measure.sure(self._leader.sure)
-        self._measure.log_answers(self._gate.against("log") is None)
+        self._measure.log_answers(self._silence() is None)
         self._measure.connections(now)
         self._measure.guards(now)
         self._measure.effects(self._effects.open_by_cluster())

@@ -20,7 +20,7 @@ from controlplane.audit.standing import Standing, Word, check_of, grace, standin
 from controlplane.audit.words import face
 from controlplane.connectivity.events import MassOutageBegan
 from controlplane.log.event import Recorded
-from controlplane.multikueue.context import Context
+from controlplane.multikueue.context import NEVER_TWICE, Context
 from controlplane.multikueue.events import (
     CheckStateDecided,
     CloneObserved,
@@ -196,17 +196,16 @@ def _lost(case: Case) -> Answer:
     _, chosen = _choice(case)
     outage = case.last(MassOutageBegan) if case.context.mass_outage else None
     gave_up = given_up(case, cluster)
-    if until is None:
-        end = f"it is not taken back without word from there, by its execution policy {case.context.execution_policy}"
-    elif outage is not None:
+    if until is None and outage is not None and case.context.execution_policy != NEVER_TWICE:
         end = "it is not taken back while most clusters are away together"
-        end += f", and not before {until:{STAMP}}" if case.now < until else ""
+    elif until is None:
+        end = f"it is not taken back without word from there, by its execution policy {case.context.execution_policy}"
     elif case.now < until:
         end = f"if it does not come back, the Workload is taken back at {until:{STAMP}}"
     else:
         end = f"its time is over{by_whom(gave_up)}, and it is to be taken back now"
     text = f"It stays with {cluster}, which cannot be reached ({not_available(case, cluster)}); {end}."
-    return text, [chosen, away(case, cluster), gave_up, outage if until is not None else None, _local(case)]
+    return text, [chosen, away(case, cluster), gave_up, outage if until is None else None, _local(case)]
 
 
 def _retry(case: Case) -> Answer:

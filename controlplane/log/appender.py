@@ -95,6 +95,10 @@ class Appender:
         self._fenced: Fenced | None = None
         self._task: asyncio.Task[None] | None = None
 
+    def rejoin(self, epoch: int) -> None:
+        """Append with this epoch from now on, whatever became of the one before."""
+        self.epoch, self._fenced = epoch, None
+
     def submit(self, request: Append) -> asyncio.Future[int]:
         """Queue a request; the future gives the number of its events that were new, or raises `VersionConflict` or `Fenced`."""
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()

@@ -79,7 +79,7 @@ class PostgresLog:
     async def assist(self) -> Head:
         """Append with the current epoch, without taking it: how an operator's word gets into the log beside the leader's."""
         head = await self.head()
-        self.appender.epoch = head.epoch
+        self.appender.rejoin(head.epoch)
         return head
 
     async def lead(self, holder: str, lease: float) -> Head | None:
@@ -91,7 +91,7 @@ class PostgresLog:
         if not rows:
             return None
         head = Head(*rows[0])
-        self.appender.epoch = head.epoch
+        self.appender.rejoin(head.epoch)
         return head
 
     async def renew(self, *, resign: bool = False) -> None:

@@ -92,15 +92,15 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     def lost_until(self, cluster: str, default: datetime) -> datetime | None:
         """Return when the grace of a worker that is away ends; its loss clock starts at `default` if the log knows of none.
 
-        None: it does not end by itself. Under `never-twice` only the cluster's return, or an operator who gives it up, tells that
-        the old copy is dead. Our own absence and a mass outage do not count: after them the grace begins anew, for a cluster that
-        was not tried yet, and for all that are still away.
+        None: it does not end by itself, or not during a mass outage. Under `never-twice` only the cluster's return, or an
+        operator who gives it up, tells that the old copy is dead. Our own absence and a mass outage do not count: after them the
+        grace begins anew, for a cluster that was not tried yet, and for all that are still away.
         """
         connection = self.connections.get(cluster)
         since = (connection.lost_since if connection is not None else None) or default
         if connection is not None and connection.forgotten:
             return since
-        if self.execution_policy == NEVER_TWICE:
+        if self.execution_policy == NEVER_TWICE or self.mass_outage:
             return None
         ours = (self.outage_ended, connection.untried_since if connection is not None else None)
         return max([since, *(at for at in ours if at is not None)]) + self.policy.worker_lost_timeout

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -216,6 +216,8 @@ class Index:
         state = fold(before or initial(stream), recorded)
         if isinstance(recorded.event, CheckStateDecided) and recorded.event.reason == Reason.REMOTE_LOST:
             self.requeues.append(recorded.recorded_at)
+            while self.requeues[0] <= recorded.recorded_at - timedelta(minutes=1):
+                self.requeues.popleft()
         if isinstance(recorded.event, StatusRelayDecided) and self._outdated(state, recorded.event):
             state = without_write(state, recorded.event.target)
         if isinstance(recorded.event, RemoteJobObserved):

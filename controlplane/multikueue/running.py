@@ -163,7 +163,7 @@ def _away(turn: Pass, local: WorkloadObserved, check: CheckState, cluster: str) 
         turn.wake_at(until)
     elif context.requeue_at is not None:
         turn.wake_at(context.requeue_at)
-    elif not context.mass_outage:
+    else:
         turn.set_check(local, check, "Retry", _LOST, Reason.REMOTE_LOST)
 
 

@@ -287,7 +287,7 @@ CASES: list[tuple[str, Callable[[], Life], str, list[str]]] = [
         after(fresh, lose_for(3, outage=True)),
         (
             "It stays with c, which cannot be reached (lost since TIME: connection refused); it is not taken"
-            " back while most clusters are away together, and not before TIME."
+            " back while most clusters are away together."
         ),
         ["CloneObserved", "WinnerChosen", "WorkloadObserved", "ClusterLost", "MassOutageBegan"],
     ),

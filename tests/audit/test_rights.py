@@ -18,9 +18,9 @@ INSERT = (
     " VALUES ('main', 1000, 's', 1, 'T', 1, '{}', now())"
 )
 APPEND = (
-    "SELECT * FROM controlplane.append('main', %s, gen_random_uuid(), ARRAY[0], ARRAY['s'], ARRAY[-1::bigint], ARRAY[''],"
+    "SELECT * FROM controlplane.append('main', %s, gen_random_uuid(), ARRAY[0], ARRAY['s'], ARRAY[''],"
     " ARRAY[0::bigint], ARRAY['T'], ARRAY[1], ARRAY['{}'], ARRAY[''], ARRAY[''], ARRAY[0::bigint], ARRAY[''],"
-    " ARRAY[now()], ARRAY[]::bytea[], ARRAY[]::text[])"
+    " ARRAY[now()], ARRAY[]::int[], ARRAY[]::text[], ARRAY[]::bigint[], ARRAY[]::bytea[], ARRAY[]::text[])"
 )
 
 

@@ -128,10 +128,12 @@ class Replica:
 class Stage(Live):
     """A world, a log, and the service between them."""
 
-    def __init__(self, url: str, folder: Path, *workers: str, clock: Clock | None = None, **more: Any) -> None:
+    def __init__(
+        self, url: str, folder: Path, *workers: str, reach: str = "", clock: Clock | None = None, **more: Any
+    ) -> None:
         more.setdefault("settings", settings())
         super().__init__(url, folder, *workers, **more)
-        self.url = url
+        self.url, self.reach = url, reach or url
         self.witness = Witness(self.world)
         self.replicas: list[Replica] = []
         self._clock = clock
@@ -149,7 +151,7 @@ class Stage(Live):
         """Start one more process."""
         kubeconfig = self._folder / "management.kubeconfig"
         name = f"replica-{len(self.replicas) + 1}"
-        replica = Replica(self.url, kubeconfig, wanted or self._settings, name, clock or self._clock)
+        replica = Replica(self.reach, kubeconfig, wanted or self._settings, name, clock or self._clock)
         self.replicas.append(replica)
         self._task = replica.task
         if ready:

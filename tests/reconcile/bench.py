@@ -241,6 +241,7 @@ class Bench:
         await self.effects.close(drain=0.01)
         if self.effects.failure is not None:
             self.effects.failure.cancel()
+        assert not self.capability.misused
 
 
 @asynccontextmanager

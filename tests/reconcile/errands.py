@@ -85,7 +85,8 @@ class Errand:
 
 class Errands:
     """The capability. Streams in `broken` cannot be decided about, those in `unrenderable` not be turned into requests, and those in
-    `obsolete` have nothing to send; `decided` keeps what was asked about and when."""
+    `obsolete` have nothing to send; `decided` keeps what was asked about and when, `misused` the closed writes that somebody wanted to
+    carry out nevertheless."""
 
     types: Sequence[type[Event]] = (Asked, Began, Shown, Refused, Unneeded, Listed)
 
@@ -95,6 +96,7 @@ class Errands:
         self.unrenderable: set[str] = set()
         self.obsolete: set[str] = set()
         self.decided: list[tuple[str, datetime]] = []
+        self.misused: list[OpenWrite] = []
         self.given: dict[str, Mapping[str, bytes]] = {}
         self._dirty: dict[str, None] = {}
 
@@ -150,7 +152,9 @@ class Errands:
 
     def _wish(self, write: OpenWrite) -> Asked:
         wish = self.errands[write.stream].wish
-        assert wish is not None, "asked about a write that is closed"
+        if wish is None or not self.is_open(write):
+            self.misused.append(write)
+            raise LookupError(f"{write} is closed")
         return wish
 
     def bodies_needed(self, write: OpenWrite) -> Sequence[str]:

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from controlplane.clusters.port import ApiError, Foreign, Unreachable
 from controlplane.kube import Verb
@@ -126,6 +127,17 @@ async def test_a_no_without_a_reason_is_recorded_by_its_number_and_names_its_dec
     last = (await running.log.read(2))[0]
     assert last.event == Refused(code=500, error="500", message="no: 500")
     assert last.caused_by == 2
+
+
+async def test_a_no_to_what_the_watch_has_settled_is_not_recorded(running: Bench) -> None:
+    running.east.held = asyncio.Event()
+    running.east.answers.append(no(422))
+    await running.tell(asked("a"))
+    await running.tell(shown("a"))
+    running.east.held.set()
+    await running.pass_(LONG)
+    assert not running.events(Refused)
+    assert running.east.names == ["a"]
 
 
 async def test_what_is_not_ours_is_recorded_as_foreign(running: Bench) -> None:
@@ -419,7 +431,9 @@ async def test_an_announcement_survives_a_watch_that_is_quicker_than_the_answer(
 @pytest.mark.parametrize("trouble", [no(422), no(409), Unreachable("cut"), Foreign("not ours", {})], ids=repr)
 async def test_an_announcement_is_best_effort(running: Bench, trouble: Exception) -> None:
     running.east.answers.extend([{"metadata": {"resourceVersion": "8"}}, trouble])
-    await running.tell(asked("a", announced=True))
+    with capture_logs() as logs:
+        await running.tell(asked("a", announced=True))
+    assert not logs, "nobody is told of a fault"
     await running.tell(shown("a"))
     await running.pass_(LONG)
     assert running.east.names == ["a", "a-told"]
@@ -455,6 +469,7 @@ async def test_closing_lets_what_is_on_its_way_end_and_starts_nothing_more() -> 
         await it.pass_(LONG)
         assert it.east.ended == ["a"], "neither the next in the queue, nor what came later, nor an announcement"
         assert it.west.names == ["c"], "nor what waited for its time"
+        assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("effects")]
 
 
 async def test_closing_cancels_what_is_late(running: Bench) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from controlplane.log.event import Append, Fenced, LogError
@@ -185,6 +187,19 @@ async def test_catching_up_past_the_end_is_an_error() -> None:
     after = Bench(store, clock)
     with pytest.raises(LogError, match="ends at 6, before 7"):
         await after.runner.catch_up(7)
+
+
+async def test_catching_up_waits_for_a_log_that_does_not_answer() -> None:
+    store, clock = await written()
+    after = Bench(store, clock)
+    after.log.away = True
+    catching_up = asyncio.create_task(after.runner.catch_up(6))
+    await clock.pass_(10.0)
+    assert not catching_up.done()
+    after.log.away = False
+    await clock.pass_(2.0)
+    await catching_up
+    assert after.runner.position == 6
 
 
 async def test_following_folds_what_there_is_and_decides_nothing() -> None:

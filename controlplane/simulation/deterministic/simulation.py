@@ -46,6 +46,7 @@ from controlplane.simulation.world import MANAGEMENT
 PATIENCE = 3600.0  # virtual seconds in which everything has to settle
 REST = 40.0  # virtual seconds without an event, to call it settled
 QUIET = 120.0  # virtual seconds without a write, once it has
+MOST_EVENTS = 5000  # ten times what a plan of this size needs
 _LOOK = 5.0
 _AT_HOME = (ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, MULTIKUEUE_CLUSTERS, CLUSTER_QUEUES, WORKLOADS, JOBS)
 _ON_WORKERS = (WORKLOADS, JOBS)
@@ -312,6 +313,8 @@ class Simulation:
             if isinstance(found.event, ClusterConnected):
                 self._runs.on_connected(found.cluster, self.shadow.index.connections.get(found.cluster))
             self.shadow.fold(found)
+        if before > MOST_EVENTS:
+            self.trace.violate("nothing is repeated for ever", f"{before} events at {self.loop.time():.0f} s")
 
     def warned(self, level: str, text: str) -> None:
         """Take over what the service says about itself: errors are faults of ours."""

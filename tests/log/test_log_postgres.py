@@ -1,0 +1,180 @@
+"""What only PostgreSQL can get wrong: rights, a lost reply, a server that goes away, plans, and the schema's own sentences."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from pathlib import Path
+
+import psycopg
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import create_engine
+
+from controlplane.embedded import EmbeddedPostgres
+from controlplane.log import schema
+from controlplane.log.appender import _APPEND
+from controlplane.log.codec import Codec
+from controlplane.log.connect import Database, lost
+from controlplane.log.event import LogUnavailable, body_of
+from controlplane.log.postgres import PostgresLog
+from controlplane.log.tables import metadata
+from tests.log.words import ROLE, TYPES, everything, request, saw, until
+
+
+def log_of(url: str, **more: object) -> PostgresLog:
+    return PostgresLog(Database(url, ROLE), Codec(TYPES), **more)  # type: ignore[arg-type]
+
+
+async def test_the_tables_are_those_of_the_migrations(database_url: str) -> None:
+    # A user called like our schema would make it the default one, which Alembic does not name.
+    engine = create_engine(schema.sqlalchemy_url(database_url), connect_args={"options": "-c search_path=public"})
+    with engine.connect() as connection:
+        options = {
+            "include_schemas": True,
+            "include_name": lambda name, kind, _: kind != "schema" or name == schema.SCHEMA,
+            "version_table_schema": schema.SCHEMA,
+            "include_object": lambda _, name, kind, reflected, compared: kind != "index",
+        }
+        context = MigrationContext.configure(connection, opts=options)
+        found = [
+            change
+            for change in compare_metadata(context, metadata)
+            if change[0] not in ("remove_constraint", "add_constraint")
+        ]
+    engine.dispose()
+    assert found == []
+
+
+async def test_a_batch_that_is_sent_twice_is_in_once(database_url: str) -> None:
+    """The reply of a commit was lost: the same batch comes again under its id, and finds itself."""
+    async with log_of(database_url) as log:
+        head = await log.take_epoch("one")
+        arrays = log.appender._arrays([request(saw("a", 1), saw("b", 2))])
+        batch = uuid.uuid4()
+        async with await log.appender._database.connect("test") as connection:
+            first = await (
+                await connection.execute(_APPEND, (log.name, head.epoch, batch, *arrays), binary=True)
+            ).fetchall()
+            again = await (
+                await connection.execute(_APPEND, (log.name, head.epoch, batch, *arrays), binary=True)
+            ).fetchall()
+        assert [outcome for _, outcome in first] == ["new", "new"]
+        assert [outcome for _, outcome in again] == ["known", "known"]
+        assert len(await everything(log)) == 2
+
+
+async def test_killed_connections_are_made_anew(database_url: str) -> None:
+    async with log_of(database_url) as log:
+        await log.take_epoch("one")
+        await log.append(request(saw("a", 1)))
+        waiting = asyncio.create_task(log.wait(1, 10))
+        await asyncio.sleep(0.05)
+        async with await psycopg.AsyncConnection.connect(schema.libpq_url(database_url), autocommit=True) as other:
+            await other.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+        assert await log.append(request(saw("a", 2))) == 1
+        assert len(await everything(log)) == 2
+        await waiting
+
+
+async def test_appends_wait_for_a_server_that_restarts(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("restarting")
+    for parent in (folder, *folder.parents):
+        if parent.stat().st_uid == 0 and parent != Path("/"):
+            parent.chmod(parent.stat().st_mode | 0o011)
+    states: list[bool] = []
+    server = EmbeddedPostgres(folder / "pg", durable=False)
+    url = await server.start()
+    try:
+        await asyncio.to_thread(schema.upgrade, url)
+        async with log_of(url, on_state=lambda ok, detail: states.append(ok)) as log:
+            await log.take_epoch("one")
+            await log.append(request(saw("a", 1)))
+            await server.stop()
+            with pytest.raises(LogUnavailable):
+                await log.read(0)
+            appending = [asyncio.create_task(log.append(request(saw("a", n)))) for n in range(2, 12)]
+            await until(lambda: False in states)
+            assert not any(task.done() for task in appending)
+            assert await server.start() == url
+            assert sum(await asyncio.gather(*appending)) == 10
+            assert [found.position for found in await everything(log)] == list(range(1, 12))
+            assert states[-1] is True
+    finally:
+        await server.stop()
+
+
+async def test_appending_reads_by_index_even_when_the_tables_grew_after_the_plan_was_made(database_url: str) -> None:
+    async with log_of(database_url) as log:
+        await log.take_epoch("one")
+        for start in range(0, 3000, 500):
+            await log.append(request(*[saw(f"s{n}", n, source=f"o{n}", mark=1) for n in range(start, start + 500)]))
+        async with await psycopg.AsyncConnection.connect(schema.libpq_url(database_url), autocommit=True) as other:
+            await other.execute("SELECT pg_stat_force_next_flush()")
+
+            async def scans() -> int:
+                rows = await other.execute(
+                    "SELECT coalesce(sum(seq_tup_read), 0) FROM pg_stat_user_tables WHERE relname IN ('streams', 'sources')"
+                )
+                found = await rows.fetchone()
+                assert found is not None
+                return int(found[0])
+
+            before = await scans()
+            for n in range(20):
+                await log.append(request(saw(f"s{n}", n, source=f"o{n}", mark=2)))
+            await asyncio.sleep(1.1)  # statistics are sent at most once a second
+            await log.append(request(saw("s0", 1)))
+            assert await scans() - before < 3000
+
+
+async def test_bodies_are_stored_once(database_url: str) -> None:
+    async with log_of(database_url) as log:
+        await log.take_epoch("one")
+        body = body_of({"spec": {"é": 1}})
+        for n in range(3):
+            await log.append(request(saw("a", n, bodies=(body,))))
+        assert await log.bodies([body.ref, "00" * 32]) == {body.ref: body.text.encode()}
+
+
+def test_a_schema_is_upgraded_once_whoever_asks(empty_database_url: str) -> None:
+    with pytest.raises(schema.SchemaError, match="is not there yet: run `controlplane db upgrade`"):
+        schema.check(empty_database_url)
+    before, after = schema.upgrade(empty_database_url)
+    assert (before, bool(after)) == ("", True)
+    assert schema.upgrade(empty_database_url) == (after, after)
+    assert schema.check(empty_database_url) == after
+
+
+def test_a_newer_schema_is_refused(empty_database_url: str) -> None:
+    schema.upgrade(empty_database_url)
+    with psycopg.connect(schema.libpq_url(empty_database_url), autocommit=True) as connection:
+        connection.execute("UPDATE controlplane.alembic_version SET version_num = '9999'")
+    with pytest.raises(schema.SchemaError, match="newer than this version knows"):
+        schema.check(empty_database_url)
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("postgresql://u:geheim@127.0.0.1:1/x", "cannot reach the database"),
+        ("mysql://u:geheim@h/x", "is for mysql"),
+        ("not a url", "cannot be read"),
+    ],
+)
+def test_a_url_that_cannot_be_used_is_one_sentence_without_the_password(url: str, words: str) -> None:
+    with pytest.raises(schema.SchemaError) as error:
+        schema.check(url)
+    assert words in str(error.value)
+    assert "geheim" not in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(("state", "waits"), [("57P01", True), ("53100", True), ("25006", True), ("54000", False)])
+def test_what_time_heals_is_told_from_what_it_does_not(state: str, waits: bool) -> None:
+    error = psycopg.errors.lookup(state)("said the server")
+    assert lost(error) is waits

@@ -1,0 +1,182 @@
+"""The database goes away, comes back, refuses to write, or loses a reply: the service waits, says so, and resumes by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controlplane.log.codec import Codec
+from controlplane.log.connect import Database
+from controlplane.log.event import Append, Head, LogUnavailable
+from controlplane.log.postgres import PostgresLog
+from controlplane.multikueue.fleet import Fleet, service_started
+from tests.outages.stage import ROLE, Stage, settings
+from tests.outages.wire import Wire
+
+Make = Callable[..., Awaitable[Stage]]
+JOBS_ = [f"train-{number}" for number in range(6)]
+
+
+@pytest.fixture
+async def wired(
+    database_url: str, tmp_path: Path, quick: None
+) -> AsyncIterator[Callable[..., Awaitable[tuple[Stage, Wire]]]]:
+    """A stage whose service reaches the database over a wire that can break."""
+    made: list[tuple[Stage, Wire]] = []
+
+    async def make(*workers: str, **more: Any) -> tuple[Stage, Wire]:
+        wire = Wire(database_url)
+        stage = Stage(database_url, tmp_path, *workers, reach=await wire.start(), **more)
+        made.append((stage, wire))
+        await stage.start()
+        return stage, wire
+
+    yield make
+    for stage, wire in made:
+        wire.set("whole")
+        await stage.stop()
+        await wire.stop()
+
+
+async def all_done(on: Stage) -> None:
+    for name in JOBS_:
+        await on.done(name)
+    assert on.left() == []
+    assert all(len(on.witness.starts[name]) == 1 for name in JOBS_)
+
+
+@pytest.mark.parametrize("how", ["cut", "silent"])
+async def test_nothing_is_done_while_the_database_is_away(wired: Callable[..., Any], how: Any) -> None:
+    """What cannot be remembered is not done: watches wait, effects stop, and everything goes on where it was (anchors 5.3)."""
+    on, wire = await wired("a", "b")
+    on.submit_for("train-0")
+    winner = await on.running(name="train-0")
+    health = on.replica.health
+    wire.set(how)
+    on.submit("train-1")
+    await on.until(lambda: not health.ready, "not ready")
+    assert not health.checks["database"].ok
+    await asyncio.sleep(3.2)  # a lead without a sign of life ends
+    on.forget_counts()
+    on.end(winner, name="train-0")
+    await on.quiet(0.5)
+    assert on.writes() == 0
+    assert not on.finished(name="train-0")
+    assert not on.clones(name="train-1")
+    assert not on.replica.task.done()  # alive, and not ready
+    wire.set("whole")
+    await on.until(lambda: health.ready, "ready again")
+    await on.done("train-0")
+    await on.running(name="train-1")
+
+
+async def test_the_database_away_while_nothing_happens_is_noticed(wired: Callable[..., Any]) -> None:
+    """A process that had nothing to write stayed ready with its database gone."""
+    on, wire = await wired("a")
+    await on.quiet(0.3)
+    wire.set("cut")
+    await on.until(lambda: not on.replica.health.ready, "not ready")
+    wire.set("whole")
+    await on.until(lambda: on.replica.health.ready, "ready again")
+    assert on.query("SELECT epoch FROM controlplane.log_head") == [(1,)]  # nobody else wanted the lead
+
+
+async def test_an_append_whose_reply_was_lost_is_not_repeated(wired: Callable[..., Any]) -> None:
+    """Whether a commit had happened was unknown, and was taken for no (FoundationDB's commit_unknown_result)."""
+    on, wire = await wired("a", "b")
+    wire.replies_to_lose = 5
+    for name in JOBS_:
+        on.submit_for(name, "300ms")
+    await all_done(on)
+    assert wire.lost == 5
+
+
+async def test_broken_connections_are_opened_anew(stage: Make) -> None:
+    """A pool or a listener that did not reconnect is the commonest fault of queues on PostgreSQL (anchors 5.1)."""
+    on = await stage("a", "b")
+    for name in JOBS_:
+        on.submit_for(name, "300ms")
+        on.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        await asyncio.sleep(0.1)
+    await all_done(on)
+    assert len(on.replica.database.opened) > 3
+
+
+@contextlib.contextmanager
+def refusing(on: Stage, state: str) -> Any:
+    """Let every append fail with a SQLSTATE."""
+    on.execute(
+        "CREATE FUNCTION controlplane.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        f" RAISE EXCEPTION 'simulated' USING ERRCODE = '{state}'; END $$"
+    )
+    on.execute("CREATE TRIGGER refuse BEFORE INSERT ON controlplane.events EXECUTE FUNCTION controlplane.refuse()")
+    try:
+        yield
+    finally:
+        on.execute("DROP FUNCTION controlplane.refuse() CASCADE")
+
+
+@pytest.mark.parametrize("state", ["25006", "53100", "57P03"])
+async def test_a_database_that_cannot_write_is_waited_for(stage: Make, state: str) -> None:
+    """A server that was failed over (read-only), is out of disk or still recovers refuses appends, and answers reads all the while."""
+    on = await stage("a", "b")
+    health = on.replica.health
+    with refusing(on, state):
+        for name in JOBS_:
+            on.submit_for(name, "200ms")
+        await on.until(lambda: not health.ready, "not ready")
+        for _ in range(20):
+            await asyncio.sleep(0.05)
+            assert not health.ready
+        assert on.writes() == 0
+    await on.until(lambda: health.ready, "ready again")
+    await all_done(on)
+
+
+async def test_a_database_that_goes_away_during_a_takeover_ends_no_process(
+    stage: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between taking the lead and having read the log up to it, the database does not answer: the process follows again."""
+    on = await stage("a", "b")
+    await on.kill()
+    lead, read = PostgresLog.lead, PostgresLog.read
+    strikes = ["once"]
+
+    async def take(log: PostgresLog, holder: str, lease: float) -> Head | None:
+        if strikes:
+            async with PostgresLog(Database(on.url, ROLE), Codec(Fleet.types)) as other:
+                await other.assist()
+                await other.append(Append([service_started(1, "somebody", "1")]))  # so that there is something to read
+        head = await lead(log, holder, lease)
+        if head is not None and strikes:
+            strikes.clear()
+            monkeypatch.setattr(PostgresLog, "read", fail)
+            on.submit("train-0")
+        return head
+
+    async def fail(log: PostgresLog, after: int, limit: int = 2000) -> Any:
+        monkeypatch.setattr(PostgresLog, "read", read)
+        raise LogUnavailable("the database does not answer: simulated")
+
+    monkeypatch.setattr(PostgresLog, "lead", take)
+    await on.up(ready=False)
+    await on.until(lambda: not strikes, "the fault")
+    on.execute("UPDATE controlplane.log_head SET renewed_at = '-infinity'")
+    await on.running(name="train-0")
+
+
+async def test_a_service_can_be_stopped_while_the_database_is_away(wired: Callable[..., Any]) -> None:
+    """Stopping waits for nothing that will not come."""
+    on, wire = await wired("a", settings=settings())
+    wire.set("cut")
+    on.submit("train-0")
+    await on.until(lambda: not on.replica.health.ready, "not ready")
+    async with asyncio.timeout(14):
+        await on.replica.stop()
