@@ -151,6 +151,7 @@ async def test_a_database_that_goes_away_during_a_takeover_ends_no_process(
 
     async def take(log: PostgresLog, holder: str, lease: float) -> Head | None:
         if strikes:
+            monkeypatch.setattr(PostgresLog, "read", nothing)
             async with PostgresLog(Database(on.url, ROLE), Codec(Fleet.types)) as other:
                 await other.assist()
                 await other.append(Append([service_started(1, "somebody", "1")]))  # so that there is something to read
@@ -160,6 +161,9 @@ async def test_a_database_that_goes_away_during_a_takeover_ends_no_process(
             monkeypatch.setattr(PostgresLog, "read", fail)
             on.submit("train-0")
         return head
+
+    async def nothing(log: PostgresLog, after: int, limit: int = 2000) -> Any:
+        return []
 
     async def fail(log: PostgresLog, after: int, limit: int = 2000) -> Any:
         monkeypatch.setattr(PostgresLog, "read", read)

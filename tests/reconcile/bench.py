@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from controlplane.clusters.port import Executes
+from controlplane.clusters.port import ApiError, Executes
 from controlplane.kube import Json, Request
 from controlplane.log.codec import Codec
 from controlplane.log.event import Append, Event, Head, LogUnavailable, NewEvent, Recorded, Unknown
@@ -25,6 +25,13 @@ from controlplane.reconcile.effects import Effects
 from controlplane.reconcile.gate import Gate
 from controlplane.reconcile.runner import Runner
 from tests.reconcile.errands import Errands
+
+LONG = 120.0
+
+
+def no(status: int, reason: str = "") -> ApiError:
+    """An API server's no."""
+    return ApiError(status, reason, f"no: {status}")
 
 
 async def settle() -> None:

@@ -21,7 +21,7 @@ PAUSE = 10.0
 VERSION = "7"
 
 
-class Asked(Event):
+class Asked(Event, frozen=True):
     verb: str
     cluster: str
     body: str = ""
@@ -29,33 +29,33 @@ class Asked(Event):
     announced: bool = False
 
 
-class Began(Event):
+class Began(Event, frozen=True):
     cluster: str
     verb: str
 
 
-class Shown(Event):
+class Shown(Event, frozen=True):
     version: str = ""
     incarnation: str = ""
     gone: bool = False
 
 
-class Refused(Event):
+class Refused(Event, frozen=True):
     code: int
     error: str
     message: str
 
 
-class Unneeded(Event):
+class Unneeded(Event, frozen=True):
     version: str
 
 
-class Listed(Event):
+class Listed(Event, frozen=True):
     kind: str
     said: str
 
 
-class Undeclared(Event):
+class Undeclared(Event, frozen=True):
     """An event that no codec of these tests knows: the log refuses it."""
 
 
