@@ -158,6 +158,7 @@ class Turn:
             on_request=lambda cluster, verb, resource, code: shared.metrics.api_requests.labels(
                 cluster=cluster, verb=verb, resource=resource, code=code
             ).inc(),
+            allowed=lambda: self._leader.sure,
             path_prefix=settings.multikueue.kubeconfig_prefix,
             limits=limits_of(budget),
             pace=Pace(idle_timeout=settings.clusters.watch_inactivity.total_seconds()),

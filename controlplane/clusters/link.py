@@ -46,7 +46,7 @@ from controlplane.clusters.reflector import OnPoison, Pace, Reflector, Rejected
 from controlplane.clusters.sources import DEFAULT_PREFIX, PathSource, Source, read_path, secret_not_found
 from controlplane.clusters.streams import ApiServer, WatchSpec
 from controlplane.clusters.transport import Transport
-from controlplane.clusters.verbs import Executor, OnRequest
+from controlplane.clusters.verbs import Executor, OnRequest, always
 from controlplane.kube import NAMESPACES, Kind, meta
 
 
@@ -84,7 +84,7 @@ class Surroundings:
 
     `read_secret(name)` returns the bytes of the Secret's key `kubeconfig`, or raises `KubeconfigError` or a `ClusterError`. `known(cluster,
     kind)` is asked once for each kind, after `Reached` was reported, for uid → (namespace, name, resourceVersion), and `newest(cluster,
-    kind)` for the highest resourceVersion that was ever seen in the cluster's present life.
+    kind)` for the highest resourceVersion that was ever seen in the cluster's present life. `allowed` is asked before each write.
     """
 
     specs: Sequence[WatchSpec]
@@ -95,6 +95,7 @@ class Surroundings:
     newest: Callable[[str, Kind], int] = _nothing_seen
     open_server: Callable[[str, ClientConfig], ApiServer] = Transport
     on_request: OnRequest = _uncounted
+    allowed: Callable[[], bool] = always
     on_poison: OnPoison = _uncounted
     path_prefix: str = DEFAULT_PREFIX
     limits: Limits = field(default_factory=Limits)
@@ -306,7 +307,7 @@ class Link:
         for reflector in self._reflectors:
             await reflector.settled.wait()
         off = tuple(r.spec.kind.name for r in self._reflectors if not r.available)
-        self.executor = Executor(server, self._budget, self._counted)
+        self.executor = Executor(server, self._budget, self._counted, self._around.allowed)
         await self._around.facts(self.name, Connected(reached.incarnation, reached.server_version, off))
 
     async def _heartbeat(self, server: ApiServer) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from controlplane.clusters.budget import Budget
-from controlplane.clusters.port import ApiError, ClusterError, ClusterPort, Foreign
+from controlplane.clusters.port import ApiError, ClusterError, ClusterPort, Foreign, Unreachable
 from controlplane.kube import APPLY_PATCH, Json, Request, Verb, meta
 
 _ATTEMPTS = 4
@@ -28,11 +28,30 @@ def _uncounted(cluster: str, verb: str, resource: str, code: str) -> None:
     """Count nothing."""
 
 
-class Executor:
-    """Implements `Executes` on a port, within a budget."""
+def always() -> bool:
+    """Allow everything."""
+    return True
 
-    def __init__(self, port: ClusterPort, budget: Budget, on_request: OnRequest = _uncounted) -> None:
-        self._port, self._budget, self._on_request = port, budget, on_request
+
+class _Withheld(Unreachable):
+    """Nothing was sent: whoever asked may not act any more."""
+
+
+class Executor:
+    """Implements `Executes` on a port, within a budget.
+
+    `allowed` is asked when a request's turn has come, immediately before it is sent: a process that was paused while it waited may
+    have lost the lead meanwhile.
+    """
+
+    def __init__(
+        self,
+        port: ClusterPort,
+        budget: Budget,
+        on_request: OnRequest = _uncounted,
+        allowed: Callable[[], bool] = always,
+    ) -> None:
+        self._port, self._budget, self._on_request, self._allowed = port, budget, on_request, allowed
 
     async def execute(self, request: Request) -> Json | None:
         """Carry out the request; return the object as stored, or None after a delete.
@@ -137,7 +156,11 @@ class Executor:
         while True:
             try:
                 async with self._budget.slot():
+                    if not self._allowed():
+                        raise _Withheld(f"{self._port.name}: not sent, this process may not lead any more")
                     answer = await call()
+            except _Withheld:
+                raise
             except ClusterError as error:
                 self._count(verb, request, str(error.status) if isinstance(error, ApiError) else "Unreachable")
                 if not isinstance(error, ApiError) or not _later(error) or backoff.attempts >= _ATTEMPTS - 1:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from typing import Any
 
 import pytest
 
-from controlplane.clusters.budget import Budget
+from controlplane.clusters.budget import Budget, Limits
 from controlplane.clusters.port import ApiError, Executes, Foreign, Unreachable
 from controlplane.clusters.verbs import Executor
 from controlplane.kube import APPLY_PATCH, JOBS, ObjectRef, Request
@@ -215,3 +216,16 @@ async def test_repeating_has_an_end() -> None:
     with pytest.raises(ApiError):
         await executor(port)[0].execute(create())
     assert len(port.calls) == 4
+
+
+async def test_what_waited_for_its_turn_is_not_sent_once_the_lead_is_in_doubt() -> None:
+    port, clock, leads = OneObject(), ManualClock(), [True]
+    budget = Budget(Limits(concurrency=1), clock=clock, random=lambda: 0.5)
+    found = Executor(port, budget, allowed=lambda: leads[0])
+    async with budget.slot():
+        waiting = asyncio.create_task(found.execute(create()))
+        await asyncio.sleep(0)
+        leads[0] = False
+    with pytest.raises(Unreachable, match="not sent"):
+        await waiting
+    assert port.calls == []

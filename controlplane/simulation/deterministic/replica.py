@@ -29,7 +29,6 @@ from controlplane.multikueue.context import Policy
 from controlplane.multikueue.fleet import Fleet, service_started
 from controlplane.reconcile.gate import Gate
 from controlplane.reconcile.leader import Leader
-from controlplane.reconcile.runner import Runner
 from controlplane.settings import Settings
 from controlplane.settings.model import Leader as LeaderSettings
 from controlplane.simulation.deterministic.database import Database, DatabaseLog
@@ -136,7 +135,7 @@ class Replica:
     async def _turn(self, process: Process, source: random.Random, stop: asyncio.Event) -> None:
         """Follow the log until the lead is ours, then lead until stopped or fenced: what `Service._turn` does."""
         fleet, gate = Fleet(POLICY, process.name), Gate()
-        log = DatabaseLog(self._database, process, lambda ok, detail: gate.set("log", ok, detail))
+        log = DatabaseLog(self._database, process, lambda ok, detail: gate.set("append", ok, detail))
         leader = Leader(log, process.name, self.clock, gate, lease=_LEASE, renew=_RENEW)
         turn = self.turn = SimulatedTurn(self._shared(process, source), fleet, gate, log, leader, self._worker(process))
         try:
@@ -177,7 +176,7 @@ class SimulatedTurn(Turn):
     ) -> None:
         self.fleet, self._open_worker = fleet, open_worker
         super().__init__(shared, POLICY, fleet, Measure(shared.metrics, fleet), gate, log, leader)
-        self.runner = Runner(log, fleet, self._effects, gate, self._clock, on_folded=self._folded, poll=_POLL)
+        self.runner._poll = _POLL
 
     @property
     def leads(self) -> bool:

@@ -126,6 +126,8 @@ class Simulation:
                 replica.start()
             for step in self.plan.steps:
                 self._advance(step.at)
+                if self.trace.violation is not None:
+                    return
                 self.trace.note("plan", "plan", str(step))
                 acts.perform(self, step)
             if self.plan.steps:
