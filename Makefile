@@ -29,7 +29,7 @@ up: $(VENV)/.runtime  ## the same, to stay: the service, its database and the cl
 	@$(BIN)/controlplane up $(ARGS)
 
 test: $(VENV)/.dev  ## run every test; needs neither Docker nor a cluster
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --dist loadgroup $(ARGS)
 
 sim: $(VENV)/.runtime  ## play seeds of the deterministic simulation: make sim SEEDS=10000
 	@$(BIN)/controlplane simulate --seeds 1..$(SEEDS) --processes $(PROCESSES) $(ARGS)

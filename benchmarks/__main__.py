@@ -7,11 +7,17 @@ import asyncio
 import sys
 from pathlib import Path
 
-from benchmarks import decide, dispatch, log, replay
+from benchmarks import decide, dispatch, log, replay, takeover
 from benchmarks.machine import describe
 from controlplane import telemetry
 
-BENCHMARKS = {"log": log.run, "replay": replay.run, "decide": decide.run, "dispatch": dispatch.run}
+BENCHMARKS = {
+    "log": log.run,
+    "replay": replay.run,
+    "decide": decide.run,
+    "dispatch": dispatch.run,
+    "takeover": takeover.run,
+}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -19,18 +25,22 @@ def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure the service on this machine.")
     found.add_argument("names", nargs="*", metavar="NAME", help=f"one or more of {', '.join(BENCHMARKS)}; default: all")
     found.add_argument("--folder", type=Path, help="where the database lies; default: the temporary folder")
-    found.add_argument("--repeat", type=int, default=3, help="runs of log, replay and decide; the median is shown")
+    found.add_argument(
+        "--repeat", type=int, default=3, help="runs of log, replay, decide and takeover; the median is shown"
+    )
     log_ = found.add_argument_group("log")
     log_.add_argument("--events", type=int, default=40_000, help="events to append, for each size of batch")
     log_.add_argument("--batches", type=int, nargs="+", default=[100, 1000], help="most events of one commit")
     log_.add_argument("--submitters", type=int, default=2000, help="requests that wait for the log at the same time")
-    recorded = found.add_argument_group("replay, decide, and what log appends")
+    recorded = found.add_argument_group("replay, decide, takeover, and what log appends")
     recorded.add_argument(
         "--recorded", type=int, default=200, help="workloads in the history that is recorded for them"
     )
     dispatch_ = found.add_argument_group("dispatch")
     dispatch_.add_argument("--workloads", type=int, default=500, help="Jobs to dispatch")
     dispatch_.add_argument("--qps", type=int, default=100_000, help="the budget for each API server; 0: the defaults")
+    takeover_ = found.add_argument_group("takeover")
+    takeover_.add_argument("--live", type=int, default=10_000, help="live workloads in the log")
     return found
 
 

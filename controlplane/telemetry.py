@@ -190,7 +190,9 @@ class Metrics:
         new = self._new
         self.decisions = new(Counter, "decisions_total", "type reason", "Decisions taken.")
         self.loop_lag_seconds = new(Histogram, "loop_lag_seconds", "", "From observation to decision.", _SECONDS)
-        self.effects_open = new(Gauge, "effects_open", "cluster", "Effects that wait to be carried out or are under way.")
+        self.effects_open = new(
+            Gauge, "effects_open", "cluster", "Effects that wait to be carried out or are under way."
+        )
         self.effects_oldest_seconds = new(
             Gauge,
             "effects_oldest_seconds",

@@ -56,7 +56,8 @@ def absences(index: Index, now: datetime) -> dict[str, Absence]:
         cluster = placed(state)
         if cluster not in found:
             continue
-        until = grace(state, index.context(state), cluster, now)
+        # What a mass outage holds back is said of all clusters at once; here it is what holds without it.
+        until = grace(state, msgspec.structs.replace(index.context(state), mass_outage=False), cluster, now)
         stays[cluster] += 1
         if until is None:
             never[cluster] += 1

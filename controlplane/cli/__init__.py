@@ -34,7 +34,8 @@ VERBS: dict[str, Entry] = {
         "controlplane.cli.events:events", "Show events of the log: the newest ones, or those after a position."
     ),
     "simulate": Entry(
-        "controlplane.cli.simulate:simulate", "Play seeds of the deterministic simulation, and tell of what breaks."
+        "controlplane.cli.simulate:simulate",
+        "Play seeds of the deterministic simulation and check what must always hold.",
     ),
     "config": Entry("controlplane.cli.config:config", "Show or check the settings."),
     "db": Entry("controlplane.cli.db:db", "Bring the database's schema up to date, or check it."),

@@ -16,6 +16,7 @@ import aiohttp
 import pytest
 
 from controlplane.embedded import EmbeddedPostgres
+from controlplane.kube import JOBS, WORKLOADS
 from controlplane.local.replica import Replica as Process
 from controlplane.local.replica import free_port, variables
 from controlplane.log import schema
@@ -97,6 +98,16 @@ async def test_a_service_that_is_cancelled_leaves_no_task_behind(stage: Make) ->
     await on.up()
 
 
+def _objects(on: Stage) -> set[tuple[str, str, int]]:
+    """Every Workload and Job there is, with its version."""
+    return {
+        (cluster, record.uid, record.version)
+        for cluster, simulated in on.world.clusters.items()
+        for kind in (WORKLOADS, JOBS)
+        for record in simulated.store.records(kind)
+    }
+
+
 async def test_a_paused_leader_that_wakes_does_nothing(stage: Make, processes: Callable[[Stage], Process]) -> None:
     """A leader that had been stopped for longer than its lease went on writing when it woke (anchors 5.3)."""
     on = await stage("a", "b", "c")
@@ -115,11 +126,11 @@ async def test_a_paused_leader_that_wakes_does_nothing(stage: Make, processes: C
     for number in range(15):
         await on.done(f"train-{number}")
     await on.quiet(0.5)
-    versions = {name: cluster.store.version for name, cluster in on.world.clusters.items()}
+    before = _objects(on)
     os.kill(paused.pid, signal.SIGCONT)
     await on.until(lambda: "another replica leads" in paused.messages.read_text(), "the paused one follows")
     await on.quiet(0.5)
-    assert {name: cluster.store.version for name, cluster in on.world.clusters.items()} == versions
+    assert _objects(on) == before
     batches = [entry for (entry,) in on.query("SELECT epoch FROM controlplane.batches ORDER BY last")]
     assert batches == sorted(batches)
     assert batches[-1] == epoch + 1

@@ -32,7 +32,7 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 @dataclass(frozen=True)
 class Mutant:
-    """A bug. `rule` is what finds it first at `seed`."""
+    """A bug, and the first seed that finds it, by which rule."""
 
     what: str
     patch: Patch
@@ -113,7 +113,9 @@ def an_evicted_workload_is_offered(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_grace_for_a_lost_winner(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(context.Context, "lost_until", lambda self, cluster, default: datetime(2020, 1, 1, tzinfo=default.tzinfo))
+    patch.setattr(
+        context.Context, "lost_until", lambda self, cluster, default: datetime(2020, 1, 1, tzinfo=default.tzinfo)
+    )
 
 
 def never_twice_is_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -245,26 +247,68 @@ def what_was_told_is_told_again(patch: pytest.MonkeyPatch) -> None:
 
 
 MUTANTS: dict[str, Mutant] = {
-    "job-before-winner": Mutant("the job is created before a winner is chosen", job_before_the_winner, 1, ""),
-    "unpinned-winner": Mutant("the winner is not remembered", the_winner_is_not_pinned, 1, ""),
-    "ready-before-job": Mutant("the check is Ready before the job is there", ready_before_the_job, 1, ""),
-    "offer-while-draining": Mutant("an evicted Workload is offered", an_evicted_workload_is_offered, 1, ""),
-    "no-grace": Mutant("a lost winner is released at once", no_grace_for_a_lost_winner, 1, ""),
-    "twice-after-all": Mutant("never-twice is treated as at-least-once", never_twice_is_forgotten, 1, ""),
-    "winner-among-losers": Mutant("the winner's copy is removed with the losers'", the_winner_goes_with_the_losers, 1, ""),
-    "finish-before-status": Mutant("a Workload is finished before its job's status", finished_before_the_status, 1, ""),
-    "busy-target": Mutant("a second write to a target is decided", a_busy_target_is_written_to, 1, ""),
-    "memory": Mutant("deciding changes the state beside the log", deciding_remembers, 1, ""),
-    "delete-without-uid": Mutant("deletes carry no preconditions", deletes_without_uid, 1, ""),
-    "adopt-anything": Mutant("409 on create counts as success, whosever it is", whatever_is_there_is_adopted, 1, ""),
-    "no-pause": Mutant("a refused write is repeated at once", a_refused_write_is_repeated_at_once, 1, ""),
-    "parked-for-ever": Mutant("writes for a cluster that was away are forgotten", parked_writes_are_forgotten, 1, ""),
-    "lost-answer": Mutant("a write whose answer was lost is not repeated", a_lost_answer_counts_as_done, 1, ""),
-    "no-tombstones": Mutant("a relist does not tell what vanished", vanished_objects_stay_known, 1, ""),
-    "newest-only": Mutant("of several changes in a batch only the newest is recorded", only_the_newest_of_a_batch_is_recorded, 1, ""),
-    "410-from-now": Mutant("after 410 the watch goes on without a list", a_410_goes_on_from_now, 1, ""),
-    "no-fence": Mutant("the log does not check the epoch", the_epoch_is_not_checked, 1, ""),
-    "told-twice": Mutant("the log does not drop what it has", what_was_told_is_told_again, 1, ""),
+    "job-before-winner": Mutant(
+        "the job is created before a winner is chosen", job_before_the_winner, 1, "steps are taken in their order"
+    ),
+    "unpinned-winner": Mutant(
+        "the winner is not remembered", the_winner_is_not_pinned, 1, "steps are taken in their order"
+    ),
+    "ready-before-job": Mutant(
+        "the check is Ready before the job is there", ready_before_the_job, 1, "steps are taken in their order"
+    ),
+    "offer-while-draining": Mutant(
+        "an evicted Workload is offered", an_evicted_workload_is_offered, 1, "steps are taken in their order"
+    ),
+    "no-grace": Mutant(
+        "a lost winner is released at once", no_grace_for_a_lost_winner, 2, "one cluster runs a workload"
+    ),
+    "twice-after-all": Mutant(
+        "never-twice is treated as at-least-once", never_twice_is_forgotten, 148, "one cluster runs a workload"
+    ),
+    "winner-among-losers": Mutant(
+        "the winner's copy is removed with the losers'",
+        the_winner_goes_with_the_losers,
+        1,
+        "nothing is repeated for ever",
+    ),
+    "finish-before-status": Mutant(
+        "a Workload is finished before its job's status", finished_before_the_status, 1, "everything settles"
+    ),
+    "busy-target": Mutant(
+        "a second write to a target is decided", a_busy_target_is_written_to, 1, "one open write to a target"
+    ),
+    "memory": Mutant("deciding changes the state beside the log", deciding_remembers, 1, "the log gives the state"),
+    "delete-without-uid": Mutant(
+        "deletes carry no preconditions", deletes_without_uid, 1, "only what is ours is written"
+    ),
+    "adopt-anything": Mutant(
+        "409 on create counts as success, whosever it is", whatever_is_there_is_adopted, 143, "everything settles"
+    ),
+    "no-pause": Mutant(
+        "a refused write is repeated at once", a_refused_write_is_repeated_at_once, 1, "a refused write waits"
+    ),
+    "parked-for-ever": Mutant(
+        "writes for a cluster that was away are forgotten", parked_writes_are_forgotten, 7, "everything settles"
+    ),
+    "lost-answer": Mutant(
+        "a write whose answer was lost is not repeated", a_lost_answer_counts_as_done, 7, "everything settles"
+    ),
+    "no-tombstones": Mutant(
+        "a relist does not tell what vanished", vanished_objects_stay_known, 2, "everything settles"
+    ),
+    "newest-only": Mutant(
+        "of several changes in a batch only the newest is recorded",
+        only_the_newest_of_a_batch_is_recorded,
+        1,
+        "the log holds what was committed",
+    ),
+    "410-from-now": Mutant(
+        "after 410 the watch goes on without a list", a_410_goes_on_from_now, 80, "the log holds what was committed"
+    ),
+    "no-fence": Mutant("the log does not check the epoch", the_epoch_is_not_checked, 13, "one process writes"),
+    "told-twice": Mutant(
+        "the log does not drop what it has", what_was_told_is_told_again, 1, "the log holds what was committed"
+    ),
 }
 
 

@@ -1,0 +1,138 @@
+"""What should not be: objects that cannot be read, events of another version, a clock that jumps, the management cluster away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+
+import pytest
+
+from controlplane.clock import SystemClock
+from controlplane.connectivity.events import cluster_stream
+from controlplane.kube import EVENTS, JOBS, MULTIKUEUE_CONFIGS, meta
+from controlplane.log.codec import Codec
+from controlplane.log.connect import Database
+from controlplane.log.event import Append, Event, NewEvent
+from controlplane.log.postgres import PostgresLog
+from controlplane.multikueue.observe import workload_stream
+from tests.outages.stage import NS, RETRY, ROLE, Stage, settings
+
+Make = Callable[..., Awaitable[Stage]]
+ORIGIN = {"kueue.x-k8s.io/multikueue-origin": "multikueue"}
+
+
+def sample(on: Stage, name: str, **labels: str) -> float:
+    return on.replica.metrics.registry.get_sample_value(f"controlplane_{name}", labels) or 0.0
+
+
+async def test_a_poisoned_object_stops_nothing(stage: Make) -> None:
+    """An object that does not fit its API is recorded as refused, told to whom it concerns, counted, and stops no stream."""
+    on = await stage("a", "b", roomy=("a",))
+    broken = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "broken", "namespace": NS, "labels": ORIGIN},
+        "spec": {
+            "suspend": True,
+            "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}},
+        },
+    }
+    on.worker("a").store.create(JOBS, broken)
+    config = {"metadata": {"name": "broken"}, "spec": {"clusters": "a"}}
+    on.manager.store.create(
+        MULTIKUEUE_CONFIGS, {**config, "apiVersion": MULTIKUEUE_CONFIGS.api_version, "kind": "MultiKueueConfig"}
+    )
+    on.submit()
+    await on.running("a")
+    on.end("a")
+    await on.until(lambda: on.finished(), "finished")
+    await on.until(lambda: on.left() == ["a: Job broken"], "all but the broken one gone")
+    assert {(said["kind"], said["name"]) for said in on.said("ObservationRefused")} == {
+        (JOBS.name, "broken"),
+        (MULTIKUEUE_CONFIGS.name, "broken"),
+    }
+    told = [event for event in on.manager.store.list(EVENTS)[0] if event["reason"] == "Refused"]
+    assert [event["regarding"]["name"] for event in told] == ["broken"]
+    assert sample(on, "observations_refused_total", cluster="a", kind=JOBS.name) >= 1
+
+
+class FromTheFuture(Event, frozen=True, kw_only=True):
+    """An event that this version does not know."""
+
+    what: str
+
+
+async def test_events_of_another_version_are_kept_and_skipped(stage: Make) -> None:
+    """A newer version wrote into the log before it was taken back: this one goes on, and what it cannot read stays there."""
+    on = await stage("a", "b", roomy=("a",))
+    on.submit()
+    await on.running("a")
+    stream = workload_stream(NS, str(meta(on.workload() or {})["name"]))
+    async with PostgresLog(Database(on.url, ROLE), Codec([FromTheFuture])) as newer:
+        await newer.assist()
+        for where in (stream, cluster_stream("a"), "fleet", "service", "of-another-room/x"):
+            await newer.append(Append([NewEvent(stream=where, event=FromTheFuture(what="news"), cluster="a")]))
+    await on.until(lambda: sample(on, "log_unknown_event_types_total", type="FromTheFuture") == 5, "the events counted")
+    await on.kill()
+    await on.up()
+    assert on.running_on() == "a"
+    on.end("a")
+    await on.done()
+    assert len(on.said("FromTheFuture")) == 5
+
+
+class JumpingClock(SystemClock):
+    """The machine's clock, set by somebody while we run."""
+
+    def __init__(self) -> None:
+        self.ahead = timedelta(0)
+
+    def now(self) -> datetime:
+        return super().now() + self.ahead
+
+
+@pytest.mark.parametrize("hours", [5, -5])
+async def test_a_clock_that_jumps_decides_nothing(stage: Make, hours: int) -> None:
+    """The machine's clock is set while a cluster is lost: its grace is neither over at once, nor does it never end (anchors 5.3)."""
+    clock = JumpingClock()
+    on = await stage("a", "b", roomy=("a",), clock=clock, settings=settings(lost=1.5))
+    on.submit()
+    await on.running("a")
+    on.make_room("b")
+    on.cut("a")
+    await on.until(lambda: on.lost("a"), "lost")
+    clock.ahead = timedelta(hours=hours)
+    await on.quiet(0.6)
+    assert RETRY not in on.events()
+    await on.running("b")
+    assert RETRY in on.events()
+
+
+async def test_the_management_cluster_away(stage: Make) -> None:
+    """Without it nothing is decided; what runs on workers runs on, and what happened there meanwhile is told once it is back."""
+    on = await stage("a", "b", roomy=("a",))
+    on.submit()
+    await on.running("a")
+    on.manager.faults.cut()
+    await on.until(lambda: on.said("ClusterLost", "@management"), "lost")
+    on.end("a")
+    await asyncio.sleep(1.2)  # longer than a worker's grace
+    assert not on.replica.health.ready
+    on.manager.faults.clear()
+    await on.done()
+    assert on.witness.starts["train"] == ["a"]
+    assert RETRY not in on.events()
+
+
+async def test_who_got_what_can_be_counted(stage: Make) -> None:
+    """How much had been offered to which cluster, and who had won, was in no metric (Kueue #4749, #11132)."""
+    on = await stage("a", "b", roomy=("a",))
+    for name in ("one", "two"):
+        on.submit(name)
+        await on.running("a", name)
+    for cluster, admitted in (("a", 2), ("b", 0)):
+        queue = {"cluster_queue": "cluster-queue", "cluster": cluster}
+        assert sample(on, "workloads_dispatched_total", **queue) == 2
+        assert sample(on, "workloads_admitted_total", **queue) == admitted
+    assert sample(on, "decisions_total", type="RemovalDecided", reason="AnotherClusterWon") == 2

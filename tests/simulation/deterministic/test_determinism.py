@@ -1,0 +1,52 @@
+"""A seed replays byte for byte, in this process, in another one, and whatever strings hash to."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from controlplane.simulation.deterministic.plan import plan_of
+from controlplane.simulation.deterministic.simulation import simulate
+
+PROGRAM = """
+from controlplane.simulation.deterministic.plan import plan_of
+from controlplane.simulation.deterministic.simulation import simulate
+for seed in (7, 11):
+    print(simulate(plan_of(seed)).digest)
+"""
+
+
+def digests(hash_seed: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize("seed", [1, 7])
+def test_the_same_seed_gives_the_same_trace(seed: int) -> None:
+    one, other = simulate(plan_of(seed)), simulate(plan_of(seed))
+    assert [str(line) for line in one.lines] == [str(line) for line in other.lines]
+    assert one.digest == other.digest
+
+
+def test_hashes_of_strings_change_nothing() -> None:
+    here = [simulate(plan_of(seed)).digest for seed in (7, 11)]
+    assert digests("1") == digests("4242") == here
+
+
+def test_another_seed_gives_another_trace() -> None:
+    assert simulate(plan_of(1)).digest != simulate(plan_of(2)).digest
+
+
+def test_a_subset_of_the_steps_is_a_run_of_its_own() -> None:
+    plan = plan_of(7)
+    some = plan.only(plan.numbers[::2])
+    assert simulate(some).digest == simulate(some).digest != simulate(plan).digest

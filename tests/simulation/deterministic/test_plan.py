@@ -1,0 +1,73 @@
+"""Plans: drawn from a seed, cut down, spelled and read; and failures made smaller."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from controlplane.simulation.deterministic.acts import ACTS
+from controlplane.simulation.deterministic.plan import TROUBLE, Plan, chosen, plan_of, spell
+from controlplane.simulation.deterministic.shrink import shrink
+from controlplane.simulation.deterministic.simulation import Outcome
+from controlplane.simulation.deterministic.story import command, story, verdict
+from controlplane.simulation.deterministic.trace import Line, Violation
+
+
+def test_a_seed_always_means_the_same_plan() -> None:
+    assert plan_of(17) == plan_of(17) != plan_of(18)
+
+
+def test_every_kind_of_trouble_is_drawn_and_can_be_played() -> None:
+    drawn = {step.kind for seed in range(200) for step in plan_of(seed).steps}
+    assert drawn == {*TROUBLE, "submit"} == set(ACTS)
+
+
+@pytest.mark.parametrize(("numbers", "text"), [([1], "1"), ([1, 2, 3, 7], "1-3,7"), ([5, 3, 9], "3,5,9"), ([], "")])
+def test_numbers_are_spelled_and_read(numbers: list[int], text: str) -> None:
+    assert spell(numbers) == text
+    assert chosen(text) == sorted(numbers)
+
+
+@pytest.mark.parametrize("text", ["a", "1-b", "1..3"])
+def test_what_is_no_list_of_numbers_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="invalid literal"):
+        chosen(text)
+
+
+def fails_with(needed: set[int], rule: str = "a rule") -> object:
+    """Return a run that breaks a rule if the plan has all needed steps."""
+    runs: list[Plan] = []
+
+    def run(plan: Plan) -> Outcome:
+        runs.append(plan)
+        broken = needed <= set(plan.numbers)
+        lines = [Line(61.5, 3, "violation", rule, "so")] if broken else []
+        return Outcome(plan, Violation(rule, "so") if broken else None, "d" * 64, lines, 61.5, 10, 3)
+
+    return run
+
+
+@pytest.mark.parametrize("needed", [{3}, {2, 9}, {1, 4, 5}])
+def test_a_failure_is_cut_down_to_what_it_needs(needed: set[int]) -> None:
+    run = fails_with(needed)
+    plan = plan_of(3)
+    assert needed <= set(plan.numbers)
+    assert set(shrink(run(plan), run).plan.numbers) == needed  # type: ignore[operator, arg-type]
+
+
+def test_another_rule_is_another_failure() -> None:
+    plan = plan_of(3)
+    first: Outcome = fails_with({1})(plan)  # type: ignore[operator]
+    assert shrink(first, fails_with({1}, "another"), tries=20).plan == plan  # type: ignore[arg-type]
+
+
+def test_the_story_ends_where_the_rule_breaks_and_says_how_to_see_it_again() -> None:
+    plan = plan_of(3)
+    outcome: Outcome = fails_with({1})(plan.only([1]))  # type: ignore[operator]
+    outcome = replace(outcome, lines=[*outcome.lines, Line(90.0, 4, "plan", "plan", "later")])
+    told = list(story(outcome))
+    assert told == ["  1:01.500 X a rule         so"]
+    assert command(outcome.plan) == "controlplane simulate --seed 3 --steps 1 --story"
+    assert command(plan) == "controlplane simulate --seed 3 --story"
+    assert verdict(outcome).startswith("seed 3: FAILED, a rule: so")
