@@ -2,8 +2,8 @@
 
 In: what the service recorded of some Jobs, up to the moment at which each ran, copied over and over inside the database until there are as
 many as wanted. Out: the events that were folded, and seconds: cold (read, decode, fold, take the lead, look at every workload once) and
-warm (the same for a follower that had everything folded already). The lease of a leader that died and the lists of the clusters come
-on top; both are the same for any number of workloads that the log holds.
+warm (the same for a follower that had everything folded already). What comes on top is not measured here: the lease of a leader that
+died, and the lists of the clusters, before which the look at the workloads decides nothing.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ from controlplane.clusters.budget import Budget
 from controlplane.clusters.deltas import Bookmark, Failure, Known, Poison, of_line
 from controlplane.clusters.listing import Listing, remember
 from controlplane.clusters.port import ApiError, Change, ClusterError, Delta, Off, Sink, Synced, Unreachable
+from controlplane.clusters.racing import first_to_end
 from controlplane.clusters.streams import ApiServer, ListPage, WatchSpec
 from controlplane.kube import Kind
 
@@ -103,6 +104,7 @@ class Reflector:
         self._position = ""
         self._newest = newest
         self._doubtful = False
+        self._forgotten = asyncio.Event()
         self._era = 0  # counts what `forget_position` ended: what began before it says nothing of where we are
         self._synced = False
         self._silent = self._failures = self._rejections = 0
@@ -116,6 +118,7 @@ class Reflector:
         """List again instead of resuming: this is not the cluster, or not its history, that the position belongs to."""
         self._position, self._newest = "", 0
         self._era += 1
+        self._forgotten.set()
         self._heard()
         self.settled.clear()
 
@@ -195,19 +198,25 @@ class Reflector:
         """Watch from the position until the server ends the stream."""
         span = self._pace.watch_longest - self._pace.watch_shortest
         seconds = int(self._pace.watch_shortest + span * self._random())
-        began, era = self._clock.monotonic(), self._era
+        began = self._clock.monotonic()
         self._silent += 1
+        self._forgotten.clear()
         try:
-            async with aclosing(self._stream(api, seconds)) as stream:
-                async for lines in stream:
-                    self._heard()
-                    for start in range(0, len(lines), self._pace.chunk):
-                        await self._take(lines[start : start + self._pace.chunk])
-                        if era != self._era:
-                            return
+            # A watch from a position that no longer counts is left at once: what it shows belongs to another history.
+            await first_to_end(self._consume(api, seconds), self._forgotten.wait())
         finally:
             if self._clock.monotonic() - began >= self._pace.healthy:
                 self._backoff.reset()
+
+    async def _consume(self, api: ApiServer, seconds: int) -> None:
+        era = self._era
+        async with aclosing(self._stream(api, seconds)) as stream:
+            async for lines in stream:
+                for start in range(0, len(lines), self._pace.chunk):
+                    if era != self._era:
+                        return
+                    self._heard()
+                    await self._take(lines[start : start + self._pace.chunk])
 
     def _stream(self, api: ApiServer, seconds: int) -> AsyncGenerator[list[bytes], None]:
         return api.watch(

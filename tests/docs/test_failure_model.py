@@ -38,5 +38,5 @@ def test_policies_are_called_what_they_are_called() -> None:
 def test_every_setting_that_is_named_exists() -> None:
     keys = {leaf.key for leaf in LEAVES}
     for page in PAGES:
-        named = re.findall(rf"`((?:{'|'.join(SECTIONS)})\.[a-z][A-Za-z.]*)`", page.read_text())
+        named = re.findall(rf"`((?:{'|'.join(SECTIONS)})(?:\.[a-z][A-Za-z]*)+)`", page.read_text())
         assert [name for name in named if name not in keys and not name.endswith((".md", ".py"))] == [], page

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from controlplane.app import service
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
 from controlplane.log.event import Append, Head, LogUnavailable
 from controlplane.log.postgres import PostgresLog
 from controlplane.multikueue.fleet import Fleet, service_started
+from controlplane.reconcile.leader import Leader
 from tests.outages.stage import ROLE, Stage, settings
 from tests.outages.wire import Wire
 
@@ -24,10 +27,11 @@ JOBS_ = [f"train-{number}" for number in range(6)]
 
 @pytest.fixture
 async def wired(
-    database_url: str, tmp_path: Path, quick: None
+    database_url: str, tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Callable[..., Awaitable[tuple[Stage, Wire]]]]:
     """A stage whose service reaches the database over a wire that can break."""
     made: list[tuple[Stage, Wire]] = []
+    monkeypatch.setattr(service, "Leader", functools.partial(Leader, lease=2.0, renew=0.4))
 
     async def make(*workers: str, **more: Any) -> tuple[Stage, Wire]:
         wire = Wire(database_url)
@@ -61,7 +65,7 @@ async def test_nothing_is_done_while_the_database_is_away(wired: Callable[..., A
     on.submit("train-1")
     await on.until(lambda: not health.ready, "not ready")
     assert not health.checks["database"].ok
-    await asyncio.sleep(3.2)  # a lead without a sign of life ends
+    await asyncio.sleep(1.7)  # a lead without a sign of life ends
     on.forget_counts()
     on.end(winner, name="train-0")
     await on.quiet(0.5)

@@ -53,12 +53,12 @@ async def test_a_mass_outage_takes_nothing_and_resumes_by_itself(stage: Make) ->
 
 async def test_the_last_to_come_back_have_their_grace_after_a_mass_outage(stage: Make) -> None:
     """When half the clusters were back, the rest paid for the time in which nobody had been reachable (Armada #315, #904)."""
-    on = await stage(*ALL, roomy=(), settings=settings(lost=2.0))
+    on = await stage(*ALL, roomy=(), settings=settings(lost=1.4))
     await spread(on)
     on.make_room("d", "100")
     on.cut("a", "b", "c")
     await on.until(lambda: on.said("MassOutageBegan"), "the alarm")
-    await asyncio.sleep(2.2)
+    await asyncio.sleep(1.6)
     on.heal("a")
     await on.until(lambda: on.said("MassOutageEnded"), "the end")
     await on.quiet(0.4)

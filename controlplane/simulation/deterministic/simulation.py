@@ -15,11 +15,20 @@ from dataclasses import dataclass, replace
 
 from controlplane.clusters.port import ApiError
 from controlplane.clusters.streams import ApiServer
+from controlplane.connectivity import events as connectivity
 from controlplane.connectivity.events import MANAGEMENT as HOME
-from controlplane.connectivity.events import ClusterConnected
+from controlplane.connectivity.events import (
+    ClusterConnected,
+    ClusterConnectFailed,
+    ClusterLost,
+    ClusterRestored,
+    ClusterSuspected,
+    KindOff,
+    KindSynced,
+)
 from controlplane.kube import ADMISSION_CHECKS, CLUSTER_QUEUES, JOBS, MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, WORKLOADS
 from controlplane.log.codec import Codec
-from controlplane.log.event import NewEvent
+from controlplane.log.event import Event, NewEvent, Recorded, Unknown
 from controlplane.multikueue.adapters.base import ORIGIN_LABEL
 from controlplane.multikueue.events import Decision
 from controlplane.multikueue.fleet import Fleet
@@ -39,7 +48,7 @@ from controlplane.simulation.deterministic.rules.replay import difference, unlik
 from controlplane.simulation.deterministic.rules.runs import Runs
 from controlplane.simulation.deterministic.server import Server, Written
 from controlplane.simulation.deterministic.stage import Backup, Stage
-from controlplane.simulation.deterministic.trace import Line, Trace, Violation
+from controlplane.simulation.deterministic.trace import Line, Topic, Trace, Violation
 from controlplane.simulation.history import Commit
 from controlplane.simulation.world import MANAGEMENT
 
@@ -50,6 +59,7 @@ MOST_EVENTS = 5000  # ten times what a plan of this size needs
 _LOOK = 5.0
 _AT_HOME = (ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, MULTIKUEUE_CLUSTERS, CLUSTER_QUEUES, WORKLOADS, JOBS)
 _ON_WORKERS = (WORKLOADS, JOBS)
+_TELLING = (ClusterConnectFailed, ClusterLost, ClusterRestored, ClusterSuspected, KindOff)
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,10 +316,7 @@ class Simulation:
 
     def _on_append(self, before: int, writer: str, events: Sequence[NewEvent]) -> None:
         for new, found in zip(events, self.database.read(before, len(events)), strict=True):
-            decided = isinstance(found.event, Decision)
-            reason = f" because {found.event.reason}" if isinstance(found.event, Decision) else ""
-            what = f"{found.position} {type(found.event).__name__} on {found.stream} ({found.cluster}){reason}"
-            self.trace.note("decision" if decided else "log", writer, what)
+            self.trace.note(_topic(found.event), writer, _words(found))
             self._history.appended(new)
             self._decisions.before_fold(found, writer)
             if isinstance(found.event, ClusterConnected):
@@ -323,6 +330,19 @@ class Simulation:
         self.trace.note("warning", level, text)
         if level in ("error", "critical", "exception"):
             self.trace.violate("no part fails", text)
+
+
+def _topic(event: Event | Unknown) -> Topic:
+    if isinstance(event, Decision):
+        return "decision"
+    return "connection" if isinstance(event, connectivity.EVENTS) and not isinstance(event, KindSynced) else "log"
+
+
+def _words(recorded: Recorded) -> str:
+    event = recorded.event
+    reason = f" because {event.reason}" if isinstance(event, Decision) else ""
+    message = f": {event.message}" if isinstance(event, _TELLING) else ""
+    return f"{recorded.position} {type(event).__name__} on {recorded.stream} ({recorded.cluster}){reason}{message}"
 
 
 @contextmanager

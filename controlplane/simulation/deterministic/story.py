@@ -49,4 +49,5 @@ def _end(outcome: Outcome) -> int:
 
 def _told(line: Line) -> str:
     minutes, seconds = divmod(line.at, 60)
-    return f"{int(minutes):3d}:{seconds:06.3f} {_MARK.get(line.topic, ' ')} {line.actor:<14} {line.text}"
+    actor = f"{line.actor}:" if line.topic == "violation" else f"{line.actor:<14}"
+    return f"{int(minutes):3d}:{seconds:06.3f} {_MARK.get(line.topic, ' ')} {actor} {line.text}"

@@ -67,7 +67,7 @@ def test_the_story_ends_where_the_rule_breaks_and_says_how_to_see_it_again() -> 
     outcome: Outcome = fails_with({1})(plan.only([1]))  # type: ignore[operator]
     outcome = replace(outcome, lines=[*outcome.lines, Line(90.0, 4, "plan", "plan", "later")])
     told = list(story(outcome))
-    assert told == ["  1:01.500 X a rule         so"]
+    assert told == ["  1:01.500 X a rule: so"]
     assert command(outcome.plan) == "controlplane simulate --seed 3 --steps 1 --story"
     assert command(plan) == "controlplane simulate --seed 3 --story"
     assert verdict(outcome).startswith("seed 3: FAILED, a rule: so")

@@ -29,7 +29,7 @@ def test_a_seed_that_fails_is_told_in_its_smallest_form(
     MUTANTS["ready-before-job"].patch(monkeypatch)
     assert run(["simulate", "--seed", "1"]) == 1
     out = capsys.readouterr().out
-    assert "X steps are taken in their order" in out
+    assert "X steps are taken in their order:" in out
     assert "seed 1: FAILED" in out
     last = out.rstrip().splitlines()[-1]
     assert "1 of " in last
