@@ -80,11 +80,11 @@ def _workload(turn: Pass, local: WorkloadObserved) -> None:
 
 def _finish_unreserved(turn: Pass, local: WorkloadObserved) -> bool:
     """A copy finished while its cluster was away and its Workload had been queued again: the result counts, nothing is run again."""
-    route, adapter, job = turn.context.route, turn.context.adapter, turn.context.job
-    if route is None or adapter is None or job is None:
+    route, job = turn.context.route, turn.context.job
+    if route is None or job is None:
         return False
     check = next(entry for entry in local.checks if entry.name == route.check)
-    return finish(turn, local, check, adapter, job)
+    return finish(turn, local, check, job)
 
 
 def _accepted(turn: Pass, local: WorkloadObserved, check: CheckState) -> tuple[Adapter, JobObserved] | None:
@@ -130,7 +130,7 @@ def _reserved(
     turn: Pass, local: WorkloadObserved, check: CheckState, route: Route, adapter: Adapter, job: JobObserved
 ) -> None:
     # A copy that finished counts, even if the Workload was evicted meanwhile: it is not run again.
-    if finish(turn, local, check, adapter, job):
+    if finish(turn, local, check, job):
         return
     if local.is_true("Evicted"):
         drain(turn, local, check, job)

@@ -32,7 +32,7 @@ _FINAL_STATUS_TRIES = 3
 _FINAL_STATUS_PATIENCE = timedelta(seconds=30)
 
 
-def finish(turn: Pass, local: WorkloadObserved, check: CheckState, adapter: Adapter, job: JobObserved) -> bool:
+def finish(turn: Pass, local: WorkloadObserved, check: CheckState, job: JobObserved) -> bool:
     """Finish the Workload as its copy finished (specs 2.5 step 3); return whether there is a finished copy to deal with."""
     found = _finished(turn, local)
     if found is None:
@@ -45,7 +45,7 @@ def finish(turn: Pass, local: WorkloadObserved, check: CheckState, adapter: Adap
     elif condition.reason == "OwnerNotFound":
         # The job was deleted on the worker. It did not finish: it is queued again (KEP-693; Kueue's code finishes it).
         _taken_back(turn, local, check, cluster)
-    elif not _final_status(turn, adapter, job, cluster, condition):
+    elif not _final_status(turn, job, cluster):
         turn.write(
             FinishDecided(
                 resource_version=local.resource_version,
@@ -73,21 +73,22 @@ def _finished(turn: Pass, local: WorkloadObserved) -> tuple[str, Condition] | No
     return best
 
 
-def _final_status(turn: Pass, adapter: Adapter, job: JobObserved, cluster: str, finished: Condition) -> bool:
+def _final_status(turn: Pass, job: JobObserved, cluster: str) -> bool:
     """Write the last status before the Workload is finished; return whether there is still something to wait for.
 
     The Workload and the job come over two watches: the job's own last status may be a little behind.
     """
     remote = turn.state.remote(cluster).job
     if remote is not None and not remote.finished:
-        until = stamp(finished.last_transition_time, turn.now) + _FINAL_STATUS_PATIENCE
+        until = (turn.state.remote(cluster).finished_at or turn.now) + _FINAL_STATUS_PATIENCE
         if turn.now < until:
             turn.wake_at(until)
             return True
     if remote is None or remote.status in (job.status, turn.state.relayed) or job.deleting:
         return False
     trouble = turn.state.trouble.get("@management/Job")
-    if trouble is not None and trouble.failures >= _FINAL_STATUS_TRIES:
+    refused = trouble is not None and 400 <= trouble.code < 500 and trouble.code != 429
+    if refused and trouble is not None and trouble.failures >= _FINAL_STATUS_TRIES:
         return False
     turn.write(
         StatusRelayDecided(

@@ -54,11 +54,13 @@ class Trouble(msgspec.Struct, frozen=True):
 
 
 class Remote(msgspec.Struct, frozen=True):
-    """What is known to exist on one worker. `admitted_at` is the position at which we first saw the clone Admitted."""
+    """What is known to exist on one worker. `admitted_at` is the position at which we first saw the clone Admitted,
+    `finished_at` when we first saw it Finished."""
 
     clone: CloneObserved | None = None
     job: RemoteJobObserved | None = None
     admitted_at: int = 0
+    finished_at: datetime | None = None
 
     @property
     def empty(self) -> bool:
@@ -241,11 +243,14 @@ def _fold_remote(
             state = _close(state, f"{cluster}/Workload")
             same = remote.clone is not None and remote.clone.uid == event.uid and remote.admitted_at
             admitted = (same or recorded.position) if event.is_true("Admitted") else 0
-            remote = _replace(remote, clone=event, admitted_at=admitted)
+            known = remote.clone is not None and remote.clone.uid == event.uid
+            since = (remote.finished_at if known else None) or recorded.recorded_at
+            finished_at = since if event.is_true("Finished") else None
+            remote = _replace(remote, clone=event, admitted_at=admitted, finished_at=finished_at)
         case CloneGone():
             state = _close(state, f"{cluster}/Workload")
             if remote.clone is not None and remote.clone.uid == event.uid:
-                remote = _replace(remote, clone=None, admitted_at=0)
+                remote = _replace(remote, clone=None, admitted_at=0, finished_at=None)
         case RemoteJobObserved():
             state = _close(state, f"{cluster}/Job")
             remote = _replace(remote, job=event)
