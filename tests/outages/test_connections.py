@@ -121,7 +121,7 @@ async def test_every_loss_ends_alike_and_says_its_own_reason(stage: Make, how: s
     on.heal("a")
     on.give_kubeconfig("a") if how != "secret" else on.world._connect()
     await on.until(lambda: on.clones() == on.jobs() == {"b"}, "the old copy gone")
-    assert on.active("a")
+    await on.until(lambda: on.active("a"), "active again")
 
 
 async def test_replaced_credentials_are_taken_over(stage: Make) -> None:
