@@ -78,13 +78,19 @@ def _final_status(turn: Pass, job: JobObserved, cluster: str) -> bool:
 
     The Workload and the job come over two watches: the job's own last status may be a little behind.
     """
-    remote = turn.state.remote(cluster).job
-    if remote is not None and not remote.finished:
-        until = (turn.state.remote(cluster).finished_at or turn.now) + _FINAL_STATUS_PATIENCE
-        if turn.now < until:
+    known = turn.state.remote(cluster)
+    remote = known.job
+    if remote is None or not remote.finished:
+        if not turn.context.available(cluster):
+            return True  # what the job says last is out of view; its Workload has finished, so nothing runs meanwhile
+        bound = remote is not None or (known.clone is not None and known.clone.bound_to != "")
+        until = (known.finished_at or turn.now) + _FINAL_STATUS_PATIENCE
+        if bound and turn.now < until:
             turn.wake_at(until)
             return True
-    if remote is None or remote.status in (job.status, turn.state.relayed) or job.deleting:
+    if remote is None or remote.status == job.status or job.deleting:
+        return False
+    if remote.status == turn.state.relayed and (job.finished or not remote.finished):
         return False
     trouble = turn.state.trouble.get("@management/Job")
     refused = trouble is not None and 400 <= trouble.code < 500 and trouble.code != 429
