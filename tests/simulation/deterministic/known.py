@@ -6,9 +6,6 @@
 from __future__ import annotations
 
 OVERTAKEN = "a restored or rebuilt cluster is not noticed once its resourceVersions have reached ours"
-LAST_STATUS = "a Workload is finished without its job's last status: the job is out of view, or was never in it"
-
-RELAYED = "a change of the user's job by somebody else counts as our relay of its last status"
 
 KNOWN: dict[int, str] = {
     3: OVERTAKEN,
@@ -21,7 +18,4 @@ OPEN: list[tuple[int, str, str]] = [
     (58, "1-2,5", OVERTAKEN),
     (257, "3,5-6", OVERTAKEN),
     (374, "5-7", OVERTAKEN),
-    (168, "5,9", LAST_STATUS),
-    (381, "1,3-9", LAST_STATUS),
-    (350, "1-2,9-10", RELAYED),
 ]

@@ -16,6 +16,9 @@ MENDED = [
     (439, "2-3,5-6,11-12", "the same, after a crash"),
     (307, "1,3-8", "three answers that said to come back later counted as refusals of the last status"),
     (512, "2,4-6,11", "a position that was forgotten came back with the next bookmark, and the kind was never listed"),
+    (168, "5,9", "a Workload was finished while the job's last status was out of view"),
+    (381, "1,3-9", "a Workload was finished although its job's copy, bound there, had not been seen yet"),
+    (350, "1-2,9-10", "a change of the user's job by somebody else counted as our relay of its last status"),
     (315, "3-4", "a watch from before a restore stayed open, silent"),
 ]
 
