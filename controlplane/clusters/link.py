@@ -277,6 +277,7 @@ class Link:
                     pace=around.pace,
                     on_poison=around.on_poison,
                     on_restored=self._restored,
+                    identify=self._identify,
                 )
                 for spec in around.specs
             ]
@@ -295,6 +296,14 @@ class Link:
         await self._around.facts(self.name, Restored(message))
         for reflector in self._reflectors:
             reflector.forget_position()
+
+    async def _identify(self, server: ApiServer) -> None:
+        """Raise if the cluster behind the same address is another one by now: it was built anew."""
+        incarnation, followed = await self._incarnation(server), self._followed[0]
+        if incarnation and followed and incarnation != followed:
+            raise _Trouble(
+                "Unreachable", f"{self.name}: another cluster answers at this address ({incarnation}, not {followed})"
+            )
 
     async def _follow(self, reflector: Reflector, server: ApiServer) -> None:
         try:
@@ -331,6 +340,7 @@ class Link:
         """Ask for a sign of life; return why there is none."""
         try:
             await server.version(self._around.timing.heartbeat_timeout)
+            await self._identify(server)
         except ClusterError as error:
             if isinstance(error, ApiError) and error.status == 401:
                 raise _Trouble("Unauthorized", f"{self.name}: {error}") from None

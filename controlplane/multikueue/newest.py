@@ -1,7 +1,8 @@
 """The highest resourceVersion that was seen of each kind on each cluster: what tells a restored backup from a cluster that was away.
 
-In: every event, in the log's order. Out: a number by cluster and kind, of the cluster's present life alone. A list that is older than it
-comes from a store that went back, even if all that was seen since is gone again; the log has no other mark of that.
+In: every event, in the log's order. Out: a number by cluster and kind, of the cluster's present life alone, and whether the kind was listed
+as a whole in it. A list that is older than the number comes from a store that went back, even if all that was seen since is gone again; the
+log has no other mark of that. Before the first whole list of a life, what the log knows of an object may be of the life before.
 """
 
 from __future__ import annotations
@@ -48,11 +49,16 @@ class Newest:
 
     def __init__(self) -> None:
         self._versions: dict[str, dict[str, int]] = {}
+        self._listed: dict[str, set[str]] = {}
         self._incarnations: dict[str, str] = {}
 
     def of(self, cluster: str, kind: str) -> int:
         """Return the highest resourceVersion of a kind (`Kind.name`) on a cluster, 0 if none was seen in its present life."""
         return self._versions.get(cluster, {}).get(kind, 0)
+
+    def listed(self, cluster: str, kind: str) -> bool:
+        """Whether the kind was listed as a whole in the cluster's present life."""
+        return kind in self._listed.get(cluster, ())
 
     def fold(self, recorded: Recorded) -> None:
         """Take one more event."""
@@ -61,12 +67,17 @@ class Newest:
             self._note(cluster, _KINDS.get(type(event)) or str(getattr(event, "kind", "")), event.resource_version)
         elif isinstance(event, KindSynced):
             self._note(cluster, event.kind, event.resource_version)
+            self._listed.setdefault(cluster, set()).add(event.kind)
         elif isinstance(event, ClusterRestored):
-            self._versions.pop(cluster, None)
+            self._begin(cluster)
         elif isinstance(event, ClusterConnected):
             if self._incarnations.get(cluster, event.incarnation) != event.incarnation:
-                self._versions.pop(cluster, None)
+                self._begin(cluster)
             self._incarnations[cluster] = event.incarnation
+
+    def _begin(self, cluster: str) -> None:
+        self._versions.pop(cluster, None)
+        self._listed.pop(cluster, None)
 
     def _note(self, cluster: str, kind: str, version: str) -> None:
         if version.isdecimal():

@@ -173,7 +173,7 @@ async def test_kinds_that_are_not_to_be_had_are_off_and_the_others_work(api: Min
         assert f.kinds() == ["Reached", "Connected"]
 
 
-async def test_a_half_open_server_is_lost_and_resumed_without_a_list(api: MiniApi) -> None:
+async def test_a_half_open_server_is_lost_and_listed_when_it_is_back(api: MiniApi) -> None:
     async with fleet() as f:
         of_secret(f, api)
         await f.connected()
@@ -185,13 +185,24 @@ async def test_a_half_open_server_is_lost_and_resumed_without_a_list(api: MiniAp
         assert f.log.of(Lost)[0].reason == "Unreachable"
         assert f.connections.executor("w") is None
         await until(lambda: f.log.of(ConnectFailed))
-        api.hang = False
+        api.hang, api.version, api.objects["workloads"] = False, 20, [obj("a", 15), obj("b", 18)]
         await f.connected(2)
+        # It is announced when what was missed is in view, not before.
+        assert {"listed b@18", "gap"} <= set(f.log.seen())
         await until(lambda: len(api.watches()) >= 2)
-        assert api.watches()[-1].query["resourceVersion"] == "15"
-        # One object is listed to see whether the history is still the one that the position belongs to.
-        assert [seen.query.get("limit") for seen in api.lists()] == ["500", "1"]
-        assert "gap" not in f.log.seen()
+        assert api.watches()[-1].query["resourceVersion"] == "20"
+        assert not f.log.of(Restored)
+
+
+async def test_a_cluster_that_was_built_anew_is_noticed_while_its_watches_are_open(api: MiniApi) -> None:
+    async with fleet() as f:
+        of_secret(f, api)
+        await f.connected()
+        api.incarnation, api.version, api.objects["workloads"] = "inc-2", 50, [obj("b", 40)]
+        await f.connected(2)
+        assert "another cluster answers at this address (inc-2, not inc-1)" in f.log.of(Lost)[0].message
+        assert f.log.of(Connected)[1].incarnation == "inc-2"
+        assert "listed b@40" in f.log.seen()
 
 
 async def test_a_store_restored_while_the_server_was_away_is_another_life(api: MiniApi) -> None:
