@@ -340,7 +340,6 @@ class Link:
         """Ask for a sign of life; return why there is none."""
         try:
             await server.version(self._around.timing.heartbeat_timeout)
-            await self._identify(server)
         except ClusterError as error:
             if isinstance(error, ApiError) and error.status == 401:
                 raise _Trouble("Unauthorized", f"{self.name}: {error}") from None

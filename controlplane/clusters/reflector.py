@@ -158,8 +158,9 @@ class Reflector:
         if self._position and self.off is not None:
             await self._try_watch(api)
             return 0.0
-        # Two watches that showed not even a bookmark may be waiting for a future that is not this server's.
-        if not self._position or self._doubtful or self._silent >= 2:
+        if self._silent >= 2:
+            await self._check_history(api)
+        if not self._position or self._doubtful:
             if self._doubtful:
                 await self._identify(api)
             await self._list(api)
@@ -314,6 +315,16 @@ class Reflector:
             async for _ in stream:
                 break
         self._position = ""
+
+    async def _check_history(self, api: ApiServer) -> None:
+        """After watches that showed not even a bookmark: do we wait for a future that is not this server's?"""
+        async with self._budget.slot():
+            page = await api.list(
+                self.spec.kind, namespace=self.spec.namespace, label_selector=self.spec.label_selector, limit=1
+            )
+        self._heard()
+        if (why := self._history.denies_list(page.resource_version, [], self.known)) is not None:
+            await self._another_history(why)
 
     def _advance(self, version: str) -> None:
         self._position = version

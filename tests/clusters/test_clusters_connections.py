@@ -23,6 +23,7 @@ from controlplane.clusters.streams import WatchSpec
 from controlplane.clusters.transport import Timeouts, Transport
 from controlplane.kube import JOBS, WORKLOADS, ObjectRef, Request
 from tests.clusters.miniapi import (
+    CUT,
     END,
     TOKEN,
     MiniApi,
@@ -194,11 +195,13 @@ async def test_a_half_open_server_is_lost_and_listed_when_it_is_back(api: MiniAp
         assert not f.log.of(Restored)
 
 
-async def test_a_cluster_that_was_built_anew_is_noticed_while_its_watches_are_open(api: MiniApi) -> None:
+async def test_a_cluster_that_was_built_anew_is_noticed_when_its_watches_are_cut(api: MiniApi) -> None:
     async with fleet() as f:
         of_secret(f, api)
         await f.connected()
+        await until(lambda: api.watches())
         api.incarnation, api.version, api.objects["workloads"] = "inc-2", 50, [obj("b", 40)]
+        api.stream().put_nowait(CUT)
         await f.connected(2)
         assert "another cluster answers at this address (inc-2, not inc-1)" in f.log.of(Lost)[0].message
         assert f.log.of(Connected)[1].incarnation == "inc-2"
