@@ -86,7 +86,8 @@ class Reflector:
 
     `known` (uid → place) seeds what the log already holds of the kind, so that what vanished while nobody watched is reported `gone`; a
     place without a version is one of an earlier life. `newest` is the highest resourceVersion that was seen of it in this life of the
-    cluster, 0 for none. `settled` is set once the kind is synced, off, or has failed so often that nobody should wait for it.
+    cluster, 0 for none, and `is_gone` tells the UIDs of what was seen to go in it. `settled` is set once the kind is synced, off, or has
+    failed so often that nobody should wait for it.
     """
 
     def __init__(
@@ -98,6 +99,7 @@ class Reflector:
         *,
         known: Mapping[str, tuple[str, str, str]] | None = None,
         newest: int = 0,
+        is_gone: Callable[[str], bool] = lambda uid: False,
         pace: Pace | None = None,
         on_poison: OnPoison = _ignore,
         on_restored: OnRestored = _unheard,
@@ -114,7 +116,7 @@ class Reflector:
         self._pace = pace or Pace()
         self._backoff = Backoff(self._pace.backoff_base, self._pace.backoff_cap, random=self._random, floor=0.05)
         self._position = ""
-        self._history = History(newest)
+        self._history = History(newest, is_gone)
         self._doubtful = False
         self._forgotten = asyncio.Event()
         self._era = 0  # counts what `forget_position` ended: what began before it says nothing of where we are

@@ -15,11 +15,11 @@ import pytest
 from controlplane.clusters.connections import Connections
 from controlplane.clusters.facts import Connected, ConnectFailed, Disconnected, Lost, Reached, Removed, Restored
 from controlplane.clusters.kubeconfig import ClientConfig
-from controlplane.clusters.link import Surroundings, Timing
 from controlplane.clusters.port import ApiError, Unreachable
 from controlplane.clusters.reflector import Pace
 from controlplane.clusters.sources import PathSource, SecretSource
 from controlplane.clusters.streams import WatchSpec
+from controlplane.clusters.surroundings import Surroundings, Timing
 from controlplane.clusters.transport import Timeouts, Transport
 from controlplane.kube import JOBS, WORKLOADS, ObjectRef, Request
 from tests.clusters.miniapi import (
@@ -221,6 +221,32 @@ async def test_a_store_restored_while_the_server_was_away_is_another_life(api: M
         api.hang = False
         await until(lambda: f.log.of(Restored))
         await until(lambda: {"listed b@11", "gone a@12"} <= set(f.log.seen()))
+
+
+async def test_a_cluster_that_answers_again_is_not_kept_waiting(api: MiniApi) -> None:
+    """However long the pause between two attempts that are shown has grown, it is looked for quietly meanwhile."""
+    async with fleet(timing=replace(QUICK, backoff_base=600.0, backoff_cap=600.0, away_probe=0.05)) as f:
+        of_secret(f, api)
+        await f.connected()
+        api.hang = True
+        await until(lambda: f.log.of(Lost))
+        before = len(api.requests)
+        await until(lambda: len(api.requests) >= before + 3)
+        assert not f.log.of(ConnectFailed)
+        api.hang = False
+        await f.connected(2)
+
+
+async def test_credentials_that_are_no_longer_good_do_not_count_as_an_answer(api: MiniApi) -> None:
+    async with fleet(timing=replace(QUICK, backoff_base=600.0, backoff_cap=600.0, away_probe=0.02)) as f:
+        of_secret(f, api)
+        await f.connected()
+        api.token = "another"
+        api.stream().put_nowait(END)
+        await until(lambda: f.log.of(Lost))
+        before = len(api.requests)
+        await until(lambda: len(api.requests) >= before + 5)
+        assert f.kinds()[-1] == "Lost"
 
 
 async def test_one_missed_heartbeat_is_a_doubt_and_no_loss(api: MiniApi) -> None:
