@@ -7,7 +7,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from benchmarks import decide, dispatch, log, replay, takeover
+from benchmarks import decide, dispatch, failover, log, replay, takeover
 from benchmarks.machine import describe
 from controlplane import telemetry
 
@@ -17,6 +17,7 @@ BENCHMARKS = {
     "decide": decide.run,
     "dispatch": dispatch.run,
     "takeover": takeover.run,
+    "failover": failover.run,
 }
 
 
@@ -41,6 +42,8 @@ def parser() -> argparse.ArgumentParser:
     dispatch_.add_argument("--qps", type=int, default=100_000, help="the budget for each API server; 0: the defaults")
     takeover_ = found.add_argument_group("takeover")
     takeover_.add_argument("--live", type=int, default=10_000, help="live workloads in the log")
+    failover_ = found.add_argument_group("failover")
+    failover_.add_argument("--running", type=int, default=2_000, help="Jobs that run when the leader is killed")
     return found
 
 
