@@ -20,11 +20,15 @@ class Entry(NamedTuple):
 
 
 class Verb(click.Command):
-    """A command that takes the global options after its name as well: `@click.command(cls=Verb)`."""
+    """A command that takes the global options after its name as well: `@click.command(cls=Verb)`.
+
+    A verb that gives one of their flags a meaning of its own has that flag for itself; before the verb it means what it always does.
+    """
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
-        self.params.extend(parameters())
+        own = {flag for parameter in self.params for flag in parameter.opts}
+        self.params.extend(parameter for parameter in parameters() if own.isdisjoint(parameter.opts))
 
 
 class Group(click.Group):
