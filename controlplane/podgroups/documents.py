@@ -18,7 +18,10 @@ from controlplane.podgroups.objects import Misfit, spelled
 from controlplane.podgroups.rules import NAME, Complaint, Rules, RulesInvalid, read_config_map, read_text
 
 _CUT = re.compile(r"^---(?=\s|$)", re.MULTILINE)
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_FAST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+# What may open a level: brackets, and dashes, question marks and colons that may follow one another on a line.
+_OPENING = re.compile(r"[\[{]|[-?:]\s")
+_DEEPEST = 200
 
 
 class Piece(msgspec.Struct, frozen=True):
@@ -68,15 +71,31 @@ def parse(source: str, text: str, problems: list[Problem]) -> list[tuple[str, ob
         place = f"{source}, document {number}" if len(parts) > 1 else source
         try:
             # A cut document keeps nothing of its directives, which none of these formats uses.
-            document = yaml.load(part, _LOADER)  # noqa: S506 - a SafeLoader, in C where it is there
-        except RecursionError:
-            problems.append(Problem(place, "is nested too deep to be read; write it flatter"))
+            if _too_deep(part):
+                problems.append(Problem(place, "is nested too deep to be read; write it flatter"))
+                continue
+            document = yaml.load(part, _FAST)  # noqa: S506 - a SafeLoader, in C where it is there
         except (yaml.YAMLError, ValueError) as error:
             problems.append(Problem(place, f"is not YAML: {' '.join(str(error).split())[:200]}; mend the syntax"))
         else:
             if document is not None:
                 found.append((place, document))
     return found
+
+
+def _too_deep(part: str) -> bool:
+    """Whether a document is nested deeper than any object is: a loader in C does not survive some ten thousand levels."""
+    if len(part) < _DEEPEST or sum(1 for _ in _OPENING.finditer(part)) < _DEEPEST:
+        return False
+    depth = 0
+    for event in yaml.parse(part, _FAST):
+        if isinstance(event, (yaml.SequenceStartEvent, yaml.MappingStartEvent)):
+            depth += 1
+            if depth > _DEEPEST:
+                return True
+        elif isinstance(event, (yaml.SequenceEndEvent, yaml.MappingEndEvent)):
+            depth -= 1
+    return False
 
 
 def _empty(part: str) -> bool:
