@@ -1,6 +1,6 @@
 """What a group holds: its members' number and resources, its queue, its one owner (specs 1.7 to 1.9), and whose group of a name is.
 
-In: a resolution, the pod, the templates that are known. Out: the PodGroup to create, and the parts of one that are ours to keep up to date.
+In: a resolution, the pod, the templates that are known. Out: the fields of a PodGroup that are ours to write and to keep up to date.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from controlplane.podgroups.objects import (
     controller_of,
     identity,
     notes_of,
-    owner_reference,
     section,
     text,
 )
@@ -29,7 +28,7 @@ from controlplane.pods.quantity import MOST, NANO, spell, to_milli
 from controlplane.pods.requests import ADMITTED, effective
 
 POD_GROUP = (POD_GROUPS.group, POD_GROUPS.kind)
-#: The ownership mark of a group: the UID of the object it is made for.
+#: The ownership mark of a group: the UID of the object that it is made for.
 OWNER_LABEL = "controlplane/podgroup-owner"
 _WITH_TEMPLATE = frozenset(
     {("apps", "Deployment"), ("apps", "ReplicaSet"), ("apps", "StatefulSet"), ("apps", "DaemonSet"), ("batch", "Job")}
@@ -135,36 +134,6 @@ def foreign_owner(group: Json, owner: Reference) -> str | None:
     if found is None:
         return "nobody: it has no controlling owner"
     return None if found.uid == owner.uid else str(found)
-
-
-def pod_group(
-    namespace: str,
-    found: Resolution,
-    *,
-    resources: dict[str, str] | None,
-    queue: str = "",
-    priority_class: str = "",
-    block: bool = True,
-) -> Json:
-    """Return the PodGroup of a resolution, as it is created."""
-    spec: Json = {"minMember": found.min_member}
-    if resources:
-        spec["minResources"] = resources
-    if queue:
-        spec["queue"] = queue
-    if priority_class:
-        spec["priorityClassName"] = priority_class
-    return {
-        "apiVersion": POD_GROUPS.api_version,
-        "kind": POD_GROUPS.kind,
-        "metadata": {
-            "namespace": namespace,
-            "name": found.group_name,
-            "labels": {OWNER_LABEL: found.owner.uid},
-            "ownerReferences": [owner_reference(found.owner, block=block)],
-        },
-        "spec": spec,
-    }
 
 
 def priority_class_of(pod: Json) -> str:

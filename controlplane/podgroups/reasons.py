@@ -42,6 +42,7 @@ class Oddity(StrEnum):
     OWNER_REPLACED = "OwnerReplaced"
     OWNER_FORBIDDEN = "OwnerForbidden"
     OWNER_NOT_SERVED = "OwnerNotServed"
+    OWNER_UNREADABLE = "OwnerUnreadable"
     OWNER_CYCLE = "OwnerCycle"
     OWNER_TOO_DEEP = "OwnerTooDeep"
     NODE_OWNER = "NodeOwner"

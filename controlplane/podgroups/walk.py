@@ -20,12 +20,13 @@ MOST_MEMBERS = 2**31 - 1
 OUR_SCHEDULERS = ("volcano", "controlplane")
 _DECIMAL = re.compile(r"[0-9]+", re.ASCII)
 
-Outcome = Literal["Found", "NotFound", "Replaced", "Forbidden", "NotServed", "Unavailable"]
+Outcome = Literal["Found", "NotFound", "Replaced", "Forbidden", "NotServed", "Misfit", "Unavailable"]
 Purpose = Literal["walk", "annotations"]
 
 
 class Answer(Part, frozen=True, kw_only=True):
-    """What is known of an owner. `Replaced`: another object has its name (another UID); `Unavailable`: nobody knows yet, ask again."""
+    """What is known of an owner. `Replaced`: another object has its name (another UID); `Misfit`: what was read is no
+    object that can be followed; `Unavailable`: nobody knows yet, ask again."""
 
     outcome: Outcome
     facts: OwnerFacts | None = None
@@ -39,6 +40,7 @@ _ODDITY: dict[Outcome, tuple[Oddity, str]] = {
     "NotFound": (Oddity.OWNER_NOT_FOUND, "is not there"),
     "Replaced": (Oddity.OWNER_REPLACED, "is gone: an object of this name has another UID"),
     "Forbidden": (Oddity.OWNER_FORBIDDEN, "may not be read"),
+    "Misfit": (Oddity.OWNER_UNREADABLE, "does not fit its API"),
     "NotServed": (Oddity.OWNER_NOT_SERVED, "is of a kind that the API server does not serve"),
 }
 
@@ -119,6 +121,14 @@ Step = Skip | Read | Retry | Resolution
 def group_name(owner: Reference) -> str:
     """Return the name of the group that an object owns (specs 1.7)."""
     return f"podgroup-{owner.uid}"
+
+
+def member_count(text: str) -> int:
+    """Return the number of members that an annotation asks for: a decimal integer from 1 to 2^31 - 1; 0 if it is none (specs 1.9)."""
+    if not _DECIMAL.fullmatch(text) or len(text.lstrip("0")) > len(str(MOST_MEMBERS)):
+        return 0
+    number = int(text)
+    return number if number <= MOST_MEMBERS else 0
 
 
 def resolve(pod: PodFacts, rules: Rules, known: Known, schedulers: tuple[str, ...] = OUR_SCHEDULERS) -> Step:
@@ -229,8 +239,8 @@ class _Walk:
         return 1
 
     def _members(self, owner: Reference, text: str) -> int:
-        number = int(text) if _DECIMAL.fullmatch(text) and len(text.lstrip("0")) <= len(str(MOST_MEMBERS)) else 0
-        if 1 <= number <= MOST_MEMBERS:
+        number = member_count(text)
+        if number:
             return number
         asks = f'{owner} asks for "{text[:40]}" members'
         self._warn(Oddity.MIN_MEMBER_INVALID, f"{asks}: 1 is used; write a whole number from 1 to {MOST_MEMBERS}")
