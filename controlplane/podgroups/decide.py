@@ -23,6 +23,7 @@ from controlplane.podgroups.events import (
     MemberWarned,
     OwnerResolved,
     RulesNoted,
+    group_stream,
     owner_stream,
 )
 from controlplane.podgroups.index import Index
@@ -107,24 +108,36 @@ def _retry_at(index: Index, namespace: str, step: Retry) -> datetime | None:
 def decide_group(index: Index, stream: str, state: GroupState, now: datetime) -> Plan:
     """Return what follows for a group: it is created for its first member, kept in line with its owner, its phase written."""
     members = index.members_of(stream)
-    first = min(
-        (one for one in members if one.seen is not None and one.resolved is not None),
-        key=lambda one: (one.seen.created, one.seen.facts.name) if one.seen else ("", ""),
-        default=None,
-    )
+    first = _first(members, stream)
     if not index.ready or (first is None and state.seen is None):
         return NOTHING
     if not state.slot.free(now):
         return Plan(wake=state.slot.wake)
     if state.seen is None:
         return _create(index, state, first, now) if first is not None else NOTHING
-    resolution = first.resolved.resolution if first is not None and first.resolved is not None else None
-    ours = resolution is not None and state.seen.owner_uid == resolution.owner.uid
-    if state.seen.deleting or not (ours or (resolution is None and state.derived is not None)):
+    if state.seen.deleting:
         return NOTHING
-    if first is not None and (update := _update(index, state, state.seen, first)) is not None:
+    if first is None or first.resolved is None or state.seen.owner_uid != first.resolved.resolution.owner.uid:
+        # Made by others: its fields are theirs, its phase is that of the pods that name it.
+        members = [one for one in members if one.seen is not None and one.seen.facts.group_name]
+        return (
+            _status(index, state, state.seen, members, now) if members or state.derived or state.written_at else NOTHING
+        )
+    if (update := _update(index, state, state.seen, first)) is not None:
         return Plan((update,))
     return _status(index, state, state.seen, members, now)
+
+
+def _first(members: list[MemberState], stream: str) -> MemberState | None:
+    """Return the oldest of the members that were resolved to a group: the one that it is derived from."""
+    resolved = [
+        (one.seen.created, one.seen.facts.name, one)
+        for one in members
+        if one.seen is not None
+        and one.resolved is not None
+        and group_stream(one.seen.facts.namespace, one.resolved.group) == stream
+    ]
+    return min(resolved, key=lambda found: found[:2])[2] if resolved else None
 
 
 def _create(index: Index, state: GroupState, first: MemberState, now: datetime) -> Plan:
@@ -275,6 +288,12 @@ def reserved(index: Index, besides: GroupObserved) -> dict[str, int]:
         claim = claim_of(group, index.members_of(stream))
         for name, amount in (phases.reserved_by(claim) if claim is not None else {}).items():
             total[name] = total.get(name, 0) + amount
+    # What was admitted in this very round counts, though it is not folded yet: else all that wait would get the same room.
+    for stream, wanted in index.admitting.items():
+        known = index.groups.get(stream)
+        if known is None or known.phase == "Pending":
+            for name, amount in wanted.items():
+                total[name] = total.get(name, 0) + amount
     return total
 
 

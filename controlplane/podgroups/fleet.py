@@ -15,12 +15,15 @@ from controlplane.connectivity import events as connectivity
 from controlplane.kube import Request, meta
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.podgroups import render
-from controlplane.podgroups.decide import Plan, decide_group, decide_member, decide_rules
+from controlplane.podgroups.decide import Plan, claim_of, decide_group, decide_member, decide_rules
 from controlplane.podgroups.events import (
     EVENTS,
     RULES_STREAM,
+    GroupStatusDecided,
     GroupWriteFailed,
     GroupWriteUnneeded,
+    MemberGone,
+    MemberObserved,
     OwnerRead,
     OwnerReadFailed,
     Write,
@@ -29,6 +32,7 @@ from controlplane.podgroups.events import (
 from controlplane.podgroups.index import Index, Policy
 from controlplane.podgroups.objects import Misfit, Reference, owner_facts
 from controlplane.podgroups.observe import observe
+from controlplane.podgroups.reasons import Reason
 from controlplane.podgroups.state import GroupState, MemberState, Slot
 from controlplane.podgroups.walk import Answer, Outcome, Read
 
@@ -54,6 +58,10 @@ class PodGroups:
         if found is None:
             return None
         stream, event = found
+        if isinstance(event, MemberObserved) and event.facts.scheduler_name not in self.policy.schedulers:
+            return None  # what schedules a pod cannot be changed
+        if isinstance(event, MemberGone) and stream not in self.index.members:
+            return None
         uid, version = str(meta(sighting.object).get("uid", "")), sighting.resource_version
         mark = int(version) if version.isdigit() else 0
         return NewEvent(
@@ -79,6 +87,10 @@ class PodGroups:
         """Return what follows for a stream."""
         plan, slot = self._plan(stream, now), self._slot(stream)
         self._wait(stream, plan.read)
+        for decision in plan.decisions:
+            if isinstance(decision, GroupStatusDecided) and decision.reason == Reason.ROOM_FOUND:
+                claim = claim_of(self.index.groups[stream], self.index.members_of(stream))
+                self.index.admitting[stream] = claim.min_resources if claim is not None else {}
         events = [
             NewEvent(stream=stream, event=event, cluster=self.policy.cluster, caused_by=slot.position)
             for event in plan.decisions

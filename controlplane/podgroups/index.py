@@ -1,8 +1,9 @@
 """The folds of all streams of this room, and what has to be looked up across them: a group's members, what is known of an owner, whom
 a change concerns.
 
-In: events in the log's order. Out: states, and the streams that have to be decided about. Only who waits for which read is not from the
-log: it follows from what was decided last, and a process that starts decides about everything once.
+In: events in the log's order. Out: states, and the streams that have to be decided about. Who waits for which read, and what was
+admitted a moment ago and is not folded yet, is not from the log: it follows from what was decided last, and a process that starts
+decides about everything once.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from controlplane.connectivity.events import EVENTS as CONNECTIVITY
 from controlplane.connectivity.events import MANAGEMENT, ServiceStarted
 from controlplane.connectivity.state import Connection, restarted
 from controlplane.connectivity.state import fold as fold_connection
+from controlplane.kube import Kind
 from controlplane.log.event import Recorded
 from controlplane.podgroups.events import (
     RULES_STREAM,
@@ -24,8 +26,9 @@ from controlplane.podgroups.events import (
     owner_stream,
 )
 from controlplane.podgroups.membership import Template
-from controlplane.podgroups.objects import POD_GROUPS, PODS, Part, Reference
+from controlplane.podgroups.objects import CONFIG_MAPS, POD_GROUPS, PODS, Part, Reference
 from controlplane.podgroups.phases import DEFAULT_FACTOR, Room
+from controlplane.podgroups.rules import NAME, NAMESPACE
 from controlplane.podgroups.state import (
     GroupState,
     MemberState,
@@ -39,6 +42,14 @@ from controlplane.podgroups.state import (
 from controlplane.podgroups.walk import OUR_SCHEDULERS, Answer, Resolution
 
 _NOTHING_MEMBER, _NOTHING_GROUP = MemberState(), GroupState()
+
+
+def place_of(state: MemberState) -> str:
+    """Return the stream of the group that a pod is in: the one that it names, else the one that it was resolved to; "" if none."""
+    if state.seen is None:
+        return ""
+    name = state.seen.facts.group_name or (state.resolved.group if state.resolved is not None else "")
+    return group_stream(state.seen.facts.namespace, name) if name else ""
 
 
 class Policy(Part, frozen=True, kw_only=True):
@@ -71,9 +82,10 @@ class Index:
         self.room_version = 0
         self.connection = Connection(name=policy.cluster)
         self.waiters: dict[str, set[str]] = {}
+        self.admitting: dict[str, dict[str, int]] = {}
         self.unresolved: set[str] = set()
         self._members_of: dict[str, dict[str, None]] = {}
-        self._users: dict[str, set[str]] = {}
+        self._users: dict[str, dict[str, set[str]]] = {}
         self._below: dict[str, dict[str, Template]] = {}
         self._dirty: dict[str, None] = {}
 
@@ -107,7 +119,10 @@ class Index:
             self.mark(stream, *(self.unresolved if self.rules.rules != before else ()))
         elif isinstance(event, RoomObserved):
             self.room = event.room
-            self.mark(*(name for name, group in self.groups.items() if group.phase == "Pending"))
+            waiting = [
+                (one.seen.created, name) for name, one in self.groups.items() if one.seen and one.phase == "Pending"
+            ]
+            self.mark(*(name for _, name in sorted(waiting)))
         elif isinstance(event, CONNECTIVITY):
             self._fold_connection(recorded)
 
@@ -131,6 +146,26 @@ class Index:
         chain = (self.owners.get(owner_stream(namespace, one)) for one in found.chain[1:])
         return [*below, *(one.template for one in chain if one is not None and one.template is not None)]
 
+    def existing(self, kind: Kind) -> dict[str, tuple[str, str, str]]:
+        """Return what the log says exists of a kind: UID to (namespace, name, resourceVersion).
+
+        A reflector that starts with it notices what vanished while nobody watched.
+        """
+        if kind == PODS:
+            pods = [one.seen for one in self.members.values() if one.seen is not None]
+            return {pod.uid: (pod.facts.namespace, pod.facts.name, pod.resource_version) for pod in pods}
+        if kind == POD_GROUPS:
+            groups = [one.seen for one in self.groups.values() if one.seen is not None]
+            return {group.uid: (group.namespace, group.name, group.resource_version) for group in groups}
+        if kind == CONFIG_MAPS:
+            rules = self.rules
+            return {rules.uid: (NAMESPACE, NAME, rules.resource_version)} if rules.uid else {}
+        return {
+            one.owner.uid: (one.namespace, one.owner.name, one.resource_version)
+            for one in self.owners.values()
+            if one.watched and (one.owner.api_version, one.owner.kind) == (kind.api_version, kind.kind)
+        }
+
     def group_of(self, resolved: OwnerResolved, namespace: str) -> GroupState:
         """Return the group that a pod was resolved to."""
         return self.groups.get(group_stream(namespace, resolved.group), _NOTHING_GROUP)
@@ -141,11 +176,11 @@ class Index:
         stream = recorded.stream
         before = self.members.get(stream, _NOTHING_MEMBER)
         after = fold_member(before, recorded)
-        if after.resolved is not before.resolved:
+        if after.resolved is not before.resolved or place_of(after) != place_of(before):
             self._leave(stream, before)
             self._join(stream, after)
-        elif isinstance(recorded.event, MemberObserved) and after.resolved is not None:
-            self.mark(self._group_of(after))
+        elif isinstance(recorded.event, MemberObserved):
+            self.mark(*filter(None, [place_of(after)]))
         if after.seen is None:
             self.members.pop(stream, None)
         else:
@@ -156,35 +191,30 @@ class Index:
             self.unresolved.discard(stream)
         self.mark(stream)
 
-    @staticmethod
-    def _group_of(state: MemberState) -> str:
-        assert state.seen is not None
-        assert state.resolved is not None
-        return group_stream(state.seen.facts.namespace, state.resolved.group)
-
     def _join(self, stream: str, state: MemberState) -> None:
-        if state.resolved is None or state.seen is None:
+        group = place_of(state)
+        if not group:
             return
-        group = self._group_of(state)
         self._members_of.setdefault(group, {})[stream] = None
-        for owner in state.resolved.resolution.chain[1:]:
-            self._users.setdefault(owner.uid, set()).add(group)
         self.mark(group)
+        for owner in state.resolved.resolution.chain[1:] if state.resolved is not None else ():
+            self._users.setdefault(owner.uid, {}).setdefault(group, set()).add(stream)
 
     def _leave(self, stream: str, state: MemberState) -> None:
-        if state.resolved is None or state.seen is None:
+        group = place_of(state)
+        if not group or state.seen is None:
             return
-        group = self._group_of(state)
         mates = self._members_of.get(group, {})
         mates.pop(stream, None)
+        if not mates:
+            self._members_of.pop(group, None)
         self.mark(group)
-        if mates:
-            return
-        self._members_of.pop(group, None)
-        for owner in state.resolved.resolution.chain[1:]:
-            users = self._users.get(owner.uid, set())
-            users.discard(group)
-            if not users:
+        for owner in state.resolved.resolution.chain[1:] if state.resolved is not None else ():
+            groups = self._users.get(owner.uid, {})
+            groups.get(group, set()).discard(stream)
+            if not groups.get(group):
+                groups.pop(group, None)
+            if not groups:
                 self._users.pop(owner.uid, None)
                 self._forget(owner_stream(state.seen.facts.namespace, owner))
 
@@ -196,6 +226,7 @@ class Index:
 
     def _fold_group(self, recorded: Recorded) -> None:
         stream = recorded.stream
+        self.admitting.pop(stream, None)
         before = self.groups.get(stream, _NOTHING_GROUP)
         after = fold_group(before, recorded)
         if after.seen is None and after.slot.effect is None and not self._members_of.get(stream):

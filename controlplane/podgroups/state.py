@@ -180,6 +180,7 @@ class OwnerState(msgspec.Struct, frozen=True, kw_only=True):
     answer: Answer
     watched: bool = False
     at: datetime
+    resource_version: str = ""
     retry_at: datetime | None = None
     failures: int = 0
     template: Template | None = None
@@ -197,6 +198,7 @@ def fold_owner(state: OwnerState | None, recorded: Recorded) -> OwnerState | Non
                 answer=found,
                 watched=True,
                 at=at,
+                resource_version=event.resource_version,
                 template=event.template,
             )
         case OwnerGone() if state is not None:

@@ -185,6 +185,19 @@ def test_one_groups_reservation_keeps_another_out() -> None:
     assert made.get(POD_GROUPS, "podgroup-uid-other")["status"]["phase"] == "Inqueue"
 
 
+def test_groups_that_are_asked_in_one_round_do_not_get_the_same_room() -> None:
+    """The loop decides about many streams before it folds what was decided."""
+    made = scene(2, 2)
+    for name in ("x", "y"):
+        owner = ref("StatefulSet", name)
+        made.put(manifest(owner))
+        made.put(pod_manifest(owner, f"{name}-0", cpu="1"))
+        made.settle().later(seconds=2)
+    made.room(cpu=nanos(3))
+    decided = [made.fleet.decide(stream, made.now).events for stream in made.fleet.take_dirty()]
+    assert [[one.event.reason for one in events] for events in decided] == [["RoomFound"], ["RoomFound"], []]
+
+
 def test_a_status_is_not_written_more_often_than_the_interval() -> None:
     made = scene(6, 2)
     before = made.requests["patch", "podgroups.scheduling.volcano.sh"]
