@@ -22,13 +22,13 @@ class Entry(NamedTuple):
 class Verb(click.Command):
     """A command that takes the global options after its name as well: `@click.command(cls=Verb)`.
 
-    A verb that gives one of their flags a meaning of its own has that flag for itself; before the verb it means what it always does.
+    An option of its own with the same flag takes the place of the global one, which can still be said before the verb.
     """
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
         own = {flag for parameter in self.params for flag in parameter.opts}
-        self.params.extend(parameter for parameter in parameters() if own.isdisjoint(parameter.opts))
+        self.params.extend(parameter for parameter in parameters() if not own & set(parameter.opts))
 
 
 class Group(click.Group):

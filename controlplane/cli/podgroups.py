@@ -82,10 +82,11 @@ def resolve(
     \b
     An owner that is not in the files does not exist. With -o json or yaml, a
     list with one object for each pod: pod, namespace, action (create, skip or
-    retry), reason, podGroupName, owner and matched (apiVersion, kind, name,
-    uid; or null), level, minMember, minResources, queue, walked (the owners,
-    from the pod up), reads (those that the walk had to read), annotationReads
-    (those read only for the wanted number of members), warnings.
+    retry), reason, podGroupName, owner (apiVersion, kind, name, uid; or
+    null), matched (whether a rule did), matchedOwner, level, minMember,
+    minResources, queue, walked (the owners, from the pod up), reads (those
+    that the walk had to read), annotationReads (those read only for the
+    wanted number of members), warnings.
     Exit codes: 1 if an object cannot be used (the others are printed), 3 if
     the rules cannot.
     """

@@ -53,8 +53,11 @@ def read_stream(source: str, text: str) -> tuple[list[Piece], list[Problem]]:
     pieces: list[Piece] = []
     problems: list[Problem] = []
     for place, document in parse(source, text, problems):
-        for found in _opened(place, document):
-            (pieces if isinstance(found, Piece) else problems).append(found)  # type: ignore[arg-type]
+        try:
+            for found in _opened(place, document):
+                (pieces if isinstance(found, Piece) else problems).append(found)  # type: ignore[arg-type]
+        except RecursionError:
+            problems.append(Problem(place, "contains itself; write it out"))
     return pieces, problems
 
 

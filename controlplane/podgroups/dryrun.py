@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from controlplane.kube import Json
+from controlplane.kube import Json, meta
 from controlplane.podgroups.documents import Piece, Problem, head
 from controlplane.podgroups.membership import (
     POD_GROUP,
@@ -107,18 +107,42 @@ class _World:
         self.groups: dict[tuple[str, str], Json] = {}
         self.templates: list[Template] = []
         self.problems: list[Problem] = []
+        self.unfit: dict[tuple[str, str, str, str], Problem | None] = {}
 
     def add(self, piece: Piece) -> None:
         """Take an object, or say why it cannot be used."""
         try:
             self._add(piece)
         except Misfit as error:
-            self.problems.append(Problem(piece.title, str(error)))
+            self._complain(piece, error)
+        except RecursionError:
+            self.problems.append(Problem(piece.title, "contains itself; write it out"))
+
+    def _complain(self, piece: Piece, error: Misfit) -> None:
+        """Keep a complaint; an object without a UID that is no pod is complained of only if it turns out to be somebody's owner."""
+        problem = Problem(piece.title, str(error))
+        key = self._key(piece.object)
+        if error.field == "metadata.uid" and key is not None and key[:2] != ("", "Pod"):
+            self.unfit.setdefault(key, problem)
+            return
+        self.problems.append(problem)
+        if key is not None and key not in self.owners:
+            self.unfit[key] = None
+
+    def _key(self, obj: Json) -> tuple[str, str, str, str] | None:
+        api_version, kind, metadata = obj.get("apiVersion"), obj.get("kind"), meta(obj)
+        name, namespace = metadata.get("name"), metadata.get("namespace") or ""
+        if not all(isinstance(part, str) for part in (api_version, kind, name, namespace)):
+            return None
+        group = group_of(str(api_version))
+        return group, str(kind), str(namespace) or self._default_namespace(group, str(kind)), str(name)
 
     def _add(self, piece: Piece) -> None:
         obj = piece.object
         api_version, kind = head(obj)
         group = group_of(api_version)
+        if (group, kind) == POD_GROUP and (key := self._key(obj)) is not None:
+            self.groups[key[2:]] = obj  # by its name alone: whose it is does not take its own UID
         namespace, name, _ = identity(obj)
         namespace = namespace or self._default_namespace(group, kind)
         key = group, kind, namespace, name
@@ -131,8 +155,6 @@ class _World:
         if (group, kind) == ("", "Pod"):
             pod = msgspec.structs.replace(pod_facts(obj), namespace=namespace)
             self.pods.append((pod, self._requests(piece)))
-        elif (group, kind) == POD_GROUP:
-            self.groups[namespace, name] = obj
         self.places[key] = piece.place, obj
         self.owners[key] = facts
         template = Template.of(obj, group, kind, namespace)
@@ -161,6 +183,12 @@ class _World:
             facts = self.owners.get((owner.group, owner.kind, place, owner.name))
             if facts is not None:
                 return Answer(outcome="Found", facts=facts)
+            if (key := (owner.group, owner.kind, place, owner.name)) in self.unfit:
+                problem = self.unfit[key]
+                if problem is not None:
+                    self.problems.append(problem)
+                    self.unfit[key] = None
+                return Answer(outcome="Misfit")
         return Answer(outcome="NotFound")
 
 
@@ -175,7 +203,8 @@ def dry_run(
     world = _World(pretended or Pretended())
     for piece in pieces:
         world.add(piece)
-    return [_line(world, pod, requests, rules, tuple(schedulers)) for pod, requests in world.pods], world.problems
+    lines = [_line(world, pod, requests, rules, tuple(schedulers)) for pod, requests in world.pods]
+    return lines, world.problems
 
 
 def _line(world: _World, pod: PodFacts, asked: Amounts, rules: Rules, schedulers: tuple[str, ...]) -> dict[str, Any]:
@@ -187,7 +216,8 @@ def _line(world: _World, pod: PodFacts, asked: Amounts, rules: Rules, schedulers
         "podGroupName": None,
         "namespace": pod.namespace,
         "owner": None,
-        "matched": None,
+        "matched": False,
+        "matchedOwner": None,
         "level": None,
         "minMember": None,
         "minResources": None,
@@ -224,7 +254,8 @@ def _create(world: _World, pod: PodFacts, asked: Amounts, found: Resolution) -> 
         "reason": reason,
         "podGroupName": found.group_name,
         "owner": _reference(found.owner),
-        "matched": _reference(found.chain[found.matched]) if found.matched is not None else None,
+        "matched": found.matched is not None,
+        "matchedOwner": _reference(found.chain[found.matched]) if found.matched is not None else None,
         "level": found.rule.adjust_level if found.rule is not None else None,
         "minMember": found.min_member,
         "minResources": min_resources(requests, found.min_member),

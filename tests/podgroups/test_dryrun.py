@@ -49,7 +49,8 @@ def test_a_line_has_every_field() -> None:
         "podGroupName": "podgroup-uid-web",
         "namespace": "team-a",
         "owner": deployment,
-        "matched": deployment,
+        "matched": True,
+        "matchedOwner": deployment,
         "level": 0,
         "minMember": 1,
         "minResources": {"cpu": "500m"},
@@ -215,6 +216,28 @@ def test_a_bad_quantity_costs_the_resources_only(spec: Json) -> None:
     lines, problems = run(pod_manifest(RS, spec=spec), *WEB)
     assert lines[0]["podGroupName"] == "podgroup-uid-web"
     assert len(problems) == 1
+
+
+def test_an_owner_that_does_not_fit_is_told_and_ends_the_walk() -> None:
+    lines, problems = run(pod_manifest(RS), manifest(RS, metadata={"ownerReferences": "x"}))
+    assert lines[0]["warnings"][0].startswith("OwnerUnreadable: apps/v1 ReplicaSet web-1")
+    assert len(problems) == 1
+
+
+def test_objects_without_a_uid_matter_only_where_they_own_something() -> None:
+    bare = [{**manifest(one), "metadata": {"name": one.name, "namespace": "team-a"}} for one in (RS, DEPLOYMENT)]
+    lines, problems = run(pod_manifest(), *bare)
+    assert (lines[0]["action"], problems) == ("create", [])
+    lines, problems = run(pod_manifest(RS, "p1"), pod_manifest(RS, "p2"), *bare)
+    assert [line["reads"][0]["outcome"] for line in lines] == ["Misfit", "Misfit"]
+    (problem,) = problems
+    assert "document 3 (ReplicaSet web-1): metadata.uid: is missing" in problem
+
+
+def test_documents_that_contain_themselves() -> None:
+    pieces, problems = read_stream("f", "&a [*a]\n---\nkind: X\n")
+    assert [one.object for one in pieces] == [{"kind": "X"}]
+    assert [str(problem) for problem in problems] == ["f, document 1: contains itself; write it out"]
 
 
 def test_the_same_object_twice_is_one_and_another_of_its_name_is_refused() -> None:
