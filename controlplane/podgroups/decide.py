@@ -35,7 +35,7 @@ from controlplane.podgroups.walk import Read, Resolution, Retry, Skip, Warned, m
 from controlplane.pods.quantity import nanos
 
 _LONGEST_NOTE = 1000
-_LONGEST_PAUSE = 300  # seconds before a group that keeps vanishing is made again
+_LONGEST_PAUSE = 300  # seconds before something that others keep undoing is done again
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -124,7 +124,8 @@ def decide_group(index: Index, stream: str, state: GroupState, now: datetime) ->
             _status(index, state, state.seen, members, now) if members or state.derived or state.written_at else NOTHING
         )
     if (update := _update(index, state, state.seen, first)) is not None:
-        return Plan((update,))
+        again = _after(state.missed_at, state.missed)
+        return Plan((update,)) if again is None or again <= now else Plan(wake=again)
     return _status(index, state, state.seen, members, now)
 
 
@@ -140,14 +141,18 @@ def _first(members: list[MemberState], stream: str) -> MemberState | None:
     return min(resolved, key=lambda found: found[:2])[2] if resolved else None
 
 
+def _after(at: datetime | None, times: int) -> datetime | None:
+    """Return when something that did not last may be done again, later each time."""
+    return at + timedelta(seconds=min(2 ** min(times, 20), _LONGEST_PAUSE)) if at is not None else None
+
+
 def _create(index: Index, state: GroupState, first: MemberState, now: datetime) -> Plan:
     seen, resolved = first.seen, first.resolved
     assert seen is not None
     assert resolved is not None
-    if state.lost_at is not None:  # deleted under its members: their owner may be on its way out as well
-        again = state.lost_at + timedelta(seconds=min(2**state.lost, _LONGEST_PAUSE))
-        if now < again:
-            return Plan(wake=again)
+    again = _after(state.lost_at, state.lost)  # deleted under its members: their owner may be on its way out as well
+    if again is not None and now < again:
+        return Plan(wake=again)
     found = resolved.resolution
     wanted, resources = _derive(index, first, found)
     created = GroupCreationDecided(

@@ -211,15 +211,17 @@ def _short(error: Exception) -> str:
 
 
 class _Loader(yaml.SafeLoader):
-    """A loader to which a repeated key is an error: the last one would win unseen."""
+    """A loader to which a repeated key is an error, since the last one would win unseen, and a merge key, whose expansion knows no end."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[str] = set()
         for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
-                if key.value in seen:
-                    raise yaml.constructor.ConstructorError(
-                        None, None, f'the key "{key.value}" is there twice', key.start_mark
-                    )
-                seen.add(key.value)
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            if key.tag == "tag:yaml.org,2002:merge":
+                raise yaml.constructor.ConstructorError(None, None, "merge keys (<<) cannot be used", key.start_mark)
+            if key.value in seen:
+                twice = f'the key "{key.value}" is there twice'
+                raise yaml.constructor.ConstructorError(None, None, twice, key.start_mark)
+            seen.add(key.value)
         return super().construct_mapping(node, deep)

@@ -6,7 +6,7 @@ change was: then it is decided anew from what is there) or until an API server s
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -39,6 +39,7 @@ from controlplane.podgroups.rules import Complaint, Rules
 from controlplane.podgroups.walk import Answer
 
 _replace = msgspec.structs.replace
+_REST = timedelta(minutes=5)
 _PHASES: tuple[Phase, ...] = ("Pending", "Inqueue", "Running", "Unknown", "Completed")
 
 
@@ -84,9 +85,11 @@ def fold_slot(slot: Slot, recorded: Recorded, *, closes: bool) -> Slot:
         return _replace(slot, effect=Effect(recorded.position, event))
     if isinstance(event, GroupWriteFailed):
         return _replace(slot, effect=None, trouble=Trouble(event.failures, event.message, event.retry_at, event.action))
-    if closes or isinstance(event, GroupWriteUnneeded):
-        return _replace(slot, effect=None, trouble=None)
-    return slot
+    if isinstance(event, GroupWriteUnneeded):
+        # The server took it and shows no change (a webhook, or a field that is not ours to set there): no sense in asking again at once.
+        rest = Trouble(1, "the write changed nothing", recorded.recorded_at + _REST, event.action)
+        return _replace(slot, effect=None, trouble=rest)
+    return _replace(slot, effect=None, trouble=None) if closes else slot
 
 
 class MemberState(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,7 +123,8 @@ class GroupState(msgspec.Struct, frozen=True, kw_only=True):
     """A group as it is seen, and what we derived for it last.
 
     `phase` is ours, from the last status decided (or the one found); `since` when it became that; `rests_until`: after its time Inqueue
-    was over. `requests` are one pod's, by the template that held when we last looked. `lost`: how often it vanished while it was wanted.
+    was over. `derived`: the minMember and minResources that we wrote, once they were seen. `missed`: how often they were written and
+    something else was seen; `lost`: how often the group vanished.
     """
 
     slot: Slot = Slot()
@@ -130,6 +134,8 @@ class GroupState(msgspec.Struct, frozen=True, kw_only=True):
     written_at: datetime | None = None
     rests_until: datetime | None = None
     derived: tuple[int, dict[str, str]] | None = None
+    missed: int = 0
+    missed_at: datetime | None = None
     lost: int = 0
     lost_at: datetime | None = None
 
@@ -145,7 +151,7 @@ def fold_group(state: GroupState, recorded: Recorded) -> GroupState:
                 # What a group shows when it is first seen is what was written before we knew it.
                 found = next((phase for phase in _PHASES if phase == event.phase), "Pending")
                 state = _replace(state, phase=found, since=at, rests_until=None)
-            state = _replace(state, seen=event, derived=_derived(state, event))
+            state = _replace(_written(state, event, at), seen=event)
         case GroupGone() if state.seen is None or state.seen.uid == event.uid:
             closes = True
             state = _replace(
@@ -162,14 +168,16 @@ def fold_group(state: GroupState, recorded: Recorded) -> GroupState:
     return _replace(state, slot=fold_slot(state.slot, recorded, closes=closes))
 
 
-def _derived(state: GroupState, seen: GroupObserved) -> tuple[int, dict[str, str]] | None:
-    """Return what we derived last, which is what was written once the group shows it: others may change it from then on."""
+def _written(state: GroupState, seen: GroupObserved, at: datetime) -> GroupState:
+    """Return the group with what we derived noted once it is seen: others may change it from then on."""
     effect = state.slot.effect
     if effect is None or not isinstance(effect.decision, (GroupCreationDecided, GroupUpdateDecided)):
-        return state.derived
+        return state
     wanted = effect.decision.min_member, effect.decision.min_resources
     shown = seen.min_member, {name: seen.min_resources.get(name) for name in wanted[1]}
-    return wanted if wanted == shown else None
+    if wanted == shown:
+        return _replace(state, derived=wanted, missed=0, missed_at=None)
+    return _replace(state, derived=None, missed=state.missed + 1, missed_at=at)
 
 
 class OwnerState(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from controlplane.clusters.budget import Budget, Limits
 from controlplane.clusters.dynamic import Dynamic
+from controlplane.clusters.kubeconfig import parse_kubeconfig
 from controlplane.clusters.port import ApiError, NotServed
-from controlplane.kube import Json, Kind
+from controlplane.clusters.transport import Transport
+from controlplane.kube import CLUSTER_QUEUES, JOBS, Json, Kind
+from controlplane.simulation.apiserver import ApiServer
+from controlplane.simulation.kinds import DEFAULT_KINDS
+from controlplane.simulation.store import Store
 from tests.clusters.clocks import ManualClock
 
 
@@ -93,6 +101,29 @@ async def test_a_resource_that_has_gone_refreshes_discovery_once() -> None:
     with pytest.raises(NotServed):
         await looks.look("apps/v1", "Deployment", "ns", "web")
     assert server.calls.count("apps/v1") == 2
+
+
+async def test_against_a_server_that_speaks_http() -> None:
+    uids = itertools.count()
+    store = Store("w", kinds=DEFAULT_KINDS, now=lambda: datetime.now(UTC), new_uid=lambda: f"uid-{next(uids)}")
+    server = ApiServer(store, token="t0ken")
+    await server.start()
+    transport = Transport("w", parse_kubeconfig(json.dumps(server.kubeconfig()).encode()))
+    try:
+        await transport.create(JOBS, "default", {"metadata": {"name": "a"}, "spec": {"template": {"spec": {}}}})
+        await transport.create(CLUSTER_QUEUES, "", {"metadata": {"name": "q"}, "spec": {}})
+        looks = Dynamic(transport, Budget(Limits()))
+        assert (await looks.look("batch/v1", "Job", "default", "a"))["metadata"]["uid"]
+        assert (await looks.look(CLUSTER_QUEUES.api_version, "ClusterQueue", "default", "q"))["metadata"]["name"] == "q"
+        with pytest.raises(ApiError) as missing:
+            await looks.look("batch/v1", "Job", "default", "b")
+        assert missing.value.status == 404
+        for kind in (("batch/v1", "Widget"), ("example.com/v1", "Widget"), ("v9", "Pod")):
+            with pytest.raises(NotServed):
+                await looks.look(*kind, "default", "w")
+    finally:
+        await transport.close()
+        await server.stop()
 
 
 @pytest.mark.parametrize("status", [403, 429, 500])

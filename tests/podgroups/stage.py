@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -52,7 +53,7 @@ def merged(target: Any, patch: Any) -> Any:
 
 
 class Stage:
-    """See the module. `unwatched` objects exist on the server but no watch shows them."""
+    """See the module. Patches of the kind `deaf` change nothing; `webhook` changes what is patched."""
 
     def __init__(self, **policy: Any) -> None:
         self.fleet = PodGroups(Policy(**policy), "test")
@@ -66,6 +67,8 @@ class Stage:
         self.events: list[Json] = []
         self.refused: dict[str, Failure] = {}
         self.wakes: dict[str, datetime] = {}
+        self.deaf = ""
+        self.webhook: Callable[[Json], Json] = lambda obj: obj
         self.append(cluster_stream(MANAGEMENT), ClusterConnected(kinds=[kind.name for kind in KINDS]))
 
     # --- the log -----------------------------------------------------------------------------------------------------
@@ -164,6 +167,9 @@ class Stage:
             request = self.fleet.request(write, {}, self.now)
             announcement = self.fleet.announcement(write, self.now)
             assert request is not None
+            if request.ref.kind.kind == self.deaf and request.verb == "patch":
+                self._take(self.fleet.unneeded(write, request.resource_version))
+                continue
             failure = self._write(request)
             if failure is not None:
                 self._take(self.fleet.failed(write, failure, self.now))
@@ -200,7 +206,7 @@ class Stage:
             return Failure(404, "NotFound", "not found")
         if (meta(stored)["uid"], meta(stored)["resourceVersion"]) != (request.uid, request.resource_version):
             return Failure(409, "Conflict", "changed")
-        self.put(merged(stored, request.body))
+        self.put(self.webhook(merged(stored, request.body)))
         return None
 
     def room(self, **amounts: int) -> Stage:

@@ -140,6 +140,7 @@ def test_every_complaint_is_told_and_nothing_is_applied_by_halves() -> None:
         "kind: 2020-99-99",
         "? [a]\n: b",
         "!!python/object:os.system {}",
+        "a: &a {kind: x}\npodgroup-level-rules:\n- {apiversion: v1, <<: *a}\n",
     ],
 )
 def test_text_that_cannot_be_read(text: str) -> None:
