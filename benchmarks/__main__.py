@@ -7,7 +7,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from benchmarks import decide, dispatch, failover, log, replay, takeover
+from benchmarks import decide, dispatch, failover, log, podgroups, replay, takeover
 from benchmarks.machine import describe
 from controlplane import telemetry
 
@@ -18,6 +18,7 @@ BENCHMARKS = {
     "dispatch": dispatch.run,
     "takeover": takeover.run,
     "failover": failover.run,
+    "podgroups": podgroups.run,
 }
 
 
@@ -27,7 +28,7 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("names", nargs="*", metavar="NAME", help=f"one or more of {', '.join(BENCHMARKS)}; default: all")
     found.add_argument("--folder", type=Path, help="where the database lies; default: the temporary folder")
     found.add_argument(
-        "--repeat", type=int, default=3, help="runs of log, replay, decide and takeover; the median is shown"
+        "--repeat", type=int, default=3, help="runs of log, replay, decide, takeover and podgroups; the median is shown"
     )
     log_ = found.add_argument_group("log")
     log_.add_argument("--events", type=int, default=40_000, help="events to append, for each size of batch")
@@ -44,6 +45,9 @@ def parser() -> argparse.ArgumentParser:
     takeover_.add_argument("--live", type=int, default=10_000, help="live workloads in the log")
     failover_ = found.add_argument_group("failover")
     failover_.add_argument("--running", type=int, default=2_000, help="Jobs that run when the leader is killed")
+    podgroups_ = found.add_argument_group("podgroups")
+    podgroups_.add_argument("--pods", type=int, default=10_000, help="pods to group")
+    podgroups_.add_argument("--deployments", type=int, default=500, help="Deployments that own them")
     return found
 
 
