@@ -27,6 +27,7 @@ from controlplane.web.health import Health
 
 WORKERS = ("east", "north", "west")
 _QPS = 100_000
+_AT_ONCE = 250  # Jobs that are created together, so that the clusters are not kept from answering
 
 
 async def run(args: argparse.Namespace) -> None:
@@ -41,8 +42,9 @@ async def run(args: argparse.Namespace) -> None:
             replica = service(url, clusters, settings, health)
             follower = asyncio.create_task(replica.run(stop))
             try:
-                await clusters.management.ask("jobs", count=args.running - 1, first=1)
-                await _running(clusters, args.running)
+                for first in range(1, args.running, _AT_ONCE):
+                    await clusters.management.ask("jobs", count=min(_AT_ONCE, args.running - first), first=first)
+                    await _running(clusters, min(first + _AT_ONCE, args.running), every=1.0)
                 await asyncio.sleep(3.0)
                 for child in (clusters.management, *clusters.workers.values()):
                     await child.ask("reset")
@@ -105,21 +107,21 @@ async def _leader(url: str, clusters: Fleet) -> AsyncIterator[asyncio.subprocess
         await process.wait()
 
 
-async def _running(clusters: Fleet, wanted: int) -> None:
+async def _running(clusters: Fleet, wanted: int, every: float = 0.05) -> None:
     """Wait until each Job has one copy, with its Workload, and nothing else is on the workers."""
 
     async def there() -> bool:
-        states = await clusters.states()
-        return sum(int(states[name]["objects"]) for name in clusters.workers) == 2 * wanted
+        states = [await child.ask("state") for child in clusters.workers.values()]
+        return sum(int(state["objects"]) for state in states) == 2 * wanted
 
-    await _until(there)
+    await _until(there, every)
 
 
-async def _until(condition: Callable[[], Awaitable[bool]]) -> None:
+async def _until(condition: Callable[[], Awaitable[bool]], every: float = 0.05) -> None:
     for _ in itertools.count():
         if await condition():
             return
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(every)
 
 
 async def _sees(replica: Service, since: datetime) -> bool:
