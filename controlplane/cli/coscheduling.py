@@ -5,7 +5,7 @@ In: the run, Tekton's ConfigMaps, and whatever else is there, as YAML streams or
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -95,7 +95,10 @@ def _plan(
     from controlplane.coscheduling.world import World
 
     objects = [obj for file in files for obj in inputs.read_objects(file.read_bytes(), str(file))]
-    found = {FLAGS_NAME: (DEFAULT_WHERE, {}), DEFAULTS_NAME: (DEFAULTS_WHERE, {})}
+    found: dict[str, tuple[str, Mapping[str, object]]] = {
+        FLAGS_NAME: (DEFAULT_WHERE, {}),
+        DEFAULTS_NAME: (DEFAULTS_WHERE, {}),
+    }
     for wanted, given in ((FLAGS_NAME, flags), (DEFAULTS_NAME, defaults)):
         if given is not None:
             found[wanted] = inputs.read_settings(given.read_bytes(), str(given), wanted)

@@ -1,7 +1,8 @@
 """What goes when a run is over (section 5): its placeholders, and by mode and annotation the claims of its templates.
 
-In: a run that is done or being deleted, and what is there. Out: removals, each with the UID of what it removes; never a user's claim. Claims first lose
-the finalizer that would keep them for the pods of finished tasks, and are deleted then: the other way round, the second step can meet nothing.
+In: a run that is done or being deleted, and what is there. Out: removals, each with the UID of what it removes; never a user's
+claim. Claims first lose the finalizer that would keep them for the pods of finished tasks, and are deleted then: the other way
+round, the second step can meet nothing.
 """
 
 from __future__ import annotations

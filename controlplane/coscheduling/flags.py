@@ -71,13 +71,11 @@ def read_flags(data: Mapping[str, object], where: str = DEFAULT_WHERE, *, old_wo
         mode = _before_removal(mode, disabled, where, problems)
     if problems:
         raise Refused(*problems)
-    notes = ()
+    notes: list[str] = []
     if DISABLE_ASSISTANT in data and not old_worker:
-        notes = (
-            f"{where}: data.{DISABLE_ASSISTANT} is ignored: it left Tekton after v0.68; set data.{COSCHEDULE} to "
-            f'"{Mode.DISABLED}" to have no placeholders',
-        )
-    return Flags(mode=mode, set_security_context=secure, read_only_root=read_only, notes=notes)
+        ignored = f"{where}: data.{DISABLE_ASSISTANT} is ignored: it left Tekton after v0.68"
+        notes.append(f'{ignored}; set data.{COSCHEDULE} to "{Mode.DISABLED}" to have no placeholders')
+    return Flags(mode=mode, set_security_context=secure, read_only_root=read_only, notes=tuple(notes))
 
 
 def effective(

@@ -1,6 +1,7 @@
 """Turns the text of files into objects: YAML or JSON, streams, Lists, and ConfigMaps as they are stored or as a plain mapping.
 
-In: bytes and the name of their file. Out: objects, or `Refused` that names the file and the document. Times stay texts, as they are for Kubernetes.
+In: bytes and the name of their file. Out: objects, or `Refused` that names the file and the document. Times stay texts, as they
+are for Kubernetes.
 """
 
 from __future__ import annotations

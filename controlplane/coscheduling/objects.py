@@ -1,7 +1,8 @@
 """The Tekton and Kubernetes shapes that the room reads: a PipelineRun, its pipeline, its workspaces.
 
-In: objects as dicts (`tekton.dev/v1`, or v1beta1 with its older field names). Out: values, with parameters filled in where Tekton does it before it
-creates anything; `Refused` names the field that does not fit. What the values mean for placeholders is said elsewhere.
+In: objects as dicts (`tekton.dev/v1`, or v1beta1 with its older field names). Out: values, with parameters filled in where
+Tekton does it before it creates anything; `Refused` names the field that does not fit. What the values mean for placeholders is
+said elsewhere.
 """
 
 from __future__ import annotations

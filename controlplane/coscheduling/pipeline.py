@@ -1,7 +1,7 @@
 """A pipeline's tasks, as far as the placement of their pods depends on them.
 
-In: a PipelineSpec (inline, stored in the run's status, or that of a Pipeline) and the Tasks that are known. Out: the tasks in order, `finally`
-last, with the workspaces that each uses; those that an inline task only mentions in its steps are added, as Tekton does.
+In: a PipelineSpec (inline, stored in the run's status, or that of a Pipeline) and the Tasks that are known. Out: the tasks in
+order, `finally` last, with the workspaces that each uses; those that an inline task only mentions in its steps are added, as Tekton does.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Builds what a run gets beside its tasks: placeholder StatefulSets and the claims of its templates (sections 2, 2.1, 2.2).
 
-In: a run as admission leaves it, its mode, the flags and defaults. Out: Kubernetes objects, each with the run as its owner. Nothing here looks at a
-cluster; whether an object may be created, or is there already, is decided by whoever asks.
+In: a run as admission leaves it, its mode, the flags and defaults. Out: Kubernetes objects, each with the run as its owner.
+Nothing here looks at a cluster; whether an object may be created, or is there already, is decided by whoever asks.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def claim_of(run: Run, binding: Binding, mode: Mode) -> str:
 def placeholder_of_claims(run: Run, mode: Mode) -> dict[str, str]:
     """Return the placeholder of each claim of a run, in the order of its workspaces.
 
-    In mode `workspaces` two workspaces may share a claim. There is one placeholder for it, named after the last of them as Tekton does; tasks of
-    the other follow it too (Tekton lets them wait for one that never exists: section 7, number 2).
+    In mode `workspaces` two workspaces may share a claim. There is one placeholder for it, named after the last of them as
+    Tekton does; tasks of the other follow it too (Tekton lets them wait for one that never exists: section 7, number 2).
     """
     if mode is Mode.DISABLED:
         return {}

@@ -1,7 +1,7 @@
 """The dry run: what would be created, moved and removed for a PipelineRun, from files alone.
 
-In: a PipelineRun, the cluster's objects, Tekton's two ConfigMaps. Out: a `Plan`, and its JSON (docs/reference/coscheduling.md). A refused input
-gives a plan with an error and nothing else: what cannot work creates nothing.
+In: a PipelineRun, the cluster's objects, Tekton's two ConfigMaps. Out: a `Plan`, and its JSON (docs/reference/coscheduling.md).
+A refused input gives a plan with an error and nothing else: what cannot work creates nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reads fields of an object and says precisely what does not fit.
 
-In: an object as YAML or an API server gives it. Out: its parts with the type that the API promises, or `Refused`. Absent and null are the same,
-as they are for the API.
+In: an object as YAML or an API server gives it. Out: its parts with the type that the API promises, or `Refused`. Absent and
+null are the same, as they are for the API.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Fills in the variables of workspace bindings: `$(params.x)` and `$(context.pipelineRun.name)`.
 
-In: texts and the values that a run gives. Out: texts; a variable that nothing is known of stays as it is (a task's result, say, is filled in when
-the task has run). The order is Tekton's: parameters first, then where a task's path is joined to the run's, then the run's context.
+In: texts and the values that a run gives. Out: texts; a variable that nothing is known of stays as it is (a task's result, say,
+is filled in when the task has run). The order is Tekton's: parameters first, then where a task's path is joined to the run's,
+then the run's context.
 """
 
 from __future__ import annotations

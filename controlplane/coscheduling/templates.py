@@ -1,7 +1,7 @@
 """Pod templates: what a cluster's defaults fill in, and the part of them that reaches a placeholder (section 2.2).
 
-In: the run's pod template, Tekton's ConfigMap `config-defaults`. Out: merged templates, always new objects: a builder that edits the user's own template
-changes every pod that is made of it later (section 7, number 1).
+In: the run's pod template, Tekton's ConfigMap `config-defaults`. Out: merged templates, always new objects: a builder that edits
+the user's own template changes every pod that is made of it later (section 7, number 1).
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ _KINDS: dict[str, type] = {
     "priorityClassName": str,
     "serviceAccountName": str,
 }
+_WORDS: dict[type, str] = {dict: "an object", list: "a list", str: "a text"}
 _NAMED_LISTS = ("env", "volumes")
 
 
@@ -79,7 +80,7 @@ def check_template(template: Json, where: str, path: str) -> None:
     for field, kind in _KINDS.items():
         found = template.get(field)
         if found is not None and not isinstance(found, kind):
-            wanted = {dict: "an object", list: "a list", str: "a text"}[kind]
+            wanted = _WORDS[kind]
             what = f"expected {wanted}, found a {type(found).__name__}"
             raise Refused(Problem(where, f"{path}.{field}", what, f"give {wanted}"))
 

@@ -1,7 +1,7 @@
 """What is refused before anything is created (section 3).
 
-In: a run, its pipeline and what its tasks are bound to. Out: problems, all of them. Tekton finds some of them only when placeholders and claims are
-there already; a run that cannot work makes nothing here.
+In: a run, its pipeline and what its tasks are bound to. Out: problems, all of them. Tekton finds some of them only when
+placeholders and claims are there already; a run that cannot work makes nothing here.
 """
 
 from __future__ import annotations
