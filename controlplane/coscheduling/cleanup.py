@@ -1,8 +1,8 @@
 """What goes when a run is over (section 5): its placeholders, and by mode and annotation the claims of its templates.
 
 In: a run that is done or being deleted, and what is there. Out: removals, each with the UID of what it removes; never a user's
-claim. Claims first lose the finalizer that would keep them for the pods of finished tasks, and are deleted then: the other way
-round, the second step can meet nothing.
+claim. A claim is deleted and then loses the finalizer that would keep it for the pods of finished tasks; not the other way
+round: a claim that is not being deleted gets it back at once. That it is gone by then is no failure.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from controlplane.kube import Json, Kind, meta
 class Removal(msgspec.Struct, frozen=True, kw_only=True):
     """One object that goes. `uid` is "" only where nobody has looked yet: then it is read first, and deleted if the run owns it.
 
-    `strips`: the finalizers that are taken off before.
+    `strips`: the finalizers that are taken off, if it has them.
     """
 
     kind: Kind
