@@ -14,9 +14,8 @@ import msgspec
 from controlplane.coscheduling.problems import Refused, label
 from controlplane.coscheduling.reader import Reader
 from controlplane.coscheduling.substitution import Values, filled_binding, param_values
-from controlplane.kube import Json, Kind, meta
+from controlplane.kube import PIPELINE_RUNS, Json, Kind, meta
 
-PIPELINE_RUNS = Kind("tekton.dev", "v1", "PipelineRun", "pipelineruns")
 TASK_RUNS = Kind("tekton.dev", "v1", "TaskRun", "taskruns")
 PIPELINES = Kind("tekton.dev", "v1", "Pipeline", "pipelines")
 STATEFUL_SETS = Kind("apps", "v1", "StatefulSet", "statefulsets")
@@ -77,6 +76,7 @@ class TaskSpecs(msgspec.Struct, frozen=True):
     """What a run says for the pods of one task."""
 
     pod_template: Json | None = None
+    compute_resources: Json | None = None
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -196,7 +196,8 @@ def _task_specs(reader: Reader, spec: Json, *, old: bool) -> dict[str, TaskSpecs
     for number, item in enumerate(reader.items(spec, "taskRunSpecs", "spec")):
         path = f"spec.taskRunSpecs[{number}]"
         template = reader.optional(item, "taskPodTemplate" if old else "podTemplate", path)
-        found[reader.text(item, "pipelineTaskName", path)] = TaskSpecs(template)
+        resources = reader.optional(item, "computeResources", path)
+        found[reader.text(item, "pipelineTaskName", path)] = TaskSpecs(template, resources)
     return found
 
 

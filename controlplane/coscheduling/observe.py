@@ -33,7 +33,6 @@ from controlplane.coscheduling.objects import (
     CONFIG_MAPS,
     INSTANCE_LABEL,
     NODES,
-    PIPELINE_RUNS,
     PODS,
     RUN_LABEL,
     STATEFUL_SETS,
@@ -50,7 +49,7 @@ from controlplane.coscheduling.problems import Problem, Refused
 from controlplane.coscheduling.templates import DEFAULTS_NAME, read_defaults
 from controlplane.coscheduling.validation import claim_problems, pipeline_problems, run_problems
 from controlplane.coscheduling.world import World
-from controlplane.kube import Json, Kind, meta
+from controlplane.kube import PIPELINE_RUNS, Json, Kind, meta
 from controlplane.log.event import Body, Event, NewEvent, body_of
 from controlplane.pods.tolerations import BLOCKING, taints, tolerations
 

@@ -25,11 +25,11 @@ from controlplane.coscheduling.events import (
     Write,
 )
 from controlplane.coscheduling.flags import Flags, Mode
-from controlplane.coscheduling.objects import CLAIMS, PIPELINE_RUNS, PODS, RUN_LABEL, STATEFUL_SETS, read_run
+from controlplane.coscheduling.objects import CLAIMS, PODS, RUN_LABEL, STATEFUL_SETS, read_run
 from controlplane.coscheduling.placeholders import Style, claims, stateful_sets
 from controlplane.coscheduling.state import Attempt
 from controlplane.coscheduling.templates import Defaults, read_defaults, with_defaults
-from controlplane.kube import EVENTS, Json, ObjectRef, Request, meta
+from controlplane.kube import EVENTS, PIPELINE_RUNS, Json, ObjectRef, Request, meta
 
 CONDITION = "Coscheduled"
 _NOTE_LIMIT = 1024

@@ -33,12 +33,12 @@ from controlplane.coscheduling.events import (
 )
 from controlplane.coscheduling.eviction import NodeView
 from controlplane.coscheduling.flags import Flags, Mode, effective
-from controlplane.coscheduling.objects import CLAIMS, NODES, PIPELINE_RUNS, PODS, STATEFUL_SETS, TASK_RUNS
+from controlplane.coscheduling.objects import CLAIMS, NODES, PODS, STATEFUL_SETS, TASK_RUNS
 from controlplane.coscheduling.observe import DEFAULTS_STREAM, FLAGS_STREAM, observe
 from controlplane.coscheduling.placeholders import NOP_IMAGE, Style
 from controlplane.coscheduling.reasons import Reason
 from controlplane.coscheduling.state import Effect, RunState, fold, initial
-from controlplane.kube import Request
+from controlplane.kube import PIPELINE_RUNS, Request
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.pods.tolerations import Taint
 
