@@ -14,6 +14,7 @@ import msgspec
 
 from controlplane.coscheduling.binding import Bound, bound_tasks
 from controlplane.coscheduling.flags import Mode
+from controlplane.coscheduling.names import placeholder_name
 from controlplane.coscheduling.objects import Run
 from controlplane.coscheduling.pipeline import Pipeline
 from controlplane.coscheduling.placeholders import RESOURCES, placeholder_of_claims
@@ -129,7 +130,8 @@ def _groups(run: Run, pipeline: Pipeline, mode: Mode) -> dict[str, list[Bound]]:
     groups: dict[str, list[Bound]] = {}
     if mode is not Mode.DISABLED:
         # One without any task is there all the same, and takes its place.
-        groups = {name: [] for name in placeholder_of_claims(run, mode).values()}
+        names = [placeholder_name("", run.name)] if mode.per_run else placeholder_of_claims(run, mode).values()
+        groups = {name: [] for name in names}
     bound, _ = bound_tasks(run, pipeline, mode)
     for task in bound:
         if task.kind == "TaskRun":

@@ -157,7 +157,10 @@ def test_pod_templates_of_tasks_are_filled_in_from_the_runs_and_its_defaults() -
         tasks=[task("t"), task("u")],
         taskRunTemplate={"podTemplate": {"nodeSelector": {"a": "run"}, "env": [{"name": "A"}, {"name": "B"}]}},
         taskRunSpecs=[
-            {"pipelineTaskName": "t", "podTemplate": {"nodeSelector": {"a": "task"}, "env": [{"name": "B", "value": "1"}]}}
+            {
+                "pipelineTaskName": "t",
+                "podTemplate": {"nodeSelector": {"a": "task"}, "env": [{"name": "B", "value": "1"}]},
+            }
         ],
     )
     found = bound(obj, defaults={"default-pod-template": "schedulerName: other\nhostNetwork: true"})

@@ -12,7 +12,7 @@ from tests.coscheduling.samples import NS, Json, claim, empty, planned, run, tas
 def refused(obj: Json, mode: str = "workspaces", **more: Any) -> str:
     found = planned(obj, mode, **more)
     assert found.error
-    assert not (found.stateful_sets or found.claims or found.tasks or found.deletions or found.cleanup)
+    assert [*found.stateful_sets, *found.claims, *found.tasks, *found.deletions, *found.cleanup] == []
     return found.error
 
 
