@@ -7,7 +7,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from benchmarks import decide, dispatch, log, replay, takeover
+from benchmarks import coscheduling, decide, dispatch, log, replay, takeover
 from benchmarks.machine import describe
 from controlplane import telemetry
 
@@ -17,6 +17,7 @@ BENCHMARKS = {
     "decide": decide.run,
     "dispatch": dispatch.run,
     "takeover": takeover.run,
+    "coscheduling": coscheduling.run,
 }
 
 
@@ -41,6 +42,8 @@ def parser() -> argparse.ArgumentParser:
     dispatch_.add_argument("--qps", type=int, default=100_000, help="the budget for each API server; 0: the defaults")
     takeover_ = found.add_argument_group("takeover")
     takeover_.add_argument("--live", type=int, default=10_000, help="live workloads in the log")
+    coscheduling_ = found.add_argument_group("coscheduling")
+    coscheduling_.add_argument("--runs", type=int, default=1000, help="PipelineRuns of the wave")
     return found
 
 

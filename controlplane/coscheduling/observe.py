@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -40,6 +41,7 @@ from controlplane.coscheduling.objects import (
     TASK_RUNS,
     Run,
     annotations_of,
+    conditions_of,
     controller_of,
     labels_of,
     read_run,
@@ -70,7 +72,10 @@ def observe(sighting: Sighting, now: datetime, config_namespace: str) -> NewEven
     build = _BUILDERS.get(kind)
     if build is None or (kind == CONFIG_MAPS and meta(obj).get("namespace") != config_namespace):
         return None
-    built = build(obj, sighting.gone)
+    try:
+        built = build(obj, sighting.gone)
+    except (AttributeError, TypeError, KeyError, ValueError) as error:
+        built = _misshapen(sighting, error)
     if built is None:
         return None
     stream, event, bodies = built
@@ -87,6 +92,13 @@ def observe(sighting: Sighting, now: datetime, config_namespace: str) -> NewEven
         observed_at=now,
         bodies=bodies,
     )
+
+
+def _misshapen(sighting: Sighting, error: Exception) -> _Built:
+    body, identity = body_of(sighting.object), _last(sighting.object)
+    kind = sighting.kind.name
+    event = seen.SightingRefused(kind=kind, **identity, error=f"{type(error).__name__}: {error}", object=body.ref)
+    return f"refused/{sighting.cluster}/{kind}/{event.namespace}/{event.name}", event, (body,)
 
 
 def _identity(obj: Json) -> dict[str, Any]:
@@ -116,30 +128,38 @@ def _run(obj: Json, gone: bool) -> _Built | None:
     if gone:
         return stream, seen.WorkerRunGone(**_last(obj)), ()
     body = body_of(_kept(obj))
-    identity = _identity(obj)
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    event = seen.WorkerRunObserved(
+        **_identity(obj),
+        run=body.ref,
+        conditions=[entry for entry in conditions if isinstance(entry, dict)],
+        done=conditions_of(obj, "Succeeded").get("status") in ("True", "False"),
+        **_judged(body.text),
+    )
+    return stream, event, (body,)
+
+
+@lru_cache(maxsize=4096)
+def _judged(text: str) -> dict[str, Any]:
+    """Return what follows from a run's own text alone. It is the same at every change of its status, and so is the answer."""
+    obj = msgspec.json.decode(text)
     try:
         run = read_run(obj)
     except Refused as refused:
-        problems = {mode.value: _problems(refused.problems) for mode in Mode}
-        return stream, seen.WorkerRunObserved(**identity, run=body.ref, problems=problems), (body,)
-    event = seen.WorkerRunObserved(
-        **identity,
-        run=body.ref,
-        workspaces=[
+        return {"problems": {mode.value: _problems(refused.problems) for mode in Mode}}
+    return {
+        "workspaces": [
             seen.WorkspaceSeen(
                 name=binding.name, claim=binding.claim, template=binding.template is not None, base=binding.base
             )
             for binding in run.bindings
             if binding.has_claim
         ],
-        problems={mode.value: found for mode in Mode if (found := _problems(problems_of(run, mode)))},
-        conditions=[entry for entry in (obj.get("status") or {}).get("conditions") or () if isinstance(entry, dict)],
-        managed_by=run.managed_by if run.foreign else "",
-        done=run.done,
-        waits=run.waits,
-        auto_cleanup=run.auto_cleanup,
-    )
-    return stream, event, (body,)
+        "problems": {mode.value: found for mode in Mode if (found := _problems(problems_of(run, mode)))},
+        "managed_by": run.managed_by if run.foreign else "",
+        "waits": run.waits,
+        "auto_cleanup": run.auto_cleanup,
+    }
 
 
 def _kept(obj: Json) -> Json:
@@ -148,7 +168,7 @@ def _kept(obj: Json) -> Json:
         key: meta(obj)[key] for key in ("namespace", "name", "uid", "labels", "annotations") if key in meta(obj)
     }
     stored = (obj.get("status") or {}).get("pipelineSpec")
-    kept: Json = {"apiVersion": obj.get("apiVersion"), "metadata": metadata, "spec": obj.get("spec") or {}}
+    kept: Json = {"apiVersion": obj.get("apiVersion"), "metadata": metadata, "spec": obj.get("spec")}
     return kept | ({"status": {"pipelineSpec": stored}} if stored is not None else {})
 
 

@@ -21,7 +21,6 @@ class Reason(StrEnum):
     # refusal and waiting
     BAD_INPUT = "BadInput"
     SEVERAL_CLAIMS = "SeveralClaims"
-    NAME_TAKEN = "NameTaken"
     BAD_FLAGS = "BadFlags"
     # eviction
     NODE_CORDONED = "NodeCordoned"

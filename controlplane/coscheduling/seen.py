@@ -189,3 +189,14 @@ class DefaultsObserved(Seen, frozen=True, kw_only=True):
 
 class DefaultsGone(Gone, frozen=True, kw_only=True):
     """The ConfigMap `config-defaults` was deleted."""
+
+
+class SightingRefused(Event, frozen=True, kw_only=True):
+    """An object that does not have the shape that its API promises: kept as a body, and skipped."""
+
+    kind: str
+    namespace: str = ""
+    name: str
+    uid: str
+    error: str
+    object: str

@@ -32,12 +32,11 @@ def _parse(text: str) -> int:
     ten, factor = int(exponent) if exponent else _DECIMAL[suffix or ""], _BINARY.get(binary or "", 1)
     _, digits, point = (value := Decimal(number)).as_tuple()
     assert isinstance(point, int)
-    whole = int("".join(map(str, digits))) * factor
+    whole: int = int("".join(map(str, digits))) * factor
     shift = point + ten + 9
-    if shift >= 0:
-        size = whole * 10 ** min(shift, 60)  # far past the cap already
-    else:
-        size = -(-whole // 10 ** min(-shift, 4000))
+    size: int = (
+        whole * 10 ** min(shift, 60) if shift >= 0 else -(-whole // 10 ** min(-shift, 4000))
+    )  # 60 is past the cap
     return max(-MOST * NANO, min(MOST * NANO, -size if value.is_signed() else size))
 
 

@@ -381,3 +381,27 @@ def test_claims_go_after_the_placeholder_whose_controller_would_make_them_again(
     scene.wait(minutes=10)
     scene.settle()
     assert scene.names("StatefulSet") == scene.names("PersistentVolumeClaim") == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"spec": []}, {"status": {"conditions": "x"}}, {"status": "text"}, {"spec": {"workspaces": 3}}],
+)
+def test_an_object_without_its_shape_is_named_and_the_rest_goes_on(change: Any) -> None:
+    scene = Scene()
+    obj = run(template("a"), name="bad", uid="bad")
+    scene.put({**obj, **change})
+    scene.put(
+        {
+            "kind": "Pod",
+            "metadata": {"name": "p", "namespace": NS, "labels": {"tekton.dev/pipelineRun": "x"}},
+            "spec": 1,
+        }
+    )
+    scene.put(run(template("a")))
+    scene.settle()
+    assert scene.names("StatefulSet")[0] == SINGLE
+    refused = {one.name for one in scene.events(events.SightingRefused)} | {
+        one.name for one in scene.events(events.RunRefused)
+    }
+    assert refused == ({"p"} if change == {"status": {"conditions": "x"}} else {"bad", "p"})
