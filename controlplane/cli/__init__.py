@@ -33,6 +33,9 @@ VERBS: dict[str, Entry] = {
     "events": Entry(
         "controlplane.cli.events:events", "Show events of the log: the newest ones, or those after a position."
     ),
+    "coscheduling": Entry(
+        "controlplane.cli.coscheduling:coscheduling", "Plan how a PipelineRun's pods are brought to one node."
+    ),
     "simulate": Entry(
         "controlplane.cli.simulate:simulate",
         "Play seeds of the deterministic simulation and check what must always hold.",
