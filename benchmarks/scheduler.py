@@ -1,7 +1,8 @@
 """How long one scheduling cycle takes on a large cluster: all nodes at once with arrays, beside the same rules node by node.
 
-Nodes lie in ten zones with ten pods each, of deployments of fifty. Every pod is scheduled and then assumed on its node, so that the next one finds
-a changed cluster. "node by node" asks the same plugins' one-node forms for every node; what the snapshot keeps counted serves both.
+Nodes lie in ten zones with ten pods each, of deployments of fifty. Every pod is scheduled and then assumed on its node, so
+that the next one finds a changed cluster. "node by node" asks the same plugins' one-node forms for every node; what the
+snapshot keeps counted serves both.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ async def run(args: argparse.Namespace) -> None:
         for shape in SHAPES:
             fast = _cycles(nodes, shape, args.cycles, vectorised=True)
             slow = _cycles(nodes, shape, max(3, args.cycles // 50), vectorised=False)
-            rows.append([f"{nodes:,}, {shape}", *_figures(fast), _milliseconds(statistics.median(slow)), _times(fast, slow)])
+            rows.append(
+                [f"{nodes:,}, {shape}", *_figures(fast), _milliseconds(statistics.median(slow)), _times(fast, slow)]
+            )
     columns = ["nodes, pod", "pods/s", "p50 ms", "p99 ms", "node by node p50 ms", "times"]
     show(f"scheduler: one cycle, {PODS_A_NODE} pods a node, {args.cycles} cycles", columns, rows)
 
@@ -82,7 +85,9 @@ def _wishes(shape: str, name: str) -> Json:
         "affinity": {
             "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [disks]}},
             "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]},
-            "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 10, "podAffinityTerm": near}]},
+            "podAffinity": {
+                "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 10, "podAffinityTerm": near}]
+            },
         },
     }
 

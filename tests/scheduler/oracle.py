@@ -12,7 +12,7 @@ from controlplane.scheduler.evaluate.question import Question
 from controlplane.scheduler.objects import HOSTNAME, Node, Pod
 from controlplane.scheduler.plugins.node_affinity import admits
 
-NO_KEY, SKEW = "UnschedulableAndUnresolvable", "Unschedulable"
+HOPELESS, REFUSED = "UnschedulableAndUnresolvable", "Unschedulable"
 
 
 def pods_on(question: Question, node: Node) -> list[Pod]:
@@ -60,11 +60,11 @@ def spread_filter(question: Question) -> dict[str, str] | None:
 def _spread_code(pod: Pod, node: Node, hard: Sequence[dict], domains: Sequence[dict[str, int]]) -> str:  # type: ignore[type-arg]
     for c, found in zip(hard, domains, strict=True):
         if c["topologyKey"] not in node.labels:
-            return NO_KEY
+            return HOPELESS
         least = 0 if len(found) < c.get("minDomains", 1) else min(found.values())
         own = int(selector_of(c, pod).matches(pod.labels))
         if found.get(node.labels[c["topologyKey"]], 0) + own - least > c["maxSkew"]:
-            return SKEW
+            return REFUSED
     return "Success"
 
 
@@ -132,12 +132,12 @@ def affinity_filter(question: Question) -> dict[str, str]:
     codes = {}
     for node in nodes:
         has = node.labels
-        if any(t.topology_key not in has for t in required):
-            codes[node.name] = "UnschedulableAndUnresolvable"
-        elif not first and any((t.topology_key, has[t.topology_key]) not in sought for t in required):
-            codes[node.name] = "UnschedulableAndUnresolvable"
+        pairs = [(t.topology_key, has.get(t.topology_key)) for t in required]
+        lacking = any(value is None for _, value in pairs)
+        if lacking or (not first and any(pair not in sought for pair in pairs)):
+            codes[node.name] = HOPELESS
         elif any((t.topology_key, has.get(t.topology_key)) in shunned for t in anti) or existing & has.items():
-            codes[node.name] = "Unschedulable"
+            codes[node.name] = REFUSED
         else:
             codes[node.name] = "Success"
     return codes
