@@ -222,3 +222,12 @@ def test_junk_never_stops_the_stream(junk: Json) -> None:
     ok, text = said(json.dumps(line() | junk).encode(), 1)
     found = json.loads(text)
     assert ok is ("error" not in found)
+
+
+def test_the_example_in_the_reference_is_what_it_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = Path(__file__).resolve().parents[2]
+    monkeypatch.chdir(root)
+    page = (root / "docs/reference/scheduler-evaluate.md").read_text()
+    command, _, shown = page.partition("```console\n$ controlplane ")[2].partition("```")[0].partition("\n")
+    result = CliRunner().invoke(cli, command.split())
+    assert result.stdout == shown
