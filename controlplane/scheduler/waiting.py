@@ -1,7 +1,7 @@
 """Pods that wait for permits: who holds each back, until when, and what becomes of it.
 
-In: what `Framework.permit` answered, and later a plugin's word, or the time. Out: a `Status` once it is settled. Every waiting plugin has to
-allow; the first refusal, or the first deadline that passes, refuses the pod (specs/scheduler.md section 8). Pure: time is an argument.
+In: what `Framework.permit` answered, and later a plugin's word, or the time. Out: a `Status` once it is settled. Every waiting plugin has
+to allow; the first refusal, or the first deadline that passes, refuses the pod (specs/scheduler.md section 8). Time is an argument.
 """
 
 from __future__ import annotations
