@@ -185,7 +185,7 @@ def test_for_people_who_can_have_it() -> None:
     assert lines[-1].strip() == "a  would have room without default/p"
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(scenarios())
 def test_every_answer_has_the_shape(scenario: Json) -> None:
     ok, text = said(json.dumps(scenario).encode(), 1)
