@@ -25,10 +25,10 @@ from controlplane.clusters.budget import Limits
 from controlplane.clusters.connections import Connections
 from controlplane.clusters.facts import Fact, Reached
 from controlplane.clusters.home import Home
-from controlplane.clusters.link import Surroundings, Timing
 from controlplane.clusters.port import ClusterError, Delta, Executes
 from controlplane.clusters.reflector import Pace
 from controlplane.clusters.streams import ApiServer, WatchSpec
+from controlplane.clusters.surroundings import Surroundings, Timing
 from controlplane.connectivity.events import MANAGEMENT, ClusterConnected, ClusterRestored
 from controlplane.connectivity.state import life_of
 from controlplane.kube import (
@@ -153,8 +153,9 @@ class Turn:
             sink=sink,
             facts=self._facts,
             read_secret=self._secrets.read,
-            known=lambda cluster, kind: self._fleet.index.known(cluster, kind.name),
+            known=self._known,
             newest=self._newest,
+            is_gone=lambda cluster, uid: self._same(cluster) and self._fleet.index.newest.is_gone(cluster, uid),
             on_request=lambda cluster, verb, resource, code: shared.metrics.api_requests.labels(
                 cluster=cluster, verb=verb, resource=resource, code=code
             ).inc(),
@@ -251,11 +252,22 @@ class Turn:
         else:
             await self._recorder(cluster, deltas)
 
+    def _known(self, cluster: str, kind: Kind) -> dict[str, tuple[str, str, str]]:
+        """Return what the log knows of a kind on a cluster; without versions, where they may be those of an earlier life."""
+        index = self._fleet.index
+        known = index.known(cluster, kind.name)
+        if self._same(cluster) and index.newest.listed(cluster, kind.name):
+            return known
+        return {uid: (namespace, name, "") for uid, (namespace, name, _) in known.items()}
+
     def _newest(self, cluster: str, kind: Kind) -> int:
         """Return the highest resourceVersion that the log knows of a kind on a cluster, 0 if another cluster has that name now."""
+        return self._fleet.index.newest.of(cluster, kind.name) if self._same(cluster) else 0
+
+    def _same(self, cluster: str) -> bool:
+        """Whether the cluster that answers is the one that the log knows by that name."""
         known = self._fleet.index.connections.get(cluster)
-        same = known is not None and known.incarnation == self._identities.get(cluster, "")
-        return self._fleet.index.newest.of(cluster, kind.name) if same else 0
+        return known is not None and known.incarnation == self._identities.get(cluster, "")
 
     async def _facts(self, cluster: str, fact: Fact) -> None:
         known = self._fleet.index.connections.get(cluster)

@@ -27,12 +27,15 @@ class ApiError(ClusterError):
     """The API server answered with a status of 400 or more.
 
     `status` is the HTTP code, `reason` the Status object's reason (`AlreadyExists`, `Conflict`, …) or "", `retry_after` seconds
-    from the header or None.
+    from the header or None, `name` the object that the Status speaks of: a 404 without it tells of the kind, not of the object.
     """
 
-    def __init__(self, status: int, reason: str, message: str, retry_after: float | None = None) -> None:
+    def __init__(
+        self, status: int, reason: str, message: str, retry_after: float | None = None, *, name: str = ""
+    ) -> None:
         super().__init__(f"{status} {reason}: {message}")
         self.status, self.reason, self.message, self.retry_after = status, reason, message, retry_after
+        self.name = name
 
 
 class Foreign(ClusterError):  # noqa: N818
@@ -118,6 +121,29 @@ class ClusterPort(Protocol):
         propagation: str = "Background",
     ) -> None:
         """DELETE an object; 409 `Conflict` if a precondition does not hold."""
+
+
+class NotServed(ClusterError):  # noqa: N818
+    """The API server does not serve a kind, by discovery looked at just now."""
+
+
+class Discovers(Protocol):
+    """What dynamic reads need of an API server: discovery of one group and version, and GET."""
+
+    name: str
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Json:
+        """Return one object."""
+
+    async def resources(self, api_version: str) -> Json:
+        """Return the APIResourceList of a group and version; 404 if it is not served."""
+
+
+class Looks(Protocol):
+    """The reading face of a cluster: one object of any kind, by the words of a reference."""
+
+    async def look(self, api_version: str, kind: str, namespace: str, name: str) -> Json:
+        """Return an object, from the namespace if its kind has namespaces. Raises `ApiError`, `NotServed` or `Unreachable`."""
 
 
 class Executes(Protocol):

@@ -1,15 +1,17 @@
 """One kind of one cluster, followed: list, then watch, then resume where the watch ended.
 
 In: an API server's pages and lines. Out: deltas to a sink, in the server's order. The place in the stream (a resourceVersion) advances only
-after the sink has returned, so what the log does not have is shown again. An ordinary end of a watch costs one request; only
-a place that the server no longer knows (410) costs a list, whose difference to what was known tells what vanished meanwhile. A
-kind that is not served or forbidden is said to be off and asked for again now and then; nothing else of the cluster minds.
+after the sink has returned, so what the log does not have is shown again. An ordinary end of a watch costs one request. A list is
+taken where the server no longer knows our place (410), and where it was out of sight for a moment (a cut, a silence, a server's 5xx): its
+store may have been restored from a backup meanwhile, and have grown past our place since. The list's difference to what was known tells
+what vanished, and whether this is still the history that we followed (`controlplane.clusters.history`). A kind that is not served or
+forbidden is said to be off and asked for again now and then; nothing else of the cluster minds.
 
-State of the loop, by `_position` and `off`:
+State of the loop, by `_position`, `_doubtful` and `off`:
 
-    list ──ok──▶ watch ──end, cut──▶ watch (same place)
+    list ──ok──▶ watch ──end──▶ watch (same place)
      ▲ ▲           │
-     │ └────410────┘
+     │ └─410, cut──┘
      └─ off (403, 404): ask again after a minute; quietly
 """
 
@@ -25,6 +27,7 @@ from controlplane.clusters.answers import status_error
 from controlplane.clusters.backoff import Backoff, jittered
 from controlplane.clusters.budget import Budget
 from controlplane.clusters.deltas import Bookmark, Failure, Known, Poison, of_line
+from controlplane.clusters.history import History
 from controlplane.clusters.listing import Listing, remember
 from controlplane.clusters.port import ApiError, Change, ClusterError, Delta, Off, Sink, Synced, Unreachable
 from controlplane.clusters.racing import first_to_end
@@ -59,12 +62,19 @@ class Pace:
     backoff_cap: float = 30.0
 
 
-#: Awaited when the cluster's history is found to be older than what was seen of it; listing begins when it returns.
+#: Awaited when the cluster's history is found to be another one than what was seen of it; listing begins when it returns.
 OnRestored = Callable[[str], Awaitable[None]]
+
+#: Awaited before a list that is taken because the cluster was out of sight; raises if it is another cluster by now.
+Identify = Callable[[ApiServer], Awaitable[None]]
 
 
 async def _unheard(why: str) -> None:
     """Tell nobody."""
+
+
+async def _trusted(api: ApiServer) -> None:
+    """Take it for the same cluster."""
 
 
 def _ignore(cluster: str, kind: Kind, why: str) -> None:
@@ -74,9 +84,10 @@ def _ignore(cluster: str, kind: Kind, why: str) -> None:
 class Reflector:
     """Follows one kind of one cluster for as long as `run` runs; run again, it goes on where it was.
 
-    `known` (uid → place) seeds what the log already holds of the kind, so that what vanished while nobody watched is reported `gone`;
-    `newest` is the highest resourceVersion that was seen of it in this life of the cluster, 0 for none: a list that is older tells of a
-    restored backup. `settled` is set once the kind is synced, off, or has failed so often that nobody should wait for it.
+    `known` (uid → place) seeds what the log already holds of the kind, so that what vanished while nobody watched is reported `gone`; a
+    place without a version is one of an earlier life. `newest` is the highest resourceVersion that was seen of it in this life of the
+    cluster, 0 for none, and `is_gone` tells the UIDs of what was seen to go in it. `settled` is set once the kind is synced, off, or has
+    failed so often that nobody should wait for it.
     """
 
     def __init__(
@@ -88,21 +99,24 @@ class Reflector:
         *,
         known: Mapping[str, tuple[str, str, str]] | None = None,
         newest: int = 0,
+        is_gone: Callable[[str], bool] = lambda uid: False,
         pace: Pace | None = None,
         on_poison: OnPoison = _ignore,
         on_restored: OnRestored = _unheard,
+        identify: Identify = _trusted,
     ) -> None:
         self.cluster, self.spec = cluster, spec
         self.known = {uid: Known(*place) for uid, place in (known or {}).items()}
         self.off: Off | None = None
         self.settled = asyncio.Event()
         self.poisoned = 0
-        self._sink, self._budget, self._on_poison, self._on_restored = sink, budget, on_poison, on_restored
+        self._sink, self._budget, self._on_poison = sink, budget, on_poison
+        self._on_restored, self._identify = on_restored, identify
         self._clock, self._random = budget.clock, budget.random
         self._pace = pace or Pace()
         self._backoff = Backoff(self._pace.backoff_base, self._pace.backoff_cap, random=self._random, floor=0.05)
         self._position = ""
-        self._newest = newest
+        self._history = History(newest, is_gone)
         self._doubtful = False
         self._forgotten = asyncio.Event()
         self._era = 0  # counts what `forget_position` ended: what began before it says nothing of where we are
@@ -116,15 +130,18 @@ class Reflector:
 
     def forget_position(self) -> None:
         """List again instead of resuming: this is not the cluster, or not its history, that the position belongs to."""
-        self._position, self._newest = "", 0
+        self._position = ""
+        self._history.begin()
+        self.known = {uid: place._replace(resource_version="") for uid, place in self.known.items()}
         self._era += 1
         self._forgotten.set()
         self._heard()
         self.settled.clear()
 
     def doubt_position(self) -> None:
-        """Look whether the position is still one of the cluster's history before resuming: it was out of sight for a while."""
+        """List before going on: the cluster was out of sight for a while, so the position may no longer be one of its history."""
         self._doubtful = True
+        self.settled.clear()
 
     async def run(self, api: ApiServer) -> None:
         """Follow the kind until cancelled. Raises `Rejected`, and whatever the sink raises."""
@@ -132,6 +149,7 @@ class Reflector:
             try:
                 wait = await self._turn(api)
             except Unreachable:
+                self._doubtful = True
                 wait = self._backoff.next()
             except ApiError as error:
                 wait = await self._refused(error)
@@ -139,16 +157,17 @@ class Reflector:
 
     async def _turn(self, api: ApiServer) -> float:
         """Do the next thing and return the seconds to wait after it."""
-        if not self._position:
-            await self._list(api)
-            return 0.0
-        if self.off is not None:
+        if self._position and self.off is not None:
             await self._try_watch(api)
             return 0.0
-        if self._silent >= 2 or self._doubtful:
+        if self._silent >= 2:
             await self._check_history(api)
-        if self._position:
-            await self._watch(api)
+        if not self._position or self._doubtful:
+            if self._doubtful:
+                await self._identify(api)
+            await self._list(api)
+            return 0.0
+        await self._watch(api)
         return self._backoff.next()
 
     async def _list(self, api: ApiServer) -> None:
@@ -165,10 +184,11 @@ class Reflector:
                 # The first page's snapshot was compacted away before the last page: take the list in one piece.
                 listing, limit, token = Listing(kind, self.known), 0, ""
                 continue
-            if self._is_past(page.resource_version):
-                await self._back_in_time(f"resourceVersion {page.resource_version} is before {self._newest}")
-                era = self._era
-            await self._deliver(listing.page(page.items, page.resource_version))
+            deltas = listing.page(page.items, page.resource_version)
+            if (why := self._history.denies_list(page.resource_version, deltas, self.known)) is not None:
+                await self._another_history(why)
+                return
+            await self._deliver(deltas)
             token = page.continue_token
             if not token:
                 break
@@ -180,6 +200,7 @@ class Reflector:
         if era != self._era:
             return  # another kind found the history gone back meanwhile: what was listed was recorded as of the life before
         self._advance(version)
+        self._history.complete = not listing.poisons
         self._synced, self.off, self._doubtful = True, None, False
         self._heard()
         self.settled.set()
@@ -235,9 +256,9 @@ class Reflector:
         for line in lines:
             found = of_line(self.spec.kind, line)
             if isinstance(found, (Change, Bookmark)):
-                if self._is_past(found.resource_version):
+                if (why := self._history.denies_line(found.resource_version)) is not None:
                     await self._deliver(deltas)
-                    await self._back_in_time(f"resourceVersion {found.resource_version} came after {self._newest}")
+                    await self._another_history(why)
                     return
                 if isinstance(found, Change):
                     deltas.append(found)
@@ -246,6 +267,7 @@ class Reflector:
                 failure = status_error(found.status)
                 break
             else:
+                self._history.complete = False  # it may have been any object's newest version
                 self._poison(found)
         await self._deliver(deltas)
         if era == self._era:
@@ -262,6 +284,7 @@ class Reflector:
 
     async def _refused(self, error: ApiError) -> float:
         """Draw the conclusion from an answer that says no, and return the seconds to wait. Raises `Rejected`."""
+        self._silent = 0  # it speaks
         if error.status == 401:
             self._rejections += 1
             if self._rejections >= 2:  # the first may be a token that was being renewed
@@ -271,8 +294,9 @@ class Reflector:
         elif error.status == 410:
             self._position = ""
         elif _from_the_future(error):
-            await self._back_in_time(error.message)
+            await self._another_history(error.message)
         else:
+            self._doubtful |= error.status >= 500  # a gateway whose server is away answers so
             self._failures += 1
             if self._failures >= _FAILURES_TO_SETTLE:
                 self.settled.set()
@@ -295,28 +319,20 @@ class Reflector:
         self._position = ""
 
     async def _check_history(self, api: ApiServer) -> None:
-        """After watches that showed not even a bookmark: is our position ahead of the cluster's?
-
-        Then its store was restored from a backup, and a watch from our position waits for a future that is not ours.
-        """
+        """After watches that showed not even a bookmark: do we wait for a future that is not this server's?"""
         async with self._budget.slot():
             page = await api.list(
                 self.spec.kind, namespace=self.spec.namespace, label_selector=self.spec.label_selector, limit=1
             )
         self._heard()
-        self._doubtful = False
-        if self._is_past(page.resource_version):
-            await self._back_in_time(f"resourceVersion {page.resource_version} is before {self._newest}")
+        if (why := self._history.denies_list(page.resource_version, [], self.known)) is not None:
+            await self._another_history(why)
 
     def _advance(self, version: str) -> None:
         self._position = version
-        if version.isdecimal():
-            self._newest = max(self._newest, int(version))
+        self._history.seen(version)
 
-    def _is_past(self, version: str) -> bool:
-        return version.isdecimal() and int(version) < self._newest
-
-    async def _back_in_time(self, why: str) -> None:
+    async def _another_history(self, why: str) -> None:
         """Tell of a restored backup, and begin anew: what is seen from now on belongs to another life."""
         await self._on_restored(f"the history of {self.spec.kind.name} went back: {why}")
         self.forget_position()
