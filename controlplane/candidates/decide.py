@@ -1,7 +1,7 @@
 """What to do about one source pod now: elect it, ask all its targets, permit one, delete the others, show what became of it.
 
-In: the stream's state, the context, the time. Out: decisions, in order, and when to look again. Pure and level-triggered: it looks at what is
-there, not at what happened, so a lost, doubled or late message changes when it decides and never what.
+In: the stream's state, the context, the time. Out: decisions, in order, and when to look again. Pure and level-triggered: it looks at
+what is there, not at what happened, so a lost, doubled or late message changes when it decides and never what.
 """
 
 from __future__ import annotations

@@ -150,6 +150,17 @@ def instant(obj: Json, field: str, where: str) -> datetime | None:
     return at
 
 
+def merge_diff(current: Json, wanted: Json) -> Json:
+    """Return the JSON merge patch (RFC 7386) that turns one object into another: what is not wanted any more becomes null."""
+    patch: Json = {key: None for key in current if key not in wanted}
+    for key, value in wanted.items():
+        before = current.get(key)
+        if value == before and key in current:
+            continue
+        patch[key] = merge_diff(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
+    return patch
+
+
 def stamp(at: datetime) -> str:
     """Return a time as it is written into a Candidate: leases are compared, so with microseconds."""
     return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

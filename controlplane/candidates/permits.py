@@ -1,7 +1,8 @@
 """The one permit of a source pod: who has it, how it ends, who gets the next.
 
-In: a pass. Out: decisions. A permit ends by what its target says (acknowledged, un-reserved, gone), never by a guess within an epoch: a lease
-that has run out tells that no binding *begins* any more, not that none was made. Only by ending the epoch do we go on without an answer.
+In: a pass. Out: decisions. A permit ends by what its target says (acknowledged, un-reserved, gone), never by a guess within an epoch: a
+lease that has run out tells that no binding *begins* any more, not that none was made. Only by ending the epoch do we go on without an
+answer.
 """
 
 from __future__ import annotations

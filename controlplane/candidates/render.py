@@ -1,7 +1,7 @@
 """From an open write of the source side to the request that carries it out, and to the Kubernetes Event that tells the user.
 
-In: the decision, the state it was based on, the bodies it names, the time. Out: `controlplane.kube.Request`. Pure. Every patch and delete of
-a Candidate carries the resourceVersion that the decision saw: an old leader's delayed permit meets a conflict (H11).
+In: the decision, the state it was based on, the bodies it names, the time. Out: `controlplane.kube.Request`. Pure. Every patch and
+delete of a Candidate carries the resourceVersion that the decision saw: an old leader's delayed permit meets a conflict (H11).
 """
 
 from __future__ import annotations
