@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from controlplane.app.policy import candidate_policy, candidate_targets, policy_of
-from controlplane.candidates import index as candidates
-from controlplane.candidates.fleet import Sources
+from controlplane.candidates import placing as candidates
 from controlplane.candidates.objects import CANDIDATE_TARGETS, CANDIDATES, PODS, SOURCE_LABEL
+from controlplane.candidates.placing import Placing
 from controlplane.clusters.streams import WatchSpec
 from controlplane.connectivity.newest import Newest
 from controlplane.kube import (
@@ -26,6 +26,7 @@ from controlplane.kube import (
 )
 from controlplane.log.event import Event
 from controlplane.multikueue.adapters.base import ORIGIN_LABEL
+from controlplane.multikueue.context import Policy
 from controlplane.multikueue.fleet import Fleet
 from controlplane.reconcile.several import Room, Several, merged
 from controlplane.settings import Settings
@@ -33,7 +34,7 @@ from controlplane.settings import Settings
 # What the dispatch of Workloads watches on the management cluster, the kinds of jobs aside.
 HOME_KINDS = (ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, MULTIKUEUE_CLUSTERS, CLUSTER_QUEUES, WORKLOADS)
 
-TYPES: Sequence[type[Event]] = merged([Fleet.types, Sources.types])
+TYPES: Sequence[type[Event]] = merged([Fleet.types, Placing.types])
 """The events of every capability, hosted or not: whoever reads a log reads all of it."""
 
 _FLEET_STREAMS = frozenset(
@@ -54,20 +55,25 @@ _FLEET_STREAMS = frozenset(
 class _Knows(Protocol):
     """A capability's index, as far as reflectors begin with it."""
 
-    newest: Newest
+    @property
+    def newest(self) -> Newest:
+        """The versions that were seen."""
 
     def known(self, cluster: str, kind: str) -> dict[str, tuple[str, str, str]]:
         """Return what the log says exists of a kind on a cluster."""
 
 
 class Hosted:
-    """The capabilities of one turn. `capability` is what the loop sees; `sources` is there if candidates are on."""
+    """The capabilities of one turn. `capability` is what the loop sees; `sources` is there if candidates are on.
 
-    def __init__(self, settings: Settings) -> None:
+    `policy` takes the place of what the settings say of Workloads: simulations have their own.
+    """
+
+    def __init__(self, settings: Settings, policy: Policy | None = None) -> None:
         identity = settings.leader.identity
-        policy = policy_of(settings)
+        policy = policy or policy_of(settings)
         self.fleet = Fleet(policy, identity)
-        self.sources: Sources | None = None
+        self.sources: Placing | None = None
         rooms = [Room("multikueue", self.fleet, _FLEET_STREAMS)]
         jobs = [adapter.kind for adapter in policy.adapters.values()]
         home = [WatchSpec(MULTIKUEUE_CLUSTERS)]
@@ -77,7 +83,8 @@ class Hosted:
             workers = [WatchSpec(kind, f"{ORIGIN_LABEL}={policy.origin}") for kind in (WORKLOADS, *jobs)]
         if "candidates" in settings.run.controllers:
             chosen = candidate_policy(settings)
-            self.sources = Sources(chosen, identity, candidate_targets(settings))
+            labelled = bool(settings.candidates.namespace_selector)
+            self.sources = Placing(chosen, identity, candidate_targets(settings), labelled=labelled)
             rooms.append(
                 Room("candidates", self.sources, candidates.OWNS, candidates.HEARS | {"refused"}, mark="candidates")
             )
@@ -85,14 +92,14 @@ class Hosted:
                 WatchSpec(PODS, field_selector=f"spec.schedulerName={chosen.scheduler_name}"),
                 WatchSpec(CANDIDATE_TARGETS),
             ]
-            if settings.candidates.namespace_selector:
+            if labelled:
                 home.append(WatchSpec(NAMESPACES, settings.candidates.namespace_selector))
             workers.append(WatchSpec(CANDIDATES, f"{SOURCE_LABEL}={chosen.cluster}"))
         self.capability = Several(rooms)
         self.home, self.workers = united(home), united(workers)
         self._indices: list[_Knows] = [self.fleet.index]
         if self.sources is not None:
-            self._indices.append(self.sources.index)
+            self._indices.append(self.sources)
 
     def known(self, cluster: str, kind: str) -> dict[str, tuple[str, str, str]]:
         """Return what the log says exists of a kind on a cluster: UID to (namespace, name, resourceVersion)."""
