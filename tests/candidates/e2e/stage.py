@@ -18,7 +18,7 @@ import psycopg
 from controlplane.candidates.objects import CANDIDATE_SOURCES, CANDIDATE_TARGETS, PODS, SCHEDULER_NAME
 from controlplane.candidates.target_decide import TargetPolicy
 from controlplane.clusters.port import ApiError
-from controlplane.kube import Json, meta
+from controlplane.kube import JOBS, Json, meta
 from controlplane.settings import Settings
 from controlplane.settings.candidates import Candidates
 from controlplane.simulation.kinds import DEFAULT_KINDS
@@ -56,7 +56,7 @@ def settings(*, controllers: tuple[str, ...] = ("multikueue", "candidates"), **m
 def source_pod(name: str = "web", *, uid_of: str = "", annotations: dict[str, str] | None = None, **spec: Any) -> Json:
     metadata: Json = {"name": name, "namespace": NS, "labels": {"app": name}, "annotations": annotations or {}}
     if uid_of:
-        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": uid_of, "controller": True}
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "rs", "uid": uid_of, "controller": True}
         metadata["ownerReferences"] = [owner]
     container = {"name": "c", "image": "example.com/app:1", "resources": {"requests": {"cpu": "1"}}}
     return {
@@ -153,6 +153,15 @@ class Stage:
     def submit(self, name: str = "web", **more: Any) -> Json:
         made: Json = self.store.create(PODS, source_pod(name, **more))
         return made
+
+    def owner(self) -> str:
+        """Make something that may own pods, so that the garbage collector lets them be; return its UID."""
+        container = {"name": "c", "image": "i"}
+        template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+        head = {"name": "rs", "namespace": NS}
+        spec = {"suspend": True, "template": template}
+        job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": head, "spec": spec}
+        return str(meta(self.store.create(JOBS, job))["uid"])
 
     def pod(self, name: str = "web") -> Json | None:
         with contextlib.suppress(ApiError):

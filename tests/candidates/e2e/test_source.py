@@ -152,10 +152,20 @@ async def test_a_namespaces_own_targets_and_tiers_count(stage: Make) -> None:
 
 async def test_a_workloads_pods_are_spread_over_the_targets(stage: Make) -> None:
     it = await stage("east", "west", max_skew=1)
+    owner = it.owner()
     for number in range(4):
-        it.submit(f"web-{number}", uid_of="rs-1")
+        it.submit(f"web-{number}", uid_of=owner)
     places = [await it.placed(f"web-{number}") for number in range(4)]
     assert sorted(places) == ["east", "east", "west", "west"]
+
+
+async def test_a_pod_that_is_deleted_as_soon_as_it_was_made_leaves_nothing(stage: Make) -> None:
+    it = await stage("east")
+    for number in range(3):
+        it.submit(f"brief-{number}")
+        it.delete(f"brief-{number}")
+    await it.until(lambda: len(it.said("CleanupDone")) == 3, "all settled")
+    assert it.left() == []
 
 
 async def test_without_the_dispatch_of_workloads_pods_are_placed_all_the_same(stage: Make) -> None:
