@@ -75,8 +75,8 @@ POD_WORDS: Mapping[type[Event], Callable[[Any], str]] = {
     events.CleanupDone: lambda e: "nothing is left of the pod",
     events.CandidateWriteFailed: lambda e: f"write refused ({' '.join(filter(None, [str(e.code), e.error]))})",
     events.CandidateWriteUnneeded: lambda e: "write changed nothing",
-    CandidateTargetObserved: lambda e: f"namespace {e.namespace} may use cluster {e.name}, tier {e.tier}",
-    CandidateTargetGone: lambda e: f"namespace {e.namespace} may not use cluster {e.name} any more",
+    CandidateTargetObserved: lambda e: f"namespace {e.namespace} may use cluster {e.cluster}, tier {e.tier}",
+    CandidateTargetGone: lambda e: f"CandidateTarget {e.namespace}/{e.name} is gone",
     SourceNamespaceObserved: lambda e: "namespace may send pods, by its label",
     SourceNamespaceGone: lambda e: "namespace has lost its label, or is gone",
 }

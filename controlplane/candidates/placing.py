@@ -55,7 +55,10 @@ class Placing(SourceCandidates):
 
     def targets(self, namespace: str) -> list[Target]:
         """Return the clusters that pods of a namespace may go to: its own CandidateTargets say more than the settings."""
-        own = {name: Target(name=name, tier=seen.tier) for name, seen in self._own.get(namespace, {}).items()}
+        own: dict[str, Target] = {}
+        for seen in self._own.get(namespace, {}).values():
+            tier = min(seen.tier, own[seen.cluster].tier) if seen.cluster in own else seen.tier
+            own[seen.cluster] = Target(name=seen.cluster, tier=tier)
         return sorted((self._common | own).values(), key=lambda target: target.name)
 
     def observe(self, sighting: Sighting, now: datetime) -> NewEvent | None:
