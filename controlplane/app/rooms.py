@@ -94,7 +94,8 @@ class Hosted:
             ]
             if labelled:
                 home.append(WatchSpec(NAMESPACES, settings.candidates.namespace_selector))
-            workers.append(WatchSpec(CANDIDATES, f"{SOURCE_LABEL}={chosen.cluster}"))
+            if "*" in chosen.namespaces:
+                workers.append(candidates_in("", chosen.cluster))
         self.capability = Several(rooms)
         self.home, self.workers = united(home), united(workers)
         self._indices: list[_Knows] = [self.fleet.index]
@@ -119,6 +120,11 @@ class Hosted:
     def is_gone(self, cluster: str, uid: str) -> bool:
         """Whether an object was seen to go in the cluster's present life."""
         return any(index.newest.is_gone(cluster, uid) for index in self._indices)
+
+
+def candidates_in(namespace: str, source: str) -> WatchSpec:
+    """Return the watch of a source's own Candidates in a namespace of a target; "": in all of them."""
+    return WatchSpec(CANDIDATES, f"{SOURCE_LABEL}={source}", namespace)
 
 
 def united(specs: Iterable[WatchSpec]) -> list[WatchSpec]:

@@ -16,6 +16,7 @@ from typing import Any
 
 import structlog
 
+from controlplane.app.extras import Extras
 from controlplane.app.facts import event_of, lift
 from controlplane.app.measure import Measure
 from controlplane.app.rooms import Hosted
@@ -124,6 +125,9 @@ class Turn:
                 cluster=cluster, action=action, outcome=outcome
             ).inc(),
         )
+        self._extras: Extras | None = None
+        if hosted.sources is not None:
+            self._extras = Extras(hosted.sources, self._connections, self._recorder)
         self._workers = Workers(fleet, self._connections, self._facts)
         self.runner = Runner(log, capability, self._effects, gate, self._time, on_folded=self._folded)
 
@@ -201,6 +205,7 @@ class Turn:
             self._home.run(),
             self._connections.run(),
             self._workers.run(),
+            *([self._extras.run()] if self._extras is not None else []),
             self._leader.keep(),
             self._report(),
             _wait(self._effects.failure),
@@ -233,10 +238,10 @@ class Turn:
         else:
             await self._recorder(cluster, deltas)
 
-    def _known(self, cluster: str, kind: Kind) -> dict[str, tuple[str, str, str]]:
+    def _known(self, cluster: str, spec: WatchSpec) -> dict[str, tuple[str, str, str]]:
         """Return what the log knows of a kind on a cluster; without versions, where they may be those of an earlier life."""
-        known = self._hosted.known(cluster, kind.name)
-        if self._same(cluster) and self._hosted.listed(cluster, kind.name):
+        known = self._hosted.known(cluster, spec.kind.name)
+        if self._same(cluster) and self._hosted.listed(cluster, spec.label):
             return known
         return {uid: (namespace, name, "") for uid, (namespace, name, _) in known.items()}
 
@@ -267,6 +272,8 @@ class Turn:
         self._time.anchor(events[-1].recorded_at)
         self._measure.folded(events, self._live)
         self._workers.wake()
+        if self._extras is not None:
+            self._extras.wake()
         for recorded in events:
             if isinstance(recorded.event, ClusterConnected):
                 self._effects.cluster_back(recorded.cluster)
