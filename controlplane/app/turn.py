@@ -18,6 +18,7 @@ import structlog
 
 from controlplane.app.extras import Extras
 from controlplane.app.facts import event_of, lift
+from controlplane.app.following import Held
 from controlplane.app.measure import Measure
 from controlplane.app.rooms import Hosted
 from controlplane.app.secrets import Secrets
@@ -40,7 +41,6 @@ from controlplane.log.postgres import PostgresLog
 from controlplane.multikueue.events import ObservationRefused
 from controlplane.multikueue.fleet import connectivity_event
 from controlplane.multikueue.render import event_about
-from controlplane.reconcile.bodies import Bodies
 from controlplane.reconcile.effects import Effects
 from controlplane.reconcile.gate import Gate
 from controlplane.reconcile.leader import Leader
@@ -98,7 +98,7 @@ class Turn:
         self._live = False
         self._identities: dict[str, str] = {}
         self._telling: set[asyncio.Task[None]] = set()
-        bodies = Bodies(log)
+        bodies = Held(log)
         self._recorder = Recorder(log, capability, bodies, clock, lift)
         self._secrets = Secrets(lambda name: self._connections.secret_changed(name))
         self._home_kinds = [spec.kind for spec in hosted.home]
@@ -127,7 +127,7 @@ class Turn:
         )
         self._extras: Extras | None = None
         if hosted.sources is not None:
-            self._extras = Extras(hosted.sources, self._connections, self._recorder)
+            self._extras = Extras(hosted.sources, hosted.copies, self._connections, self._home, self._recorder, bodies)
         self._workers = Workers(fleet, self._connections, self._facts)
         self.runner = Runner(log, capability, self._effects, gate, self._time, on_folded=self._folded)
 
@@ -241,6 +241,9 @@ class Turn:
     def _known(self, cluster: str, spec: WatchSpec) -> dict[str, tuple[str, str, str]]:
         """Return what the log knows of a kind on a cluster; without versions, where they may be those of an earlier life."""
         known = self._hosted.known(cluster, spec.kind.name)
+        _, named, name = spec.field_selector.partition("metadata.name=")
+        if named:
+            known = {uid: place for uid, place in known.items() if place[1] == name}
         if self._same(cluster) and self._hosted.listed(cluster, spec.label):
             return known
         return {uid: (namespace, name, "") for uid, (namespace, name, _) in known.items()}

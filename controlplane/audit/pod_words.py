@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from controlplane.audit.sentences import Sentence, listed
-from controlplane.candidates import events
+from controlplane.candidates import copies, events
+from controlplane.candidates.copies import COPY_EVENTS
 from controlplane.candidates.placing import Placing
 from controlplane.candidates.reasons import Reason
 from controlplane.candidates.surroundings import (
@@ -22,7 +23,7 @@ from controlplane.candidates.surroundings import (
 from controlplane.connectivity.events import MANAGEMENT
 from controlplane.log.event import Event
 
-POD_EVENTS: tuple[type[Event], ...] = tuple(Placing.types)
+POD_EVENTS: tuple[type[Event], ...] = (*Placing.types, *COPY_EVENTS)
 
 
 def _pod(event: events.SourcePodObserved) -> str:
@@ -78,6 +79,12 @@ POD_WORDS: Mapping[type[Event], Callable[[Any], str]] = {
     CandidateTargetObserved: lambda e: f"namespace {e.namespace} may use cluster {e.cluster}, tier {e.tier}",
     CandidateTargetGone: lambda e: f"CandidateTarget {e.namespace}/{e.name} is gone",
     SourceNamespaceObserved: lambda e: "namespace may send pods, by its label",
+    copies.NamedObserved: lambda e: f"{e.kind} {e.name} is at version {e.resource_version}",
+    copies.NamedMissing: lambda e: f"{e.kind} {e.name} cannot be followed: {e.message}",
+    copies.CopyObserved: lambda e: f"copy of {e.kind} {e.name} is of version {e.followed or '?'}",
+    copies.CopyGone: lambda e: f"copy of {e.kind} {e.name} is gone",
+    copies.CopyDecided: lambda e: f"{e.kind} {e.name} is to be copied, version {e.version}",
+    copies.CopyDropped: lambda e: f"copy of {e.kind} {e.name} is to be removed",
     SourceNamespaceGone: lambda e: "namespace has lost its label, or is gone",
 }
 
@@ -151,6 +158,10 @@ POD_REASONS: Mapping[Reason, Sentence] = {
     R.STATUS_FINAL: Sentence("the delegate has ended", "the delegate has ended"),
     R.NOT_PLACED: Sentence("the pod has no place", "the pod has no place"),
     R.DELEGATE_FOUND: Sentence("the delegate's place is known", "the delegate's place is known"),
+    R.NAMED_BY_DELEGATE: Sentence("a pod that is placed there names it", "a pod that is placed in {cluster} names it"),
+    R.NOT_NAMED: Sentence(
+        "no pod that is placed there names it", "no pod that is placed in {cluster} names it any more"
+    ),
     R.NOTHING_LEFT: Sentence("no candidate is left anywhere", "no candidate is left anywhere"),
 }
 

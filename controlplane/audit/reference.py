@@ -55,6 +55,8 @@ default is left out. [SQL](sql.md) says how to read them; `controlplane events -
 | `refused/CLUSTER/KIND/NS/NAME` | an object that could not be understood |
 | `sourcepod/NS/NAME` | the pods of a name that are placed on other clusters, and all their candidates |
 | `candidatetarget/NS/NAME` | a CandidateTarget |
+| `named/KIND/NS/NAME` | a ConfigMap or Secret that a placed pod names |
+| `copies/CLUSTER/NS` | our copies of those in a namespace of a target |
 | `sourcenamespace/NAME` | a namespace that may send pods by its label |
 | `fleet` | what concerns all clusters together |
 | `service` | the processes that took the log over |
