@@ -41,6 +41,22 @@ async def test_it_writes_nothing_when_nothing_happens(stage: Make) -> None:
     assert (it.said("Elected"), it.store.version, len(it.said("StatusShown"))) == (position, version, before)
 
 
+async def test_a_new_process_does_not_say_that_nobody_can_be_reached_before_it_has_tried(stage: Make) -> None:
+    it = await stage("east", "west")
+    for target in it.targets.values():
+        target.room = 0
+    it.submit()
+    await it.until(lambda: "Insufficient cpu" in it.condition().get("message", ""), "both said no")
+    await it.quiet(0.3)
+    before = it.said("StatusShown")
+    for _ in range(2):
+        await it.kill()
+        await it.up()
+        await it.quiet(0.5)
+    assert it.said("StatusShown") == before
+    assert not any("cannot be reached" in said["message"] for said in before)
+
+
 async def test_a_target_that_cannot_be_reached_delays_nobody(stage: Make) -> None:
     it = await stage("east", "west")
     it.cut("west")
