@@ -65,6 +65,7 @@ class Placing(SourceCandidates):
         self.newest = Newest(_shown)
         self.watch_changed = True
         self._pairs: Counter[tuple[str, str]] = Counter()
+        self._clusters: set[str] = set()
 
     def targets(self, namespace: str) -> list[Target]:
         """Return the clusters that pods of a namespace may go to: its own CandidateTargets say more than the settings."""
@@ -103,6 +104,9 @@ class Placing(SourceCandidates):
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
         self.newest.fold(recorded)
+        room, _, name = recorded.stream.partition("/")
+        if room == "cluster":
+            self._clusters.add(name)
         before = _places(self.sources.get(recorded.stream))
         super().fold(recorded)
         self._count(before, _places(self.sources.get(recorded.stream)))
@@ -158,7 +162,8 @@ class Placing(SourceCandidates):
         """Whether it will soon be known of a target whether it can be reached, and is not yet: when a process starts."""
         connection = self.connections.get(name)
         if connection is None:
-            return not self.connections[MANAGEMENT].in_view(MULTIKUEUE_CLUSTERS.name)
+            home = self.connections.get(MANAGEMENT)
+            return name in self._clusters or home is None or not home.in_view(MULTIKUEUE_CLUSTERS.name)
         label = CANDIDATES.name if "*" in self.policy.namespaces else watched_in(namespace)
         listed = label in connection.synced or label in connection.off
         return connection.phase == "Unknown" or (connection.connected and not listed)
