@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from controlplane.candidates.objects import CANDIDATES
 from controlplane.cli import cli
-from controlplane.kube import EVENTS
+from controlplane.kube import EVENTS, NAMESPACES
 from tests.candidates.e2e.stage import NS, Stage
 
 Make = Callable[..., Awaitable[Stage]]
@@ -230,3 +230,19 @@ async def test_without_the_dispatch_of_workloads_pods_are_placed_all_the_same(st
     it.submit()
     assert await it.placed() == "east"
     assert it.said("WorkloadObserved") == it.said("KindSynced", kind="workloads.kueue.x-k8s.io") == []
+
+
+async def test_a_namespace_is_allowed_by_its_label_and_for_as_long_as_it_has_it(stage: Make) -> None:
+    it = await stage("east", namespaces=(), namespace_selector="send=yes")
+    it.submit("early")
+    await it.until(lambda: it.condition("early"), "refused")
+    assert "may not send candidates" in it.condition("early")["message"]
+    it.store.patch(NAMESPACES, "", NS, {"metadata": {"labels": {"send": "yes"}}})
+    assert await it.placed("early") == "east"
+    it.store.patch(NAMESPACES, "", NS, {"metadata": {"labels": {"send": None}}})
+    await it.until(lambda: it.said("SourceNamespaceGone"), "seen")
+    it.submit("late")
+    await it.until(lambda: it.condition("late"), "refused")
+    it.store.patch(NAMESPACES, "", NS, {"metadata": {"labels": {"send": "yes"}}})
+    assert await it.placed("late") == "east"
+    assert it.bound_in("early") == ["east"]
