@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from controlplane.candidates.objects import CANDIDATES
 from controlplane.cli import cli
-from controlplane.kube import EVENTS, NAMESPACES
+from controlplane.kube import EVENTS, MULTIKUEUE_CLUSTERS, NAMESPACES
 from tests.candidates.e2e.stage import NS, Stage
 
 Make = Callable[..., Awaitable[Stage]]
@@ -246,3 +246,18 @@ async def test_a_namespace_is_allowed_by_its_label_and_for_as_long_as_it_has_it(
     it.store.patch(NAMESPACES, "", NS, {"metadata": {"labels": {"send": "yes"}}})
     assert await it.placed("late") == "east"
     assert it.bound_in("early") == ["east"]
+
+
+async def test_a_target_that_was_removed_while_nobody_could_say_so_is_let_go_of(stage: Make) -> None:
+    it = await stage("east", "west")
+    it.targets["west"].room = 0
+    it.submit()
+    await it.placed(where="east")
+    it.targets["west"].room = 100
+    it.cut("east")
+    await it.kill()
+    it.store.delete(MULTIKUEUE_CLUSTERS, "", "east")
+    first = await it.up()
+    await it.until(lambda: it.said("ClusterDisconnected"), "let go of")
+    assert first.leads
+    await it.until(lambda: it.bound_in() == ["east", "west"], "placed anew")
