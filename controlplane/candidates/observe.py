@@ -12,7 +12,7 @@ from datetime import datetime
 
 import msgspec
 
-from controlplane.candidates import constraints, objects
+from controlplane.candidates import constraints, follow, objects
 from controlplane.candidates.events import (
     CandidateBound,
     CandidateGone,
@@ -59,7 +59,7 @@ class Observer:
         try:
             built = self._gone(place, kind, obj) if sighting.gone else self._seen(place, kind, obj)
         except (Misfit, TypeError, AttributeError, ValueError) as error:
-            built = _refused(place, kind, obj, error)
+            built = refused(place, kind, obj, error)
         if built is None:
             return None
         stream, event, bodies = built
@@ -122,6 +122,7 @@ def source_pod(obj: Json) -> _Built:
             )
             for entry in objects.items(status, "conditions", "status")
         ],
+        references=follow.references(spec),
         hints={key: str(value) for key, value in annotations.items() if key in objects.HINTS},
     )
     return source_stream(event.namespace, event.name), event, (template,)
@@ -252,7 +253,8 @@ def _bound(phase: str, status: Json, node: str, common: Json) -> tuple[Candidate
     return event, (body,)
 
 
-def _refused(place: str, kind: Kind, obj: Json, error: Exception) -> _Built:
+def refused(place: str, kind: Kind, obj: Json, error: Exception) -> _Built:
+    """Return the event of an object that does not fit its API."""
     metadata = meta(obj)
     namespace, name = str(metadata.get("namespace", "")), str(metadata.get("name", ""))
     body = body_of(obj)
