@@ -33,6 +33,9 @@ VERBS: dict[str, Entry] = {
     "events": Entry(
         "controlplane.cli.events:events", "Show events of the log: the newest ones, or those after a position."
     ),
+    "scheduler": Entry(
+        "controlplane.cli.scheduler:scheduler", "Schedule pods by kube-scheduler's rules, or explain what they say."
+    ),
     "simulate": Entry(
         "controlplane.cli.simulate:simulate",
         "Play seeds of the deterministic simulation and check what must always hold.",
