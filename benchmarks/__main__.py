@@ -7,7 +7,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from benchmarks import decide, dispatch, log, replay, takeover
+from benchmarks import decide, dispatch, log, replay, scheduler, takeover
 from benchmarks.machine import describe
 from controlplane import telemetry
 
@@ -17,6 +17,7 @@ BENCHMARKS = {
     "decide": decide.run,
     "dispatch": dispatch.run,
     "takeover": takeover.run,
+    "scheduler": scheduler.run,
 }
 
 
@@ -41,6 +42,9 @@ def parser() -> argparse.ArgumentParser:
     dispatch_.add_argument("--qps", type=int, default=100_000, help="the budget for each API server; 0: the defaults")
     takeover_ = found.add_argument_group("takeover")
     takeover_.add_argument("--live", type=int, default=10_000, help="live workloads in the log")
+    scheduler_ = found.add_argument_group("scheduler")
+    scheduler_.add_argument("--nodes", type=int, nargs="+", default=[100, 1000, 5000], help="sizes of the cluster")
+    scheduler_.add_argument("--cycles", type=int, default=200, help="pods to schedule, one after the other")
     return found
 
 

@@ -1,7 +1,7 @@
 """Which scheduler plugins are installed: those of the scheduler itself, and what others registered by entry point.
 
-In: the entry points of the group `controlplane.scheduler.plugins`, each naming a `Plugin` class. Out: a registry. Discovery is done here, at
-the root, so that the scheduler's core gets its plugins as an argument.
+In: the entry points of the group `controlplane.scheduler.plugins`, each naming a `Plugin` class. Out: a registry. Discovery
+is done here, at the root, so that the scheduler's core gets its plugins as an argument.
 """
 
 from __future__ import annotations

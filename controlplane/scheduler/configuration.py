@@ -90,7 +90,7 @@ def read(obj: Mapping[str, Any]) -> KubeSchedulerConfiguration:
     if not found.profiles:
         problems.append("profiles: at least one is needed")
     if found.pod_initial_backoff_seconds <= 0:
-        problems.append(f"podInitialBackoffSeconds: {found.pod_initial_backoff_seconds} is not above 0")
+        problems.append(f"podInitialBackoffSeconds: {found.pod_initial_backoff_seconds:g} is not above 0")
     if found.pod_max_backoff_seconds < found.pod_initial_backoff_seconds:
         problems.append("podMaxBackoffSeconds: must not be below podInitialBackoffSeconds")
     names = [profile.scheduler_name for profile in found.profiles]
@@ -229,9 +229,11 @@ class _Builder:
             except msgspec.ValidationError as error:
                 self.problems.append(_located(str(error), f"{where}.args"))
                 continue
-            if isinstance(args, Args):
-                self.problems += [f"{where}.args.{problem}" for problem in args.check()]
             self.args[config.name] = args
+            wrong = args.check() if isinstance(args, Args) else []
+            if wrong:
+                self.problems += [f"{where}.args.{problem}" for problem in wrong]
+                self.made[config.name] = None
 
 
 def _percentage(value: int | None, where: str) -> list[str]:

@@ -107,7 +107,8 @@ def read_pod(obj: Obj, where: str = "pod") -> Pod:
     try:
         plain, cpu, memory = asked.scheduled(spec, status)
     except ValueError as error:
-        raise Misfit(in_spec, str(error)) from error
+        at, _, problem = str(error).removeprefix("spec.").partition(": ")
+        raise Misfit(f"{in_spec}.{at}", problem) from error
     namespace = text(meta, "namespace", in_meta)
     return Pod(
         namespace=namespace,
@@ -155,7 +156,8 @@ def read_node(obj: Obj, where: str = "node") -> Node:
     try:
         allocatable = asked.whole(asked.amounts(section(status, "allocatable", f"{where}.status"), "allocatable"))
     except ValueError as error:
-        raise Misfit(f"{where}.status", str(error)) from error
+        at, _, problem = str(error).partition(": ")
+        raise Misfit(f"{where}.status.{at}", problem) from error
     images: dict[str, int] = {}
     for count, image in enumerate(items(status, "images", f"{where}.status")):
         size = number(image, "sizeBytes", f"{where}.status.images[{count}]")

@@ -19,7 +19,7 @@ from controlplane.scheduler.snapshot import Snapshot
 from controlplane.scheduler.status import Code, Status
 from tests.scheduler.scenarios import scenarios
 
-GENERATED = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+GENERATED = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def statuses(found: Decision, snapshot: Snapshot) -> list[Status]:

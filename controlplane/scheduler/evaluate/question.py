@@ -1,7 +1,7 @@
 """One line of `evaluate`: a pod, the objects around it, and what deviates from the default profile.
 
-In: a decoded JSON object. Out: a `Question`, or `Misfit` that names the field. Objects are taken as they are; keys that mean nothing here are
-left alone, so that a line can carry notes of its own.
+In: a decoded JSON object. Out: a `Question`, or `Misfit` that names the field. Objects are taken as they are; keys that
+mean nothing here are left alone, so that a line can carry notes of its own.
 """
 
 from __future__ import annotations
