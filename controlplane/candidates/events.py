@@ -12,7 +12,6 @@ from typing import ClassVar, Literal
 from controlplane.candidates.reasons import Reason
 from controlplane.candidates.seen import (
     OBSERVATIONS,
-    CandidateBinding,
     CandidateBound,
     CandidateGone,
     CandidateObservationRefused,
@@ -36,7 +35,6 @@ from controlplane.log.event import Event
 
 __all__ = [
     "EVENTS",
-    "CandidateBinding",
     "CandidateBound",
     "CandidateDropped",
     "CandidateGone",

@@ -14,7 +14,6 @@ import msgspec
 
 from controlplane.candidates import constraints, objects
 from controlplane.candidates.events import (
-    CandidateBinding,
     CandidateBound,
     CandidateGone,
     CandidateObservationRefused,
@@ -221,8 +220,6 @@ def _by_phase(status: Json, reservation: Json, common: Json) -> tuple[CandidateS
             return CandidateReserved(**common, node=node, score=score, expires=expires), ()
         case "Unreserved":
             return CandidateUnreserved(**common), ()
-        case "Binding":
-            return CandidateBinding(**common, node=node), ()
         case "Bound" | "Missing":
             return _bound(phase, status, node, common)
         case "" | "Pending":

@@ -8,7 +8,6 @@ answer.
 from __future__ import annotations
 
 from controlplane.candidates.events import (
-    CandidateBinding,
     CandidateBound,
     CandidateReserved,
     CandidateSeen,
@@ -59,7 +58,7 @@ def _answer(turn: Turn, permit: Permit, seen: CandidateSeen | None) -> Reason | 
         return None
     if seen.acknowledged >= permit.number:
         return Reason.ACKNOWLEDGED
-    holds = isinstance(seen, (CandidateReserved, CandidateBinding)) and seen.reservation == permit.reservation
+    holds = isinstance(seen, CandidateReserved) and seen.reservation == permit.reservation
     return None if holds else Reason.UNRESERVED
 
 

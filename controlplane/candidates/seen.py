@@ -108,7 +108,7 @@ class CandidateUnschedulable(CandidateSeen, frozen=True, kw_only=True):
 
 
 class CandidateReserved(CandidateSeen, frozen=True, kw_only=True):
-    """A node is held for it until `expires` (the target's clock)."""
+    """A node is held for it until `expires` (the target's clock), or it is being bound there under our permit."""
 
     node: str
     score: int = 0
@@ -117,12 +117,6 @@ class CandidateReserved(CandidateSeen, frozen=True, kw_only=True):
 
 class CandidateUnreserved(CandidateSeen, frozen=True, kw_only=True):
     """The reservation of this number is given up; `why` says how it came."""
-
-
-class CandidateBinding(CandidateSeen, frozen=True, kw_only=True):
-    """The target is binding it under a permit of ours."""
-
-    node: str = ""
 
 
 class CandidateBound(CandidateSeen, frozen=True, kw_only=True):
@@ -171,7 +165,6 @@ OBSERVATIONS: tuple[type[Event], ...] = (
     CandidateUnschedulable,
     CandidateReserved,
     CandidateUnreserved,
-    CandidateBinding,
     CandidateBound,
     DelegateStatus,
     DelegateMissing,

@@ -348,9 +348,7 @@ def report_of(state: TargetState) -> Reported:
         phase = "Missing" if state.missing else "Bound"
         reason = TargetReason.POD_GONE if state.missing else ""
         message = "the pod is not there any more, and had not ended" if state.missing else ""
-    elif state.binding is not None:
-        phase = "Binding"
-    elif state.refused is not None:
+    elif state.refused is not None and state.binding is None:
         phase, reason, message = "Refused", state.refused.reason, state.refused.message
     elif held is not None:
         phase = "Reserved"
@@ -380,6 +378,8 @@ def _report(turn: _Pass, seen: CandidateObserved) -> None:
     wanted = report_of(turn.state)
     if wanted == seen.reported or turn.plan.decisions:
         return  # what was decided just now is reported when it is in the log
+    if wanted == Reported(phase="Pending") and not seen.reported.phase:
+        return  # that it was taken is no news: the source hears of it when there is a node, or none
     turn.write(
         StatusReported(
             reported=wanted,

@@ -107,12 +107,51 @@ class Moves:
         busy = False
         for move in self._quick(g):
             busy = busy or not move.fault
-            yield move
-        yield from self._time(g, busy)
+            yield move._replace(to=self.canonical(move.to))
+        for move in self._time(g, busy):
+            yield move._replace(to=self.canonical(move.to))
+
+    def canonical(self, g: Global) -> Global:
+        """Return the state without what cannot have any effect any more: requests that the server would refuse from now on."""
+        for i, cell in enumerate(g.cells):
+            dead = tuple(ghost for ghost in cell.ghosts if not self._alive(g, i, ghost))
+            if dead:
+                g = self.with_cell(g, i, cell._replace(ghosts=tuple(x for x in cell.ghosts if x not in dead)))
+        if g.frozen is not None and self.versions_checked:
+            s, src = g.frozen
+            if src == g.srcs[s]:
+                return g
+            open_ = [
+                (self.index(s, "abcdef".index(cluster)), request)
+                for _, cluster, request in self.sources[s].writes(src, g.now)
+                if cluster != MANAGEMENT
+            ]
+            if not any(self._alive(g, i, ("s", request)) for i, request in open_):
+                return g._replace(frozen=None)
+        return g
+
+    def _alive(self, g: Global, i: int, ghost: tuple[str, int]) -> bool:
+        steps, store = self.cells[i], g.cells[i].store
+        if ghost[0] == "t":
+            return steps.execute(store, ghost[1]) not in (None, store)
+        source = self.sources[i // self.config.targets]
+        if source.requests[ghost[1]].verb == "create":
+            return True
+
+        def run() -> int | None:
+            after = source.execute(steps.stores[store], ghost[1])
+            return None if after is None else steps.put_store(after)
+
+        return steps.memo(("from the source", store, ghost[1]), run) not in (None, store)
 
     def _quick(self, g: Global) -> Iterator[Move]:
         for s in range(self.config.sources):
-            yield from self._source(g, s)
+            if self.config.coarse:
+                yield from self._source_turn(g, s)
+                yield from self._deletion(g, s)
+            else:
+                yield from self._source(g, s)
+                yield from self._deletion(g, s)
             for t in range(self.config.targets):
                 yield from self._target(g, s, t)
                 yield from self._ghosts(g, s, t)
@@ -159,6 +198,61 @@ class Moves:
             if g.links >> t & 1:
                 yield from self._sight(g, s, t)
         yield from self._sends(g, s, src, f"source {s}")
+
+    def _source_turn(self, g: Global, s: int) -> Iterator[Move]:
+        """Look at everything, decide, and send all that is open, in one step."""
+        before, source = g, self.sources[s]
+        src = source.look_pod(g.srcs[s], self.pod(g, s), g.pods[s], g.now, g.links)
+        src = source.wake(src, g.now, g.links)
+        for t in range(self.config.targets):
+            i = self.index(s, t)
+            cell = g.cells[i]
+            if g.links >> t & 1:
+                src = source.see(src, self.cells[i].stores[cell.store], cell.store, t, g.now, g.links)
+                if cell.slot >= 0:
+                    g = self.with_cell(g, i, cell._replace(slot=-1))
+        g = self.with_src(g, s, src)
+        tried: set[str] = set()
+        while True:
+            ahead = [
+                move for move in self._sends(g, s, g.srcs[s], f"source {s}") if not move.fault and move.label not in tried
+            ]
+            if not ahead:
+                break
+            tried.add(ahead[0].label)
+            g = ahead[0].to
+        if g != before:
+            yield Move(f"source {s} takes its turn: {'; '.join(sorted(tried)) or 'sends nothing'}", False, g)
+        for t in range(self.config.targets):
+            yield from (move for move in self._sight(before, s, t) if move.fault)
+            if before.cells[self.index(s, t)].slot >= 0:
+                yield from (move for move in self._sight(before, s, t) if "as it was" in move.label)
+        yield from (move for move in self._sends(before, s, before.srcs[s], f"source {s}") if move.fault)
+
+    def _target_turn(self, g: Global, s: int, t: int) -> Iterator[Move]:
+        """Look at everything, decide, and send all that is open, in one step."""
+        before, i = g, self.index(s, t)
+        cell, steps = g.cells[i], self.cells[i]
+        side, store = cell.side, cell.store
+        for _ in range(8):
+            first = side, store
+            side, store = steps.look(side, store, g.now)
+            side = steps.look_pods(side, store, g.now)
+            for _, request in steps.writes(side, g.now):
+                after = steps.execute(store, request)
+                store = store if after is None else after
+            if (side, store) == first:
+                break
+        if (side, store) != (cell.side, cell.store):
+            yield Move(f"target {t} takes its turn for {s}", False, self._moved(before, i, side, store))
+        for name, request in steps.writes(cell.side, g.now):
+            if len(cell.ghosts) < 1 and (left := self.spend(g, "delayed")) is not None:
+                delayed = self.with_cell(g, i, cell._replace(ghosts=(("t", request),)))
+                yield Move(f"a request of target {t} about {name} is delayed", True, delayed._replace(faults=left))
+        yield from self._scheduler(before, s, t)
+        yield from self._nodes(before, i, t)
+
+    def _deletion(self, g: Global, s: int) -> Iterator[Move]:
         if (left := self.spend(g, "deletions")) is not None and self.pod(g, s) is not None:
             gone: Store = {"candidates": {}, "pods": {}, "lives": {}}
             pods = (*g.pods[:s], self.pods.put(gone, freeze(gone)), *g.pods[s + 1 :])
@@ -238,7 +332,11 @@ class Moves:
         if rank(phases[1]) < rank(phases[0]) or (rank(phases[0]) == 2 and phases[0] != phases[1]):
             raise Violation("S6", f"the source pod goes from {phases[0]} back to {phases[1]}")
         pods = (*g.pods[:s], self.pods.put(after, freeze(after)), *g.pods[s + 1 :])
-        yield Move(f"{label}: {phases[1]}", False, g._replace(pods=pods))
+        written = g._replace(pods=pods)
+        if label.startswith("source"):  # and sees it: only the user's deletion can come between, and it can before or after
+            src = self.sources[s].look_pod(g.srcs[s], now, pods[s], g.now, g.links)
+            written = self.with_src(written, s, src)
+        yield Move(f"{label}: {phases[1]}", False, written)
 
     def _ghosts(self, g: Global, s: int, t: int) -> Iterator[Move]:
         i = self.index(s, t)
@@ -262,6 +360,9 @@ class Moves:
     def _target(self, g: Global, s: int, t: int) -> Iterator[Move]:
         i = self.index(s, t)
         cell, steps = g.cells[i], self.cells[i]
+        if self.config.coarse:
+            yield from self._target_turn(g, s, t)
+            return
         side, store = steps.look(cell.side, cell.store, g.now)
         if (side, store) != (cell.side, cell.store):
             yield Move(f"target {t} looks at {s}'s candidates", False, self._moved(g, i, side, store))
@@ -337,6 +438,8 @@ class Moves:
             left = self.spend(g, "frozen")
             if left is not None:
                 for s, src in enumerate(g.srcs):
+                    if self.versions_checked and not any(c != MANAGEMENT for _, c, _ in self.sources[s].writes(src, g.now)):
+                        continue  # it could do nothing: the log refuses what it decides
                     yield Move(f"a leader of source {s} is paused", True, g._replace(frozen=(s, src), faults=left))
             return
         s, src = g.frozen

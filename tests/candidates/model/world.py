@@ -63,6 +63,7 @@ class Config:
     preempt: tuple[int, ...] = ()  # targets that are full, and would have room by preemption
     uninvited: tuple[int, ...] = ()
     life: bool = False  # the bound pod runs and ends
+    coarse: bool = False  # a process looks, decides and sends in one step; faults fall between steps
     restart: str = "Always"
     most_states: int = 2_000_000
 
