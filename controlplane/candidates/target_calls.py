@@ -1,7 +1,7 @@
 """What a scheduler says about candidates: pure answers to its calls, each an event to be appended before anything is done, or None.
 
-In: a candidate's state and the scheduler's finding. Out: the event, if it may be said now. The contract: nothing is reserved for a candidate
-that is not waiting for a node, nothing is bound without `bind_order`, nothing is given up while its binding may be on its way.
+In: a candidate's state and the scheduler's finding. Out: the event, if it may be said now. The contract: nothing is reserved for a
+candidate that is not waiting for a node, nothing is bound without `bind_order`, nothing is given up while its binding may be on its way.
 """
 
 from __future__ import annotations
