@@ -178,7 +178,7 @@ def grace_of(record: Record, asked: int | None) -> int:
 
 def waits(obj: Json) -> bool:
     """Whether an object that is being deleted waits for somebody who will say that it has stopped."""
-    return meta(obj).get("deletionGracePeriodSeconds", 0) > 0
+    return bool(meta(obj).get("deletionGracePeriodSeconds"))
 
 
 def set_condition(
