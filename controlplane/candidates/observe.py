@@ -59,7 +59,7 @@ class Observer:
         try:
             built = self._gone(place, kind, obj) if sighting.gone else self._seen(place, kind, obj)
         except (Misfit, TypeError, AttributeError, ValueError) as error:
-            built = _refused(place, kind, obj, error)
+            built = refused(place, kind, obj, error)
         if built is None:
             return None
         stream, event, bodies = built
@@ -252,7 +252,8 @@ def _bound(phase: str, status: Json, node: str, common: Json) -> tuple[Candidate
     return event, (body,)
 
 
-def _refused(place: str, kind: Kind, obj: Json, error: Exception) -> _Built:
+def refused(place: str, kind: Kind, obj: Json, error: Exception) -> _Built:
+    """Return the event of an object that does not fit its API."""
     metadata = meta(obj)
     namespace, name = str(metadata.get("namespace", "")), str(metadata.get("name", ""))
     body = body_of(obj)

@@ -66,8 +66,10 @@ class SourceCandidates:
     def observe(self, sighting: Sighting, now: datetime) -> NewEvent | None:
         """Return the event of something seen on a cluster; None if it concerns nobody."""
         new = self._observer.observe(sighting, now)
-        if new is not None and sighting.gone and new.stream not in self.sources:
-            return None  # a pod that never asked for candidates
+        spec = sighting.object.get("spec")
+        if new is not None and sighting.gone and sighting.cluster == MANAGEMENT and isinstance(spec, dict):
+            # What was seen just now may not be folded yet, so that the stream is unknown says nothing.
+            return new if spec.get("schedulerName") == self.policy.scheduler_name else None
         return new
 
     def fold(self, recorded: Recorded) -> None:

@@ -151,9 +151,7 @@ class Transport:
         idle_timeout: float,
     ) -> Lines:
         """Yield complete lines as they arrive, of any length, until the server ends the stream."""
-        query = _present(
-            labelSelector=label_selector, fieldSelector=field_selector, resourceVersion=resource_version
-        )
+        query = _present(labelSelector=label_selector, fieldSelector=field_selector, resourceVersion=resource_version)
         query |= {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(timeout_seconds)}
         timeout = aiohttp.ClientTimeout(total=None, connect=self._timeouts.connect, sock_read=idle_timeout)
         # Compressed, a line would wait in the server's compressor for more to follow.
