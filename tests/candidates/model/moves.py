@@ -7,17 +7,19 @@ whoever starts again has the same log, and does what the one before would have d
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import NamedTuple
 
 from controlplane.candidates.status import rank
-from controlplane.kube import Json, meta
+from controlplane.kube import Json, Request, meta
 from tests.candidates.model.api import EMPTY, Api, Refused, Store
 from tests.candidates.model.intern import Interner, freeze
 from tests.candidates.model.source_steps import SourceSteps
 from tests.candidates.model.target_steps import TargetSteps
-from tests.candidates.model.world import KINDS, Config, Violation, source_pod
+from tests.candidates.model.world import KINDS, LEASE, PATIENCE, SKEW, Config, Violation, at, source_pod
 
 MANAGEMENT = "@management"
+_LONG = int((LEASE + SKEW + PATIENCE).total_seconds())  # any permit is over then, and outlived
 _PHASES = {"Pending": "Running", "Running": "Succeeded"}
 
 
@@ -31,7 +33,8 @@ class Cell(NamedTuple):
 
 
 class Global(NamedTuple):
-    """A state of the whole. `frozen`: a paused leader of a source, with what it knows. `faults`: how many are left, by kind, and in all."""
+    """A state of the whole. `frozen`: a paused leader of a source, with what it knows. `faults`: how many are left, by kind, and in all;
+    `deviations`: how often this run may still leave the first order of steps."""
 
     srcs: tuple[int, ...]
     pods: tuple[int, ...]
@@ -40,6 +43,7 @@ class Global(NamedTuple):
     now: int
     faults: tuple[int, ...]
     frozen: tuple[int, int] | None = None
+    deviations: int = 0
 
 
 class Move(NamedTuple):
@@ -73,7 +77,14 @@ class Moves:
         limits = self.config.faults
         faults = (*(getattr(limits, kind) for kind in KINDS), limits.total)
         return Global(
-            tuple(source.first() for source in self.sources), (pod,) * self.config.sources, cells, self._all, 0, faults
+            tuple(source.first() for source in self.sources),
+            (pod,) * self.config.sources,
+            cells,
+            self._all,
+            0,
+            faults,
+            None,
+            self.config.deviations or 0,
         )
 
     # --- helpers -----------------------------------------------------------------------------------------------------
@@ -106,8 +117,12 @@ class Moves:
         """Return every step that changes something."""
         busy = False
         for move in self._quick(g):
-            busy = busy or not move.fault
-            yield move._replace(to=self.canonical(move.to))
+            first, busy = not busy, busy or not move.fault
+            if self.config.deviations is None or move.fault or first:
+                yield move._replace(to=self.canonical(move.to))
+            elif g.deviations:
+                to = self.canonical(move.to)._replace(deviations=g.deviations - 1)
+                yield Move(move.label, True, to)
         for move in self._time(g, busy):
             yield move._replace(to=self.canonical(move.to))
 
@@ -167,15 +182,14 @@ class Moves:
         if not busy:
             yield Move(f"time passes to {deadline}", False, g._replace(now=deadline, cells=cells))
         elif (left := self.spend(g, "ticks")) is not None:
-            yield Move(f"time passes to {deadline}, slowly", True, g._replace(now=deadline, cells=cells, faults=left))
+            for then in (deadline, g.now + _LONG):
+                yield Move(f"time passes to {then}, slowly", True, g._replace(now=then, cells=cells, faults=left))
 
     def _without_late_bindings(self, g: Global, i: int, now: int) -> Cell:
         """A binding that was begun in time is made or lost before its lease ends: `skew` is that long, by assumption."""
         cell, steps = g.cells[i], self.cells[i]
         kept = tuple(
-            ghost
-            for ghost in cell.ghosts
-            if ghost[0] == "s" or steps.requests[ghost[1]].subresource != "binding"
+            ghost for ghost in cell.ghosts if ghost[0] == "s" or steps.requests[ghost[1]].subresource != "binding"
         )
         return cell._replace(ghosts=kept) if kept != cell.ghosts else cell
 
@@ -215,7 +229,9 @@ class Moves:
         tried: set[str] = set()
         while True:
             ahead = [
-                move for move in self._sends(g, s, g.srcs[s], f"source {s}") if not move.fault and move.label not in tried
+                move
+                for move in self._sends(g, s, g.srcs[s], f"source {s}")
+                if not move.fault and move.label not in tried
             ]
             if not ahead:
                 break
@@ -240,7 +256,9 @@ class Moves:
             side = steps.look_pods(side, store, g.now)
             for _, request in steps.writes(side, g.now):
                 after = steps.execute(store, request)
-                store = store if after is None else after
+                if after is not None and after != store:
+                    self._check_binding(self._moved(before, i, side, store), i, steps.requests[request])
+                    store = after
             if (side, store) == first:
                 break
         if (side, store) != (cell.side, cell.store):
@@ -333,7 +351,9 @@ class Moves:
             raise Violation("S6", f"the source pod goes from {phases[0]} back to {phases[1]}")
         pods = (*g.pods[:s], self.pods.put(after, freeze(after)), *g.pods[s + 1 :])
         written = g._replace(pods=pods)
-        if label.startswith("source"):  # and sees it: only the user's deletion can come between, and it can before or after
+        if label.startswith(
+            "source"
+        ):  # and sees it: only the user's deletion can come between, and it can before or after
             src = self.sources[s].look_pod(g.srcs[s], now, pods[s], g.now, g.links)
             written = self.with_src(written, s, src)
         yield Move(f"{label}: {phases[1]}", False, written)
@@ -348,6 +368,8 @@ class Moves:
                 after = self._at_target_late(g, s, i, ghost[1])
             else:
                 after = steps.execute(cell.store, ghost[1])
+                if after is not None and after != cell.store:
+                    self._check_binding(g, i, steps.requests[ghost[1]])
             if after is not None and after != cell.store:
                 landed = self.with_cell(g, i, rest._replace(store=after))
                 yield Move(f"a delayed request to target {t} arrives", False, landed)
@@ -373,6 +395,7 @@ class Moves:
             after = steps.execute(cell.store, request)
             asked = steps.requests[request]
             if after is not None and after != cell.store:
+                self._check_binding(g, i, asked)
                 what = asked.subresource or f"{asked.verb} {asked.ref.kind.kind}"
                 yield Move(f"target {t} sends {what}: {_short(asked.body)}", False, self._moved(g, i, cell.side, after))
             if len(cell.ghosts) < 1 and (left := self.spend(g, "delayed")) is not None:
@@ -381,16 +404,30 @@ class Moves:
         yield from self._scheduler(g, s, t)
         yield from self._nodes(g, i, t)
 
+    def _check_binding(self, g: Global, i: int, asked: Request) -> None:
+        """S2: a binding that is made has an unexpired permit for the reservation that is held."""
+        if asked.subresource != "binding":
+            return
+        cell, steps = g.cells[i], self.cells[i]
+        candidate = steps.stores[cell.store]["candidates"].get(asked.ref.name)
+        permit = candidate["spec"].get("permit") if candidate is not None else None
+        if permit is None or datetime.fromisoformat(permit["until"]) <= at(g.now):
+            raise Violation("S2", f"{asked.ref.name} is bound at {g.now} by the permit {permit}")
+
     def _moved(self, g: Global, i: int, side: int, store: int) -> Global:
         return self.with_cell(g, i, g.cells[i]._replace(side=side, store=store))
 
     def _scheduler(self, g: Global, s: int, t: int) -> Iterator[Move]:
         i = self.index(s, t)
         cell, steps = g.cells[i], self.cells[i]
-        used = sum(self.cells[self.index(r, t)].used(g.cells[self.index(r, t)].side) for r in range(self.config.sources))
+        used = sum(
+            self.cells[self.index(r, t)].used(g.cells[self.index(r, t)].side) for r in range(self.config.sources)
+        )
         for name in sorted(steps.sides[cell.side]):
             free = used < self.config.capacity
-            for what in (["reserve"] if free else []) + ([] if free and t not in self.config.preempt else ["full"]) + ["bind"]:
+            for what in (
+                (["reserve"] if free else []) + ([] if free and t not in self.config.preempt else ["full"]) + ["bind"]
+            ):
                 after = steps.said(cell.side, name, what, g.now)
                 if after is not None and after != cell.side:
                     yield Move(f"target {t}: {what} {s}", False, self._moved(g, i, after, cell.store))
@@ -413,7 +450,9 @@ class Moves:
                 yield Move(f"the pod on target {t} has stopped", False, self._moved(g, i, cell.side, gone))
                 continue
             if (left := self.spend(g, "lost_pods")) is not None:
-                yield Move(f"the pod on target {t} vanishes", True, self._moved(g, i, cell.side, gone)._replace(faults=left))
+                yield Move(
+                    f"the pod on target {t} vanishes", True, self._moved(g, i, cell.side, gone)._replace(faults=left)
+                )
             phase = pod.get("status", {}).get("phase", "Pending")
             if self.config.life and phase in _PHASES:
                 lived = {**pod, "status": {"phase": _PHASES[phase]}}
@@ -438,7 +477,9 @@ class Moves:
             left = self.spend(g, "frozen")
             if left is not None:
                 for s, src in enumerate(g.srcs):
-                    if self.versions_checked and not any(c != MANAGEMENT for _, c, _ in self.sources[s].writes(src, g.now)):
+                    if self.versions_checked and not any(
+                        c != MANAGEMENT for _, c, _ in self.sources[s].writes(src, g.now)
+                    ):
                         continue  # it could do nothing: the log refuses what it decides
                     yield Move(f"a leader of source {s} is paused", True, g._replace(frozen=(s, src), faults=left))
             return

@@ -66,6 +66,7 @@ class Config:
     coarse: bool = False  # a process looks, decides and sends in one step; faults fall between steps
     restart: str = "Always"
     most_states: int = 2_000_000
+    deviations: int | None = None  # how often a run may leave the first order of steps; None: every interleaving
 
     def target(self, t: int) -> str:
         return "abcdef"[t]
