@@ -83,6 +83,7 @@ class Loop:
         self._identities: dict[str, str] = {}
         self._streams: dict[str, str] = {}
         self._start: dict[str, int] = {}
+        self._overtaken: set[str] = set()
 
     # ---------------------------------------------------------------- what the watches show
 
@@ -163,10 +164,15 @@ class Loop:
             self.queue.add(pod, seconds)
         elif entry.place is Place.IN_FLIGHT:
             plugins = errands.dropped(stream).plugins
-            if plugins:
+            if identity in self._overtaken:
+                self.queue.again(identity, seconds)
+            elif plugins:
                 self.queue.refused(identity, plugins, seconds)
             else:
                 self.queue.failed(identity, seconds)
+        elif identity in self._overtaken:
+            self.queue.activate(identity, seconds)
+        self._overtaken.discard(identity)
         if hold is not None:
             # What it had taken is free: for others that is as if a pod had left.
             self.queue.move(ClusterEvent("Pod", "AssignedDelete", hold.pod, None), seconds)
@@ -182,6 +188,7 @@ class Loop:
 
     def _forget(self, identity: str) -> None:
         self.queue.remove(identity)
+        self._overtaken.discard(identity)
         self.nominations.remove(identity)
         hold, pod = self._holds.pop(identity, None), self.view.pods.get(identity)
         if hold is None:
@@ -338,8 +345,13 @@ class Loop:
         """A Permit plugin that waited lets a pod go on."""
         stream = self._streams.get(identity, "")
         errands = self._errands.get(stream.partition("/")[0])
-        if errands is not None and (answer := errands.permit(stream, plugin, now)).events:
+        if errands is None:
+            return
+        answer = errands.permit(stream, plugin, now)
+        if answer.events:
             self._propose(answer, stream, identity)
+        else:
+            self.sync(stream, now)
 
     def reject(self, identity: str, plugin: str, message: str) -> None:
         """A Permit plugin that waited refuses a pod after all: its reservation is given back."""
@@ -371,17 +383,22 @@ class Loop:
             del self._pending[proposal.identity]
 
     def turned_down(self, proposal: Proposal, now: datetime) -> None:
-        """The log refused a proposal: the stream has moved on. What it took is given back, and the pod is looked at again."""
+        """The log refused a proposal: its stream has moved on, or the database would not have it.
+
+        What it took stays taken until what moved the stream is folded: it may be this very proposal, whose first answer was lost.
+        """
         identity = proposal.identity
         if self._pending.get(identity) is not proposal:
             return
-        del self._pending[identity]
-        if proposal.reserves:
-            self._release(identity)
-            self.queue.again(identity, now.timestamp())
-        else:
-            self.queue.activate(identity, now.timestamp())
+        self._overtaken.add(identity)
+        proposal.folded = proposal.append.expected.get(proposal.stream, 0) + 1 if proposal.append.expected else 0
         self.sync(proposal.stream, now)
+
+    def given_up(self, proposal: Proposal, now: datetime) -> None:
+        """The database will not have a proposal as it is: it is as if it had not been made."""
+        proposal.folded = 0
+        if self._pending.get(proposal.identity) is proposal:
+            self.sync(proposal.stream, now)
 
     def _release(self, identity: str) -> None:
         hold = self._holds.pop(identity, None)
