@@ -77,6 +77,9 @@ class Errands(Protocol):
     def may_preempt(self, stream: str, now: datetime) -> bool:
         """Whether room may be made for the pod by evicting others."""
 
+    def urged(self, stream: str, now: datetime) -> bool:
+        """Whether the pod has to be tried now, whatever refused it last: it was allowed what it was not before."""
+
     def found(self, stream: str, node: str, score: int, waits: Mapping[str, datetime], now: datetime) -> Answer:
         """Reserve a node; `waits`: until when each Permit plugin waits."""
 
@@ -142,6 +145,10 @@ class Plain:
     def may_preempt(self, stream: str, now: datetime) -> bool:
         """Whether room may be made: always; the pod's preemptionPolicy is the plugin's to look at."""
         return True
+
+    def urged(self, stream: str, now: datetime) -> bool:
+        """Never: a plain pod may always do what it may."""
+        return False
 
     def found(self, stream: str, node: str, score: int, waits: Mapping[str, datetime], now: datetime) -> Answer:
         """Reserve a node."""

@@ -172,6 +172,8 @@ class Loop:
                 self.queue.failed(identity, seconds)
         elif identity in self._overtaken:
             self.queue.activate(identity, seconds)
+        if errands.urged(stream, now):
+            self.queue.activate(identity, seconds, at_once=True)
         self._overtaken.discard(identity)
         if hold is not None:
             # What it had taken is free: for others that is as if a pod had left.

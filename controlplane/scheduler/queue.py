@@ -192,10 +192,14 @@ class Queue:
             self._retry(entry, now)
         return len(helped)
 
-    def activate(self, identity: str, now: float) -> None:
-        """Try a refused pod again, whatever refused it."""
+    def activate(self, identity: str, now: float, *, at_once: bool = False) -> None:
+        """Try a refused pod again, whatever refused it; `at_once` even if it backs off."""
         entry = self._entries.get(identity)
-        if entry is not None and entry.place is Place.UNSCHEDULABLE:
+        if entry is None or entry.place not in (Place.UNSCHEDULABLE, Place.BACKOFF):
+            return
+        if at_once:
+            self._admit(entry, now)
+        elif entry.place is Place.UNSCHEDULABLE:
             self._retry(entry, now)
 
     def advance(self, now: float) -> None:

@@ -95,6 +95,10 @@ class CandidateErrands:
         """Whether the source permits to make room."""
         return self._targets.may_preempt(stream, now)
 
+    def urged(self, stream: str, now: datetime) -> bool:
+        """Whether a permit to make room waits to be used: it holds for a while only."""
+        return self.may_preempt(stream, now)
+
     def found(self, stream: str, node: str, score: int, waits: Mapping[str, datetime], now: datetime) -> Answer:
         """Reserve a node, and let the source know."""
         self._waits[stream] = set(waits)

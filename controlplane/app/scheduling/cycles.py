@@ -117,5 +117,6 @@ class Cycles:
         due = self._loop.queue.next_due()
         seconds = _LONGEST_NAP if due is None else min(_LONGEST_NAP, due - self._clock.now().timestamp())
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._wake.wait(), max(seconds, 0.005))
+            async with asyncio.timeout(max(seconds, 0.005)):
+                await self._wake.wait()
         self._wake.clear()
