@@ -11,7 +11,9 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from controlplane.app.policy import candidate_policy, candidate_targets, policy_of
+from controlplane.candidates import copies as followed
 from controlplane.candidates import placing as candidates
+from controlplane.candidates.copies import Copies
 from controlplane.candidates.objects import CANDIDATE_TARGETS, CANDIDATES, PODS, SOURCE_LABEL
 from controlplane.candidates.placing import Placing
 from controlplane.clusters.streams import WatchSpec
@@ -34,7 +36,7 @@ from controlplane.settings import Settings
 # What the dispatch of Workloads watches on the management cluster, the kinds of jobs aside.
 HOME_KINDS = (ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, MULTIKUEUE_CLUSTERS, CLUSTER_QUEUES, WORKLOADS)
 
-TYPES: Sequence[type[Event]] = merged([Fleet.types, Placing.types])
+TYPES: Sequence[type[Event]] = merged([Fleet.types, Placing.types, Copies.types])
 """The events of every capability, hosted or not: whoever reads a log reads all of it."""
 
 _FLEET_STREAMS = frozenset(
@@ -74,6 +76,7 @@ class Hosted:
         policy = policy or policy_of(settings)
         self.fleet = Fleet(policy, identity)
         self.sources: Placing | None = None
+        self.copies: Copies | None = None
         rooms = [Room("multikueue", self.fleet, _FLEET_STREAMS)]
         jobs = [adapter.kind for adapter in policy.adapters.values()]
         home = [WatchSpec(MULTIKUEUE_CLUSTERS)]
@@ -94,12 +97,18 @@ class Hosted:
             ]
             if labelled:
                 home.append(WatchSpec(NAMESPACES, settings.candidates.namespace_selector))
-            workers.append(WatchSpec(CANDIDATES, f"{SOURCE_LABEL}={chosen.cluster}"))
+            if settings.candidates.follow == "yes":
+                self.copies = Copies(self.sources)
+                rooms.append(Room("copies", self.copies, followed.OWNS, followed.HEARS, mark="copies"))
+            if "*" in chosen.namespaces:
+                workers.append(candidates_in("", chosen.cluster))
         self.capability = Several(rooms)
         self.home, self.workers = united(home), united(workers)
         self._indices: list[_Knows] = [self.fleet.index]
         if self.sources is not None:
             self._indices.append(self.sources)
+        if self.copies is not None:
+            self._indices.append(self.copies)
 
     def known(self, cluster: str, kind: str) -> dict[str, tuple[str, str, str]]:
         """Return what the log says exists of a kind on a cluster: UID to (namespace, name, resourceVersion)."""
@@ -119,6 +128,11 @@ class Hosted:
     def is_gone(self, cluster: str, uid: str) -> bool:
         """Whether an object was seen to go in the cluster's present life."""
         return any(index.newest.is_gone(cluster, uid) for index in self._indices)
+
+
+def candidates_in(namespace: str, source: str) -> WatchSpec:
+    """Return the watch of a source's own Candidates in a namespace of a target; "": in all of them."""
+    return WatchSpec(CANDIDATES, f"{SOURCE_LABEL}={source}", namespace)
 
 
 def united(specs: Iterable[WatchSpec]) -> list[WatchSpec]:

@@ -16,7 +16,9 @@ from typing import Any
 
 import structlog
 
+from controlplane.app.extras import Extras
 from controlplane.app.facts import event_of, lift
+from controlplane.app.following import Held
 from controlplane.app.measure import Measure
 from controlplane.app.rooms import Hosted
 from controlplane.app.secrets import Secrets
@@ -39,7 +41,6 @@ from controlplane.log.postgres import PostgresLog
 from controlplane.multikueue.events import ObservationRefused
 from controlplane.multikueue.fleet import connectivity_event
 from controlplane.multikueue.render import event_about
-from controlplane.reconcile.bodies import Bodies
 from controlplane.reconcile.effects import Effects
 from controlplane.reconcile.gate import Gate
 from controlplane.reconcile.leader import Leader
@@ -97,7 +98,7 @@ class Turn:
         self._live = False
         self._identities: dict[str, str] = {}
         self._telling: set[asyncio.Task[None]] = set()
-        bodies = Bodies(log)
+        bodies = Held(log)
         self._recorder = Recorder(log, capability, bodies, clock, lift)
         self._secrets = Secrets(lambda name: self._connections.secret_changed(name))
         self._home_kinds = [spec.kind for spec in hosted.home]
@@ -124,6 +125,9 @@ class Turn:
                 cluster=cluster, action=action, outcome=outcome
             ).inc(),
         )
+        self._extras: Extras | None = None
+        if hosted.sources is not None:
+            self._extras = Extras(hosted.sources, hosted.copies, self._connections, self._home, self._recorder, bodies)
         self._workers = Workers(fleet, self._connections, self._facts)
         self.runner = Runner(log, capability, self._effects, gate, self._time, on_folded=self._folded)
 
@@ -201,6 +205,7 @@ class Turn:
             self._home.run(),
             self._connections.run(),
             self._workers.run(),
+            *([self._extras.run()] if self._extras is not None else []),
             self._leader.keep(),
             self._report(),
             _wait(self._effects.failure),
@@ -233,10 +238,13 @@ class Turn:
         else:
             await self._recorder(cluster, deltas)
 
-    def _known(self, cluster: str, kind: Kind) -> dict[str, tuple[str, str, str]]:
+    def _known(self, cluster: str, spec: WatchSpec) -> dict[str, tuple[str, str, str]]:
         """Return what the log knows of a kind on a cluster; without versions, where they may be those of an earlier life."""
-        known = self._hosted.known(cluster, kind.name)
-        if self._same(cluster) and self._hosted.listed(cluster, kind.name):
+        known = self._hosted.known(cluster, spec.kind.name)
+        _, named, name = spec.field_selector.partition("metadata.name=")
+        if named:
+            known = {uid: place for uid, place in known.items() if place[1] == name}
+        if self._same(cluster) and self._hosted.listed(cluster, spec.label):
             return known
         return {uid: (namespace, name, "") for uid, (namespace, name, _) in known.items()}
 
@@ -267,6 +275,8 @@ class Turn:
         self._time.anchor(events[-1].recorded_at)
         self._measure.folded(events, self._live)
         self._workers.wake()
+        if self._extras is not None:
+            self._extras.wake()
         for recorded in events:
             if isinstance(recorded.event, ClusterConnected):
                 self._effects.cluster_back(recorded.cluster)

@@ -16,6 +16,8 @@ import msgspec
 import psycopg
 from psycopg import sql
 
+from controlplane.candidates.copies import COPY_EVENTS
+from controlplane.candidates.placing import Placing
 from controlplane.log.codec import Codec
 from controlplane.log.event import Recorded
 from controlplane.log.schema import libpq_url
@@ -93,7 +95,7 @@ class Reader:
 
     def __init__(self, connection: psycopg.Connection[Any], log: str) -> None:
         self.connection, self.log = connection, log
-        self._codec = Codec(Fleet.types)
+        self._codec = Codec((*Fleet.types, *Placing.types, *COPY_EVENTS))
         self._deaf: bool | None = None
 
     @classmethod

@@ -7,7 +7,8 @@ of these are in view: that a target is unknown would otherwise be said of every 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -32,6 +33,7 @@ from controlplane.candidates.turn import Context
 from controlplane.capability import Sighting
 from controlplane.connectivity.events import MANAGEMENT
 from controlplane.connectivity.newest import Newest, Shown
+from controlplane.connectivity.state import Connection
 from controlplane.kube import NAMESPACES, meta
 from controlplane.log.event import Body, Event, NewEvent, Recorded
 
@@ -52,10 +54,15 @@ class Placing(SourceCandidates):
         self._own: dict[str, dict[str, CandidateTargetObserved]] = {}
         self._namespaces: dict[str, SourceNamespaceObserved] = {}
         self.newest = Newest(_shown)
+        self.watch_changed = True
+        self._pairs: Counter[tuple[str, str]] = Counter()
 
     def targets(self, namespace: str) -> list[Target]:
         """Return the clusters that pods of a namespace may go to: its own CandidateTargets say more than the settings."""
-        own = {name: Target(name=name, tier=seen.tier) for name, seen in self._own.get(namespace, {}).items()}
+        own: dict[str, Target] = {}
+        for seen in self._own.get(namespace, {}).values():
+            tier = min(seen.tier, own[seen.cluster].tier) if seen.cluster in own else seen.tier
+            own[seen.cluster] = Target(name=seen.cluster, tier=tier)
         return sorted((self._common | own).values(), key=lambda target: target.name)
 
     def observe(self, sighting: Sighting, now: datetime) -> NewEvent | None:
@@ -87,7 +94,9 @@ class Placing(SourceCandidates):
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
         self.newest.fold(recorded)
+        before = _places(self.sources.get(recorded.stream))
         super().fold(recorded)
+        self._count(before, _places(self.sources.get(recorded.stream)))
         match recorded.event:
             case CandidateTargetObserved() as seen:
                 self._own.setdefault(seen.namespace, {})[seen.name] = seen
@@ -99,7 +108,33 @@ class Placing(SourceCandidates):
                 self._namespaces.pop(left.name, None)
             case _:
                 return
+        self.watch_changed = True
         self.touch_all()
+
+    def _count(self, before: frozenset[tuple[str, str]], after: frozenset[tuple[str, str]]) -> None:
+        """Keep count of the source pods that have a candidate in a namespace of a target."""
+        for pair in after - before:
+            self._pairs[pair] += 1
+            self.watch_changed |= self._pairs[pair] == 1
+        for pair in before - after:
+            self._pairs[pair] -= 1
+            if not self._pairs[pair]:
+                del self._pairs[pair]
+                self.watch_changed = True
+
+    def watched(self) -> dict[str, set[str]]:
+        """Return the namespaces whose Candidates are to be followed, by target: where some may come to be, or are still.
+
+        A target's administrator lets a source into one namespace after the other, so that is how they are watched. With `*`, every
+        namespace may send, and all of them are watched at once.
+        """
+        found: dict[str, set[str]] = {}
+        for namespace in {*self.policy.namespaces, *self._namespaces} - {"*"}:
+            for target in self.targets(namespace):
+                found.setdefault(target.name, set()).add(namespace)
+        for cluster, namespace in self._pairs:
+            found.setdefault(cluster, set()).add(namespace)
+        return found
 
     def context(self, stream: str, state: SourceState) -> Context:
         """Return what a decision on a source pod may look at."""
@@ -107,7 +142,19 @@ class Placing(SourceCandidates):
         policy = self.policy
         if state.namespace in self._namespaces:
             policy = msgspec.structs.replace(policy, namespaces=policy.namespaces | {state.namespace})
-        return msgspec.structs.replace(context, ready=context.ready and self._around_in_view(), policy=policy)
+        ready = context.ready and self._around_in_view()
+        seen = context.connections if "*" in self.policy.namespaces else self._as_seen(state)
+        return msgspec.structs.replace(context, ready=ready, policy=policy, connections=seen)
+
+    def _as_seen(self, state: SourceState) -> Mapping[str, Connection]:
+        """Return the connections as a pod's namespace sees them: Candidates are in view where those of the namespace are."""
+        label = watched_in(state.namespace)
+        seen = dict(self.connections)
+        for name in {*state.targets, *(t.name for t in self.targets(state.namespace)), *_clusters(state)}:
+            connection = self.connections.get(name)
+            if connection is not None and label in connection.synced:
+                seen[name] = msgspec.structs.replace(connection, synced=connection.synced | {CANDIDATES.name})
+        return seen
 
     def _around_in_view(self) -> bool:
         home = self.connections[MANAGEMENT]
@@ -124,6 +171,22 @@ class Placing(SourceCandidates):
         elif kind == NAMESPACES.name:
             found = self._namespaces.values()
         return {seen.uid: (seen.namespace, seen.name, seen.resource_version) for seen in found}
+
+
+def watched_in(namespace: str) -> str:
+    """Return the name under which the log has the Candidates of one namespace."""
+    return f"{CANDIDATES.name}/{namespace}"
+
+
+def _clusters(state: SourceState) -> set[str]:
+    return {known.cluster for known in state.candidates.values()}
+
+
+def _places(state: SourceState | None) -> frozenset[tuple[str, str]]:
+    """Return the targets, each with the namespace, where a source pod has candidates."""
+    if state is None:
+        return frozenset()
+    return frozenset((cluster, state.namespace) for cluster in _clusters(state))
 
 
 _KINDS: tuple[tuple[tuple[type[Event], ...], str], ...] = (

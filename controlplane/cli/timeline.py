@@ -1,25 +1,31 @@
-"""`controlplane timeline NAMESPACE/NAME`: the story of a Workload and its job."""
+"""`controlplane timeline [pod/]NAMESPACE/NAME`: the story of a Workload and its job, or of a source pod and its candidates."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import click
 
 from controlplane.cli.frame import Verb
-from controlplane.cli.history import clock, find_story, open_reader, place, span
+from controlplane.cli.history import clock, find_pod, find_story, open_reader, place, pod_name, span
 from controlplane.cli.options import Options
 from controlplane.cli.output import emit
+
+if TYPE_CHECKING:
+    from controlplane.audit.find import Found
+    from controlplane.audit.timeline import Moment
 
 COLUMNS = ("at (UTC)", "after", "cluster", "what", "why")
 
 
 @click.command(cls=Verb)
-@click.argument("name", metavar="NAMESPACE/NAME")
+@click.argument("name", metavar="[pod/]NAMESPACE/NAME")
 @click.option("-a", "--all", "everything", is_flag=True, help="Every event, also what changed nothing.")
 @click.pass_obj
 def timeline(options: Options, name: str, everything: bool) -> None:
     """Tell the story of a Workload: what happened when, where and why.
 
-    NAME may be that of the Workload or of its job.
+    NAME may be that of the Workload or of its job; pod/NAMESPACE/NAME is a pod that is placed on another cluster.
 
     \b
     With -o json or yaml, one object:
@@ -27,12 +33,7 @@ def timeline(options: Options, name: str, everything: bool) -> None:
       older Workloads of the same job), moments: position, at, seconds (since
       the first moment), cluster, what, why, reason, type, noteworthy
     """
-    from controlplane.app.policy import policy_of
-    from controlplane.audit.answer import told
-
-    with open_reader(options) as reader:
-        found = find_story(reader, name)
-        moments = told(reader, policy_of(options.settings()), found)
+    found, moments = _story(options, name)
     shown = [moment for moment in moments if everything or moment.noteworthy]
     start = moments[0].at if moments else None
     value = {
@@ -68,3 +69,19 @@ def timeline(options: Options, name: str, everything: bool) -> None:
     if found.others and options.output == "table":
         older = ", ".join(stream.removeprefix("workload/") for stream in found.others)
         click.echo(f"This is the newest Workload of the job; there were others: {older}", err=True)
+
+
+def _story(options: Options, name: str) -> tuple[Found, list[Moment]]:
+    """Return the streams that a name means and their moments."""
+    from controlplane.app.policy import policy_of
+    from controlplane.audit.answer import told
+    from controlplane.audit.find import Found
+    from controlplane.audit.pods import pod_moments
+
+    pod = pod_name(name)
+    with open_reader(options) as reader:
+        if pod is not None:
+            events = find_pod(reader, *pod)
+            return Found(events[0].stream, []), pod_moments(events)
+        found = find_story(reader, name)
+        return found, told(reader, policy_of(options.settings()), found)

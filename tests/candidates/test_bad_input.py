@@ -76,7 +76,7 @@ def test_an_unknown_priority_class_is_refused_by_the_target_by_name() -> None:
     stage.home["pods"]["web"] = pod(spec={"priorityClassName": "highest"})
     stage.settle()
     assert '"highest" does not exist in this cluster' in stage.said()
-    assert [key for key in stage.stores["a"]["pods"]] == []
+    assert stage.stores["a"]["pods"] == {}
 
 
 def forged(stage: Stage, change: Any) -> str:

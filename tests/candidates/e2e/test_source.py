@@ -6,7 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
+from click.testing import CliRunner
+
 from controlplane.candidates.objects import CANDIDATES
+from controlplane.cli import cli
 from controlplane.kube import EVENTS
 from tests.candidates.e2e.stage import NS, Stage
 
@@ -166,6 +169,44 @@ async def test_a_pod_that_is_deleted_as_soon_as_it_was_made_leaves_nothing(stage
         it.delete(f"brief-{number}")
     await it.until(lambda: len(it.said("CleanupDone")) == 3, "all settled")
     assert it.left() == []
+
+
+def shown(it: Stage, *arguments: str) -> str:
+    """What the command line prints about the stage's log."""
+    result = CliRunner().invoke(cli, [*arguments, "--database-url", it.url])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+async def test_the_log_tells_why_a_pod_is_where_it_is(stage: Make) -> None:
+    it = await stage("east", "west")
+    it.targets["west"].room = 0
+    it.submit()
+    it.submit("forged", annotations={"candidates.controlplane.dev/permit": "1"})
+    await it.placed(where="east")
+    await it.until(lambda: it.condition("forged"), "the reason on the pod")
+    why = await asyncio.to_thread(shown, it, "why", f"pod/{NS}/web")
+    assert "Running: It is on node node-1 of cluster east as web-" in why
+    assert "because east was" in why
+    why = await asyncio.to_thread(shown, it, "why", f"pod/{NS}/forged")
+    assert "Pending: It is not placed, because candidates.controlplane.dev/permit is not for users to set" in why
+    story = await asyncio.to_thread(shown, it, "timeline", f"pod/{NS}/web")
+    told = [line for line in story.splitlines() if line.strip()]
+    order = [
+        "offered to east and west (epoch 1)",
+        "is held for the candidate",
+        "permit 1: the candidate may bind",
+        "delegate is Pending on node node-1",
+    ]
+    places = [next(i for i, line in enumerate(told) if part in line) for part in order]
+    assert places == sorted(places)
+    it.delete()
+    await it.until(lambda: it.said("CleanupDone"), "clean")
+    assert "Deleted: It is gone, and nothing is left of it anywhere." in await asyncio.to_thread(
+        shown, it, "why", f"pod/{NS}/web"
+    )
+    events = await asyncio.to_thread(shown, it, "events", "--stream", f"sourcepod/{NS}/web", "--type", "PermitGranted")
+    assert "permit 1" in events
 
 
 async def test_without_the_dispatch_of_workloads_pods_are_placed_all_the_same(stage: Make) -> None:

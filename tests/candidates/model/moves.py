@@ -1,7 +1,7 @@
 """All that can happen next in a global state: what the protocol does, what goes wrong, what the user does.
 
-A global state is a tuple of numbers (see `Global`). Each process's step is taken at any time or not at all, which is also a crash at any step:
-whoever starts again has the same log, and does what the one before would have done.
+A global state is a tuple of numbers (see `Global`). Each process's step is taken at any time or not at all, which is also a crash at any
+step: whoever starts again has the same log, and does what the one before would have done.
 """
 
 from __future__ import annotations

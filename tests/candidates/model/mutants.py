@@ -23,6 +23,7 @@ from tests.candidates.model.world import Config, Faults
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 TWO = Faults(total=2)
+_USUAL = Config("mutant", targets=2, deviations=0, faults=TWO)
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Mutant:
     what: str
     patch: Patch
     rules: tuple[str, ...]
-    config: Config = Config("mutant", targets=2, deviations=0, faults=TWO)
+    config: Config = _USUAL
 
 
 # --- the source ------------------------------------------------------------------------------------------------------
