@@ -40,6 +40,7 @@ VERBS: dict[str, Entry] = {
         "controlplane.cli.simulate:simulate",
         "Play seeds of the deterministic simulation and check what must always hold.",
     ),
+    "podgroups": Entry("controlplane.cli.podgroups:podgroups", "Say whose PodGroup a pod would be in, and why."),
     "config": Entry("controlplane.cli.config:config", "Show or check the settings."),
     "db": Entry("controlplane.cli.db:db", "Bring the database's schema up to date, or check it."),
     "version": Entry("controlplane.cli.version:version", "Show the version of this program."),

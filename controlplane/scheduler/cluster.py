@@ -132,8 +132,10 @@ class Cluster:
         """Read a PersistentVolume."""
         meta, spec = section(obj, "metadata", where), section(obj, "spec", where)
         inside = f"{where}.spec"
-        required = section(spec, "nodeAffinity", inside).get("required")
-        terms = None if required is None else parse_terms(items(required, "nodeSelectorTerms", inside), inside)
+        affinity = section(spec, "nodeAffinity", inside)
+        required = section(affinity, "required", f"{inside}.nodeAffinity")
+        listed = items(required, "nodeSelectorTerms", f"{inside}.nodeAffinity.required")
+        terms = None if affinity.get("required") is None else parse_terms(listed, inside)
         claim = section(spec, "claimRef", inside)
         name = text(meta, "name", where)
         self.volumes[name] = Volume(

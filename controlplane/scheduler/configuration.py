@@ -111,7 +111,10 @@ def build(configuration: KubeSchedulerConfiguration, registry: Registry = IN_TRE
     problems: list[str] = []
     found = {}
     for at, profile in enumerate(configuration.profiles):
-        found[profile.scheduler_name] = _Builder(profile, registry, f"profiles[{at}]", problems).framework()
+        framework = _Builder(profile, registry, f"profiles[{at}]", problems).framework()
+        given = (profile.percentage_of_nodes_to_score, configuration.percentage_of_nodes_to_score, framework.percentage)
+        framework.percentage = next(percentage for percentage in given if percentage is not None)
+        found[profile.scheduler_name] = framework
     sorts = {tuple(plugin.name for plugin in framework.points["queueSort"]) for framework in found.values()}
     if len(sorts) > 1:
         problems.append("profiles: all profiles share one queue and need the same queueSort plugin")

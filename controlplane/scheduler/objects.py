@@ -15,7 +15,7 @@ from controlplane.pods import requests as asked
 from controlplane.pods.selectors import InvalidSelector, NodeTerm, is_empty_term, node_term, node_terms
 from controlplane.pods.tolerations import Taint, Toleration, taints, tolerations
 from controlplane.scheduler.affinity import PodAffinity, pod_affinity
-from controlplane.scheduler.reading import Misfit, Obj, flag, instant, items, number, section, string_map, text
+from controlplane.scheduler.reading import Misfit, Obj, flag, instant, items, number, section, string_map, strings, text
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
@@ -161,8 +161,8 @@ def read_node(obj: Obj, where: str = "node") -> Node:
     images: dict[str, int] = {}
     for count, image in enumerate(items(status, "images", f"{where}.status")):
         size = number(image, "sizeBytes", f"{where}.status.images[{count}]")
-        for name in image.get("names") or ():
-            images[str(name)] = size
+        for name in strings(image, "names", f"{where}.status.images[{count}]"):
+            images[name] = size
     name = text(meta, "name", f"{where}.metadata")
     if not name:
         raise Misfit(f"{where}.metadata.name", "a node needs a name")

@@ -58,12 +58,14 @@ class Scores(NamedTuple):
 class Framework:
     """One profile's plugins. `points` maps an extension point to its plugins in order, `weights` a scoring plugin to its weight.
 
-    `vectorised=False` makes it ask node by node throughout, which is slower and says the same.
+    `percentage` is the profile's percentageOfNodesToScore (0: it adapts to the cluster's size); whoever runs cycles makes a `Sampling` of
+    it. `vectorised=False` makes it ask node by node throughout, which is slower and says the same.
     """
 
     scheduler_name: str
     points: dict[str, list[Plugin]]
     weights: dict[str, int] = field(default_factory=dict)
+    percentage: int = 100
     vectorised: bool = True
 
     def plugins(self, point: str, of: type[P]) -> list[P]:

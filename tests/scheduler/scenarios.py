@@ -12,6 +12,7 @@ from tests.scheduler.objects import HOST, ZONE
 KEYS = (HOST, ZONE, "rack", "disk")
 APPS = ("a", "b", "c")
 NAMESPACES = ("default", "other")
+HAS = {"cpu": "4", "memory": "8Gi", "ephemeral-storage": "10Gi", "example.com/gpu": "2"}
 
 
 def _some(elements: st.SearchStrategy[Any], most: int = 2) -> st.SearchStrategy[list[Any]]:
@@ -22,12 +23,21 @@ def _without_none(found: dict[str, Any]) -> Json:
     return {key: value for key, value in found.items() if value is not None}
 
 
-labels = st.fixed_dictionaries({}, optional={"app": st.sampled_from(APPS), "tier": st.sampled_from("xy")})
+def _rarely(most: st.SearchStrategy[Any], few: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Draw from the second in one case of four: what refuses everything must not hide the rest."""
+    return st.one_of(most, most, most, few)
+
+
+labels = _rarely(
+    st.fixed_dictionaries({"app": st.sampled_from(["a", "a", "b"])}),
+    st.fixed_dictionaries({}, optional={"app": st.sampled_from(APPS), "tier": st.sampled_from("xy")}),
+)
 node_labels = st.fixed_dictionaries(
-    {},
-    optional={
+    {
         HOST: st.sampled_from(["h0", "h1", "h2", "h3"]),
-        ZONE: st.sampled_from(["z1", "z2", ""]),
+        ZONE: st.sampled_from(["z1", "z2", "z2", ""]),
+    },
+    optional={
         "rack": st.sampled_from(["1", "2", "30", "x"]),
         "disk": st.sampled_from(["ssd", "hdd"]),
     },
@@ -60,11 +70,14 @@ requirement = st.one_of(
         {"key": st.sampled_from(["app", "tier"]), "operator": st.sampled_from(["Exists", "DoesNotExist"])}
     ),
 )
-selector = st.one_of(
-    st.none(),
-    st.just({}),
-    st.fixed_dictionaries({"matchLabels": labels}),
-    st.fixed_dictionaries({"matchExpressions": _some(requirement)}),
+selector = _rarely(
+    st.just({"matchLabels": {"app": "a"}}),
+    st.one_of(
+        st.none(),
+        st.just({}),
+        st.fixed_dictionaries({"matchLabels": labels}),
+        st.fixed_dictionaries({"matchExpressions": _some(requirement)}),
+    ),
 )
 node_requirement = st.one_of(
     st.fixed_dictionaries(
@@ -108,7 +121,7 @@ pod_term = st.builds(
     _without_none,
     st.fixed_dictionaries(
         {
-            "topologyKey": st.sampled_from(KEYS),
+            "topologyKey": _rarely(st.sampled_from(KEYS[:2]), st.sampled_from(KEYS)),
             "labelSelector": selector,
             "namespaces": st.one_of(st.none(), st.lists(st.sampled_from(NAMESPACES), max_size=2)),
             "namespaceSelector": st.sampled_from([None, {}, {"matchLabels": {"team": "t"}}]),
@@ -130,8 +143,8 @@ spread = st.builds(
     _without_none,
     st.fixed_dictionaries(
         {
-            "maxSkew": st.integers(1, 3),
-            "topologyKey": st.sampled_from(KEYS),
+            "maxSkew": st.sampled_from([1, 1, 2, 3]),
+            "topologyKey": _rarely(st.sampled_from(KEYS[:2]), st.sampled_from(KEYS)),
             "whenUnsatisfiable": st.sampled_from(["DoNotSchedule", "ScheduleAnyway"]),
             "labelSelector": selector,
             "minDomains": st.sampled_from([None, 1, 2, 4]),
@@ -144,8 +157,8 @@ spread = st.builds(
 amounts = st.fixed_dictionaries(
     {},
     optional={
-        "cpu": st.sampled_from(["0", "100m", "1", "3", "9"]),
-        "memory": st.sampled_from(["0", "1Gi", "3Gi", "20Gi"]),
+        "cpu": st.sampled_from(["0", "100m", "100m", "1", "3"]),
+        "memory": st.sampled_from(["0", "1Gi", "1Gi", "3Gi"]),
         "ephemeral-storage": st.sampled_from(["1Gi"]),
         "example.com/gpu": st.sampled_from(["0", "1", "2"]),
     },
@@ -162,22 +175,26 @@ def pods(draw: st.DrawFn, name: str, placed: bool) -> Json:
         "name": "c",
         "image": draw(st.sampled_from(["app", "big:1"])),
         "resources": {"requests": draw(amounts)},
-        "ports": draw(_some(port, 1)),
+        "ports": draw(_rarely(st.just([]), _some(port, 1))),
     }
-    meta: Json = {"name": name, "namespace": draw(st.sampled_from(NAMESPACES)), "labels": draw(labels)}
-    if placed and draw(st.integers(0, 5)) == 0:
+    meta: Json = {
+        "name": name,
+        "namespace": draw(_rarely(st.just("default"), st.sampled_from(NAMESPACES))),
+        "labels": draw(labels),
+    }
+    if placed and draw(st.integers(0, 7)) == 7:
         meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     spec: Json = {
         "containers": [container],
-        "affinity": draw(affinity),
+        "affinity": draw(st.one_of(st.just({}), affinity)),
         "tolerations": draw(_some(toleration)),
         "priority": draw(st.integers(0, 2)) if placed else draw(st.integers(0, 3)),
     }
     if placed:
-        spec["nodeName"] = draw(st.sampled_from(["n0", "n1", "n2", "n3", "gone"]))
+        spec["nodeName"] = draw(st.sampled_from(["n0", "n0", "n1", "n1", "n2", "n3", "gone"]))
     else:
         spec["topologySpreadConstraints"] = draw(_some(spread, 3))
-        if draw(st.booleans()):
+        if draw(st.integers(0, 3)) == 3:
             spec["nodeSelector"] = draw(st.sampled_from([{}, {"disk": "ssd"}]))
     return {"metadata": meta, "spec": spec}
 
@@ -186,13 +203,13 @@ def pods(draw: st.DrawFn, name: str, placed: bool) -> Json:
 def scenarios(draw: st.DrawFn) -> Json:
     """Draw a line of `evaluate`: a pod, up to five nodes, up to eight pods on them, and what belongs to them."""
     nodes = []
-    for at in range(draw(st.integers(1, 5))):
-        room = draw(amounts) | {"pods": draw(st.sampled_from(["0", "2", "110"]))}
+    for at in range(draw(st.sampled_from([4, 3, 5, 1]))):
+        room = draw(_rarely(st.just(HAS), amounts)) | {"pods": draw(st.sampled_from(["110", "110", "2", "110", "0"]))}
         images = [{"names": ["big:1"], "sizeBytes": 900_000_000}] if draw(st.booleans()) else []
-        spec = {"taints": draw(_some(taint)), "unschedulable": draw(st.integers(0, 4)) == 0}
+        spec = {"taints": draw(_rarely(st.just([]), _some(taint))), "unschedulable": draw(st.integers(0, 7)) == 7}
         meta = {"name": f"n{at}", "labels": draw(node_labels)}
         nodes.append({"metadata": meta, "spec": spec, "status": {"allocatable": room, "images": images}})
-    others = [draw(pods(f"p{at}", placed=True)) for at in range(draw(st.integers(0, 8)))]
+    others = [draw(pods(f"p{at}", placed=True)) for at in range(draw(st.sampled_from([5, 3, 8, 0])))]
     services = [{"metadata": {"name": "s", "namespace": "default"}, "spec": {"selector": {"app": "a"}}}]
     budgets = [
         {

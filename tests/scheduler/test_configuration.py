@@ -93,6 +93,15 @@ def test_args_reach_their_plugin() -> None:
     assert plugins["NodeResourcesFit"] in framework.points["score"]  # one plugin, whatever the number of its points
 
 
+@pytest.mark.parametrize(
+    ("everywhere", "here", "expected"), [(None, None, 100), (30, None, 30), (30, 0, 0), (None, 50, 50)]
+)
+def test_a_profile_may_look_at_fewer_nodes(everywhere: int | None, here: int | None, expected: int) -> None:
+    profiles = [{"percentageOfNodesToScore": here}]
+    framework = build(read({"percentageOfNodesToScore": everywhere, "profiles": profiles}))["default-scheduler"]
+    assert framework.percentage == expected
+
+
 def args(plugin: str, **given: Any) -> Json:
     return {"profiles": [{"pluginConfig": [{"name": plugin, "args": given}]}]}
 

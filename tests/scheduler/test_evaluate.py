@@ -185,7 +185,7 @@ def test_for_people_who_can_have_it() -> None:
     assert lines[-1].strip() == "a  would have room without default/p"
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(scenarios())
 def test_every_answer_has_the_shape(scenario: Json) -> None:
     ok, text = said(json.dumps(scenario).encode(), 1)
@@ -222,3 +222,12 @@ def test_junk_never_stops_the_stream(junk: Json) -> None:
     ok, text = said(json.dumps(line() | junk).encode(), 1)
     found = json.loads(text)
     assert ok is ("error" not in found)
+
+
+def test_the_example_in_the_reference_is_what_it_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = Path(__file__).resolve().parents[2]
+    monkeypatch.chdir(root)
+    page = (root / "docs/reference/scheduler-evaluate.md").read_text()
+    command, _, shown = page.partition("```console\n$ controlplane ")[2].partition("```")[0].partition("\n")
+    result = CliRunner().invoke(cli, command.split())
+    assert result.stdout == shown

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
+
 from hypothesis import HealthCheck, assume, given, settings
 
 from controlplane.kube import Json
 from controlplane.scheduler.evaluate.answer import answer
 from controlplane.scheduler.evaluate.question import read
 from tests.scheduler import oracle
+from tests.scheduler.objects import HOST, ZONE, constraint, node, pod, term
 from tests.scheduler.scenarios import scenarios
 
 GENERATED = settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
 )
 
 
@@ -31,6 +35,68 @@ def test_spread(scenario: Json) -> None:
     scores = oracle.spread_scores(question)
     assert found["preScore"]["code"] == ("Skip" if scores is None else "Success")
     assert found["score"] == {node: list(pair) for node, pair in (scores or {}).items()}
+
+
+def crowded(seed: int) -> Json:
+    """Return a cluster with many pods of few kinds on nodes of few zones, where skews are common."""
+    chance = random.Random(seed)
+    nodes = [
+        node(f"n{at}", {ZONE: f"z{chance.randrange(3)}"} if chance.random() < 0.9 else {})
+        for at in range(chance.randint(2, 7))
+    ]
+    for one in nodes:
+        if chance.random() < 0.2:
+            one["spec"]["taints"] = [{"key": "k", "effect": "NoSchedule"}]
+    pods = []
+    for at in range(chance.randint(5, 25)):
+        made = pod(
+            f"p{at}",
+            {"app": chance.choice("aab"), "rev": chance.choice("12")},
+            on=chance.choice(nodes)["metadata"]["name"],
+        )
+        if chance.random() < 0.1:
+            made["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        if chance.random() < 0.3:
+            terms = [term(chance.choice([HOST, ZONE]), {"app": chance.choice("ab")})]
+            weighted = [{"weight": chance.randint(1, 100), "podAffinityTerm": terms[0]}]
+            kind = chance.choice(["podAffinity", "podAntiAffinity"])
+            required, preferred = (
+                f"{when}DuringSchedulingIgnoredDuringExecution" for when in ("required", "preferred")
+            )
+            made["spec"]["affinity"] = {kind: chance.choice([{required: terms}, {preferred: weighted}])}
+        pods.append(made)
+    constraints = []
+    for _ in range(chance.randint(1, 3)):
+        more = {"matchLabelKeys": ["rev"]} if chance.random() < 0.3 else {}
+        more |= {"minDomains": chance.randint(1, 4)} if chance.random() < 0.3 else {}
+        more |= {"nodeTaintsPolicy": "Honor"} if chance.random() < 0.3 else {}
+        when = chance.choice(["DoNotSchedule", "ScheduleAnyway"])
+        constraints.append(constraint(chance.choice([HOST, ZONE]), chance.randint(1, 4), when, **more))
+    incoming = pod(
+        "new", {"app": chance.choice("ab"), "rev": chance.choice("12")}, topologySpreadConstraints=constraints
+    )
+    return {"id": seed, "pod": incoming, "nodes": nodes, "pods": pods}
+
+
+def test_crowded_clusters() -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(300):
+        question = read(crowded(seed))
+        found = answer(question)["perPlugin"]
+        spread = found["PodTopologySpread"]
+        assert codes(spread) == (oracle.spread_filter(question) or {}), seed
+        assert spread["score"] == {name: list(pair) for name, pair in (oracle.spread_scores(question) or {}).items()}, (
+            seed
+        )
+        affinity, expected = found["InterPodAffinity"], oracle.affinity_filter(question)
+        assert codes(affinity) == (expected if affinity["preFilter"]["code"] == "Success" else {}), seed
+        if affinity["score"]:
+            assert {name: pair[0] for name, pair in affinity["score"].items()} == oracle.affinity_scores(question), seed
+        for plugin in (spread, affinity):
+            seen.update(status["code"] for status in plugin["filter"].values())
+    assert (
+        min(seen["Success"], seen["Unschedulable"], seen["UnschedulableAndUnresolvable"]) > 40
+    )  # none of it is rare here
 
 
 @GENERATED

@@ -125,7 +125,7 @@ def _combined(decision: Decision, question: Question) -> Json:
     }
     scores = decision.scores
     if scores is not None:
-        for at, row in enumerate(scores.rows.tolist()):
+        for row, at in sorted((row, at) for at, row in enumerate(scores.rows.tolist())):
             by_plugin = {name: int(weighted[at]) for name, weighted in scores.weighted.items()}
             found["scores"][nodes[row].name] = {"total": int(scores.total[at]), "plugins": by_plugin}
     if decision.status.code is Code.ERROR:

@@ -49,9 +49,14 @@ class DefaultPreemption(PostFilterPlugin):
         share = len(rows) * self.args.min_candidate_nodes_percentage // 100
         enough = min(max(share, self.args.min_candidate_nodes_absolute), len(rows))
         candidates: dict[str, Victims] = {}
+        found: Victims | Status
         reasons: dict[str, int] = {}
         for row in rows:
-            found = select_victims(state.clone(), pod, snapshot.info(row).clone(), budgets, dry_run)
+            info = snapshot.info(row)
+            if any(other.priority < pod.priority for other in info.pods.values()):
+                found = select_victims(state.clone(), pod, info.clone(), budgets, dry_run)
+            else:
+                found = NO_VICTIMS  # nothing has to be copied to see that
             if isinstance(found, Victims):
                 candidates[snapshot.nodes[row].name] = found
                 if len(candidates) >= enough and any(not victims.violations for victims in candidates.values()):
