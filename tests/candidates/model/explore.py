@@ -10,8 +10,9 @@ import time
 from array import array
 from dataclasses import dataclass
 
-from tests.candidates.model.moves import Global, Moves
+from tests.candidates.model.moves import Moves
 from tests.candidates.model.rules import check, settled
+from tests.candidates.model.shapes import Global
 from tests.candidates.model.world import Config, Violation
 
 

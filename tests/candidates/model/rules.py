@@ -5,7 +5,8 @@ from __future__ import annotations
 from controlplane.candidates.policy import NEVER_TWICE
 from controlplane.candidates.status import rank
 from controlplane.kube import meta
-from tests.candidates.model.moves import Global, Moves
+from tests.candidates.model.moves import Moves
+from tests.candidates.model.shapes import Global
 from tests.candidates.model.world import Violation
 
 
