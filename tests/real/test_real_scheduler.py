@@ -13,7 +13,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 import yaml
 
@@ -35,9 +34,7 @@ from tests.simulation.contract import realserver
 WHY = realserver.missing()
 pytestmark = [pytest.mark.skipif(bool(WHY), reason=WHY), pytest.mark.timeout(240)]
 
-CRDS = sorted((Path(__file__).parents[2] / "deploy").rglob("candidates.controlplane.dev_*.yaml")) or sorted(
-    (Path(__file__).parents[2] / "deploy" / "candidates").rglob("*crd*.yaml")
-)
+CRDS = sorted((Path(__file__).parents[2] / "deploy" / "crds").glob("candidates.controlplane.dev_*.yaml"))
 DEFINITIONS = Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False)
 HOME = "on-premises"
 
@@ -109,18 +106,14 @@ async def real(kubeconfig: Json, database_url: str) -> AsyncIterator[Real]:
             if definition and definition.get("kind") == "CustomResourceDefinition":
                 with contextlib.suppress(ApiError):
                     await api.create(DEFINITIONS, "", definition)
-    if CRDS:
-        await until(lambda: api.list(CANDIDATES, namespace="default"))
+    await until(lambda: api.list(CANDIDATES, namespace="default"))
 
     async def opened() -> Transport:
         return Transport(MANAGEMENT, config)
 
     health, stop = Health(SCHEDULER_CHECKS), asyncio.Event()
     health.set("schema", True)
-    settings = msgspec.structs.replace(Settings())
-    service = SchedulerService(
-        settings, load(""), Database(database_url), opened, metrics=Metrics(), health=health
-    )
+    service = SchedulerService(Settings(), load(""), Database(database_url), opened, metrics=Metrics(), health=health)
     running = asyncio.create_task(service.run(stop))
 
     async def leads() -> bool:
@@ -181,18 +174,17 @@ async def test_the_important_pod_takes_the_place(real: Real) -> None:
     await until(lambda: real.on("high"))
 
 
-@pytest.mark.skipif(not CRDS, reason="the definitions of Candidates are not in deploy/")
 async def test_a_candidate_is_reserved_permitted_and_bound(real: Real) -> None:
     await real.node("held", cpu="1")
-    invitation = {"metadata": {"name": HOME}, "spec": {"cluster": HOME}}
+    head = {"apiVersion": CANDIDATES.api_version}
+    invitation = {**head, "kind": "CandidateSource", "metadata": {"name": HOME}, "spec": {"cluster": HOME}}
     await real.api.create(CANDIDATE_SOURCES, "default", invitation)
     container = {"name": "main", "image": "app", "resources": {"requests": {"cpu": "1"}}}
     template = {"spec": {"containers": [container], "nodeSelector": {"pool": "held"}}}
     source = {"cluster": HOME, "namespace": "default", "name": "c", "uid": "uid-c", "epoch": 1}
     metadata = {"name": "c", "labels": {SOURCE_LABEL: HOME}, "finalizers": [FINALIZER]}
-    await real.api.create(
-        CANDIDATES, "default", {"metadata": metadata, "spec": {"source": source, "template": template}}
-    )
+    spec = {"source": source, "template": template}
+    await real.api.create(CANDIDATES, "default", {**head, "kind": "Candidate", "metadata": metadata, "spec": spec})
 
     async def phase(wanted: str) -> bool:
         found = await real.api.get(CANDIDATES, "default", "c")
