@@ -1,5 +1,7 @@
 """The scheduler beside a real kube-apiserver with made-up Nodes: pods are bound, refused, preempted, candidates reserved and bound.
 
+It has the rights of deploy/scheduler and no others.
+
 Runs where `KUBEBUILDER_ASSETS` names kube-apiserver and etcd. No kubelet and no controller runs there.
 """
 
@@ -23,7 +25,7 @@ from controlplane.clusters.kubeconfig import parse_kubeconfig
 from controlplane.clusters.port import ApiError
 from controlplane.clusters.transport import Transport
 from controlplane.connectivity.events import MANAGEMENT
-from controlplane.kube import EVENTS, NODES, PODS, PRIORITY_CLASSES, STRATEGIC_PATCH, Json, Kind
+from controlplane.kube import EVENTS, NAMESPACES, NODES, PODS, PRIORITY_CLASSES, STRATEGIC_PATCH, Json, Kind
 from controlplane.log.connect import Database
 from controlplane.settings import Settings
 from controlplane.telemetry import Metrics
@@ -37,6 +39,15 @@ pytestmark = [pytest.mark.skipif(bool(WHY), reason=WHY), pytest.mark.timeout(240
 CRDS = sorted((Path(__file__).parents[2] / "deploy" / "crds").glob("candidates.controlplane.dev_*.yaml"))
 DEFINITIONS = Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False)
 HOME = "on-premises"
+MANIFESTS = Path(__file__).parents[2] / "deploy" / "scheduler"
+ACCOUNTS = Kind("", "v1", "ServiceAccount", "serviceaccounts")
+RBAC = "rbac.authorization.k8s.io"
+ACCOUNT_KINDS = (
+    NAMESPACES,
+    ACCOUNTS,
+    Kind(RBAC, "v1", "ClusterRole", "clusterroles", False),
+    Kind(RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", False),
+)
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +107,23 @@ async def until(holds: Callable[[], Awaitable[Any]], within: float = 40.0) -> No
         await asyncio.sleep(0.05)
 
 
+async def account(api: Transport, kubeconfig: Json) -> Json:
+    """Install the scheduler's rights as deploy/scheduler has them, and return a kubeconfig with its account."""
+    found = [
+        document
+        for name in ("namespace", "serviceaccount", "clusterrole")
+        for document in yaml.safe_load_all((MANIFESTS / f"{name}.yaml").read_text())
+    ]
+    for document in found:
+        kind = next(kind for kind in ACCOUNT_KINDS if kind.kind == document["kind"])
+        with contextlib.suppress(ApiError):
+            await api.create(kind, document["metadata"].get("namespace", ""), document)
+    place = next(document["metadata"] for document in found if document["kind"] == "ServiceAccount")
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    answer = await api.post(ACCOUNTS, place["namespace"], place["name"], "token", asked)
+    return {**kubeconfig, "users": [{"name": "real", "user": {"token": answer["status"]["token"]}}]}
+
+
 @pytest.fixture
 async def real(kubeconfig: Json, database_url: str) -> AsyncIterator[Real]:
     """The API server, with Candidates' definitions and a scheduler beside it."""
@@ -108,8 +136,10 @@ async def real(kubeconfig: Json, database_url: str) -> AsyncIterator[Real]:
                     await api.create(DEFINITIONS, "", definition)
     await until(lambda: api.list(CANDIDATES, namespace="default"))
 
+    limited = await account(api, kubeconfig)
+
     async def opened() -> Transport:
-        return Transport(MANAGEMENT, config)
+        return Transport(MANAGEMENT, parse_kubeconfig(yaml.safe_dump(limited).encode()))
 
     health, stop = Health(SCHEDULER_CHECKS), asyncio.Event()
     health.set("schema", True)
