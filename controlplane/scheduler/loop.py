@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from controlplane.kube import PODS, Json, Kind, meta
@@ -18,6 +18,7 @@ from controlplane.scheduler.cycle import Decision, Sampling, schedule
 from controlplane.scheduler.errands import Answer, Errands, Plain, Way
 from controlplane.scheduler.framework import CycleState
 from controlplane.scheduler.hints import ClusterEvent
+from controlplane.scheduler.holds import Hold, Profiles, Proposal
 from controlplane.scheduler.nominations import Nominations
 from controlplane.scheduler.objects import Pod
 from controlplane.scheduler.outcome import Faults, failure_of, score_of, victims_of
@@ -26,35 +27,6 @@ from controlplane.scheduler.reasons import SchedulingReason
 from controlplane.scheduler.runtime import Framework
 from controlplane.scheduler.status import Code, Status
 from controlplane.scheduler.view import ClusterView
-
-
-@dataclass(slots=True, eq=False)
-class Proposal:
-    """Events that a turn decided on. `folded`: the stream's version once they are folded; `reserves`: they take a node."""
-
-    append: Append
-    stream: str
-    identity: str
-    folded: int
-    reserves: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class Hold:
-    """A pod between its cycle and its binding: what the plugins keep of the cycle, and for whom it still waits beside the log."""
-
-    framework: Framework
-    state: CycleState
-    pod: Pod
-    node: str
-
-
-@dataclass(frozen=True, slots=True)
-class Profiles:
-    """The frameworks by scheduler name, and for each how many nodes are looked at (percent; 0: it adapts)."""
-
-    frameworks: Mapping[str, Framework]
-    sampling: Mapping[str, int]
 
 
 class Loop:

@@ -11,7 +11,8 @@ from controlplane.kube import NODES, PODS, Json, Request
 from controlplane.log.event import NewEvent, Recorded
 from controlplane.scheduler.books import Evictions, Placements
 from controlplane.scheduler.errands import Plain
-from controlplane.scheduler.loop import Loop, Proposal
+from controlplane.scheduler.holds import Proposal
+from controlplane.scheduler.loop import Loop
 from controlplane.scheduler.view import ClusterView
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

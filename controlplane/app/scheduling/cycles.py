@@ -17,7 +17,8 @@ from controlplane.clock import Clock
 from controlplane.log.event import Fenced, LogError, LogUnavailable, VersionConflict
 from controlplane.log.port import Log
 from controlplane.reconcile.gate import Gate
-from controlplane.scheduler.loop import Loop, Proposal
+from controlplane.scheduler.holds import Proposal
+from controlplane.scheduler.loop import Loop
 
 _log = structlog.get_logger(__name__)
 

@@ -17,7 +17,7 @@ from controlplane.scheduler.cluster import Cluster
 from controlplane.scheduler.configuration import ConfigurationError, KubeSchedulerConfiguration, build, read
 from controlplane.scheduler.framework import Plugin
 from controlplane.scheduler.hints import Hints
-from controlplane.scheduler.loop import Profiles
+from controlplane.scheduler.holds import Profiles
 from controlplane.scheduler.objects import Pod
 from controlplane.scheduler.queue import Queue, Timing
 from controlplane.scheduler.runtime import Framework
