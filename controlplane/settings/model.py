@@ -32,6 +32,7 @@ from controlplane.settings.rules import (
     folder_prefix,
     ip_address,
 )
+from controlplane.settings.scheduler import Scheduler
 from controlplane.settings.secret import DatabaseUrl
 
 PREFIX = "CONTROLPLANE_"
@@ -265,6 +266,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     run: Run = Run()
     multikueue: MultiKueue = MultiKueue()
     candidates: Candidates = Candidates()
+    scheduler: Scheduler = Scheduler()
     management: Management = Management()
     budgets: Budgets = Budgets()
     clusters: Clusters = Clusters()
