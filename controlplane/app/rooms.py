@@ -103,6 +103,8 @@ class Hosted:
             if "*" in chosen.namespaces:
                 workers.append(candidates_in("", chosen.cluster))
         self.capability = Several(rooms)
+        # Alone, the dispatch of Workloads knows of an object what its reflector knows.
+        self.sole = len(rooms) == 1
         self.home, self.workers = united(home), united(workers)
         self._indices: list[_Knows] = [self.fleet.index]
         if self.sources is not None:

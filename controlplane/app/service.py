@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import random
 from importlib import metadata
 
@@ -84,6 +85,7 @@ class Service:
 
     async def _turn(self, stop: asyncio.Event) -> None:
         """Follow the log until the lead is ours, then lead until stopped or fenced."""
+        gc.unfreeze()  # what the turn before has left
         hosted = Hosted(self._settings)
         fleet = self.fleet = hosted.fleet
         measure = Measure(self._shared.metrics, fleet)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from controlplane.clusters.deltas import Known, Poison, identity, of_item, vanished
 from controlplane.clusters.port import Change, Delta
 from controlplane.kube import Kind
@@ -38,6 +40,9 @@ class Listing:
                 deltas.append(vanished(self._kind, former, self._known[former], version))
             self._seen.add(uid)
             self.count += 1
+            before = self._known.get(uid)
+            if before is not None and before.resource_version == place.resource_version:
+                change = msgspec.structs.replace(change, seen=True)
             deltas.append(change)
         return deltas
 

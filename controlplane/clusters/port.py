@@ -50,13 +50,15 @@ class Change(msgspec.Struct, frozen=True, gc=False):
     """One object of a watched kind as it now is, or, for `gone`, as it last was.
 
     `gone` has two sources: a DELETED line (`object` is the last state with the deletion's resourceVersion), or a relist that no longer
-    contains it (`object` holds only apiVersion, kind and metadata name/namespace/uid; `resource_version` is the list's).
+    contains it (`object` holds only apiVersion, kind and metadata name/namespace/uid; `resource_version` is the list's). `seen`: it is
+    listed at the very version that the sink took before, or that the log was said to hold when the reflector began.
     """
 
     op: Literal["listed", "added", "modified", "gone"]
     kind: Kind
     object: Json
     resource_version: str
+    seen: bool = False
 
 
 class Synced(msgspec.Struct, frozen=True, gc=False):

@@ -28,7 +28,8 @@ _AWAY_PAUSE = 0.5
 class Recorder:
     """A `Sink` that writes to the log. `lift` makes the event of a list that is complete or a kind that is off.
 
-    `incarnations` is told, before the first delta of a connection, which life of the cluster it shows.
+    `incarnations` is told, before the first delta of a connection, which life of the cluster it shows. `sole`: one capability alone looks
+    at every kind, so what reflectors know of it is in the log, and a list after a takeover or a cut costs only what is new.
     """
 
     def __init__(
@@ -38,9 +39,11 @@ class Recorder:
         bodies: Bodies,
         clock: Clock,
         lift: Callable[[str, Synced | Off], NewEvent],
+        *,
+        sole: bool = False,
     ) -> None:
         self._write, self._bodies, self._clock, self._lift = log, bodies, clock, lift
-        self._observe = _observing(capability)
+        self._observe, self._sole = _observing(capability), sole
         self.incarnations: dict[str, str] = {}
 
     async def __call__(self, cluster: str, deltas: Sequence[Delta]) -> None:
@@ -49,6 +52,8 @@ class Recorder:
         events: list[NewEvent] = []
         for delta in deltas:
             if isinstance(delta, Change):
+                if delta.seen and self._sole:
+                    continue
                 gone = delta.op == "gone"
                 incarnation = self.incarnations.get(cluster, "")
                 sighting = Sighting(cluster, incarnation, delta.kind, delta.object, delta.resource_version, gone)

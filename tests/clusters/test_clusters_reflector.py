@@ -172,6 +172,17 @@ async def test_a_restored_store_that_has_grown_past_ours_is_noticed(api: MiniApi
         assert len(f.restored) == 1
 
 
+async def test_a_list_says_what_was_seen_at_this_very_version(api: MiniApi) -> None:
+    api.objects["workloads"] = [obj("a", 7), obj("b", 8), obj("c", 9)]
+    known = {"uid-a": ("ns", "a", "7"), "uid-b": ("ns", "b", "6"), "uid-c": ("ns", "c", "")}
+    async with following(api, known) as f:
+        await f.shows("listed a@7", "listed b@8", "listed c@9", "synced")
+        assert [delta.seen for delta in f.log.deltas[:3]] == [True, False, False]
+        api.version, api.objects["workloads"] = 12, [obj("a", 7), obj("b", 8), obj("c", 11)]
+        await cut(api)
+        assert [delta.seen for delta in f.log.deltas[4:7]] == [True, True, False]
+
+
 async def test_what_was_written_while_the_connection_was_cut_is_no_other_history(api: MiniApi) -> None:
     async with following(api) as f:
         for piece in (line("ADDED", obj("a", 11)), line("ADDED", obj("b", 12)), bookmark(13)):

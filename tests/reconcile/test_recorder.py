@@ -72,6 +72,15 @@ async def test_what_concerns_nobody_is_not_recorded(desk: Desk) -> None:
     assert len(desk.log.appended) == 1, "an append of nothing is none"
 
 
+@pytest.mark.parametrize("sole", [True, False])
+async def test_what_the_log_holds_is_passed_over_where_one_capability_alone_looks(desk: Desk, sole: bool) -> None:
+    """Another capability may not have looked yet when the first one recorded it."""
+    recorder = Recorder(desk.log, Errands(), desk.bodies, desk.clock, lift, sole=sole)
+    known = Change("listed", JOBS, {"metadata": {"name": "a"}}, "1", seen=True)
+    await recorder("east", [known, change("b", 2, "listed")])
+    assert desk.streams == (["b"] if sole else ["a", "b"])
+
+
 async def test_a_sighting_says_which_life_of_the_cluster_it_shows(desk: Desk) -> None:
     """So a version that was seen before is news in another life, and only there."""
     desk.recorder.incarnations["east"] = "first"
