@@ -41,13 +41,19 @@ OpenServer = Callable[[str, str, str], ApiServer]
 """`open_server(cluster, process, token)`: a connection to a cluster, `@management` included."""
 
 POLICY = Policy(
-    adapters=adapters_for(["batch/job"]),
+    adapters=adapters_for(["batch/job", "jobset.x-k8s.io/jobset"]),
     worker_lost_timeout=timedelta(minutes=3),
     refusal_pause=timedelta(minutes=1),
 )
+_JOBS_ONLY = msgspec.structs.replace(POLICY, adapters=adapters_for(["batch/job"]))
 HOME_TOKEN = "0"  # noqa: S105 - of a cluster that does not exist
 _LEASE, _RENEW = 12.0, 3.0
 _POLL = 5.0  # the log's alarm clock is never lost here, and polling is most of what an idle hour costs
+
+
+def policy_of(edition: int) -> Policy:
+    """Return the settings under which plans of an edition are played: the first one knows no JobSets."""
+    return POLICY if edition > 1 else _JOBS_ONLY
 
 
 @functools.cache
@@ -59,9 +65,16 @@ class Replica:
     """One replica. `clock` is its machine's wall clock, which may be wrong."""
 
     def __init__(
-        self, name: str, loop: VirtualLoop, seed: str, database: Database, open_server: OpenServer, trace: Trace
+        self,
+        name: str,
+        policy: Policy,
+        loop: VirtualLoop,
+        seed: str,
+        database: Database,
+        open_server: OpenServer,
+        trace: Trace,
     ) -> None:
-        self.name, self._loop, self._seed, self._database = name, loop, seed, database
+        self.name, self._policy, self._loop, self._seed, self._database = name, policy, loop, seed, database
         self._open_server, self._trace = open_server, trace
         self.clock = VirtualClock(loop)
         self.process = Process(name)
@@ -134,7 +147,7 @@ class Replica:
 
     async def _turn(self, process: Process, source: random.Random, stop: asyncio.Event) -> None:
         """Follow the log until the lead is ours, then lead until stopped or fenced: what `Service._turn` does."""
-        fleet, gate = Fleet(POLICY, process.name), Gate()
+        fleet, gate = Fleet(self._policy, process.name), Gate()
         log = DatabaseLog(self._database, process, lambda ok, detail: gate.set("append", ok, detail))
         leader = Leader(log, process.name, self.clock, gate, lease=_LEASE, renew=_RENEW)
         turn = self.turn = SimulatedTurn(self._shared(process, source), fleet, gate, log, leader, self._worker(process))
@@ -175,7 +188,7 @@ class SimulatedTurn(Turn):
         open_worker: Callable[[str, ClientConfig], ApiServer],
     ) -> None:
         self.fleet, self._open_worker = fleet, open_worker
-        super().__init__(shared, POLICY, fleet, Measure(shared.metrics, fleet), gate, log, leader)
+        super().__init__(shared, fleet.policy, fleet, Measure(shared.metrics, fleet), gate, log, leader)
         self.runner._poll = _POLL
 
     @property

@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
+from controlplane.app.turn import HOME_KINDS
 from controlplane.clusters.port import ApiError
 from controlplane.clusters.streams import ApiServer
 from controlplane.connectivity import events as connectivity
@@ -26,20 +27,20 @@ from controlplane.connectivity.events import (
     KindOff,
     KindSynced,
 )
-from controlplane.kube import ADMISSION_CHECKS, CLUSTER_QUEUES, JOBS, MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, WORKLOADS
+from controlplane.kube import WORKLOADS, Kind
 from controlplane.log.codec import Codec
 from controlplane.log.event import Event, NewEvent, Recorded, Unknown
 from controlplane.multikueue.adapters.base import ORIGIN_LABEL
 from controlplane.multikueue.events import Decision
 from controlplane.multikueue.fleet import Fleet
-from controlplane.simulation.deterministic import acts
+from controlplane.simulation.deterministic import acts, people
 from controlplane.simulation.deterministic.database import Database
 from controlplane.simulation.deterministic.ending import unfinished
 from controlplane.simulation.deterministic.loop import Stuck, VirtualLoop
 from controlplane.simulation.deterministic.network import Asked
-from controlplane.simulation.deterministic.plan import HORIZON, Plan
+from controlplane.simulation.deterministic.plan import Plan
 from controlplane.simulation.deterministic.quiet import hushed
-from controlplane.simulation.deterministic.replica import POLICY, Replica
+from controlplane.simulation.deterministic.replica import Replica, policy_of
 from controlplane.simulation.deterministic.rules.decisions import Decisions
 from controlplane.simulation.deterministic.rules.history import History
 from controlplane.simulation.deterministic.rules.ownership import Ownership
@@ -48,8 +49,10 @@ from controlplane.simulation.deterministic.rules.replay import difference, unlik
 from controlplane.simulation.deterministic.rules.runs import Runs
 from controlplane.simulation.deterministic.server import Server, Written
 from controlplane.simulation.deterministic.stage import Backup, Stage
+from controlplane.simulation.deterministic.steps import HORIZON
 from controlplane.simulation.deterministic.trace import Line, Topic, Trace, Violation
 from controlplane.simulation.history import Commit
+from controlplane.simulation.kueue_podsets import INTEGRATIONS
 from controlplane.simulation.world import MANAGEMENT
 
 PATIENCE = 3600.0  # virtual seconds in which everything has to settle
@@ -57,8 +60,6 @@ REST = 40.0  # virtual seconds without an event, to call it settled
 QUIET = 120.0  # virtual seconds without a write, once it has
 MOST_EVENTS = 5000  # ten times what a plan of this size needs
 _LOOK = 5.0
-_AT_HOME = (ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, MULTIKUEUE_CLUSTERS, CLUSTER_QUEUES, WORKLOADS, JOBS)
-_ON_WORKERS = (WORKLOADS, JOBS)
 _TELLING = (ClusterConnectFailed, ClusterLost, ClusterRestored, ClusterSuspected, KindOff)
 
 
@@ -102,16 +103,22 @@ class Simulation:
         self.plan = plan
         self.loop = VirtualLoop(seed)  # type: ignore[abstract]  # sockets, signals and the like are not there
         self.trace = Trace(self.loop)
-        self.shadow = Fleet(POLICY, "shadow")
+        self.policy = policy_of(plan.edition)
+        jobs = [adapter.kind for adapter in self.policy.adapters.values()]
+        self._kinds_at_home, self._kinds_on_workers = (*HOME_KINDS, *jobs), (WORKLOADS, *jobs)
+        self.shadow = Fleet(self.policy, "shadow")
         self.database = Database(self.loop, seed, Codec(Fleet.types))
         self.database.on_append = self._on_append
-        self.submitted: dict[str, None] = {}
+        self.submitted: dict[str, Kind] = {}
         self.deleted: set[str] = set()
         index = self.shadow.index
         self._runs = Runs(
-            self.trace, POLICY.worker_lost_timeout, self.database.clock.now, lambda name: index.connections.get(name)
+            self.trace,
+            self.policy.worker_lost_timeout,
+            self.database.clock.now,
+            lambda name: index.connections.get(name),
         )
-        self._ownership = Ownership(self.trace, POLICY.origin, HOME)
+        self._ownership = Ownership(self.trace, self.policy.origin, HOME)
         self.planted = self._ownership.planted
         self._decisions = Decisions(self.trace, index)
         self._history = History(self.trace)
@@ -119,12 +126,13 @@ class Simulation:
         self._ends: list[tuple[asyncio.TimerHandle, Callable[..., object], tuple[object, ...]]] = []
         self.stage = Stage(self.loop, seed, plan.quotas, self._on_commit)
         for place in self.stage.places.values():
-            for kind in _AT_HOME if place.name == MANAGEMENT else ():
+            for kind in self._kinds_at_home if place.name == MANAGEMENT else ():
                 for record in place.store.records(kind):
                     self._history.committed(HOME, kind, record.uid, record.version)
         names = [f"replica-{number}" for number in range(1, plan.replicas + 1)]
         self.replicas = {
-            name: Replica(name, self.loop, seed, self.database, self._open_server, self.trace) for name in names
+            name: Replica(name, self.policy, self.loop, seed, self.database, self._open_server, self.trace)
+            for name in names
         }
 
     # --- the run ---------------------------------------------------------------------------------------------------
@@ -183,10 +191,10 @@ class Simulation:
             replica.process.stop_at = -1
             if not replica.alive:
                 replica.start()
-        acts.list_clusters(self)
-        acts.open_queue(self)
+        people.list_clusters(self)
+        people.open_queue(self)
         for name in self.stage.workers:
-            acts.define_cluster(self, name)
+            people.define_cluster(self, name)
             self.stage.write_secret(name)
 
     def _settle(self) -> None:
@@ -219,12 +227,12 @@ class Simulation:
             self.trace.violate("quiet when nothing changes", f"{events} events and {writes} writes in {QUIET:g} s")
         for place in self.stage.places.values():
             home = place.name == MANAGEMENT
-            kinds = list(_AT_HOME if home else _ON_WORKERS)
+            kinds = list(self._kinds_at_home if home else self._kinds_on_workers)
             wrong = unlike(self.shadow.index, HOME if home else place.name, place.store, kinds)
             if wrong:
                 self.trace.violate("the log is like the clusters", wrong)
         self._history.finish()
-        fresh = Fleet(POLICY, "replay")
+        fresh = Fleet(self.policy, "replay")
         for recorded in self.database.read(0, 10**9):
             fresh.fold(recorded)
         wrong = difference(fresh.index, self.shadow.index)
@@ -253,8 +261,8 @@ class Simulation:
         self._history.new_era(cluster)
         self.stage.restore(cluster, backup)
         place = self.stage.places[cluster]
-        self._runs.on_life(cluster, [record.obj for record in place.store.records(JOBS)])
-        for kind in _ON_WORKERS:
+        self._runs.on_life(cluster, [record for kind in INTEGRATIONS for record in place.store.records(kind)])
+        for kind in self._kinds_on_workers:
             for record in sorted(place.store.records(kind), key=lambda record: record.version):
                 if ORIGIN_LABEL in record.labels:
                     self._history.committed(cluster, kind, record.uid, record.version)
@@ -269,7 +277,8 @@ class Simulation:
 
     def planted_only_there(self) -> None:
         """Forget what was planted and went with its cluster."""
-        uids = {record.uid for place in self.stage.workers.values() for record in place.store.records(JOBS)}
+        stores = [place.store for place in self.stage.workers.values()]
+        uids = {record.uid for store in stores for kind in INTEGRATIONS for record in store.records(kind)}
         for uid in [uid for uid in self.planted if uid not in uids]:
             del self.planted[uid]
 
@@ -289,7 +298,7 @@ class Simulation:
     def _on_commit(self, cluster: str, commit: Commit) -> None:
         record = commit.record
         home = cluster == MANAGEMENT
-        if record.kind in (_AT_HOME if home else _ON_WORKERS):
+        if record.kind in (self._kinds_at_home if home else self._kinds_on_workers):
             self.trace.note("store", cluster, f"{commit.type} {record.kind.kind} {record.name} {record.version}")
             before = commit.previous is not None and ORIGIN_LABEL in commit.previous.labels
             if home or ORIGIN_LABEL in record.labels or before:

@@ -8,18 +8,19 @@ copy with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from controlplane.connectivity.state import Connection
-from controlplane.kube import JOBS, Json, meta
+from controlplane.kube import Json, Kind, meta
 from controlplane.multikueue.adapters.base import ORIGIN_LABEL, PREBUILT
 from controlplane.multikueue.context import NEVER_TWICE
 from controlplane.multikueue.objects import EXECUTION_POLICY
 from controlplane.simulation.deterministic.trace import Trace
-from controlplane.simulation.history import Commit
-from controlplane.simulation.kueue_common import is_true, parse_timestamp
+from controlplane.simulation.history import Commit, Record
+from controlplane.simulation.kueue_common import parse_timestamp
+from controlplane.simulation.kueue_podsets import INTEGRATIONS, suspended
 
 _RESOLUTION = timedelta(seconds=1)  # of creationTimestamp
 
@@ -35,10 +36,10 @@ class Run:
     restored: bool
 
 
-def runs(job: Json) -> bool:
+def runs(kind: Kind, job: Json) -> bool:
     """Whether a job is unsuspended and has active pods."""
-    ended = is_true(job, "Complete") or is_true(job, "Failed")
-    return job["spec"].get("suspend") is not True and bool((job.get("status") or {}).get("active")) and not ended
+    integration = INTEGRATIONS[kind]
+    return not suspended(job) and integration.active(job) and integration.finished(job) is None
 
 
 class Runs:
@@ -60,12 +61,12 @@ class Runs:
     def on_commit(self, cluster: str, commit: Commit) -> None:
         """Look at a change on a worker."""
         record = commit.record
-        if record.kind != JOBS or ORIGIN_LABEL not in record.labels:
+        if record.kind not in INTEGRATIONS or ORIGIN_LABEL not in record.labels:
             return
         job = record.obj
         workload = str((meta(job).get("annotations") or {}).get(PREBUILT, ""))
         here = self._running.setdefault(workload, {})
-        if commit.type == "DELETED" or not runs(job):
+        if commit.type == "DELETED" or not runs(record.kind, job):
             here.pop(cluster, None)
         elif cluster not in here:
             self._start(workload, cluster, job, here)
@@ -76,13 +77,14 @@ class Runs:
         if expiry is not None and expiry <= self._now():
             self._expired[cluster] = expiry
 
-    def on_life(self, cluster: str, restored: list[Json]) -> None:
+    def on_life(self, cluster: str, restored: Iterable[Record]) -> None:
         """A cluster began anew: with what a backup held, or with nothing."""
         for here in self._running.values():
             here.pop(cluster, None)
-        for job in restored:
-            self._restored.add(str(meta(job)["uid"]))
-            if runs(job):
+        for record in restored:
+            job = record.obj
+            self._restored.add(record.uid)
+            if runs(record.kind, job):
                 workload = str((meta(job).get("annotations") or {}).get(PREBUILT, ""))
                 self._running.setdefault(workload, {})[cluster] = _run(job, self._now(), restored=True)
 

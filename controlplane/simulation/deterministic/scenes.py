@@ -1,0 +1,57 @@
+"""What the second edition of a plan has beside the first: scenes, each a step or a few that belong together.
+
+In: a source of its own, so that nothing of the first edition is drawn differently; the workers; the number from which jobs are counted.
+Out: steps without numbers. What is drawn here counts as published once a seed of it is pinned; add a third edition then.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+from controlplane.simulation.deterministic.steps import HORIZON, NEVER_TWICE, Step
+
+_Scene = Callable[[random.Random, Sequence[str], Sequence[str]], list[Step]]
+
+
+def draw(source: random.Random, workers: Sequence[str], first: int) -> list[Step]:
+    """Draw the steps: none to two JobSets, and one to three scenes of trouble."""
+    sorts = [NEVER_TWICE if source.random() < 0.3 else "job" for _ in range(source.choice((0, 1, 1, 2)))]
+    names = [f"{sort}-set-{number}" for number, sort in enumerate(sorts, start=first)]
+    steps = [_submission(source, name) for name in names]
+    kinds, weights = list(SCENES), [weight for weight, _ in SCENES.values()]
+    for kind in source.choices(kinds, weights, k=source.randint(1, 3)):
+        steps += SCENES[kind][1](source, workers, names)
+    return steps
+
+
+def _at(source: random.Random, latest: float = HORIZON) -> float:
+    return round(source.uniform(0.0, latest), 3)
+
+
+def _lasting(source: random.Random, shortest: float, longest: float) -> float:
+    return round(source.uniform(shortest, longest), 1)
+
+
+def _submission(source: random.Random, name: str) -> Step:
+    seconds = float(source.choice((5, 20, 60, 150, 400)))
+    return Step(0, round(source.uniform(2.0, HORIZON * 0.5), 3), "submit-set", name, seconds, source.randint(1, 3))
+
+
+def _sets_off(source: random.Random, workers: Sequence[str], _: Sequence[str]) -> list[Step]:
+    """A worker that does not serve JobSets for a while: its operator is being replaced, say."""
+    return [Step(0, _at(source), "sets-off", source.choice(workers), _lasting(source, 20, 120))]
+
+
+def _set_trouble(source: random.Random, _: Sequence[str], sets: Sequence[str]) -> list[Step]:
+    """What people do to jobs, done to a JobSet."""
+    kind = source.choice(("preempt", "delete-job", "priority", "suspend"))
+    step = Step(0, _at(source), kind, "", _lasting(source, 5, 60), source.randint(1, 60))
+    return [Step(0, step.at, kind, source.choice(sets), step.seconds, step.value)] if sets else []
+
+
+#: How often each scene is drawn, and what it is.
+SCENES: dict[str, tuple[int, _Scene]] = {
+    "sets-off": (2, _sets_off),
+    "set-trouble": (3, _set_trouble),
+}
