@@ -11,7 +11,7 @@ import asyncio
 import dataclasses
 import functools
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -23,10 +23,11 @@ from controlplane.clusters.kubeconfig import ClientConfig
 from controlplane.clusters.link import Surroundings
 from controlplane.clusters.streams import ApiServer
 from controlplane.connectivity.events import MANAGEMENT
-from controlplane.log.event import Append, Fenced
+from controlplane.log.event import Append, Fenced, Recorded
 from controlplane.multikueue.adapters import adapters_for
 from controlplane.multikueue.context import Policy
 from controlplane.multikueue.fleet import Fleet, service_started
+from controlplane.multikueue.index import Index
 from controlplane.reconcile.gate import Gate
 from controlplane.reconcile.leader import Leader
 from controlplane.settings import Settings
@@ -39,6 +40,8 @@ from controlplane.web.health import Health
 
 OpenServer = Callable[[str, str, str], ApiServer]
 """`open_server(cluster, process, token)`: a connection to a cluster, `@management` included."""
+OnFolded = Callable[[str, Index], None]
+"""`folded(process, index)`: a process has folded a batch, and this is what it holds."""
 
 POLICY = Policy(
     adapters=adapters_for(["batch/job", "jobset.x-k8s.io/jobset"]),
@@ -73,9 +76,10 @@ class Replica:
         database: Database,
         open_server: OpenServer,
         trace: Trace,
+        folded: OnFolded,
     ) -> None:
         self.name, self._policy, self._loop, self._seed, self._database = name, policy, loop, seed, database
-        self._open_server, self._trace = open_server, trace
+        self._open_server, self._trace, self._folded = open_server, trace, folded
         self.clock = VirtualClock(loop)
         self.process = Process(name)
         self.turn: SimulatedTurn | None = None
@@ -150,7 +154,9 @@ class Replica:
         fleet, gate = Fleet(self._policy, process.name), Gate()
         log = DatabaseLog(self._database, process, lambda ok, detail: gate.set("append", ok, detail))
         leader = Leader(log, process.name, self.clock, gate, lease=_LEASE, renew=_RENEW)
-        turn = self.turn = SimulatedTurn(self._shared(process, source), fleet, gate, log, leader, self._worker(process))
+        turn = self.turn = SimulatedTurn(
+            self._shared(process, source), fleet, gate, log, leader, self._worker(process), self._folded
+        )
         try:
             head = await turn.follow_until(stop)
             if head is None:
@@ -176,7 +182,7 @@ class Replica:
 
 
 class SimulatedTurn(Turn):
-    """A turn whose workers are reached through `open_worker`."""
+    """A turn whose workers are reached through `open_worker`; `on_folded` hears of each batch that it has folded, leading or not."""
 
     def __init__(
         self,
@@ -186,8 +192,9 @@ class SimulatedTurn(Turn):
         log: Any,
         leader: Leader,
         open_worker: Callable[[str, ClientConfig], ApiServer],
+        on_folded: OnFolded,
     ) -> None:
-        self.fleet, self._open_worker = fleet, open_worker
+        self.fleet, self._open_worker, self._on_folded = fleet, open_worker, on_folded
         super().__init__(shared, fleet.policy, fleet, Measure(shared.metrics, fleet), gate, log, leader)
         self.runner._poll = _POLL
 
@@ -198,6 +205,10 @@ class SimulatedTurn(Turn):
 
     def _surroundings(self, *arguments: Any) -> Surroundings:
         return dataclasses.replace(super()._surroundings(*arguments), open_server=self._open_worker)
+
+    def _folded(self, events: Sequence[Recorded]) -> None:
+        super()._folded(events)
+        self._on_folded(self.fleet.identity, self.fleet.index)
 
     async def _report(self) -> None:
         """Nobody looks at gauges here."""

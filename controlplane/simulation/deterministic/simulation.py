@@ -1,8 +1,8 @@
 """One run: the stage set, the plan played, the rules watched, and the end waited for.
 
-In: a plan. Out: an `Outcome`. While the plan plays, every commit, every write and every event is looked at as it happens, and every few
-seconds what living processes hold is compared with what the log says. When the plan is over all trouble ends at once: within an hour
-of virtual time everything must have settled, and then nothing may be written any more.
+In: a plan. Out: an `Outcome`. While the plan plays, every commit, every write, every event and every batch that a process folds is looked
+at as it happens; every few seconds all that the leader holds is compared with what the log says. When the plan is over all trouble ends at
+once: within an hour of virtual time everything must have settled, and then nothing may be written any more.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ from controlplane.simulation.deterministic.replica import Replica, policy_of
 from controlplane.simulation.deterministic.rules.decisions import Decisions
 from controlplane.simulation.deterministic.rules.history import History
 from controlplane.simulation.deterministic.rules.ownership import Ownership
-from controlplane.simulation.deterministic.rules.quota import overdrawn, unbalanced
-from controlplane.simulation.deterministic.rules.replay import difference, unlike
+from controlplane.simulation.deterministic.rules.quota import Books
+from controlplane.simulation.deterministic.rules.replay import RULE as REPLAY
+from controlplane.simulation.deterministic.rules.replay import Replay, difference, unlike
 from controlplane.simulation.deterministic.rules.runs import Runs
 from controlplane.simulation.deterministic.server import Server, Written
 from controlplane.simulation.deterministic.stage import Backup, Stage
@@ -122,16 +123,20 @@ class Simulation:
         self.planted = self._ownership.planted
         self._decisions = Decisions(self.trace, index)
         self._history = History(self.trace)
+        self.replay = Replay(self.trace, index)
         self._writes = 0
         self._ends: list[tuple[asyncio.TimerHandle, Callable[..., object], tuple[object, ...]]] = []
         self.stage = Stage(self.loop, seed, plan.quotas, self._on_commit)
+        self._books = {name: Books(self.trace, place) for name, place in self.stage.places.items()}
         for place in self.stage.places.values():
             for kind in self._kinds_at_home if place.name == MANAGEMENT else ():
                 for record in place.store.records(kind):
                     self._history.committed(HOME, kind, record.uid, record.version)
         names = [f"replica-{number}" for number in range(1, plan.replicas + 1)]
         self.replicas = {
-            name: Replica(name, self.policy, self.loop, seed, self.database, self._open_server, self.trace)
+            name: Replica(
+                name, self.policy, self.loop, seed, self.database, self._open_server, self.trace, self.replay.folded
+            )
             for name in names
         }
 
@@ -237,7 +242,9 @@ class Simulation:
             fresh.fold(recorded)
         wrong = difference(fresh.index, self.shadow.index)
         if wrong:
-            self.trace.violate("the log gives the state", wrong)
+            self.trace.violate(REPLAY, wrong)
+        for books in self._books.values():
+            books.recount()
 
     def _look(self) -> None:
         """Compare what cannot be looked at with every single change."""
@@ -246,11 +253,7 @@ class Simulation:
             if turn is not None and turn.runner.position == self.shadow.index.position:
                 wrong = difference(turn.fleet.index, self.shadow.index)
                 if wrong:
-                    self.trace.violate("the log gives the state", f"{replica.name}: {wrong}")
-        for place in self.stage.places.values():
-            wrong = unbalanced(place)
-            if wrong:
-                self.trace.violate("quota is charged once", wrong)
+                    self.trace.violate(REPLAY, f"{replica.name}: {wrong}")
         for failure in self.loop.failures:
             self.trace.violate("no part fails", failure)
 
@@ -261,6 +264,7 @@ class Simulation:
         self._history.new_era(cluster)
         self.stage.restore(cluster, backup)
         place = self.stage.places[cluster]
+        self._books[cluster] = Books(self.trace, place)
         self._runs.on_life(cluster, [record for kind in INTEGRATIONS for record in place.store.records(kind)])
         for kind in self._kinds_on_workers:
             for record in sorted(place.store.records(kind), key=lambda record: record.version):
@@ -272,6 +276,7 @@ class Simulation:
         """Replace a cluster by an empty one."""
         self._history.new_era(cluster)
         self.stage.rebuild(cluster)
+        self._books[cluster] = Books(self.trace, self.stage.places[cluster])
         self._runs.on_life(cluster, [])
         self.planted_only_there()
 
@@ -304,9 +309,7 @@ class Simulation:
             if home or ORIGIN_LABEL in record.labels or before:
                 self._history.committed(HOME if home else cluster, record.kind, record.uid, record.version)
             if record.kind == WORKLOADS:
-                wrong = overdrawn(self.stage.places[cluster])
-                if wrong:
-                    self.trace.violate("quota is not overdrawn", wrong)
+                self._books[cluster].on_commit(commit)
         if not home:
             self._runs.on_commit(cluster, commit)
             self._ownership.on_commit(cluster, commit)
