@@ -25,10 +25,10 @@ from controlplane.clusters.budget import Limits
 from controlplane.clusters.connections import Connections
 from controlplane.clusters.facts import Fact, Reached
 from controlplane.clusters.home import Home
-from controlplane.clusters.link import Surroundings, Timing
 from controlplane.clusters.port import ClusterError, Delta, Executes
 from controlplane.clusters.reflector import Pace
 from controlplane.clusters.streams import ApiServer, WatchSpec
+from controlplane.clusters.surroundings import Surroundings, Timing
 from controlplane.connectivity.events import MANAGEMENT, ClusterConnected, ClusterRestored
 from controlplane.connectivity.state import life_of
 from controlplane.kube import (
@@ -155,6 +155,7 @@ class Turn:
             read_secret=self._secrets.read,
             known=self._known,
             newest=self._newest,
+            is_gone=lambda cluster, uid: self._same(cluster) and self._fleet.index.newest.is_gone(cluster, uid),
             on_request=lambda cluster, verb, resource, code: shared.metrics.api_requests.labels(
                 cluster=cluster, verb=verb, resource=resource, code=code
             ).inc(),

@@ -47,7 +47,10 @@ def _of_status(found: Json, status: int, retry_after: float | None) -> ApiError:
     details = found.get("details")
     if retry_after is None and isinstance(details, dict):
         retry_after = _seconds(details.get("retryAfterSeconds"))
-    return ApiError(status, str(found.get("reason") or ""), str(found.get("message") or ""), retry_after)
+    name = details.get("name") if isinstance(details, dict) else None
+    return ApiError(
+        status, str(found.get("reason") or ""), str(found.get("message") or ""), retry_after, name=str(name or "")
+    )
 
 
 def _seconds(value: Any) -> float | None:

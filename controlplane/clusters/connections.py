@@ -13,9 +13,10 @@ import contextlib
 from collections.abc import Mapping
 
 from controlplane.clusters.facts import Removed
-from controlplane.clusters.link import Link, Surroundings
+from controlplane.clusters.link import Link
 from controlplane.clusters.port import Executes
 from controlplane.clusters.sources import SecretSource, Source
+from controlplane.clusters.surroundings import Surroundings
 
 
 class Connections:

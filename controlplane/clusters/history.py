@@ -8,7 +8,7 @@ heart. Only what is exactly alike in both histories stays unseen, and there is n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from controlplane.clusters.deltas import Known, identity
 from controlplane.clusters.port import Change, Delta
@@ -17,11 +17,12 @@ from controlplane.clusters.port import Change, Delta
 class History:
     """The highest version seen, and whether everything up to it is known: `complete` from a whole list on, until a line is unreadable.
 
-    Versions that are not numbers, which Kubernetes allows and no API server of today uses, tell nothing.
+    `is_gone` says whether an object, by its UID, was seen to go. Versions that are not numbers, which Kubernetes allows and no API
+    server of today uses, tell nothing.
     """
 
-    def __init__(self, newest: int = 0) -> None:
-        self.newest = newest
+    def __init__(self, newest: int = 0, is_gone: Callable[[str], bool] = lambda uid: False) -> None:
+        self.newest, self._is_gone = newest, is_gone
         self.complete = False
 
     def begin(self) -> None:
@@ -51,9 +52,11 @@ class History:
     def _denies_object(self, delta: Change, known: Mapping[str, Known]) -> str | None:
         uid, place = identity(delta.object)
         now, before = _number(place.resource_version), known.get(uid)
+        name = f"{place.namespace}/{place.name}" if place.namespace else place.name
+        if before is None and self._is_gone(uid):
+            return f"{name} ({uid}) was gone"
         if now is None:
             return None
-        name = f"{place.namespace}/{place.name}" if place.namespace else place.name
         if before is not None and (then := _number(before.resource_version)) is not None:
             if now < then:
                 return f"{name} is at resourceVersion {now}, and was at {then}"

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from controlplane.clusters.kubeconfig import ClientConfig
-from controlplane.clusters.link import Link, Surroundings
+from controlplane.clusters.link import Link
 from controlplane.clusters.sources import SecretSource
 from controlplane.clusters.streams import ApiServer
+from controlplane.clusters.surroundings import Surroundings
 
 
 class Home(Link):

@@ -18,20 +18,16 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import random as _random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Literal
 
-from controlplane.clock import Clock, SystemClock
-from controlplane.clusters.backoff import Backoff, Random, jittered
-from controlplane.clusters.budget import Budget, Limits
+from controlplane.clusters.backoff import Backoff, jittered
+from controlplane.clusters.budget import Budget
 from controlplane.clusters.facts import (
     Connected,
     ConnectFailed,
     Disconnected,
-    Facts,
     FailureReason,
     Lost,
     Reached,
@@ -40,69 +36,14 @@ from controlplane.clusters.facts import (
     Suspected,
 )
 from controlplane.clusters.kubeconfig import BAD, ClientConfig, KubeconfigError, parse_kubeconfig
-from controlplane.clusters.port import ApiError, ClusterError, Sink, Unreachable
+from controlplane.clusters.port import ApiError, ClusterError, Unreachable
 from controlplane.clusters.racing import first_to_end, until_failure
-from controlplane.clusters.reflector import OnPoison, Pace, Reflector, Rejected
-from controlplane.clusters.sources import DEFAULT_PREFIX, PathSource, Source, read_path, secret_not_found
-from controlplane.clusters.streams import ApiServer, WatchSpec
-from controlplane.clusters.transport import Transport
-from controlplane.clusters.verbs import Executor, OnRequest, always
-from controlplane.kube import NAMESPACES, Kind, meta
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Seconds: back-off of connecting, the heartbeat and its time-out, for how long and how often a silent cluster is asked
-    before it is lost, and how often a kubeconfig file is looked at."""
-
-    backoff_base: float = 1.0
-    backoff_cap: float = 60.0
-    heartbeat: float = 10.0
-    heartbeat_timeout: float = 5.0
-    suspect_grace: float = 10.0
-    suspect_heartbeat: float = 1.0
-    file_poll: float = 5.0
-
-
-def _nothing_known(cluster: str, kind: Kind) -> Mapping[str, tuple[str, str, str]]:
-    """Seed a reflector with nothing."""
-    return {}
-
-
-def _nothing_seen(cluster: str, kind: Kind) -> int:
-    """Seed a reflector with no resourceVersion."""
-    return 0
-
-
-def _uncounted(*_: object) -> None:
-    """Count nothing."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What every connection is given: where deltas and facts go, how secrets are read and servers opened, and time and chance.
-
-    `read_secret(name)` returns the bytes of the Secret's key `kubeconfig`, or raises `KubeconfigError` or a `ClusterError`. `known(cluster,
-    kind)` is asked once for each kind, after `Reached` was reported, for uid → (namespace, name, resourceVersion), and `newest(cluster,
-    kind)` for the highest resourceVersion that was ever seen in the cluster's present life. `allowed` is asked before each write.
-    """
-
-    specs: Sequence[WatchSpec]
-    sink: Sink
-    facts: Facts
-    read_secret: Callable[[str], Awaitable[bytes]]
-    known: Callable[[str, Kind], Mapping[str, tuple[str, str, str]]] = _nothing_known
-    newest: Callable[[str, Kind], int] = _nothing_seen
-    open_server: Callable[[str, ClientConfig], ApiServer] = Transport
-    on_request: OnRequest = _uncounted
-    allowed: Callable[[], bool] = always
-    on_poison: OnPoison = _uncounted
-    path_prefix: str = DEFAULT_PREFIX
-    limits: Limits = field(default_factory=Limits)
-    pace: Pace = field(default_factory=Pace)
-    timing: Timing = field(default_factory=Timing)
-    clock: Clock = field(default_factory=SystemClock)
-    random: Random = _random.random
+from controlplane.clusters.reflector import Reflector, Rejected
+from controlplane.clusters.sources import PathSource, Source, read_path, secret_not_found
+from controlplane.clusters.streams import ApiServer
+from controlplane.clusters.surroundings import Surroundings
+from controlplane.clusters.verbs import Executor
+from controlplane.kube import NAMESPACES, meta
 
 
 class _Trouble(Exception):  # noqa: N818 - caught in this module
@@ -220,7 +161,32 @@ class Link:
                     await self._report_failure("ClientConnectionFailed", trouble.message, backoff.attempts, wait)
             finally:
                 await server.close()
-            await self._clock.sleep(wait)
+            await self._pause(config, wait)
+
+    async def _pause(self, config: ClientConfig, wait: float) -> None:
+        """Wait before the next attempt, but not while the cluster answers: what is owed to it should not wait for our patience.
+
+        Attempts are recorded and shown on the MultiKueueCluster; these looks are not, since a week's outage has a hundred thousand.
+        """
+        until = self._clock.monotonic() + wait
+        while (left := until - self._clock.monotonic()) > 0:
+            await self._clock.sleep(min(left, jittered(self._around.timing.away_probe, self._around.random)))
+            if until - self._clock.monotonic() > 0 and await self._answers(config):
+                return
+
+    async def _answers(self, config: ClientConfig) -> bool:
+        """Whether the cluster would let us in."""
+        try:
+            server = await self._open(config)
+        except KubeconfigError:
+            return False
+        try:
+            await self._probe(server)
+        except _Trouble:
+            return False
+        finally:
+            await server.close()
+        return True
 
     async def _until_worth_trying(self) -> None:
         """Wait after credentials that cannot be used: `run` cancels this when there is another kubeconfig."""
@@ -274,6 +240,7 @@ class Link:
                     self._budget,
                     known=around.known(self.name, spec.kind),
                     newest=around.newest(self.name, spec.kind),
+                    is_gone=partial(around.is_gone, self.name),
                     pace=around.pace,
                     on_poison=around.on_poison,
                     on_restored=self._restored,
@@ -340,7 +307,6 @@ class Link:
         """Ask for a sign of life; return why there is none."""
         try:
             await server.version(self._around.timing.heartbeat_timeout)
-            await self._identify(server)
         except ClusterError as error:
             if isinstance(error, ApiError) and error.status == 401:
                 raise _Trouble("Unauthorized", f"{self.name}: {error}") from None

@@ -27,12 +27,15 @@ class ApiError(ClusterError):
     """The API server answered with a status of 400 or more.
 
     `status` is the HTTP code, `reason` the Status object's reason (`AlreadyExists`, `Conflict`, …) or "", `retry_after` seconds
-    from the header or None.
+    from the header or None, `name` the object that the Status speaks of: a 404 without it tells of the kind, not of the object.
     """
 
-    def __init__(self, status: int, reason: str, message: str, retry_after: float | None = None) -> None:
+    def __init__(
+        self, status: int, reason: str, message: str, retry_after: float | None = None, *, name: str = ""
+    ) -> None:
         super().__init__(f"{status} {reason}: {message}")
         self.status, self.reason, self.message, self.retry_after = status, reason, message, retry_after
+        self.name = name
 
 
 class Foreign(ClusterError):  # noqa: N818

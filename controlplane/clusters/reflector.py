@@ -86,7 +86,8 @@ class Reflector:
 
     `known` (uid → place) seeds what the log already holds of the kind, so that what vanished while nobody watched is reported `gone`; a
     place without a version is one of an earlier life. `newest` is the highest resourceVersion that was seen of it in this life of the
-    cluster, 0 for none. `settled` is set once the kind is synced, off, or has failed so often that nobody should wait for it.
+    cluster, 0 for none, and `is_gone` tells the UIDs of what was seen to go in it. `settled` is set once the kind is synced, off, or has
+    failed so often that nobody should wait for it.
     """
 
     def __init__(
@@ -98,6 +99,7 @@ class Reflector:
         *,
         known: Mapping[str, tuple[str, str, str]] | None = None,
         newest: int = 0,
+        is_gone: Callable[[str], bool] = lambda uid: False,
         pace: Pace | None = None,
         on_poison: OnPoison = _ignore,
         on_restored: OnRestored = _unheard,
@@ -114,7 +116,7 @@ class Reflector:
         self._pace = pace or Pace()
         self._backoff = Backoff(self._pace.backoff_base, self._pace.backoff_cap, random=self._random, floor=0.05)
         self._position = ""
-        self._history = History(newest)
+        self._history = History(newest, is_gone)
         self._doubtful = False
         self._forgotten = asyncio.Event()
         self._era = 0  # counts what `forget_position` ended: what began before it says nothing of where we are
@@ -158,8 +160,9 @@ class Reflector:
         if self._position and self.off is not None:
             await self._try_watch(api)
             return 0.0
-        # Two watches that showed not even a bookmark may be waiting for a future that is not this server's.
-        if not self._position or self._doubtful or self._silent >= 2:
+        if self._silent >= 2:
+            await self._check_history(api)
+        if not self._position or self._doubtful:
             if self._doubtful:
                 await self._identify(api)
             await self._list(api)
@@ -314,6 +317,16 @@ class Reflector:
             async for _ in stream:
                 break
         self._position = ""
+
+    async def _check_history(self, api: ApiServer) -> None:
+        """After watches that showed not even a bookmark: do we wait for a future that is not this server's?"""
+        async with self._budget.slot():
+            page = await api.list(
+                self.spec.kind, namespace=self.spec.namespace, label_selector=self.spec.label_selector, limit=1
+            )
+        self._heard()
+        if (why := self._history.denies_list(page.resource_version, [], self.known)) is not None:
+            await self._another_history(why)
 
     def _advance(self, version: str) -> None:
         self._position = version

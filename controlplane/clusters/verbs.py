@@ -15,6 +15,8 @@ from controlplane.clusters.port import ApiError, ClusterError, ClusterPort, Fore
 from controlplane.kube import APPLY_PATCH, Json, Request, Verb, meta
 
 _ATTEMPTS = 4
+#: The reason of a refusal after which nobody knows whether the object is there.
+UNCLEAR = "Unclear"
 _SUCCESS = {"create": "201", "get": "200", "patch": "200", "delete": "200"}
 
 #: Called once for each HTTP request: cluster, verb (`get` included), resource (`jobs.batch`, `workloads.kueue.x-k8s.io/status`), and the
@@ -66,7 +68,11 @@ class Executor:
         return None
 
     async def _create(self, request: Request) -> Json:
-        """Create the object, or adopt what a lost answer of ours left there."""
+        """Create the object, or adopt what a lost answer of ours left there.
+
+        That it was refused now says nothing of an attempt before, whose answer was lost: the refusal counts if the object is not there.
+        Where that cannot be seen, nothing is known: 503 `Unclear`.
+        """
         ref, body = request.ref, _complete(request)
         try:
             return await self._send(
@@ -75,14 +81,26 @@ class Executor:
                 lambda: self._port.create(ref.kind, ref.namespace, body, field_manager=request.field_manager),
             )
         except ApiError as error:
-            if error.reason != "AlreadyExists" or request.owner_label is None:
+            if request.owner_label is None or error.status in (401, 429) or error.status >= 500:
                 raise
-        found = await self._get(request)
-        if found is None:
-            raise ApiError(409, "Conflict", f"{ref} existed and vanished; observe again")
+            refusal = error
+        found = await self._after_refusal(request, refusal)
         if meta(found).get("deletionTimestamp"):
             raise ApiError(409, "AlreadyExists", f"{ref} is being deleted")
         return found
+
+    async def _after_refusal(self, request: Request, refusal: ApiError) -> Json:
+        """Return what is in the place of an object that could not be created; raises the refusal if nothing is."""
+        try:
+            found = await self._get(request, absent_by_name=True)
+        except ApiError as error:
+            text = f"{refusal.message}; and whether an earlier attempt created {request.ref} cannot be seen: {error.message}"
+            raise ApiError(503, UNCLEAR, text) from error
+        if found is not None:
+            return found
+        if refusal.reason == "AlreadyExists":
+            raise ApiError(409, "Conflict", f"{request.ref} existed and vanished; observe again")
+        raise refusal
 
     async def _patch(self, request: Request) -> Json:
         ref = request.ref
@@ -135,13 +153,16 @@ class Executor:
             if error.status != 404:
                 raise
 
-    async def _get(self, request: Request) -> Json | None:
-        """Return what is in the request's place, which must carry the ownership mark; None if nothing is."""
+    async def _get(self, request: Request, *, absent_by_name: bool = False) -> Json | None:
+        """Return what is in the request's place, which must carry the ownership mark; None if nothing is.
+
+        A kind that is not served has no objects either; with `absent_by_name`, that alone is no proof.
+        """
         ref = request.ref
         try:
             found = await self._send("get", request, lambda: self._port.get(ref.kind, ref.namespace, ref.name))
         except ApiError as error:
-            if error.status == 404:
+            if error.status == 404 and (error.name == ref.name or not absent_by_name):
                 return None
             raise
         label, value = request.owner_label or ("", "")

@@ -34,7 +34,7 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
 
     `Unknown`: nothing tried since the service started. `Suspect`: connected, but a sign of life is overdue. `Lost`: it was
     connected before. `Failed`: it never was. `since` is when the phase began; `lost_since` when the loss clock started, None
-    while connected. `life` counts restores of the cluster's store. `forgotten`: an operator ended the grace. `untried_since`:
+    while connected. `life` counts restores of the cluster's store, and removals. `forgotten`: an operator ended the grace. `untried_since`:
     when the service started, while no attempt of it has ended yet.
     """
 
@@ -107,7 +107,9 @@ def fold(state: Connection, recorded: Recorded) -> Connection:
         case ClusterLost():
             return msgspec.structs.replace(_away(state, at, "Lost"), reason=event.reason, message=event.message)
         case ClusterDisconnected():
-            return msgspec.structs.replace(_away(state, at, "Removed"), reason=event.reason, message="")
+            # What is removed and comes back was out of everybody's sight meanwhile: what it shows then is news, whatever its versions are.
+            life = state.life + (event.reason == "Removed" and state.connected_once)
+            return msgspec.structs.replace(_away(state, at, "Removed"), reason=event.reason, message="", life=life)
         case KindSynced():
             off = {kind: why for kind, why in state.off.items() if kind != event.kind}
             return msgspec.structs.replace(state, synced=state.synced | {event.kind}, off=off)
@@ -120,7 +122,7 @@ def fold(state: Connection, recorded: Recorded) -> Connection:
 
 
 def life_of(incarnation: str, life: int) -> str:
-    """Return the name of a cluster's life: its own identity, and how often it was restored from a backup."""
+    """Return the name of a cluster's life: its own identity, and how often it was restored from a backup or removed."""
     return f"{incarnation}+{life}" if life else incarnation
 
 

@@ -89,6 +89,12 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         asked = self.job.execution_policy if self.job else ""
         return asked or self.queue_policy or self.policy.execution_policy
 
+    def grace_ends(self, since: datetime) -> datetime | None:
+        """Return when the grace ends of a copy that nobody can see since then; None: not by itself, or not during a mass outage."""
+        if self.execution_policy == NEVER_TWICE or self.mass_outage:
+            return None
+        return since + self.policy.worker_lost_timeout
+
     def lost_until(self, cluster: str, default: datetime) -> datetime | None:
         """Return when the grace of a worker that is away ends; its loss clock starts at `default` if the log knows of none.
 
@@ -100,10 +106,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         since = (connection.lost_since if connection is not None else None) or default
         if connection is not None and connection.forgotten:
             return since
-        if self.execution_policy == NEVER_TWICE or self.mass_outage:
-            return None
         ours = (self.outage_ended, connection.untried_since if connection is not None else None)
-        return max([since, *(at for at in ours if at is not None)]) + self.policy.worker_lost_timeout
+        return self.grace_ends(max([since, *(at for at in ours if at is not None)]))
 
 
 class Plan(msgspec.Struct):

@@ -19,7 +19,7 @@ from controlplane.multikueue.objects import EXECUTION_POLICY
 from controlplane.multikueue.passing import Pass
 from controlplane.multikueue.reasons import Reason
 from controlplane.multikueue.returning import judge_returned
-from controlplane.multikueue.running import finish, steady
+from controlplane.multikueue.running import finish, late_status, steady
 from controlplane.multikueue.state import WorkloadState
 
 
@@ -55,7 +55,7 @@ def _orphan(turn: Pass) -> None:
 def _workload(turn: Pass, local: WorkloadObserved) -> None:
     judge_returned(turn, local)
     if local.is_true("Finished"):
-        turn.remove_everywhere(Reason.FINISHED)
+        turn.remove_everywhere(Reason.FINISHED, keep=late_status(turn, local))
         return
     if not local.is_true("QuotaReserved"):
         if "Finish" in turn.verdicts.values() and _finish_unreserved(turn, local):

@@ -22,6 +22,7 @@ from controlplane.multikueue.events import (
 )
 from controlplane.multikueue.passing import Pass, admitted, stamp, usable
 from controlplane.multikueue.reasons import Reason
+from controlplane.multikueue.state import Trouble
 
 
 def dispatch(turn: Pass, local: WorkloadObserved, check: CheckState, route: Route, job: JobObserved) -> None:
@@ -139,7 +140,12 @@ def _keeps(turn: Pass, local: WorkloadObserved, winner: str) -> bool:
 def _unsure(turn: Pass, winner: str) -> bool:
     """Whether the job may have been created although the API server answered with an error."""
     trouble = turn.state.trouble.get(f"{winner}/Job")
-    return trouble is not None and trouble.code >= 500
+    return trouble is not None and _decides_nothing(trouble)
+
+
+def _decides_nothing(trouble: Trouble) -> bool:
+    """Whether an API server's no is only its own trouble: an error, or too much to do. It says nothing of the attempts before."""
+    return trouble.code == 429 or trouble.code >= 500
 
 
 def _install(turn: Pass, local: WorkloadObserved, check: CheckState, job: JobObserved, winner: str) -> None:
@@ -202,12 +208,21 @@ def _out_of_patience(turn: Pass, winner: str) -> bool:
 
 
 def _job_refused(turn: Pass, winner: str) -> bool:
-    """Leave the winner out if its API server will not have the job: the name is taken by somebody else's, or it said no twice."""
+    """Leave the winner out if its API server will not have the job: the name is taken by somebody else's, or it said no twice.
+
+    Where it cannot be told whether an earlier attempt created the job, the winner counts as a cluster that is away: the grace applies.
+    """
     trouble = turn.state.trouble.get(f"{winner}/Job")
     if trouble is None or trouble.action != JobCreationDecided.__name__:
         return False
     foreign = trouble.error == "Foreign"
-    if not foreign and (trouble.failures < 2 or trouble.code >= 500):
+    if trouble.error == "Unclear":
+        until = turn.context.grace_ends(trouble.since)
+        if until is None or turn.now < until:
+            if until is not None:
+                turn.wake_at(until)
+            return False
+    elif not foreign and (trouble.failures < 2 or _decides_nothing(trouble)):
         return False
     turn.say(
         ClusterRefused(

@@ -25,6 +25,7 @@ from controlplane.multikueue.reasons import Reason
 from controlplane.multikueue.state import Remote, WorkloadState
 
 _LONGEST_REQUEUE = 300  # seconds
+_REMOVALS = (RemovalDecided.__name__, FinalizerRemovalDecided.__name__)
 
 
 class Pass:
@@ -119,8 +120,9 @@ class Pass:
         return known is not None and known.until > self.now
 
     def in_trouble(self, cluster: str) -> bool:
-        """Whether an API server said no to the last write to one of the copies on a cluster."""
-        return any(f"{cluster}/{where}" in self.state.trouble for where in ("Workload", "Job"))
+        """Whether an API server said no to the last removal of one of the copies on a cluster."""
+        troubles = (self.state.trouble.get(f"{cluster}/{where}") for where in ("Workload", "Job"))
+        return any(trouble is not None and trouble.action in _REMOVALS for trouble in troubles)
 
     def _remove_clone(self, cluster: str, clone: CloneObserved, reason: Reason) -> None:
         if FINALIZER in clone.finalizers:

@@ -88,12 +88,35 @@ def _final_status(turn: Pass, job: JobObserved, cluster: str) -> bool:
         if bound and turn.now < until:
             turn.wake_at(until)
             return True
+    return _relay_final(turn, job, cluster)
+
+
+def late_status(turn: Pass, local: WorkloadObserved) -> str:
+    """Write the last status that came after the Workload was finished without it; return the cluster whose copy has to stay for it.
+
+    A copy is removed at the version that was seen, so one whose last status is still on its way refuses to go.
+    """
+    job = turn.context.job
+    if job is None or job.finished:
+        return ""
+    for cluster, remote in sorted(turn.state.remotes.items()):
+        if remote.job is None or not remote.job.finished or cluster != (local.cluster_name or cluster):
+            continue
+        if _relay_final(turn, job, cluster):
+            return cluster
+    return ""
+
+
+def _relay_final(turn: Pass, job: JobObserved, cluster: str) -> bool:
+    """Write the status of a copy to the user's job; return whether there is still something to wait for."""
+    remote = turn.state.remote(cluster).job
     if remote is None or remote.status == job.status or job.deleting:
         return False
     if remote.status == turn.state.relayed and (job.finished or not remote.finished):
         return False
     trouble = turn.state.trouble.get("@management/Job")
-    refused = trouble is not None and 400 <= trouble.code < 500 and trouble.code != 429
+    # A conflict is no refusal, however often it comes: the next try is made of what is there then.
+    refused = trouble is not None and 400 <= trouble.code < 500 and trouble.code not in (409, 429)
     if refused and trouble is not None and trouble.failures >= _FINAL_STATUS_TRIES:
         return False
     turn.write(

@@ -11,7 +11,7 @@ import msgspec
 
 from controlplane.log.event import Recorded
 from controlplane.multikueue.events import ConditionDecided, EffectFailed
-from controlplane.multikueue.state import Effect, Trouble
+from controlplane.multikueue.state import Effect, Trouble, trouble_after
 
 
 class Slot(msgspec.Struct, frozen=True):
@@ -42,8 +42,7 @@ class Slots:
         if isinstance(event, ConditionDecided):
             slot = Slot(recorded.version, Effect(recorded.position, event, recorded.recorded_at), slot.trouble)
         elif isinstance(event, EffectFailed):
-            said = Trouble(event.failures, event.code, event.error, event.message, event.retry_at, event.action)
-            slot = Slot(recorded.version, None, said)
+            slot = Slot(recorded.version, None, trouble_after(slot.trouble, event, recorded))
         elif closes:
             slot = Slot(recorded.version)
         else:

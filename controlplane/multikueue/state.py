@@ -43,7 +43,7 @@ class Effect(msgspec.Struct, frozen=True):
 
 
 class Trouble(msgspec.Struct, frozen=True):
-    """What an API server last said against a write to a target."""
+    """What an API server last said against a write to a target, and since when it has been saying no to it."""
 
     failures: int
     code: int
@@ -51,6 +51,7 @@ class Trouble(msgspec.Struct, frozen=True):
     message: str
     until: datetime
     action: str
+    since: datetime
 
 
 class Remote(msgspec.Struct, frozen=True):
@@ -138,7 +139,7 @@ def fold(state: WorkloadState, recorded: Recorded) -> WorkloadState:
         case CloneObserved() | CloneGone() | RemoteJobObserved() | RemoteJobGone():
             return _fold_remote(state, event, recorded)
         case EffectFailed():
-            return _fold_failure(state, event)
+            return _fold_failure(state, event, recorded)
         case Write():
             return _fold_write(state, event, recorded)
         case WinnerChosen():
@@ -291,9 +292,15 @@ def _fold_unneeded(state: WorkloadState, event: EffectUnneeded) -> WorkloadState
     return _close(state, event.target)
 
 
-def _fold_failure(state: WorkloadState, event: EffectFailed) -> WorkloadState:
+def trouble_after(before: Trouble | None, event: EffectFailed, recorded: Recorded) -> Trouble:
+    """Return the trouble with a write after one more refusal of it."""
+    since = before.since if before is not None and before.action == event.action else recorded.recorded_at
+    return Trouble(event.failures, event.code, event.error, event.message, event.retry_at, event.action, since)
+
+
+def _fold_failure(state: WorkloadState, event: EffectFailed, recorded: Recorded) -> WorkloadState:
     effects = {target: effect for target, effect in state.effects.items() if target != event.target}
-    said = Trouble(event.failures, event.code, event.error, event.message, event.retry_at, event.action)
+    said = trouble_after(state.trouble.get(event.target), event, recorded)
     return _replace(state, effects=effects, trouble={**state.trouble, event.target: said})
 
 

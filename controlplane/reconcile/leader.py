@@ -26,7 +26,7 @@ class Leader:
     """The lead of one log, held by this process or waited for. `lease` and `renew` are seconds."""
 
     def __init__(
-        self, log: Log, identity: str, clock: Clock, gate: Gate, *, lease: float = 4.0, renew: float = 1.0
+        self, log: Log, identity: str, clock: Clock, gate: Gate, *, lease: float = 3.0, renew: float = 0.75
     ) -> None:
         self._keeper, self._identity, self._clock, self._gate = log, identity, clock, gate
         self._lease, self._renew = lease, renew

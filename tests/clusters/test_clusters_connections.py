@@ -15,14 +15,15 @@ import pytest
 from controlplane.clusters.connections import Connections
 from controlplane.clusters.facts import Connected, ConnectFailed, Disconnected, Lost, Reached, Removed, Restored
 from controlplane.clusters.kubeconfig import ClientConfig
-from controlplane.clusters.link import Surroundings, Timing
 from controlplane.clusters.port import ApiError, Unreachable
 from controlplane.clusters.reflector import Pace
 from controlplane.clusters.sources import PathSource, SecretSource
 from controlplane.clusters.streams import WatchSpec
+from controlplane.clusters.surroundings import Surroundings, Timing
 from controlplane.clusters.transport import Timeouts, Transport
 from controlplane.kube import JOBS, WORKLOADS, ObjectRef, Request
 from tests.clusters.miniapi import (
+    CUT,
     END,
     TOKEN,
     MiniApi,
@@ -194,11 +195,13 @@ async def test_a_half_open_server_is_lost_and_listed_when_it_is_back(api: MiniAp
         assert not f.log.of(Restored)
 
 
-async def test_a_cluster_that_was_built_anew_is_noticed_while_its_watches_are_open(api: MiniApi) -> None:
+async def test_a_cluster_that_was_built_anew_is_noticed_when_its_watches_are_cut(api: MiniApi) -> None:
     async with fleet() as f:
         of_secret(f, api)
         await f.connected()
+        await until(lambda: api.watches())
         api.incarnation, api.version, api.objects["workloads"] = "inc-2", 50, [obj("b", 40)]
+        api.stream().put_nowait(CUT)
         await f.connected(2)
         assert "another cluster answers at this address (inc-2, not inc-1)" in f.log.of(Lost)[0].message
         assert f.log.of(Connected)[1].incarnation == "inc-2"
@@ -218,6 +221,32 @@ async def test_a_store_restored_while_the_server_was_away_is_another_life(api: M
         api.hang = False
         await until(lambda: f.log.of(Restored))
         await until(lambda: {"listed b@11", "gone a@12"} <= set(f.log.seen()))
+
+
+async def test_a_cluster_that_answers_again_is_not_kept_waiting(api: MiniApi) -> None:
+    """However long the pause between two attempts that are shown has grown, it is looked for quietly meanwhile."""
+    async with fleet(timing=replace(QUICK, backoff_base=600.0, backoff_cap=600.0, away_probe=0.05)) as f:
+        of_secret(f, api)
+        await f.connected()
+        api.hang = True
+        await until(lambda: f.log.of(Lost))
+        before = len(api.requests)
+        await until(lambda: len(api.requests) >= before + 3)
+        assert not f.log.of(ConnectFailed)
+        api.hang = False
+        await f.connected(2)
+
+
+async def test_credentials_that_are_no_longer_good_do_not_count_as_an_answer(api: MiniApi) -> None:
+    async with fleet(timing=replace(QUICK, backoff_base=600.0, backoff_cap=600.0, away_probe=0.02)) as f:
+        of_secret(f, api)
+        await f.connected()
+        api.token = "another"
+        api.stream().put_nowait(END)
+        await until(lambda: f.log.of(Lost))
+        before = len(api.requests)
+        await until(lambda: len(api.requests) >= before + 5)
+        assert f.kinds()[-1] == "Lost"
 
 
 async def test_one_missed_heartbeat_is_a_doubt_and_no_loss(api: MiniApi) -> None:

@@ -37,7 +37,7 @@ class OneObject:
     async def get(self, kind: Any, namespace: str, name: str) -> Any:
         self._called("get")
         if self.stored is None:
-            raise ApiError(404, "NotFound", "")
+            raise ApiError(404, "NotFound", "", name=name)
         return self.stored
 
     async def create(self, kind: Any, namespace: str, body: Any, *, field_manager: str = "") -> Any:
@@ -109,6 +109,35 @@ async def test_create_whose_obstacle_vanished_is_a_conflict_not_a_loop() -> None
     with pytest.raises(ApiError) as caught:
         await executor(port)[0].execute(create())
     assert (caught.value.status, len(port.calls)) == (409, 2)
+
+
+@pytest.mark.parametrize(
+    "refusal", [ApiError(403, "Forbidden", "no"), ApiError(404, "NotFound", "no"), ApiError(422, "Invalid", "no")]
+)
+async def test_a_create_that_is_refused_was_refused_if_nothing_is_there(refusal: ApiError) -> None:
+    port = OneObject()
+    port.trouble = [refusal]
+    with pytest.raises(ApiError) as caught:
+        await executor(port)[0].execute(create())
+    assert caught.value is refusal
+    assert [call[0] for call in port.calls] == ["create", "get"]
+
+
+async def test_a_create_that_is_refused_after_one_whose_answer_was_lost_adopts_what_that_one_left() -> None:
+    port = OneObject(OURS)
+    port.trouble = [ApiError(403, "Forbidden", "admission says no by now")]
+    assert await executor(port)[0].execute(create()) == OURS
+
+
+@pytest.mark.parametrize(
+    "blind", [ApiError(404, "NotFound", "no such kind"), ApiError(403, "Forbidden", "not yours"), ApiError(500, "", "")]
+)
+async def test_a_refusal_says_nothing_where_it_cannot_be_seen_what_is_there(blind: ApiError) -> None:
+    port = OneObject()
+    port.trouble = [ApiError(404, "NotFound", "no such kind"), blind]
+    with pytest.raises(ApiError, match="whether an earlier attempt created Job ns/job cannot be seen") as caught:
+        await executor(port)[0].execute(create())
+    assert (caught.value.status, caught.value.reason) == (503, "Unclear")
 
 
 async def test_create_without_a_mark_adopts_nothing() -> None:
@@ -200,7 +229,8 @@ async def test_a_server_that_asks_to_come_back_later_is_asked_again_and_everybod
 
 
 @pytest.mark.parametrize(
-    "error", [ApiError(500, "InternalError", ""), ApiError(503, "", ""), ApiError(422, "Invalid", ""), Unreachable("x")]
+    "error",
+    [ApiError(500, "InternalError", ""), ApiError(503, "", ""), ApiError(401, "Unauthorized", ""), Unreachable("x")],
 )
 async def test_what_repeating_does_not_cure_is_not_repeated(error: Exception) -> None:
     port = OneObject()

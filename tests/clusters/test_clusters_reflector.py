@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -36,10 +36,13 @@ QUICK = Pace(page=2, chunk=3, idle_timeout=30.0, off_retry=0.02, backoff_base=0.
 class Following:
     """A reflector that runs, with what it delivered and its server's transport."""
 
-    def __init__(self, api: MiniApi, known: Any = None, pace: Pace = QUICK) -> None:
+    def __init__(
+        self, api: MiniApi, known: Any = None, pace: Pace = QUICK, is_gone: Callable[[str], bool] = lambda uid: False
+    ) -> None:
         self.log = Recorder()
         self.poison: list[str] = []
         self.restored: list[str] = []
+        self._forget: Callable[[], object] = lambda: None
         budget = Budget(random=random.Random(7).random)
         self.reflector = Reflector(
             "worker",
@@ -47,6 +50,7 @@ class Following:
             self.log.sink,
             budget,
             known=known,
+            is_gone=is_gone,
             pace=pace,
             on_poison=lambda cluster, kind, why: self.poison.append(why),
             on_restored=self._restored,
@@ -56,6 +60,7 @@ class Following:
 
     async def _restored(self, why: str) -> None:
         self.restored.append(why)
+        self._forget()
 
     def start(self) -> None:
         self.task = asyncio.create_task(self.reflector.run(self.transport))
@@ -195,6 +200,20 @@ async def test_what_the_log_knows_of_an_object_may_be_newer_than_what_a_restored
         assert f.restored == [
             "the history of workloads.kueue.x-k8s.io went back: ns/a is at resourceVersion 7, and was at 8"
         ]
+
+
+async def test_what_the_log_saw_go_does_not_come_back(api: MiniApi) -> None:
+    api.objects["workloads"] = [obj("a", 7), obj("b", 8)]
+    gone = {"uid-b"}
+    f = Following(api, is_gone=gone.__contains__)
+    f._forget = gone.clear
+    try:
+        f.start()
+        await f.shows("listed a@7", "listed b@8", "synced")
+        assert f.restored == ["the history of workloads.kueue.x-k8s.io went back: ns/b (uid-b) was gone"]
+    finally:
+        await f.stop()
+        await f.transport.close()
 
 
 async def test_what_the_log_knows_of_an_earlier_life_denies_nothing(api: MiniApi) -> None:

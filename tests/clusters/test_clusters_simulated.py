@@ -14,11 +14,11 @@ import pytest
 
 from controlplane.clusters.connections import Connections
 from controlplane.clusters.facts import Connected, Lost
-from controlplane.clusters.link import Surroundings, Timing
 from controlplane.clusters.port import ApiError, Executes, Foreign, Synced, Unreachable
 from controlplane.clusters.reflector import Pace
 from controlplane.clusters.sources import SecretSource
 from controlplane.clusters.streams import WatchSpec
+from controlplane.clusters.surroundings import Surroundings, Timing
 from controlplane.clusters.transport import Timeouts, Transport
 from controlplane.kube import APPLY_PATCH, JOBS, JOBSETS, WORKLOADS, ObjectRef, Request
 from controlplane.simulation.apiserver import ApiServer

@@ -205,6 +205,56 @@ def test_a_foreign_job_of_the_same_name_leaves_that_cluster_out() -> None:
     assert again.clusters == ["a", "b"]
 
 
+def installing() -> Scene:
+    """Chosen: b; its job is being created, and nobody else has a copy."""
+    scene = Scene("a", "b").cloned("a", "b").clone("b", {"Admitted": True})
+    scene.decide()
+    scene.clone_gone("a")
+    assert scene.names() == ["JobCreation b"]
+    return scene
+
+
+def again(scene: Scene, code: int, error: str) -> list[str]:
+    """The job is refused, and it is decided anew once that may be."""
+    before = scene.state.trouble.get("b/Job")
+    refuse(scene, "b/Job", "JobCreationDecided", code, error, before.failures + 1 if before else 1)
+    return scene.names()
+
+
+def test_a_job_that_is_refused_twice_goes_elsewhere_once_the_copy_there_is_gone() -> None:
+    scene = installing()
+    assert again(scene, 422, "Invalid") == ["JobCreation b"]
+    assert again(scene, 422, "Invalid") == ["ClusterRefused b"]
+    # The copy goes before a job comes elsewhere: a creation that is still on its way finds no Workload that would let it run.
+    assert scene.names() == ["Removal Workload b", "Nomination", "Clone a"]
+    scene.workload(nominated=["a"]).clone("a", {"Admitted": True})
+    assert scene.names() == ["WinnerChosen a"]
+    scene.clone_gone("b")
+    assert scene.names() == ["JobCreation a"]
+
+
+def test_a_job_that_may_be_there_unseen_is_waited_for_as_on_a_cluster_that_is_away() -> None:
+    scene = installing()
+    for _ in range(4):
+        assert again(scene, 503, "Unclear") == ["JobCreation b"]
+    scene.tick(minutes=16)
+    assert again(scene, 503, "Unclear") == ["ClusterRefused b"]
+
+
+@pytest.mark.parametrize("code", [429, 500, 503])
+def test_a_server_in_trouble_refuses_nothing(code: int) -> None:
+    scene = installing()
+    for _ in range(6):
+        assert again(scene, code, "InternalError") == ["JobCreation b"]
+
+
+def test_under_never_twice_it_is_waited_for_until_it_can_be_seen() -> None:
+    scene = installing().job(execution_policy="never-twice")
+    for _ in range(4):
+        assert again(scene, 503, "Unclear") == ["JobCreation b"]
+        scene.tick(hours=1)
+
+
 def test_a_clone_that_is_refused_rests_and_the_others_go_on() -> None:
     scene = Scene("a", "b").nominated("a", "b")
     scene.decide()

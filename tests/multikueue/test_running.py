@@ -240,6 +240,40 @@ def test_a_status_equal_to_the_one_of_an_attempt_before_is_written_again() -> No
 # --- the end ---------------------------------------------------------------------------------------------------------
 
 
+def test_a_last_status_that_comes_after_all_patience_is_still_written_before_the_copy_goes() -> None:
+    scene = settled().clone("a", {"Finished": ("Succeeded", "done")})
+    assert scene.names() == []
+    scene.tick(seconds=31)
+    assert scene.names() == ["Finish"]
+    scene.workload({"Finished": ("Succeeded", "done")})
+    assert scene.names() == ["Removal Job a"]
+    # It is refused, since the job has changed since it was seen; then the change comes.
+    scene.remote_job("a", status=TWO, finished=True, inactive=True)
+    relay = only(scene.decide(), StatusRelayDecided)
+    assert (relay.status, relay.reason) == (TWO, Reason.FINAL_STATUS)
+    scene.job(status=TWO, finished=True, inactive=True)
+    assert scene.names() == ["Removal Job a"]
+
+
+@pytest.mark.parametrize("code", [409, 429, 500])
+def test_a_server_that_is_in_the_way_of_the_last_status_is_waited_for(code: int) -> None:
+    scene = (
+        settled().remote_job("a", status=TWO, finished=True, inactive=True).clone("a", {"Finished": ("Succeeded", "")})
+    )
+    for failures in range(1, 8):
+        assert scene.names() == ["StatusRelay"]
+        event = EffectFailed(
+            target="@management/Job",
+            action="StatusRelayDecided",
+            code=code,
+            error="",
+            message="",
+            failures=failures,
+            retry_at=scene.now,
+        )
+        scene.fold(STREAM, event)
+
+
 @pytest.mark.parametrize(
     ("reason", "message"), [("Succeeded", "Job finished successfully"), ("Failed", "Job has reached the backoff limit")]
 )

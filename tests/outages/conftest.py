@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from controlplane.app import turn
-from controlplane.clusters.link import Timing
+from controlplane.clusters.surroundings import Timing
 from tests.outages.stage import Stage
 
 

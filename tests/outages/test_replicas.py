@@ -67,7 +67,7 @@ async def test_when_the_leader_is_killed_the_other_leads(stage: Make) -> None:
     killed = time.monotonic()
     await first.kill()
     await on.until(lambda: second.leads, "the other leads")
-    print(f"took over after {time.monotonic() - killed:.2f} s, of which the lease is 4")
+    print(f"took over after {time.monotonic() - killed:.2f} s, of which the lease is 3")
     on.end(winner, name="train-0")
     await on.done("train-0")
     assert [data["holder"] for data in on.said("ServiceStarted")] == ["replica-1", "replica-2"]

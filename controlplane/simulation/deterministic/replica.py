@@ -20,8 +20,8 @@ import msgspec
 from controlplane.app.measure import Measure
 from controlplane.app.turn import Shared, Turn
 from controlplane.clusters.kubeconfig import ClientConfig
-from controlplane.clusters.link import Surroundings
 from controlplane.clusters.streams import ApiServer
+from controlplane.clusters.surroundings import Surroundings
 from controlplane.connectivity.events import MANAGEMENT
 from controlplane.log.event import Append, Fenced, Recorded
 from controlplane.multikueue.adapters import adapters_for

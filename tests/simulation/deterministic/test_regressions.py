@@ -9,6 +9,8 @@ from controlplane.simulation.deterministic.simulation import simulate
 from controlplane.simulation.deterministic.story import command
 from tests.simulation.deterministic.known import OPEN
 
+_OVERTAKEN = "a restored or rebuilt cluster was not noticed once its resourceVersions had reached ours"
+
 MENDED = [
     (57, "", "the last status of a job came after the Workload that told of its end, and was not waited for"),
     (137, "", "a tombstone of a restored cluster was older than what the log had, and was dropped"),
@@ -20,6 +22,21 @@ MENDED = [
     (381, "1,3-9", "a Workload was finished although its job's copy, bound there, had not been seen yet"),
     (350, "1-2,9-10", "a change of the user's job by somebody else counted as our relay of its last status"),
     (315, "3-4", "a watch from before a restore stayed open, silent"),
+    (58, "1-2,5", _OVERTAKEN),
+    (257, "3,5-6", _OVERTAKEN),
+    (374, "5-7", _OVERTAKEN),
+    (9, "", _OVERTAKEN),
+    (
+        91,
+        "1-4,9-10,12-14",
+        "a creation whose answer was lost was refused when it was repeated, and the job was created elsewhere",
+    ),
+    (405, "", "a job was created on a cluster that refused it before, while a copy was left there"),
+    (630, "1-2,5", "a cluster that was removed was restored, and showed again what the log had seen go"),
+    (1147, "", "the last status of a job came after all patience, and its copy was removed without it"),
+    (2396, "", "the same, of a job that had never been seen"),
+    (1529, "2-7", "conflicts of the last status counted as refusals"),
+    (2476, "1,3,5,7,11-12", "a restored cluster showed again what had gone, while nobody was running"),
 ]
 
 
