@@ -154,6 +154,17 @@ def _database_away(theatre: Theatre, step: Step) -> None:
     theatre.after(step.seconds, setattr, theatre.database, "away", False)
 
 
+# --- operators ---------------------------------------------------------------------------------------------------------
+
+
+def _forget(theatre: Theatre, step: Step) -> None:
+    theatre.after(step.seconds, theatre.operators.forget(step.where))
+
+
+def _accept_outage(theatre: Theatre, step: Step) -> None:
+    theatre.after(step.seconds, theatre.operators.accept_outage())
+
+
 ACTS: Final[dict[str, Act]] = {
     **people.ACTS,
     "partition": _weather(lambda network, _: setattr(network, "silent", True), _end_partition),
@@ -178,4 +189,6 @@ ACTS: Final[dict[str, Act]] = {
     "pause": _pause,
     "clock": _clock,
     "database-away": _database_away,
+    "forget": _forget,
+    "accept-outage": _accept_outage,
 }

@@ -50,8 +50,30 @@ def _set_trouble(source: random.Random, _: Sequence[str], sets: Sequence[str]) -
     return [Step(0, step.at, kind, source.choice(sets), step.seconds, step.value)] if sets else []
 
 
+def _give_up(source: random.Random, workers: Sequence[str], _: Sequence[str]) -> list[Step]:
+    """A worker is away for long, and an operator gives it up: in the middle of it, or just when it comes back."""
+    at, seconds, worker = _at(source, HORIZON * 0.6), _lasting(source, 60, 320), source.choice(workers)
+    away = Step(0, at, "partition", worker, seconds)
+    return [away, Step(0, round(at + source.uniform(0, seconds), 3), "forget", worker, _lasting(source, 20, 150))]
+
+
+def _blackout(source: random.Random, workers: Sequence[str], _: Sequence[str]) -> list[Step]:
+    """Most workers are away together; perhaps an operator takes that for real, perhaps he gives one of them up."""
+    at, some = _at(source, HORIZON * 0.6), source.sample(workers, source.randint(2, len(workers)))
+    steps = [
+        Step(0, round(at + source.uniform(0, 20), 3), "partition", worker, _lasting(source, 40, 320)) for worker in some
+    ]
+    if source.random() < 0.6:
+        steps.append(Step(0, round(at + source.uniform(20, 150), 3), "accept-outage", "", _lasting(source, 20, 150)))
+    if source.random() < 0.3:
+        steps.append(Step(0, round(at + source.uniform(20, 150), 3), "forget", some[0], _lasting(source, 20, 150)))
+    return steps
+
+
 #: How often each scene is drawn, and what it is.
 SCENES: dict[str, tuple[int, _Scene]] = {
     "sets-off": (2, _sets_off),
     "set-trouble": (3, _set_trouble),
+    "give-up": (5, _give_up),
+    "blackout": (4, _blackout),
 }

@@ -19,7 +19,6 @@ from controlplane.clusters.streams import ApiServer
 from controlplane.connectivity import events as connectivity
 from controlplane.connectivity.events import MANAGEMENT as HOME
 from controlplane.connectivity.events import (
-    ClusterConnected,
     ClusterConnectFailed,
     ClusterLost,
     ClusterRestored,
@@ -38,6 +37,7 @@ from controlplane.simulation.deterministic.database import Database
 from controlplane.simulation.deterministic.ending import unfinished
 from controlplane.simulation.deterministic.loop import Stuck, VirtualLoop
 from controlplane.simulation.deterministic.network import Asked
+from controlplane.simulation.deterministic.operators import Operators
 from controlplane.simulation.deterministic.plan import Plan
 from controlplane.simulation.deterministic.quiet import hushed
 from controlplane.simulation.deterministic.replica import Replica, policy_of
@@ -132,6 +132,7 @@ class Simulation:
             for kind in self._kinds_at_home if place.name == MANAGEMENT else ():
                 for record in place.store.records(kind):
                     self._history.committed(HOME, kind, record.uid, record.version)
+        self.operators = Operators(self.loop, seed, self.policy, self.database, self.trace)
         names = [f"replica-{number}" for number in range(1, plan.replicas + 1)]
         self.replicas = {
             name: Replica(
@@ -331,8 +332,7 @@ class Simulation:
             self.trace.note(_topic(found.event), writer, _words(found))
             self._history.appended(new)
             self._decisions.before_fold(found, writer)
-            if isinstance(found.event, ClusterConnected):
-                self._runs.on_connected(found.cluster, self.shadow.index.connections.get(found.cluster))
+            self._runs.before_fold(found)
             self.shadow.fold(found)
         if before > MOST_EVENTS:
             self.trace.violate("nothing is repeated for ever", f"{before} events at {self.loop.time():.0f} s")

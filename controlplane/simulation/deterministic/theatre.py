@@ -7,6 +7,7 @@ from typing import Protocol
 
 from controlplane.kube import Kind
 from controlplane.simulation.deterministic.database import Database
+from controlplane.simulation.deterministic.operators import Operators
 from controlplane.simulation.deterministic.replica import Replica
 from controlplane.simulation.deterministic.stage import Backup, Stage
 from controlplane.simulation.deterministic.steps import Step
@@ -19,6 +20,7 @@ class Theatre(Protocol):
     stage: Stage
     database: Database
     replicas: dict[str, Replica]
+    operators: Operators
     submitted: dict[str, Kind]
     deleted: set[str]
     planted: dict[str, str]
