@@ -1,4 +1,4 @@
-"""The steps of a plan, carried out: one function a kind. Those in which people act are in `people`.
+"""The steps of a plan, carried out: one function a kind. Those in which people act are in `people` and `oddities`.
 
 In: a step and the theatre. Out: what happens on the stage, to the processes, to the database; whatever lasts undoes itself when its time is
 over. An act whose object is not there (any more) does nothing, so that any subset of a plan's steps can be played.
@@ -12,7 +12,7 @@ from typing import Final
 
 from controlplane.clusters.port import ApiError
 from controlplane.kube import JOBS, JOBSETS, WORKLOADS, Kind
-from controlplane.simulation.deterministic import people
+from controlplane.simulation.deterministic import oddities, people
 from controlplane.simulation.deterministic.network import Network, Storm
 from controlplane.simulation.deterministic.replica import Replica
 from controlplane.simulation.deterministic.steps import Step
@@ -167,6 +167,7 @@ def _accept_outage(theatre: Theatre, step: Step) -> None:
 
 ACTS: Final[dict[str, Act]] = {
     **people.ACTS,
+    **oddities.ACTS,
     "partition": _weather(lambda network, _: setattr(network, "silent", True), _end_partition),
     "refuse": _weather(_refuse, lambda network: setattr(network, "refused", False)),
     "mute": _flag("mute", lambda _: True),

@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from controlplane.simulation.deterministic.steps import HORIZON, NEVER_TWICE, Step
+from controlplane.simulation.world import MANAGEMENT
 
 _Scene = Callable[[random.Random, Sequence[str], Sequence[str]], list[Step]]
 
@@ -70,10 +71,31 @@ def _blackout(source: random.Random, workers: Sequence[str], _: Sequence[str]) -
     return steps
 
 
+def _malform(source: random.Random, workers: Sequence[str], _: Sequence[str]) -> list[Step]:
+    """A few objects are spoiled, one after the other, on one cluster."""
+    where = MANAGEMENT if source.random() < 0.5 else source.choice(workers)
+    at, count = _at(source, HORIZON * 0.8), source.randint(1, 3)
+    return [
+        Step(0, round(at + source.uniform(0, 40), 3), "malform", where, _lasting(source, 5, 120), source.randint(1, 60))
+        for _ in range(count)
+    ]
+
+
+def _odd_objects(source: random.Random, workers: Sequence[str], _: Sequence[str]) -> list[Step]:
+    """Somebody applies objects that make no sense."""
+    where = MANAGEMENT if source.random() < 0.5 else source.choice(workers)
+    return [
+        Step(0, _at(source), "odd-object", where, _lasting(source, 5, 120), source.randint(1, 60))
+        for _ in range(source.randint(1, 3))
+    ]
+
+
 #: How often each scene is drawn, and what it is.
 SCENES: dict[str, tuple[int, _Scene]] = {
     "sets-off": (2, _sets_off),
     "set-trouble": (3, _set_trouble),
     "give-up": (5, _give_up),
     "blackout": (4, _blackout),
+    "malform": (5, _malform),
+    "odd-objects": (5, _odd_objects),
 }

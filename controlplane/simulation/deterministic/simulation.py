@@ -32,7 +32,7 @@ from controlplane.log.event import Event, NewEvent, Recorded, Unknown
 from controlplane.multikueue.adapters.base import ORIGIN_LABEL
 from controlplane.multikueue.events import Decision
 from controlplane.multikueue.fleet import Fleet
-from controlplane.simulation.deterministic import acts, people
+from controlplane.simulation.deterministic import acts, oddities, people
 from controlplane.simulation.deterministic.database import Database
 from controlplane.simulation.deterministic.ending import unfinished
 from controlplane.simulation.deterministic.loop import Stuck, VirtualLoop
@@ -45,6 +45,7 @@ from controlplane.simulation.deterministic.rules.decisions import Decisions
 from controlplane.simulation.deterministic.rules.history import History
 from controlplane.simulation.deterministic.rules.ownership import Ownership
 from controlplane.simulation.deterministic.rules.quota import Books
+from controlplane.simulation.deterministic.rules.refusals import Refusals
 from controlplane.simulation.deterministic.rules.replay import RULE as REPLAY
 from controlplane.simulation.deterministic.rules.replay import Replay, difference, unlike
 from controlplane.simulation.deterministic.rules.runs import Runs
@@ -124,6 +125,7 @@ class Simulation:
         self._decisions = Decisions(self.trace, index)
         self._history = History(self.trace)
         self.replay = Replay(self.trace, index)
+        self._refusals = Refusals(self.trace)
         self._writes = 0
         self._ends: list[tuple[asyncio.TimerHandle, Callable[..., object], tuple[object, ...]]] = []
         self.stage = Stage(self.loop, seed, plan.quotas, self._on_commit)
@@ -202,6 +204,7 @@ class Simulation:
         for name in self.stage.workers:
             people.define_cluster(self, name)
             self.stage.write_secret(name)
+        oddities.mend(self)
 
     def _settle(self) -> None:
         """Wait until nothing is left to do; then for a while in which nothing may be done."""
@@ -234,6 +237,8 @@ class Simulation:
         for place in self.stage.places.values():
             home = place.name == MANAGEMENT
             kinds = list(self._kinds_at_home if home else self._kinds_on_workers)
+            for kind in kinds:
+                self._refusals.finish(HOME if home else place.name, place.store.records(kind))
             wrong = unlike(self.shadow.index, HOME if home else place.name, place.store, kinds)
             if wrong:
                 self.trace.violate("the log is like the clusters", wrong)
@@ -271,6 +276,7 @@ class Simulation:
             for record in sorted(place.store.records(kind), key=lambda record: record.version):
                 if ORIGIN_LABEL in record.labels:
                     self._history.committed(cluster, kind, record.uid, record.version)
+                    self._refusals.committed(cluster, cluster, record)
         self.planted_only_there()
 
     def rebuild(self, cluster: str) -> None:
@@ -307,8 +313,10 @@ class Simulation:
         if record.kind in (self._kinds_at_home if home else self._kinds_on_workers):
             self.trace.note("store", cluster, f"{commit.type} {record.kind.kind} {record.name} {record.version}")
             before = commit.previous is not None and ORIGIN_LABEL in commit.previous.labels
-            if home or ORIGIN_LABEL in record.labels or before:
+            ended = commit.type == "DELETED" and oddities.untold(cluster, record)
+            if (home or ORIGIN_LABEL in record.labels or before) and not ended:
                 self._history.committed(HOME if home else cluster, record.kind, record.uid, record.version)
+                self._refusals.committed(cluster, HOME if home else cluster, record)
             if record.kind == WORKLOADS:
                 self._books[cluster].on_commit(commit)
         if not home:
@@ -331,6 +339,7 @@ class Simulation:
         for new, found in zip(events, self.database.read(before, len(events)), strict=True):
             self.trace.note(_topic(found.event), writer, _words(found))
             self._history.appended(new)
+            self._refusals.appended(new)
             self._decisions.before_fold(found, writer)
             self._runs.before_fold(found)
             self.shadow.fold(found)

@@ -17,6 +17,7 @@ from controlplane.connectivity.events import MANAGEMENT
 from controlplane.kube import Kind
 from controlplane.multikueue.adapters.base import ORIGIN_LABEL
 from controlplane.multikueue.index import Index
+from controlplane.simulation.deterministic.oddities import odd
 from controlplane.simulation.deterministic.trace import Trace
 from controlplane.simulation.store import Store
 
@@ -87,14 +88,16 @@ def difference(one: Index, other: Index) -> str:
 
 
 def unlike(index: Index, cluster: str, store: Store, kinds: list[Kind]) -> str:
-    """Return what the log believes of a cluster that is not so: an object that is not there, or not in that version."""
+    """Return what the log believes of a cluster that is not so: an object that is not there, or not in that version.
+
+    Of an object that cannot be read the log believes what it last could read.
+    """
     for kind in kinds:
-        known = {uid: version for uid, (_, _, version) in index.known(cluster, kind.name).items()}
-        there = {
-            record.uid: str(record.version)
-            for record in store.records(kind)
-            if cluster == MANAGEMENT or ORIGIN_LABEL in record.labels
-        }
+        records = [r for r in store.records(kind) if cluster == MANAGEMENT or ORIGIN_LABEL in r.labels]
+        unread = {record.uid for record in records if odd(store.name, record)}
+        found = index.known(cluster, kind.name).items()
+        known = {uid: version for uid, (_, _, version) in found if uid not in unread}
+        there = {record.uid: str(record.version) for record in records if record.uid not in unread}
         if known != there:
             return f"{kind.name} on {cluster}: the log says {known}, there is {there}"
     return ""
