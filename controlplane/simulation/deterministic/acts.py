@@ -17,6 +17,7 @@ from controlplane.simulation.deterministic.network import Network, Storm
 from controlplane.simulation.deterministic.replica import Replica
 from controlplane.simulation.deterministic.steps import Step
 from controlplane.simulation.deterministic.theatre import Act, Theatre
+from controlplane.simulation.world import MANAGEMENT
 
 _RESTART = 3.0
 
@@ -89,6 +90,17 @@ def _restore(theatre: Theatre, step: Step) -> None:
     def back() -> None:
         if theatre.stage.places[step.where].lives == lives:
             theatre.restore(step.where, backup)
+
+    theatre.after(step.seconds, back)
+
+
+def _restore_home(theatre: Theatre, step: Step) -> None:
+    """The management cluster's etcd goes back: jobs that came since are gone, those that were deleted since are there again."""
+    backup, lives = theatre.stage.backup(MANAGEMENT), theatre.stage.management.lives
+
+    def back() -> None:
+        if theatre.stage.management.lives == lives:
+            theatre.restore_home(backup)
 
     theatre.after(step.seconds, back)
 
@@ -182,6 +194,7 @@ ACTS: Final[dict[str, Act]] = {
     "compact": _compact,
     "cut": _cut,
     "restore": _restore,
+    "restore-home": _restore_home,
     "rebuild": _rebuild,
     "kind-off": _kind_off,
     "sets-off": _sets_off,

@@ -90,6 +90,11 @@ def _odd_objects(source: random.Random, workers: Sequence[str], _: Sequence[str]
     ]
 
 
+def _restore_home(source: random.Random, _: Sequence[str], __: Sequence[str]) -> list[Step]:
+    """The management cluster is put back to what it was some time ago."""
+    return [Step(0, _at(source), "restore-home", MANAGEMENT, _lasting(source, 10, 150))]
+
+
 #: How often each scene is drawn, and what it is.
 SCENES: dict[str, tuple[int, _Scene]] = {
     "sets-off": (2, _sets_off),
@@ -98,4 +103,5 @@ SCENES: dict[str, tuple[int, _Scene]] = {
     "blackout": (4, _blackout),
     "malform": (5, _malform),
     "odd-objects": (5, _odd_objects),
+    "restore-home": (3, _restore_home),
 }

@@ -266,18 +266,30 @@ class Simulation:
     # --- what is heard ---------------------------------------------------------------------------------------------
 
     def restore(self, cluster: str, backup: Backup) -> None:
-        """Put a cluster's etcd back."""
-        self._history.new_era(cluster)
-        self.stage.restore(cluster, backup)
-        place = self.stage.places[cluster]
-        self._books[cluster] = Books(self.trace, place)
-        self._runs.on_life(cluster, [record for kind in INTEGRATIONS for record in place.store.records(kind)])
-        for kind in self._kinds_on_workers:
-            for record in sorted(place.store.records(kind), key=lambda record: record.version):
-                if ORIGIN_LABEL in record.labels:
-                    self._history.committed(cluster, kind, record.uid, record.version)
-                    self._refusals.committed(cluster, cluster, record)
+        """Put a worker's etcd back."""
+        self._put_back(cluster, cluster, backup)
+        store = self.stage.places[cluster].store
+        self._runs.on_life(cluster, [record for kind in INTEGRATIONS for record in store.records(kind)])
         self.planted_only_there()
+
+    def restore_home(self, backup: Backup) -> None:
+        """Put the management cluster's etcd back: nobody expects any more what came since, and what was deleted since counts again."""
+        self._put_back(MANAGEMENT, HOME, backup)
+        store = self.stage.management.store
+        there = {record.name for kind in INTEGRATIONS for record in store.records(kind)}
+        self.submitted = {name: kind for name, kind in self.submitted.items() if name in there}
+        self.deleted -= there
+
+    def _put_back(self, name: str, cluster: str, backup: Backup) -> None:
+        self._history.new_era(cluster)
+        self.stage.restore(name, backup)
+        place = self.stage.places[name]
+        self._books[name] = Books(self.trace, place)
+        for kind in self._kinds_at_home if name == MANAGEMENT else self._kinds_on_workers:
+            for record in sorted(place.store.records(kind), key=lambda record: record.version):
+                if name == MANAGEMENT or ORIGIN_LABEL in record.labels:
+                    self._history.committed(cluster, kind, record.uid, record.version)
+                    self._refusals.committed(name, cluster, record)
 
     def rebuild(self, cluster: str) -> None:
         """Replace a cluster by an empty one."""

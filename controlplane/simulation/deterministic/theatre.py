@@ -29,7 +29,10 @@ class Theatre(Protocol):
         """Do something later: when its time has come, or when all trouble ends."""
 
     def restore(self, cluster: str, backup: Backup) -> None:
-        """Put a cluster's etcd back."""
+        """Put a worker's etcd back."""
+
+    def restore_home(self, backup: Backup) -> None:
+        """Put the management cluster's etcd back."""
 
     def rebuild(self, cluster: str) -> None:
         """Replace a cluster by an empty one."""

@@ -30,6 +30,8 @@ class Books:
         self._taken_back: set[str] = set()
         for record in place.store.records(WORKLOADS):
             self._enter(record.uid, record.obj)
+        if self._overdrawn():  # it was when the backup was made
+            self._taken_back = set(self._held)
 
     def on_commit(self, commit: Commit) -> None:
         """Look at a change of a Workload."""
@@ -75,6 +77,16 @@ class Books:
             del self._sums[queue]
 
     def _compare(self) -> None:
+        overdrawn = self._overdrawn()
+        if overdrawn:
+            self._trace.violate(OVERDRAWN, overdrawn)
+        for name, state in self._place.life.kueue.queues.cluster_queues.items():
+            booked = {where: amount for where, amount in state.usage.items() if amount}
+            if booked != self._sums.get(name, {}):
+                detail = f"{name} on {self._place.name}: booked {booked}, held {self._sums.get(name, {})}"
+                self._trace.violate(BALANCE, detail)
+
+    def _overdrawn(self) -> str:
         place = self._place
         for name, state in place.life.kueue.queues.cluster_queues.items():
             nominal = {
@@ -85,13 +97,8 @@ class Books:
             }
             for where, used in state.usage.items():
                 if not 0 <= used <= nominal.get(where, 0) + self._taken(name, where):
-                    detail = f"{name} on {place.name}: {used} of {nominal.get(where, 0)} {where[1]} (thousandths)"
-                    self._trace.violate(OVERDRAWN, detail)
-            booked = {where: amount for where, amount in state.usage.items() if amount}
-            if booked != self._sums.get(name, {}):
-                self._trace.violate(
-                    BALANCE, f"{name} on {place.name}: booked {booked}, held {self._sums.get(name, {})}"
-                )
+                    return f"{name} on {place.name}: {used} of {nominal.get(where, 0)} {where[1]} (thousandths)"
+        return ""
 
     def _taken(self, queue: str, where: tuple[str, str]) -> int:
         entries = (self._held[uid] for uid in self._taken_back)
