@@ -7,7 +7,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from benchmarks import decide, dispatch, log, replay, takeover
+from benchmarks import coscheduling, decide, dispatch, failover, log, podgroups, replay, scheduler, takeover
 from benchmarks.machine import describe
 from controlplane import telemetry
 
@@ -17,6 +17,10 @@ BENCHMARKS = {
     "decide": decide.run,
     "dispatch": dispatch.run,
     "takeover": takeover.run,
+    "failover": failover.run,
+    "podgroups": podgroups.run,
+    "coscheduling": coscheduling.run,
+    "scheduler": scheduler.run,
 }
 
 
@@ -26,7 +30,7 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("names", nargs="*", metavar="NAME", help=f"one or more of {', '.join(BENCHMARKS)}; default: all")
     found.add_argument("--folder", type=Path, help="where the database lies; default: the temporary folder")
     found.add_argument(
-        "--repeat", type=int, default=3, help="runs of log, replay, decide and takeover; the median is shown"
+        "--repeat", type=int, default=3, help="runs of log, replay, decide, takeover and podgroups; the median is shown"
     )
     log_ = found.add_argument_group("log")
     log_.add_argument("--events", type=int, default=40_000, help="events to append, for each size of batch")
@@ -41,6 +45,16 @@ def parser() -> argparse.ArgumentParser:
     dispatch_.add_argument("--qps", type=int, default=100_000, help="the budget for each API server; 0: the defaults")
     takeover_ = found.add_argument_group("takeover")
     takeover_.add_argument("--live", type=int, default=10_000, help="live workloads in the log")
+    failover_ = found.add_argument_group("failover")
+    failover_.add_argument("--running", type=int, default=2_000, help="Jobs that run when the leader is killed")
+    podgroups_ = found.add_argument_group("podgroups")
+    podgroups_.add_argument("--pods", type=int, default=10_000, help="pods to group")
+    podgroups_.add_argument("--deployments", type=int, default=500, help="Deployments that own them")
+    coscheduling_ = found.add_argument_group("coscheduling")
+    coscheduling_.add_argument("--runs", type=int, default=1000, help="PipelineRuns of the wave")
+    scheduler_ = found.add_argument_group("scheduler")
+    scheduler_.add_argument("--nodes", type=int, nargs="+", default=[100, 1000, 5000], help="sizes of the cluster")
+    scheduler_.add_argument("--cycles", type=int, default=200, help="pods to schedule, one after the other")
     return found
 
 

@@ -1,7 +1,7 @@
 """One simulated cluster in a process of its own, so that what it costs is not counted as the service's.
 
-In: its role and name as arguments, then one JSON command a line on stdin. Out: one JSON answer a line on stdout, the first with the
-way to reach it. It ends with its stdin.
+In: its role, its name and for how many seconds its Jobs run as arguments, then one JSON command a line on stdin. Out: one JSON answer a
+line on stdout, the first with the way to reach it. It ends with its stdin.
 """
 
 from __future__ import annotations
@@ -23,18 +23,17 @@ from controlplane.simulation.seeding import ensure
 from controlplane.simulation.world import CHECK, KUEUE_NAMESPACE, ClusterSpec, World, secret_name
 
 ROOM = {"cpu": "1000000", "memory": "1000000Gi"}
-# Long enough that every Workload is admitted before its Job ends, however slow the machine: a shorter path costs fewer requests.
-RUNS_FOR = timedelta(seconds=20)
 
 
 class Cluster:
     """The management cluster, or the worker `name`, and what it can be told to do."""
 
-    def __init__(self, name: str, *, manages: bool) -> None:
-        spec = ClusterSpec(quota=ROOM, pace=Pace(duration=RUNS_FOR))
+    def __init__(self, name: str, runs_for: timedelta, *, manages: bool) -> None:
+        spec = ClusterSpec(quota=ROOM, pace=Pace(duration=runs_for))
         # A worker's world has a management cluster as well; nobody talks to it.
         self._world = World(spec, {}) if manages else World(ClusterSpec(), {name: spec})
         self._cluster = self._world.management if manages else self._world.workers[name]
+        self._started = 0.0
 
     async def serve(self) -> None:
         """Answer commands until stdin ends."""
@@ -60,10 +59,10 @@ class Cluster:
             ensure(store, MULTIKUEUE_CLUSTERS, name, spec={"clusterSource": source})
         store.patch(MULTIKUEUE_CONFIGS, "", CHECK, {"spec": {"clusters": list(kubeconfigs)}})
 
-    def jobs(self, count: int) -> None:
+    def jobs(self, count: int, first: int = 0) -> None:
         """Create Jobs, and begin to count requests."""
         self.reset()
-        for number in range(count):
+        for number in range(first, first + count):
             self._cluster.store.create(JOBS, _job(number))
 
     def reset(self) -> None:
@@ -109,4 +108,6 @@ def _job(number: int) -> Json:
 
 
 if __name__ == "__main__":
-    asyncio.run(Cluster(sys.argv[2], manages=sys.argv[1] == "management").serve())
+    asyncio.run(
+        Cluster(sys.argv[2], timedelta(seconds=float(sys.argv[3])), manages=sys.argv[1] == "management").serve()
+    )

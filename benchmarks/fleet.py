@@ -27,6 +27,8 @@ from controlplane.web.health import Health
 
 ROLE = "controlplane_service"
 MANAGEMENT = "management"
+# Long enough that every Workload is admitted before its Job ends, however slow the machine: a shorter path costs fewer requests.
+RUNS_FOR = 20.0
 
 
 class Child:
@@ -52,9 +54,9 @@ class Child:
 
 
 @asynccontextmanager
-async def _child(name: str, role: str) -> AsyncIterator[Child]:
+async def _child(name: str, role: str, runs_for: float) -> AsyncIterator[Child]:
     pipe = asyncio.subprocess.PIPE
-    command = (sys.executable, "-m", "benchmarks.cluster", role, name)
+    command = (sys.executable, "-m", "benchmarks.cluster", role, name, str(runs_for))
     process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, limit=2**24)
     try:
         yield Child(process)
@@ -78,12 +80,12 @@ class Fleet:
 
 
 @asynccontextmanager
-async def fleet(workers: Sequence[str]) -> AsyncIterator[Fleet]:
-    """Have a fleet of simulated clusters, set up and with nothing to do."""
+async def fleet(workers: Sequence[str], runs_for: float = RUNS_FOR) -> AsyncIterator[Fleet]:
+    """Have a fleet of simulated clusters, set up and with nothing to do. Their Jobs run for `runs_for` seconds."""
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        management = await stack.enter_async_context(_child(MANAGEMENT, "management"))
-        children = {name: await stack.enter_async_context(_child(name, "worker")) for name in workers}
+        management = await stack.enter_async_context(_child(MANAGEMENT, "management", runs_for))
+        children = {name: await stack.enter_async_context(_child(name, "worker", runs_for)) for name in workers}
         kubeconfig = folder / "kubeconfig"
         kubeconfig.write_text(str((await management.hear())["kubeconfig"]))
         ways = {name: (await child.hear())["kubeconfig"] for name, child in children.items()}
@@ -101,18 +103,22 @@ class Run:
     states: dict[str, Json]
 
 
+def service(url: str, clusters: Fleet, settings: Settings, health: Health) -> Service:
+    """Return a replica of the service for the fleet; it is not running yet."""
+    path = str(clusters.kubeconfig)
+    return Service(
+        settings, Database(url, ROLE), lambda: from_kubeconfig("@management", path), metrics=Metrics(), health=health
+    )
+
+
 async def dispatch(url: str, clusters: Fleet, workloads: int, qps: int) -> Run:
     """Run the service until all Jobs have run and nothing is left on the workers; RuntimeError if they do not get there."""
     budget = Budget(qps=qps, burst=qps, concurrency=64)
     settings = Settings(budgets=Budgets(management=budget, worker=budget) if qps else Budgets())
     health, stop = Health(), asyncio.Event()
-    path = str(clusters.kubeconfig)
-    service = Service(
-        settings, Database(url, ROLE), lambda: from_kubeconfig("@management", path), metrics=Metrics(), health=health
-    )
-    running = asyncio.create_task(service.run(stop))
+    running = asyncio.create_task(service(url, clusters, settings, health).run(stop))
     try:
-        await _until_ready(health, running)
+        await until_ready(health, running)
         for worker in clusters.workers.values():
             await worker.ask("reset")
         started, cpu = time.perf_counter(), time.process_time()
@@ -124,7 +130,7 @@ async def dispatch(url: str, clusters: Fleet, workloads: int, qps: int) -> Run:
         await running
 
 
-async def _until_ready(health: Health, running: asyncio.Task[None]) -> None:
+async def until_ready(health: Health, running: asyncio.Task[None]) -> None:
     async with asyncio.timeout(60):
         while not health.ready or health.checks["leader"].detail == "follows":
             await asyncio.sleep(0.05)

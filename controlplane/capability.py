@@ -53,6 +53,45 @@ class Sighting(msgspec.Struct, frozen=True):
     gone: bool
 
 
+class OpenRead(msgspec.Struct, frozen=True):
+    """An object that has to be known before a stream can be decided about, and that no watch shows.
+
+    `stream` is where its answer is recorded, and what makes two reads the same: whoever needs it, it is read once. `api_version` and
+    `kind` are a reference's words; whoever reads finds out how the API server serves them, and whether the kind has namespaces.
+    """
+
+    stream: str
+    cluster: str
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+
+
+class ReadAnswer(msgspec.Struct, frozen=True):
+    """How a read ended: the object, or the API server's no. `not_served`: discovery, looked at anew, does not know the kind."""
+
+    object: Json | None = None
+    failure: Failure | None = None
+    not_served: bool = False
+
+
+class Reading(Protocol):
+    """What a capability adds to `Capability` if its decisions need objects that are not watched (docs/decisions/0017).
+
+    A read changes nothing on the cluster, so it needs no decision in the log before it; its answer is an event like any observation.
+    """
+
+    def open_reads(self, stream: str, now: datetime) -> Sequence[OpenRead]:
+        """Return the reads that a stream waits for now."""
+
+    def is_wanted(self, read: OpenRead) -> bool:
+        """Whether anybody still waits for a read."""
+
+    def answered(self, read: OpenRead, answer: ReadAnswer, now: datetime) -> NewEvent:
+        """Return the event that records how a read ended."""
+
+
 class Capability(Protocol):
     """A capability as the loop sees it."""
 

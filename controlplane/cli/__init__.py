@@ -33,10 +33,17 @@ VERBS: dict[str, Entry] = {
     "events": Entry(
         "controlplane.cli.events:events", "Show events of the log: the newest ones, or those after a position."
     ),
+    "coscheduling": Entry(
+        "controlplane.cli.coscheduling:coscheduling", "Plan how a PipelineRun's pods are brought to one node."
+    ),
+    "scheduler": Entry(
+        "controlplane.cli.scheduler:scheduler", "Schedule pods by kube-scheduler's rules, or explain what they say."
+    ),
     "simulate": Entry(
         "controlplane.cli.simulate:simulate",
         "Play seeds of the deterministic simulation and check what must always hold.",
     ),
+    "podgroups": Entry("controlplane.cli.podgroups:podgroups", "Say whose PodGroup a pod would be in, and why."),
     "config": Entry("controlplane.cli.config:config", "Show or check the settings."),
     "db": Entry("controlplane.cli.db:db", "Bring the database's schema up to date, or check it."),
     "version": Entry("controlplane.cli.version:version", "Show the version of this program."),

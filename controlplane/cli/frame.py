@@ -20,11 +20,15 @@ class Entry(NamedTuple):
 
 
 class Verb(click.Command):
-    """A command that takes the global options after its name as well: `@click.command(cls=Verb)`."""
+    """A command that takes the global options after its name as well: `@click.command(cls=Verb)`.
+
+    An option of its own with the same flag takes the place of the global one, which can still be said before the verb.
+    """
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
-        self.params.extend(parameters())
+        own = {flag for parameter in self.params for flag in parameter.opts}
+        self.params.extend(parameter for parameter in parameters() if not own & set(parameter.opts))
 
 
 class Group(click.Group):

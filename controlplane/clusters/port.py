@@ -123,6 +123,29 @@ class ClusterPort(Protocol):
         """DELETE an object; 409 `Conflict` if a precondition does not hold."""
 
 
+class NotServed(ClusterError):  # noqa: N818
+    """The API server does not serve a kind, by discovery looked at just now."""
+
+
+class Discovers(Protocol):
+    """What dynamic reads need of an API server: discovery of one group and version, and GET."""
+
+    name: str
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Json:
+        """Return one object."""
+
+    async def resources(self, api_version: str) -> Json:
+        """Return the APIResourceList of a group and version; 404 if it is not served."""
+
+
+class Looks(Protocol):
+    """The reading face of a cluster: one object of any kind, by the words of a reference."""
+
+    async def look(self, api_version: str, kind: str, namespace: str, name: str) -> Json:
+        """Return an object, from the namespace if its kind has namespaces. Raises `ApiError`, `NotServed` or `Unreachable`."""
+
+
 class Executes(Protocol):
     """The idempotent face of a cluster: one `Request`, carried out with its preconditions and ownership mark."""
 

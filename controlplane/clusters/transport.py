@@ -73,6 +73,10 @@ class Transport:
         """Return one object."""
         return await self._json("GET", kind.path(namespace, name))
 
+    async def resources(self, api_version: str) -> Json:
+        """Return the APIResourceList of a group and version; 404 if it is not served."""
+        return await self._json("GET", f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}")
+
     async def create(self, kind: Kind, namespace: str, body: Json, *, field_manager: str = "") -> Json:
         """POST an object and return it as stored."""
         return await self._json("POST", kind.path(namespace), _present(fieldManager=field_manager), body, _JSON)

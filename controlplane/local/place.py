@@ -22,9 +22,9 @@ from controlplane.embedded import EmbeddedPostgres
 from controlplane.local.folder import DataFolder, Fleet, LocalError, PortError
 from controlplane.log import schema
 from controlplane.log.connect import Database
+from controlplane.pods.quantity import milli, spell
 from controlplane.settings import mask_urls
 from controlplane.simulation import world as simulated
-from controlplane.simulation.quantities import parse, spell
 from controlplane.simulation.world import ClusterSpec, World
 
 SERVICE_ROLE = "controlplane_service"
@@ -104,7 +104,7 @@ class Place:
 
 def _world(folder: DataFolder, fleet: Fleet) -> World:
     """Each worker has its own small quota, and the management cluster as much as all of them together, so that workers decide."""
-    together = spell("cpu", parse(fleet.cpu) * fleet.workers)
+    together = spell("cpu", milli(fleet.cpu) * fleet.workers)
     memory = _MEMORY_OF_A_WORKER * fleet.workers
     management = ClusterSpec(quota={"cpu": together, "memory": f"{memory}Gi"}, port=fleet.management_port)
     worker = ClusterSpec(quota={"cpu": fleet.cpu, "memory": f"{_MEMORY_OF_A_WORKER}Gi"})

@@ -20,6 +20,7 @@ from controlplane.log.event import Append, Fenced, LogError, LogUnavailable, Rec
 from controlplane.log.port import Log
 from controlplane.reconcile.effects import Effects
 from controlplane.reconcile.gate import Gate
+from controlplane.reconcile.reads import Reads
 
 _log = structlog.get_logger(__name__)
 
@@ -27,8 +28,8 @@ _log = structlog.get_logger(__name__)
 class Runner:
     """One capability over one log.
 
-    `on_folded(events)` hears each batch after it was folded; `poll` is the longest nap in seconds; `slice_` bounds how many streams are
-    decided about before the event loop gets a turn.
+    `reads` carries out the reads of a capability that is `Reading`; `on_folded(events)` hears each batch after it was folded; `poll` is
+    the longest nap in seconds; `slice_` bounds how many streams are decided about before the event loop gets a turn.
     """
 
     def __init__(
@@ -39,12 +40,14 @@ class Runner:
         gate: Gate,
         clock: Clock,
         *,
+        reads: Reads | None = None,
         on_folded: Callable[[Sequence[Recorded]], None] = lambda events: None,
         poll: float = 1.0,
         batch: int = 2000,
         slice_: int = 250,
     ) -> None:
         self._log_, self._capability, self._effects, self._gate, self._clock = log, capability, effects, gate, clock
+        self._reads = reads
         self._on_folded, self._poll, self._batch, self._slice = on_folded, poll, batch, slice_
         self._timers: list[tuple[datetime, str]] = []
         self._wakes: dict[str, datetime] = {}
@@ -87,6 +90,8 @@ class Runner:
             self._capability.fold(recorded)
         if events:
             self.position = events[-1].position
+            if self._reads is not None:
+                self._reads.folded(events)
             self._on_folded(events)
         return bool(events)
 
@@ -107,6 +112,8 @@ class Runner:
                 _log.exception("deciding failed", stream=stream)
                 self._wake(stream, now + timedelta(seconds=30))
                 continue
+            if self._reads is not None:
+                self._reads.sync(stream)
             if decided.wake is not None:
                 self._wake(stream, decided.wake)
             if decided.events:

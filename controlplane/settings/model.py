@@ -32,8 +32,10 @@ from controlplane.settings.rules import (
 from controlplane.settings.secret import DatabaseUrl
 
 PREFIX = "CONTROLPLANE_"
-KINDS = ("batch/job", "jobset.x-k8s.io/jobset")
-"""The kinds that have an adapter, by the names of Kueue's `integrations.frameworks`."""
+KINDS = ("batch/job", "jobset.x-k8s.io/jobset", "tekton.dev/pipelinerun")
+"""The kinds that have an adapter, by the names of Kueue's `integrations.frameworks`; a PipelineRun is an external one there."""
+
+_USUAL_KINDS = KINDS[:2]
 
 _DNS_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _DNS_NAME = rf"{_DNS_LABEL}(\.{_DNS_LABEL})*"
@@ -112,7 +114,7 @@ class MultiKueue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     kinds: Annotated[
         tuple[str, ...],
         Setting(Names(KINDS), "The kinds of job that are dispatched, named as in Kueue's `integrations.frameworks`."),
-    ] = KINDS
+    ] = _USUAL_KINDS
     kubeconfig_prefix: Annotated[
         str,
         Setting(

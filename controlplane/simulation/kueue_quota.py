@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from controlplane.kube import Json
+from controlplane.pods.quantity import milli, spell
+from controlplane.pods.requests import in_thousandths
 from controlplane.simulation.kueue_common import MULTIKUEUE, PROVISIONING_REQUEST
-from controlplane.simulation.quantities import of_pod, parse, spell
 
 WorkloadKey = tuple[str, str]
 Order = tuple[int, str, int]
@@ -41,7 +42,7 @@ def shape_of(workload: Mapping[str, Any]) -> Shape:
         PodSetShape(
             pod_set["name"],
             int(pod_set.get("count", 1)),
-            tuple(sorted(of_pod(pod_set["template"].get("spec") or {}).items())),
+            tuple(sorted(in_thousandths(pod_set["template"].get("spec") or {}).items())),
         )
         for pod_set in workload["spec"]["podSets"]
     )
@@ -55,7 +56,7 @@ def usage_of(admission: Mapping[str, Any]) -> Usage:
         for resource, amount in (assignment.get("resourceUsage") or {}).items():
             if resource in flavors:
                 place = (flavors[resource], resource)
-                usage[place] = usage.get(place, 0) + parse(amount)
+                usage[place] = usage.get(place, 0) + milli(amount)
     return usage
 
 
@@ -138,7 +139,7 @@ class ClusterQueueState:
                     (
                         flavor["name"],
                         {
-                            resource["name"]: parse(resource["nominalQuota"])
+                            resource["name"]: milli(resource["nominalQuota"])
                             for resource in flavor.get("resources") or ()
                         },
                     )

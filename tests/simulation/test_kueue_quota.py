@@ -1,4 +1,4 @@
-"""Quantities, what pods ask for, and the books of a ClusterQueue."""
+"""The books of a ClusterQueue."""
 
 from __future__ import annotations
 
@@ -11,84 +11,7 @@ from hypothesis import strategies as st
 from controlplane.kube import JOBS, JOBSETS, Json
 from controlplane.simulation.kueue_common import workload_name
 from controlplane.simulation.kueue_quota import ClusterQueueState, Waiting, shape_of, usage_of
-from controlplane.simulation.quantities import of_pod, parse, spell
 from tests.simulation.kueue_cluster import clone
-
-
-@pytest.mark.parametrize(
-    ("text", "millis"),
-    [
-        ("1", 1000),
-        (2, 2000),
-        ("500m", 500),
-        ("1.5", 1500),
-        ("1Ki", 1024_000),
-        ("1.5Gi", 1_610_612_736_000),
-        ("2k", 2_000_000),
-        ("1e3", 1_000_000),
-        ("1E", 10**21),
-        ("100u", 1),
-        ("0", 0),
-    ],
-)
-def test_parse(text: str | int, millis: int) -> None:
-    assert parse(text) == millis
-
-
-@pytest.mark.parametrize("text", ["", "many", "1.2.3", "Gi", "5X"])
-def test_what_is_no_quantity(text: str) -> None:
-    with pytest.raises(ValueError, match="not a quantity"):
-        parse(text)
-
-
-@pytest.mark.parametrize(
-    ("resource", "millis", "text"),
-    [
-        ("cpu", 1500, "1500m"),
-        ("cpu", 4000, "4"),
-        ("nvidia.com/gpu", 3_000_000, "3k"),
-        ("memory", 1024_000, "1Ki"),
-        ("memory", 3 * 1024**3 * 1000, "3Gi"),
-        ("memory", 1_000_000, "1000"),
-        ("cpu", 0, "0"),
-    ],
-)
-def test_spell(resource: str, millis: int, text: str) -> None:
-    assert spell(resource, millis) == text
-
-
-@given(st.integers(0, 10**18), st.sampled_from(["cpu", "memory", "nvidia.com/gpu", "hugepages-2Mi"]))
-def test_what_is_spelled_is_read_back(millis: int, resource: str) -> None:
-    assert parse(spell(resource, millis)) == millis
-
-
-def container(restart: str = "", **requests: str) -> Json:
-    made: Json = {"resources": {"requests": requests}}
-    return made | ({"restartPolicy": restart} if restart else {})
-
-
-@pytest.mark.parametrize(
-    ("spec", "cpu"),
-    [
-        ({"containers": [container(cpu="1"), container(cpu="500m")]}, 1500),
-        ({"containers": [container(cpu="1")], "initContainers": [container(cpu="3"), container(cpu="2")]}, 3000),
-        ({"containers": [container(cpu="1")], "initContainers": [container("Always", cpu="2")]}, 3000),
-        (
-            {"containers": [container(cpu="1")], "initContainers": [container("Always", cpu="2"), container(cpu="4")]},
-            6000,
-        ),
-        ({"containers": [container(cpu="1")], "overhead": {"cpu": "250m"}}, 1250),
-        ({"containers": [container(cpu="1")], "resources": {"requests": {"cpu": "5"}}}, 5000),
-        ({"containers": [{"resources": {"limits": {"cpu": "2"}}}]}, 2000),
-        ({"containers": [{"resources": {"limits": {"cpu": "2"}, "requests": {"cpu": "1"}}}]}, 1000),
-    ],
-)
-def test_what_a_pod_asks_for(spec: Json, cpu: int) -> None:
-    assert of_pod(spec)["cpu"] == cpu
-
-
-def test_a_pod_may_ask_for_nothing() -> None:
-    assert of_pod({"containers": [{"name": "c"}]}) == {}
 
 
 def queue(*flavors: tuple[str, str], **spec: Any) -> ClusterQueueState:

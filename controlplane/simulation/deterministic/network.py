@@ -73,7 +73,7 @@ class Network:
         return seconds
 
     def on_cut(self, cutter: Callable[[str], None]) -> Callable[[], None]:
-        """Call `cutter(why)` when connections are cut; return how to stop that."""
+        """Call `cutter(why)` when connections are cut, with "" when the server ends its watches; return how to stop that."""
         self._serial += 1
         serial = self._serial
         self._cutters[serial] = cutter
@@ -83,6 +83,10 @@ class Network:
         """Reset what is open."""
         for cutter in list(self._cutters.values()):
             cutter(why)
+
+    def end_watches(self) -> None:
+        """Let the server end its watches in the ordinary way."""
+        self.cut("")
 
     def send(self, asked: Asked, token: str, carry_out: Callable[[], Any], answer: Answer) -> None:
         """Let a request travel; the answer is settled when one comes back, and times out where none does."""

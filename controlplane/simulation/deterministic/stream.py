@@ -127,5 +127,8 @@ class Stream:
             self._wake.set()
 
     def _on_cut(self, why: str) -> None:
-        self._cut = why
+        if why:
+            self._cut = why
+        else:
+            self._end = self._network.loop.time()
         self._wake.set()

@@ -1,0 +1,251 @@
+"""All of PodGroup ownership in memory, as the log says it: the loop's `Capability`, and its `Reading`.
+
+In: events in the log's order. Out: which streams to decide about, what was decided, what an open write looks like, which owners have to
+be read. It only keeps folds; what to do is decided in `decide`, how it looks in `render`. However many pods wait for an owner, it is
+read once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+from controlplane.capability import Decided, Failure, OpenRead, OpenWrite, ReadAnswer, Sighting
+from controlplane.connectivity import events as connectivity
+from controlplane.kube import Request, meta
+from controlplane.log.event import Event, NewEvent, Recorded
+from controlplane.podgroups import render
+from controlplane.podgroups.decide import Plan, claim_of, decide_group, decide_member, decide_rules
+from controlplane.podgroups.events import (
+    EVENTS,
+    RULES_STREAM,
+    GroupStatusDecided,
+    GroupWriteFailed,
+    GroupWriteUnneeded,
+    MemberGone,
+    MemberObserved,
+    OwnerRead,
+    OwnerReadFailed,
+    Write,
+    owner_stream,
+)
+from controlplane.podgroups.index import Index, Policy
+from controlplane.podgroups.objects import Misfit, Reference, owner_facts
+from controlplane.podgroups.observe import observe
+from controlplane.podgroups.reasons import Reason
+from controlplane.podgroups.state import GroupState, MemberState, Slot
+from controlplane.podgroups.walk import Answer, Outcome, Read
+
+_FIRST_RETRY, _LAST_RETRY = timedelta(seconds=1), timedelta(minutes=5)
+_NO_SLOT = Slot()
+
+
+class PodGroups:
+    """The states of this room and the answers that the loop asks of them. `identity` names this process in Kubernetes Events."""
+
+    types: Sequence[type[Event]] = (*connectivity.EVENTS, *EVENTS)
+
+    def __init__(self, policy: Policy, identity: str) -> None:
+        self.policy, self.identity = policy, identity
+        self.index = Index(policy)
+        self._wanted: dict[str, Read] = {}
+
+    # --- what was seen -----------------------------------------------------------------------------------------------
+
+    def observe(self, sighting: Sighting, now: datetime) -> NewEvent | None:
+        """Return the event of something seen on our cluster; None if it concerns nobody."""
+        found = observe(sighting) if sighting.cluster == self.policy.cluster else None
+        if found is None:
+            return None
+        stream, event = found
+        if isinstance(event, MemberObserved) and event.facts.scheduler_name not in self.policy.schedulers:
+            return None  # what schedules a pod cannot be changed
+        if isinstance(event, MemberGone) and stream not in self.index.members:
+            return None
+        uid, version = str(meta(sighting.object).get("uid", "")), sighting.resource_version
+        mark = int(version) if version.isdigit() else 0
+        return NewEvent(
+            stream=stream,
+            event=event,
+            source=f"{sighting.cluster}/{sighting.incarnation}/{sighting.kind.name}/{uid}" if mark and uid else "",
+            mark=mark,
+            cluster=sighting.cluster,
+            observed_at=now,
+        )
+
+    def fold(self, recorded: Recorded) -> None:
+        """Take one more event, in the log's order."""
+        self.index.fold(recorded)
+
+    def take_dirty(self) -> list[str]:
+        """Return the streams to decide about since the last call."""
+        return self.index.take_dirty()
+
+    # --- what follows ------------------------------------------------------------------------------------------------
+
+    def decide(self, stream: str, now: datetime) -> Decided:
+        """Return what follows for a stream."""
+        plan, slot = self._plan(stream, now), self._slot(stream)
+        self._wait(stream, plan.read)
+        for decision in plan.decisions:
+            if isinstance(decision, GroupStatusDecided) and decision.reason == Reason.ROOM_FOUND:
+                claim = claim_of(self.index.groups[stream], self.index.members_of(stream))
+                self.index.admitting[stream] = claim.min_resources if claim is not None else {}
+        events = [
+            NewEvent(stream=stream, event=event, cluster=self.policy.cluster, caused_by=slot.position)
+            for event in plan.decisions
+        ]
+        return Decided(events, slot.version, plan.wake)
+
+    def _plan(self, stream: str, now: datetime) -> Plan:
+        index = self.index
+        if stream == RULES_STREAM:
+            return decide_rules(index, index.rules, now) if index.ready else Plan()
+        if stream.startswith("member/"):
+            return decide_member(index, index.members.get(stream, MemberState()), now)
+        if stream.startswith("podgroup/"):
+            return decide_group(index, stream, index.groups.get(stream, GroupState()), now)
+        return Plan()
+
+    def _slot(self, stream: str) -> Slot:
+        if stream == RULES_STREAM:
+            return self.index.rules.slot
+        state = self.index.members.get(stream) or self.index.groups.get(stream)
+        return state.slot if state is not None else _NO_SLOT
+
+    # --- what has to be read -----------------------------------------------------------------------------------------
+
+    def _wait(self, stream: str, read: Read | None) -> None:
+        before = self._wanted.get(stream)
+        if before == read:
+            return
+        if before is not None:
+            self.index.waiters.get(owner_stream(before.namespace, before.owner), set()).discard(stream)
+        if read is None:
+            self._wanted.pop(stream, None)
+            return
+        self._wanted[stream] = read
+        self.index.waiters.setdefault(owner_stream(read.namespace, read.owner), set()).add(stream)
+
+    def open_reads(self, stream: str, now: datetime) -> Sequence[OpenRead]:
+        """Return the read that a pod waits for: one at a time, each told by the answer before."""
+        read = self._wanted.get(stream)
+        if read is None:
+            return []
+        owner = read.owner
+        key = owner_stream(read.namespace, owner)
+        return [OpenRead(key, self.policy.cluster, owner.api_version, owner.kind, read.namespace, owner.name)]
+
+    def is_wanted(self, read: OpenRead) -> bool:
+        """Whether a pod still waits for a read."""
+        return bool(self.index.waiters.get(read.stream))
+
+    def answered(self, read: OpenRead, answer: ReadAnswer, now: datetime) -> NewEvent:
+        """Return the event of a read's end: what is known now, or when to try again (specs 1.6)."""
+        uid = read.stream.rpartition("/")[2]
+        owner = Reference(api_version=read.api_version, kind=read.kind, name=read.name, uid=uid)
+        return NewEvent(stream=read.stream, event=self._answer(read, owner, answer, now), cluster=read.cluster)
+
+    def _answer(self, read: OpenRead, owner: Reference, answer: ReadAnswer, now: datetime) -> Event:
+        known: Answer | None = None
+        failure = answer.failure
+        if answer.object is not None:
+            known = _facts(answer.object, owner.uid)
+        elif answer.not_served:
+            known = Answer(outcome="NotServed")
+        elif failure is not None and failure.code in _OUTCOMES:
+            known = Answer(outcome=_OUTCOMES[failure.code], message=failure.message)
+        if known is not None:
+            return OwnerRead(namespace=read.namespace, owner=owner, answer=known)
+        failure = failure or Failure(0, "NoAnswer", "the read ended without an answer")
+        before = self.index.owners.get(read.stream)
+        failures = before.failures + 1 if before is not None else 1
+        return OwnerReadFailed(
+            namespace=read.namespace,
+            owner=owner,
+            code=failure.code,
+            error=failure.error,
+            message=failure.message,
+            failures=failures,
+            retry_at=now + _pause(failures),
+        )
+
+    # --- what is open ------------------------------------------------------------------------------------------------
+
+    def open_writes(self, stream: str) -> Sequence[OpenWrite]:
+        """Return the open write of a stream."""
+        effect = self._slot(stream).effect
+        if effect is None:
+            return []
+        decision = effect.decision
+        return [OpenWrite(stream, decision.target, decision.cluster, effect.position, type(decision).__name__)]
+
+    def is_open(self, write: OpenWrite) -> bool:
+        """Whether a write is still to be carried out."""
+        return self._decision(write) is not None
+
+    def _decision(self, write: OpenWrite) -> Write | None:
+        effect = self._slot(write.stream).effect
+        return effect.decision if effect is not None and effect.position == write.position else None
+
+    def bodies_needed(self, write: OpenWrite) -> Sequence[str]:
+        """Return nothing: decisions of this room hold all that their requests need."""
+        return []
+
+    def request(self, write: OpenWrite, bodies: Mapping[str, bytes], now: datetime) -> Request | None:
+        """Return the request that carries a write out, or None if what it was decided on is gone."""
+        decision = self._decision(write)
+        if decision is None:
+            return None
+        group, member = self.index.groups.get(write.stream), self.index.members.get(write.stream)
+        problem = member is not None and member.seen is not None and bool(member.seen.problem)
+        seen = group.seen if group is not None else None
+        return render.render(write.stream, decision, seen, problem, block=self.policy.block_owner_deletion, now=now)
+
+    def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
+        """Return the Kubernetes Event that tells of something odd."""
+        decision = self._decision(write)
+        if decision is None:
+            return None
+        return render.announcement(write.stream, decision, decision.uid, write.position, self.identity, now)
+
+    # --- how it ended ------------------------------------------------------------------------------------------------
+
+    def failed(self, write: OpenWrite, failure: Failure, now: datetime) -> NewEvent:
+        """Return the event that records an API server's no, with a longer pause each time."""
+        before = self._slot(write.stream).trouble
+        failures = before.failures + 1 if before is not None and before.action == write.action else 1
+        event = GroupWriteFailed(
+            target=write.target,
+            action=write.action,
+            code=failure.code,
+            error=failure.error,
+            message=failure.message,
+            failures=failures,
+            retry_at=now + _pause(failures),
+        )
+        return NewEvent(stream=write.stream, event=event, cluster=write.cluster, caused_by=write.position)
+
+    def unneeded(self, write: OpenWrite, resource_version: str) -> NewEvent:
+        """Return the event that records that a write changed nothing."""
+        event = GroupWriteUnneeded(target=write.target, action=write.action, resource_version=resource_version)
+        return NewEvent(stream=write.stream, event=event, cluster=write.cluster, caused_by=write.position)
+
+
+_OUTCOMES: dict[int, Outcome] = {404: "NotFound", 410: "NotFound", 403: "Forbidden", 405: "NotServed"}
+
+
+def _pause(failures: int) -> timedelta:
+    pause: timedelta = min(_FIRST_RETRY * 2 ** min(failures - 1, 20), _LAST_RETRY)
+    return pause
+
+
+def _facts(obj: dict[str, object], uid: str) -> Answer:
+    """Return what an object that was read says of itself; one that does not fit its API cannot be followed."""
+    try:
+        facts = owner_facts(obj)
+    except Misfit as error:
+        return Answer(outcome="Misfit", message=str(error))
+    if facts.uid != uid:
+        return Answer(outcome="Replaced", message=f"its UID is {facts.uid}")
+    return Answer(outcome="Found", facts=facts)

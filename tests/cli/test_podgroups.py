@@ -1,0 +1,122 @@
+"""`controlplane podgroups resolve`: files and standard input, forms of output, exit codes and what is said with them."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from controlplane.__main__ import run
+
+OBJECTS = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: web-1
+  namespace: a
+  uid: p1
+  ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web-abc, uid: r1, controller: true}]
+spec: {schedulerName: volcano}
+---
+apiVersion: apps/v1
+kind: ReplicaSet
+metadata:
+  name: web-abc
+  namespace: a
+  uid: r1
+  ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: web, uid: d1, controller: true}]
+"""
+RULES = "podgroup-level-rules:\n- {apiversion: apps/v1, kind: deployment}\n"
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str]:
+    (tmp_path / "objects.yaml").write_text(OBJECTS)
+    (tmp_path / "rules.yaml").write_text(RULES)
+    return str(tmp_path / "objects.yaml"), str(tmp_path / "rules.yaml")
+
+
+def test_json(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    objects, rules = files
+    assert run(["podgroups", "resolve", "--config", rules, "-f", objects, "-o", "json"]) == 0
+    (line,) = json.loads(capsys.readouterr().out)
+    assert (line["action"], line["podGroupName"], line["owner"]["kind"]) == ("create", "podgroup-d1", "Deployment")
+
+
+def test_a_table_is_the_default(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    objects, rules = files
+    assert run(["podgroups", "resolve", "--config", rules, "-f", objects]) == 0
+    heading, row = capsys.readouterr().out.splitlines()
+    assert heading.split()[:3] == ["POD", "ACTION", "REASON"]
+    assert row.split()[:5] == ["a/web-1", "create", "RuleMatched", "podgroup-d1", "Deployment/web"]
+
+
+def test_without_rules_as_today(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["podgroups", "resolve", "-f", files[0], "-o", "json"]) == 0
+    (line,) = json.loads(capsys.readouterr().out)
+    assert (line["reason"], line["podGroupName"], line["reads"]) == ("FirstOwner", "podgroup-r1", [])
+
+
+def test_standard_input(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(OBJECTS.encode())))
+    assert run(["podgroups", "resolve", "--config", files[1], "-f", "-", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["podGroupName"] == "podgroup-d1"
+    assert run(["podgroups", "resolve", "--config", "-", "-f", "-"]) == 2
+    assert "standard input can be read only once" in capsys.readouterr().err
+
+
+def test_refused_rules(tmp_path: Path, files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("podgroup-level-rules:\n- {kind: job}\n- {apiversion: batch/v1, kind: job, adjust-level: 3}\n")
+    assert run(["podgroups", "resolve", "--config", str(bad), "-f", files[0], "-o", "json"]) == 3
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "entry 1: apiversion: is missing" in told.err
+    assert "entry 2: adjust-level: is 3; write zero or a negative number" in told.err
+
+
+@pytest.mark.parametrize(("flag", "code"), [("--config", 3), ("-f", 2)])
+def test_files_that_are_not_there(flag: str, code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["podgroups", "resolve", flag, "/no/such/file", *(["-f", "/dev/null"] if flag == "--config" else [])]
+    assert run(arguments) == code
+    assert "/no/such/file: No such file or directory" in capsys.readouterr().err
+
+
+def test_bad_objects_are_told_and_the_rest_is_printed(
+    tmp_path: Path, files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n---\nnothing\n")
+    assert run(["podgroups", "resolve", "-f", str(bad), "-f", files[0], "-o", "json"]) == 1
+    told = capsys.readouterr()
+    assert [line["pod"] for line in json.loads(told.out)] == ["web-1"]
+    assert "2 objects cannot be used" in told.err
+    assert "document 1 (Pod x): metadata.uid: is missing" in told.err
+
+
+def test_pretended_answers_and_scheduler_names(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    objects, rules = files
+    line = ["podgroups", "resolve", "--config", rules, "-f", objects, "-o", "json"]
+    run([*line, "--unavailable", "ReplicaSet.apps"])
+    run([*line, "--forbidden", "replicasets.apps"])
+    run([*line, "--scheduler-name", "other"])
+    out = capsys.readouterr().out
+    decoder, place, actions = json.JSONDecoder(), 0, []
+    while place < len(out.rstrip()):
+        value, end = decoder.raw_decode(out, place)
+        actions.append((value[0]["action"], value[0]["reason"]))
+        place = end + 1
+    assert actions == [("retry", "OwnerUnavailable"), ("create", "FirstOwner"), ("skip", "OtherScheduler")]
+    assert run([*line, "--forbidden", "a/b/c"]) == 2
+
+
+def test_the_settings_file_keeps_its_place_before_the_verb(files: tuple[str, str]) -> None:
+    """`--config` after the verb names the rules; before it, the settings, which this verb does not need."""
+    objects, rules = files
+    assert run(["--config", "/no/such/settings", "podgroups", "resolve", "--config", rules, "-f", objects]) == 0
