@@ -140,6 +140,13 @@ def _set_active(theatre: Theatre, record: Record, active: bool) -> None:
         )
 
 
+def activate_all(theatre: Theatre) -> None:
+    """Let users put back into the queue what a backup knew as suspended, a little later: nobody else remembers that it no longer is."""
+    for record in theatre.stage.management.store.records(WORKLOADS):
+        if record.obj["metadata"].get("ownerReferences") and record.obj["spec"].get("active") is False:
+            theatre.after(10.0, _set_active, theatre, record, True)
+
+
 def _drain_queue(theatre: Theatre, step: Step) -> None:
     store = theatre.stage.management.store
     store.patch(CLUSTER_QUEUES, "", "cluster-queue", {"spec": {"stopPolicy": "HoldAndDrain"}}, field_manager="user")

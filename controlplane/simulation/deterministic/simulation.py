@@ -126,14 +126,12 @@ class Simulation:
         self._history = History(self.trace)
         self.replay = Replay(self.trace, index)
         self._refusals = Refusals(self.trace)
-        self._writes = 0
+        self._writes = self._looked_at = 0
         self._ends: list[tuple[asyncio.TimerHandle, Callable[..., object], tuple[object, ...]]] = []
         self.stage = Stage(self.loop, seed, plan.quotas, self._on_commit)
         self._books = {name: Books(self.trace, place) for name, place in self.stage.places.items()}
-        for place in self.stage.places.values():
-            for kind in self._kinds_at_home if place.name == MANAGEMENT else ():
-                for record in place.store.records(kind):
-                    self._history.committed(HOME, kind, record.uid, record.version)
+        for kind in self._kinds_at_home:
+            self._note(MANAGEMENT, HOME, kind)
         self.operators = Operators(self.loop, seed, self.policy, self.database, self.trace)
         names = [f"replica-{number}" for number in range(1, plan.replicas + 1)]
         self.replicas = {
@@ -253,10 +251,12 @@ class Simulation:
             books.recount()
 
     def _look(self) -> None:
-        """Compare what cannot be looked at with every single change."""
-        for replica in self.replicas.values():
+        """Compare what cannot be looked at with every single change; all that the leader holds, if anything was appended since."""
+        position = self.shadow.index.position
+        for replica in self.replicas.values() if position != self._looked_at else ():
             turn = replica.leading
-            if turn is not None and turn.runner.position == self.shadow.index.position:
+            if turn is not None and turn.runner.position == position:
+                self._looked_at = position
                 wrong = difference(turn.fleet.index, self.shadow.index)
                 if wrong:
                     self.trace.violate(REPLAY, f"{replica.name}: {wrong}")
@@ -279,17 +279,21 @@ class Simulation:
         there = {record.name for kind in INTEGRATIONS for record in store.records(kind)}
         self.submitted = {name: kind for name, kind in self.submitted.items() if name in there}
         self.deleted -= there
+        people.activate_all(self)
 
     def _put_back(self, name: str, cluster: str, backup: Backup) -> None:
         self._history.new_era(cluster)
         self.stage.restore(name, backup)
-        place = self.stage.places[name]
-        self._books[name] = Books(self.trace, place)
+        self._books[name] = Books(self.trace, self.stage.places[name])
         for kind in self._kinds_at_home if name == MANAGEMENT else self._kinds_on_workers:
-            for record in sorted(place.store.records(kind), key=lambda record: record.version):
-                if name == MANAGEMENT or ORIGIN_LABEL in record.labels:
-                    self._history.committed(cluster, kind, record.uid, record.version)
-                    self._refusals.committed(name, cluster, record)
+            self._note(name, cluster, kind)
+
+    def _note(self, name: str, cluster: str, kind: Kind) -> None:
+        """Take what is there for committed."""
+        for record in sorted(self.stage.places[name].store.records(kind), key=lambda record: record.version):
+            if name == MANAGEMENT or ORIGIN_LABEL in record.labels:
+                self._history.committed(cluster, kind, record.uid, record.version)
+                self._refusals.committed(name, cluster, record)
 
     def rebuild(self, cluster: str) -> None:
         """Replace a cluster by an empty one."""

@@ -93,6 +93,17 @@ def test_a_process_that_is_behind_is_looked_at_when_it_has_caught_up(pair: Pair)
     assert pair.rule.batches == 0
 
 
+def test_a_process_that_begins_again_is_looked_at_anew(pair: Pair) -> None:
+    pair.fold(pair.log, pair.process)
+    assert pair.look()
+    pair.process = Index(POLICY)
+    pair.position = 0
+    pair.fold(pair.process)
+    assert pair.look()
+    changed_queue(pair.process)
+    assert not pair.look()
+
+
 def changed_queue(index: Index) -> None:
     index.queues["q"] = msgspec.structs.replace(index.queues["q"], resource_version="7")
 

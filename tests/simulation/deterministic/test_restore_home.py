@@ -48,6 +48,11 @@ def test_what_had_finished_since_is_run_again_after_and_not_beside_its_first_run
     assert len(told(outcome, "JobCreationDecided")) == 2
 
 
+def test_what_was_suspended_in_the_backup_is_put_back_into_the_queue() -> None:
+    steps = [step(30, "submit", "job-1", 60, 2), step(40, "suspend", "job-1", 20)]
+    assert held(simulate(plan(*steps, step(50, "restore-home", "management", 40), END)))
+
+
 def test_a_restored_management_cluster_manages() -> None:
     steps = [step(10, "restore-home", "management", 30), step(60, "submit", "job-1", 20, 2)]
     outcome = simulate(plan(*steps, step(70, "submit-set", "job-set-2", 20, 2), END))

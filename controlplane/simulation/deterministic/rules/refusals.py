@@ -18,17 +18,20 @@ RULE = "what cannot be read is refused"
 
 
 class Refusals:
-    """Which versions of which objects are odd, and which of them the log has."""
+    """Which versions of which objects are odd, and which of them the log has.
+
+    A version may be both, one in the era before a restore and one after it.
+    """
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
         self._odd: set[tuple[str, str, int]] = set()
+        self._plain: set[tuple[str, str, int]] = set()
         self._told: set[tuple[str, str, int]] = set()
 
     def committed(self, place: str, cluster: str, record: Record) -> None:
         """Take note of a change: of which object, by the name of its place, and by that which the log gives the cluster."""
-        if odd(place, record):
-            self._odd.add((cluster, record.uid, record.version))
+        (self._odd if odd(place, record) else self._plain).add((cluster, record.uid, record.version))
 
     def appended(self, new: NewEvent) -> None:
         """Look at an observation that reached the log."""
@@ -38,7 +41,7 @@ class Refusals:
         key, refused = (cluster, uid, new.mark), isinstance(new.event, ObservationRefused)
         if refused:
             self._told.add(key)
-        if refused != (key in self._odd):
+        if key not in (self._odd if refused else self._plain):
             what = "is refused although it can be read" if refused else "cannot be read and is not refused"
             self._trace.violate(RULE, f"{new.stream} at {new.mark} on {cluster}: it {what}")
         elif isinstance(new.event, ObservationRefused) and not (new.event.name and new.event.field and new.event.error):
@@ -50,7 +53,7 @@ class Refusals:
         """Look for what is there and was never told."""
         for record in records:
             key = (cluster, record.uid, record.version)
-            if key in self._odd and key not in self._told:
+            if key in self._odd and key not in self._plain and key not in self._told:
                 self._trace.violate(
                     RULE, f"{record.kind.kind} {record.name} on {cluster} at {record.version}: the log does not say so"
                 )

@@ -26,12 +26,16 @@ RULE = "the log gives the state"
 _NOT_STATE = frozenset({"policy", "requeues", "changed_clusters", "_dirty"})
 
 
+_Held = dict[str, Any]
+_Pair = tuple[object, object]
+
+
 class Replay:
     """Compares what processes hold with `index`, the fold of the log."""
 
     def __init__(self, trace: Trace, index: Index) -> None:
         self._trace, self._index = trace, index
-        self._compared: dict[str, dict[tuple[str, object], tuple[object, object]]] = {}
+        self._beside: dict[str, Beside] = {}
         self.batches = 0
 
     def folded(self, process: str, index: Index) -> None:
@@ -39,41 +43,67 @@ class Replay:
         if index.position != self._index.position:
             return
         self.batches += 1
-        wrong = self._changed(self._compared.setdefault(process, {}), index)
+        beside = self._beside.get(process)
+        if beside is None or beside.one is not index:  # a process that was deposed begins another turn with nothing
+            beside = self._beside[process] = Beside(index, self._index)
+        wrong = beside.difference()
         if wrong:
             self._trace.violate(RULE, f"{process}: {wrong}")
 
-    def _changed(self, compared: dict[tuple[str, object], tuple[object, object]], index: Index) -> str:
-        for (part, left), (_, right) in zip(parts(index), parts(self._index), strict=True):
+
+class Beside:
+    """Two indices side by side, and which of their values were found equal."""
+
+    def __init__(self, one: Index, other: Index) -> None:
+        self.one = one
+        self._parts = [(*left, right[1]) for left, right in zip(holders(one), holders(other), strict=True)]
+        self._equal: list[dict[object, _Pair]] = [{} for _ in self._parts]
+
+    def difference(self) -> str:
+        """Return where the indices differ by now."""
+        for (part, one, other), equal in zip(self._parts, self._equal, strict=True):
+            name = part.rpartition(".")[2]
+            left, right = one[name], other[name]
             if not isinstance(left, dict):
                 if left != right:
                     return f"{part}: {left!r} and {right!r}"
-                continue
-            if left.keys() != right.keys():
+            elif left.keys() != right.keys():
                 key = next(iter(left.keys() ^ right.keys()))
                 return f"{part}: {key}: {left.get(key)!r} and {right.get(key)!r}"
-            for key, mine in left.items():
-                theirs, known = right[key], compared.get((part, key))
-                if known is not None and known[0] is mine and known[1] is theirs:
-                    continue
-                if mine != theirs:
-                    return f"{part}: {key}: {mine!r} and {theirs!r}"
-                if isinstance(mine, msgspec.Struct):
-                    compared[part, key] = (mine, theirs)
+            elif left:
+                key = _unequal(left, right, equal)
+                if key is not None:
+                    return f"{part}: {key}: {left[key]!r} and {right[key]!r}"
         return ""
+
+
+def _unequal(left: _Held, right: _Held, equal: dict[object, _Pair]) -> str | None:
+    """Return a key under which two dicts of the same keys differ; remember the frozen values that do not."""
+    for key, mine in left.items():
+        theirs, known = right[key], equal.get(key)
+        if known is not None and known[0] is mine and known[1] is theirs:
+            continue
+        if mine != theirs:
+            return key
+        if isinstance(mine, msgspec.Struct):
+            equal[key] = (mine, theirs)
+    return None
+
+
+def holders(index: Index) -> Iterator[tuple[str, _Held]]:
+    """Yield each part of an index, the parts of its parts included, by the attributes among which it is the one of that name."""
+    for name, value in vars(index).items():
+        if name not in _NOT_STATE:
+            inner = getattr(value, "__dict__", None)
+            if inner is None:
+                yield name, vars(index)
+            else:
+                yield from ((f"{name}.{more}", inner) for more in inner)
 
 
 def parts(index: Index) -> Iterator[tuple[str, Any]]:
     """Yield what an index holds, the parts of its parts included."""
-    for name, value in vars(index).items():
-        if name in _NOT_STATE:
-            continue
-        inner = getattr(value, "__dict__", None)
-        if inner is None:
-            yield name, value
-        else:
-            for more, held in inner.items():
-                yield f"{name}.{more}", held
+    return ((part, among[part.rpartition(".")[2]]) for part, among in holders(index))
 
 
 def difference(one: Index, other: Index) -> str:
