@@ -1,6 +1,6 @@
 """What an operator may tell the log: that a lost cluster is given up, that a mass outage is real.
 
-In: a database, a name, who says so. Out: one event, appended beside the leader with its epoch and only if the stream is still as it was
+In: a log, a name, who says so. Out: one event, appended beside the leader with its epoch and only if the stream is still as it was
 judged; the leader's loop does the rest. Refused with the reason if it does not fit what the log knows.
 """
 
@@ -14,6 +14,7 @@ from controlplane.connectivity.state import Connection
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
 from controlplane.log.event import Append, Event, Fenced, NewEvent, VersionConflict
+from controlplane.log.port import Assisted
 from controlplane.log.postgres import PostgresLog
 from controlplane.multikueue.context import Policy
 from controlplane.multikueue.index import Index
@@ -32,13 +33,19 @@ class NoSuchCluster(NotAllowed):
 
 async def forget(database: Database, log: str, policy: Policy, name: str, by: str) -> int:
     """End the grace of a lost cluster: its workloads may be queued again, under `never-twice` too. Return how many it has."""
+    async with PostgresLog(database, Codec(TYPES), log=log) as opened:
+        return await forget_in(opened, policy, name, by)
+
+
+async def forget_in(log: Assisted, policy: Policy, name: str, by: str) -> int:
+    """As `forget`, in an open log."""
 
     def judge(index: Index) -> tuple[str, int, Event, int]:
         connection = forgettable(index, name)
         copies = sum(name in state.remotes for state in index.workloads.values())
         return cluster_stream(name), connection.version, ClusterForgotten(by=by), copies
 
-    return await _append(database, log, policy, judge)
+    return await _append(log, policy, judge)
 
 
 def forgettable(index: Index, name: str) -> Connection:
@@ -58,12 +65,18 @@ def forgettable(index: Index, name: str) -> Connection:
 
 async def accept_outage(database: Database, log: str, policy: Policy, by: str) -> int:
     """Say that the clusters of a mass outage are really gone. Return how many are away."""
+    async with PostgresLog(database, Codec(TYPES), log=log) as opened:
+        return await accept_outage_in(opened, policy, by)
+
+
+async def accept_outage_in(log: Assisted, policy: Policy, by: str) -> int:
+    """As `accept_outage`, in an open log."""
 
     def judge(index: Index) -> tuple[str, int, Event, int]:
         acceptable(index)
         return FLEET_STREAM, index.outage.version, MassOutageAccepted(by=by), len(index.away()[0])
 
-    return await _append(database, log, policy, judge)
+    return await _append(log, policy, judge)
 
 
 def acceptable(index: Index) -> None:
@@ -74,22 +87,21 @@ def acceptable(index: Index) -> None:
         raise NotAllowed(f"the mass outage was accepted by {index.outage.accepted_by} already")
 
 
-async def _append(database: Database, name: str, policy: Policy, judge: _Judge) -> int:
-    async with PostgresLog(database, Codec(TYPES), log=name) as log:
-        index = Index(policy)
-        for last in range(_TRIES):
-            await log.assist()
-            while events := await log.read(index.position):
-                for recorded in events:
-                    index.fold(recorded)
-            stream, version, event, count = judge(index)
-            # A stream of a cluster has more than connectivity on it: its version is what the log says it is now.
-            expected = {stream: max(version, index.slots.get(stream).version)}
-            try:
-                await log.append(Append([NewEvent(stream=stream, event=event)], expected))
-            except (VersionConflict, Fenced):
-                if last == _TRIES - 1:
-                    raise
-                continue
-            return count
+async def _append(log: Assisted, policy: Policy, judge: _Judge) -> int:
+    index = Index(policy)
+    for last in range(_TRIES):
+        await log.assist()
+        while events := await log.read(index.position):
+            for recorded in events:
+                index.fold(recorded)
+        stream, version, event, count = judge(index)
+        # A stream of a cluster has more than connectivity on it: its version is what the log says it is now.
+        expected = {stream: max(version, index.slots.get(stream).version)}
+        try:
+            await log.append(Append([NewEvent(stream=stream, event=event)], expected))
+        except (VersionConflict, Fenced):
+            if last == _TRIES - 1:
+                raise
+            continue
+        return count
     raise AssertionError("unreachable")

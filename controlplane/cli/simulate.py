@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -30,6 +31,14 @@ _PROGRESS = 2.0  # seconds between two lines of progress
 @click.option(
     "--steps", metavar="LIST", help="Only these steps of the seed's plan, such as 1,4-6 (`none`: no step at all)."
 )
+@click.option(
+    "--plan",
+    "edition",
+    type=click.IntRange(1, 2),
+    default=2,
+    show_default=True,
+    help="The edition of the plans: what a seed meant when it was noted.",
+)
 @click.option("--story", "tell", is_flag=True, help="Tell the story, also of a seed that holds.")
 @click.option("--trace", is_flag=True, help="Print every line of the trace.")
 @click.option("--no-shrink", is_flag=True, help="Tell a failure as it is, without looking for its smallest form.")
@@ -42,6 +51,7 @@ def simulate(
     seed: int | None,
     seeds: str | None,
     steps: str | None,
+    edition: int,
     tell: bool,
     trace: bool,
     no_shrink: bool,
@@ -57,17 +67,17 @@ def simulate(
     if seeds is not None:
         if steps is not None or trace:
             raise click.UsageError("--steps and --trace go with --seed")
-        return _many(options, _range(seeds), processes, shrinking=not no_shrink)
+        return _many(options, _range(seeds), edition, processes, shrinking=not no_shrink)
     assert seed is not None
-    return _one(seed, steps, tell=tell, trace=trace, shrinking=not no_shrink and steps is None)
+    return _one(seed, edition, steps, tell=tell, trace=trace, shrinking=not no_shrink and steps is None)
 
 
-def _one(seed: int, steps: str | None, *, tell: bool, trace: bool, shrinking: bool) -> int:
+def _one(seed: int, edition: int, steps: str | None, *, tell: bool, trace: bool, shrinking: bool) -> int:
     from controlplane.simulation.deterministic.plan import chosen, plan_of
     from controlplane.simulation.deterministic.simulation import simulate as play
     from controlplane.simulation.deterministic.story import story, verdict
 
-    plan = plan_of(seed)
+    plan = plan_of(seed, edition=edition)
     if steps is not None:
         try:
             plan = plan.only([] if steps == "none" else chosen(steps))
@@ -101,9 +111,9 @@ def _tell_failure(outcome: Outcome, *, shrinking: bool, trace: bool = False) -> 
     line(f"{len(outcome.plan.steps)} of {before} steps. Replay: {command(outcome.plan)}")
 
 
-def _many(options: Options, seeds: Sequence[int], processes: int, *, shrinking: bool) -> int:
+def _many(options: Options, seeds: Sequence[int], edition: int, processes: int, *, shrinking: bool) -> int:
     began = time.monotonic()
-    failed, figures = _play_all(seeds, processes)
+    failed, figures = _play_all(seeds, edition, processes)
     failed.sort(key=lambda outcome: outcome.plan.seed)
     if options.output != "table":
         rows = [
@@ -124,14 +134,14 @@ def _many(options: Options, seeds: Sequence[int], processes: int, *, shrinking: 
     return Exit.FAILED if failed else Exit.OK
 
 
-def _play_all(seeds: Sequence[int], processes: int) -> tuple[list[Outcome], dict[str, int]]:
+def _play_all(seeds: Sequence[int], edition: int, processes: int) -> tuple[list[Outcome], dict[str, int]]:
     """Play seeds with signs of progress on stderr; return the failures and what all of them came to."""
     from controlplane.simulation.deterministic.story import verdict
 
     failed: list[Outcome] = []
     figures = {"seeds": 0, "virtualSeconds": 0, "events": 0}
     began = said = time.monotonic()
-    for outcome in _played(seeds, processes):
+    for outcome in _played(seeds, edition, processes):
         figures["seeds"] += 1
         figures["virtualSeconds"] += round(outcome.seconds)
         figures["events"] += outcome.events
@@ -145,22 +155,23 @@ def _play_all(seeds: Sequence[int], processes: int) -> tuple[list[Outcome], dict
     return failed, figures
 
 
-def _played(seeds: Iterable[int], processes: int) -> Iterator[Outcome]:
+def _played(seeds: Iterable[int], edition: int, processes: int) -> Iterator[Outcome]:
+    play = partial(_play, edition)
     if processes == 1:
-        yield from map(_play, seeds)
+        yield from map(play, seeds)
         return
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(_play, seeds, chunksize=8)
+        yield from pool.map(play, seeds, chunksize=8)
 
 
-def _play(seed: int) -> Outcome:
+def _play(edition: int, seed: int) -> Outcome:
     from controlplane.simulation.deterministic.plan import plan_of
     from controlplane.simulation.deterministic.simulation import simulate as play
 
-    return play(plan_of(seed)).brief()
+    return play(plan_of(seed, edition=edition)).brief()
 
 
 def _range(text: str) -> range:

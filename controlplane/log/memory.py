@@ -43,6 +43,11 @@ class MemoryLog:
         assert head is not None
         return head
 
+    async def assist(self) -> Head:
+        """Append with the current epoch, without taking it: how an operator's word gets into the log beside the leader's."""
+        self._epoch = self._store.epoch
+        return await self.head()
+
     async def lead(self, holder: str, lease: float) -> Head | None:
         """Take the epoch unless its holder lives; see `controlplane.log.port.Log`."""
         renewed = self._store.renewed_at

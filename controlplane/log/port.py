@@ -37,3 +37,16 @@ class Log(Protocol):
 
     async def bodies(self, refs: Iterable[str]) -> dict[str, bytes]:
         """Return the JSON of bodies by the hex of their hash; unknown ones are missing from the answer."""
+
+
+class Assisted(Protocol):
+    """A log to which somebody beside its leader may append: an operator, who is asked before he is heard."""
+
+    async def assist(self) -> Head:
+        """Append with the current epoch, without taking it: a leader after this one fences the caller off too."""
+
+    async def read(self, after: int) -> Sequence[Recorded]:
+        """Return the next events after a position; see `Log`."""
+
+    async def append(self, request: Append) -> int:
+        """Commit a request; see `Log`."""

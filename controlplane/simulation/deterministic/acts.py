@@ -1,4 +1,4 @@
-"""The steps of a plan, carried out: one function a kind.
+"""The steps of a plan, carried out: one function a kind. Those in which people act are in `people` and `oddities`.
 
 In: a step and the theatre. Out: what happens on the stage, to the processes, to the database; whatever lasts undoes itself when its time is
 over. An act whose object is not there (any more) does nothing, so that any subset of a plan's steps can be played.
@@ -6,58 +6,20 @@ over. An act whose object is not there (any more) does nothing, so that any subs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import Final
 
 from controlplane.clusters.port import ApiError
-from controlplane.kube import (
-    CLUSTER_QUEUES,
-    JOBS,
-    MULTIKUEUE_CLUSTERS,
-    MULTIKUEUE_CONFIGS,
-    WORKLOADS,
-    Json,
-    Kind,
-)
-from controlplane.multikueue.adapters.base import ORIGIN_LABEL, QUEUE_LABEL
-from controlplane.multikueue.context import NEVER_TWICE
-from controlplane.multikueue.objects import EXECUTION_POLICY
-from controlplane.simulation.deterministic.database import Database
+from controlplane.kube import JOBS, JOBSETS, WORKLOADS, Kind
+from controlplane.simulation.deterministic import oddities, people
 from controlplane.simulation.deterministic.network import Network, Storm
-from controlplane.simulation.deterministic.plan import NEVER_TWICE as NEVER_TWICE_NAME
-from controlplane.simulation.deterministic.plan import Step
 from controlplane.simulation.deterministic.replica import Replica
-from controlplane.simulation.deterministic.stage import Backup, Place, Stage
-from controlplane.simulation.history import Record
-from controlplane.simulation.jobs import DURATION
-from controlplane.simulation.seeding import ensure
-from controlplane.simulation.world import CHECK, secret_name
+from controlplane.simulation.deterministic.steps import Step
+from controlplane.simulation.deterministic.theatre import Act, Theatre
+from controlplane.simulation.world import MANAGEMENT
 
 _RESTART = 3.0
-
-
-class Theatre(Protocol):
-    """What acts act on. `deleted` are the jobs that a user took back, `planted` what is somebody else's: UID to name."""
-
-    stage: Stage
-    database: Database
-    replicas: dict[str, Replica]
-    submitted: dict[str, None]
-    deleted: set[str]
-    planted: dict[str, str]
-
-    def after(self, seconds: float, end: Callable[..., object], *arguments: object) -> None:
-        """Do something later: when its time has come, or when all trouble ends."""
-
-    def restore(self, cluster: str, backup: Backup) -> None:
-        """Put a cluster's etcd back."""
-
-    def rebuild(self, cluster: str) -> None:
-        """Replace a cluster by an empty one."""
-
-
-Act = Callable[[Theatre, Step], None]
 
 
 def perform(theatre: Theatre, step: Step) -> None:
@@ -132,15 +94,34 @@ def _restore(theatre: Theatre, step: Step) -> None:
     theatre.after(step.seconds, back)
 
 
+def _restore_home(theatre: Theatre, step: Step) -> None:
+    """The management cluster's etcd goes back: jobs that came since are gone, those that were deleted since are there again."""
+    backup, lives = theatre.stage.backup(MANAGEMENT), theatre.stage.management.lives
+
+    def back() -> None:
+        if theatre.stage.management.lives == lives:
+            theatre.restore_home(backup)
+
+    theatre.after(step.seconds, back)
+
+
 def _rebuild(theatre: Theatre, step: Step) -> None:
     theatre.rebuild(step.where)
 
 
 def _kind_off(theatre: Theatre, step: Step) -> None:
-    place, kind = theatre.stage.places[step.where], (JOBS if step.value % 2 else WORKLOADS).name
-    place.off.add(kind)
+    _off(theatre, step, JOBS if step.value % 2 else WORKLOADS)
+
+
+def _sets_off(theatre: Theatre, step: Step) -> None:
+    _off(theatre, step, JOBSETS)
+
+
+def _off(theatre: Theatre, step: Step, kind: Kind) -> None:
+    place = theatre.stage.places[step.where]
+    place.off.add(kind.name)
     place.network.cut("the API server closed the connection")
-    theatre.after(step.seconds, place.off.discard, kind)
+    theatre.after(step.seconds, place.off.discard, kind.name)
 
 
 # --- processes ---------------------------------------------------------------------------------------------------------
@@ -185,159 +166,20 @@ def _database_away(theatre: Theatre, step: Step) -> None:
     theatre.after(step.seconds, setattr, theatre.database, "away", False)
 
 
-# --- Kueue and users ---------------------------------------------------------------------------------------------------
+# --- operators ---------------------------------------------------------------------------------------------------------
 
 
-def _pick(records: Sequence[Record], value: int) -> Record | None:
-    return records[value % len(records)] if records else None
+def _forget(theatre: Theatre, step: Step) -> None:
+    theatre.after(step.seconds, theatre.operators.forget(step.where))
 
 
-def _copies(place: Place, kind: Kind) -> list[Record]:
-    return [record for record in place.store.records(kind) if ORIGIN_LABEL in record.labels]
-
-
-def _on_copy(kind: Kind, act: Callable[[Place, Record], object]) -> Act:
-    def on_copy(theatre: Theatre, step: Step) -> None:
-        place = theatre.stage.places[step.where]
-        record = _pick(_copies(place, kind), step.value)
-        if record is not None:
-            act(place, record)
-
-    return on_copy
-
-
-def _preempt_copy(place: Place, record: Record) -> None:
-    place.life.kueue.preempt(record.namespace, record.name)
-
-
-def _deactivate_copy(place: Place, record: Record) -> None:
-    place.life.kueue.deactivate(record.namespace, record.name)
-
-
-def _delete(kind: Kind) -> Callable[[Place, Record], object]:
-    return lambda place, record: place.store.delete(kind, record.namespace, record.name)
-
-
-def _workload(theatre: Theatre, job: str) -> Record | None:
-    """Return the Workload of a job on the management cluster."""
-    for record in theatre.stage.management.store.records(WORKLOADS):
-        owners = record.obj["metadata"].get("ownerReferences") or []
-        if any(owner["name"] == job for owner in owners):
-            return record
-    return None
-
-
-def _submit(theatre: Theatre, step: Step) -> None:
-    requests = {"cpu": str(step.value)}
-    container = {"name": "main", "image": "example.com/work", "resources": {"requests": requests}}
-    annotations = {DURATION: f"{step.seconds:.0f}s"}
-    if step.where.startswith(NEVER_TWICE_NAME):
-        annotations[EXECUTION_POLICY] = NEVER_TWICE
-    job: Json = {
-        "metadata": {
-            "namespace": "default",
-            "name": step.where,
-            "labels": {QUEUE_LABEL: "user-queue"},
-            "annotations": annotations,
-        },
-        "spec": {"template": {"spec": {"containers": [container], "restartPolicy": "Never"}}},
-    }
-    theatre.stage.management.store.create(JOBS, job, field_manager="user")
-    theatre.submitted[step.where] = None
-
-
-def _delete_job(theatre: Theatre, step: Step) -> None:
-    if step.where in theatre.submitted:
-        theatre.deleted.add(step.where)
-        theatre.stage.management.store.delete(JOBS, "default", step.where)
-
-
-def _preempt(theatre: Theatre, step: Step) -> None:
-    record = _workload(theatre, step.where)
-    if record is not None:
-        theatre.stage.management.life.kueue.preempt(record.namespace, record.name)
-
-
-def _priority(theatre: Theatre, step: Step) -> None:
-    record = _workload(theatre, step.where)
-    if record is not None:
-        theatre.stage.management.store.patch(
-            WORKLOADS, record.namespace, record.name, {"spec": {"priority": step.value}}, field_manager="user"
-        )
-
-
-def _suspend(theatre: Theatre, step: Step) -> None:
-    """Take a Workload out of the queue for a while."""
-    record = _workload(theatre, step.where)
-    if record is not None:
-        _set_active(theatre, record, False)
-        theatre.after(step.seconds, _set_active, theatre, record, True)
-
-
-def _set_active(theatre: Theatre, record: Record, active: bool) -> None:
-    with suppress(ApiError):
-        theatre.stage.management.store.patch(
-            WORKLOADS, record.namespace, record.name, {"spec": {"active": active}}, field_manager="user"
-        )
-
-
-def _drain_queue(theatre: Theatre, step: Step) -> None:
-    store = theatre.stage.management.store
-    store.patch(CLUSTER_QUEUES, "", "cluster-queue", {"spec": {"stopPolicy": "HoldAndDrain"}}, field_manager="user")
-    theatre.after(step.seconds, open_queue, theatre)
-
-
-def open_queue(theatre: Theatre) -> None:
-    """Let the management cluster's queue admit again."""
-    store = theatre.stage.management.store
-    store.patch(CLUSTER_QUEUES, "", "cluster-queue", {"spec": {"stopPolicy": "None"}}, field_manager="user")
-
-
-def list_clusters(theatre: Theatre, without: str = "") -> None:
-    """Name all clusters, or all but one, in the MultiKueueConfig."""
-    names = [name for name in theatre.stage.workers if name != without]
-    theatre.stage.management.store.patch(MULTIKUEUE_CONFIGS, "", CHECK, {"spec": {"clusters": names}})
-
-
-def _unlist_cluster(theatre: Theatre, step: Step) -> None:
-    list_clusters(theatre, step.where)
-    theatre.after(step.seconds, list_clusters, theatre)
-
-
-def define_cluster(theatre: Theatre, name: str) -> None:
-    """Create a worker's MultiKueueCluster if there is none."""
-    source = {"kubeConfig": {"location": secret_name(name), "locationType": "Secret"}}
-    ensure(theatre.stage.management.store, MULTIKUEUE_CLUSTERS, name, spec={"clusterSource": source})
-
-
-def _delete_cluster(theatre: Theatre, step: Step) -> None:
-    theatre.stage.management.store.delete(MULTIKUEUE_CLUSTERS, "", step.where)
-    theatre.after(step.seconds, define_cluster, theatre, step.where)
-
-
-def _foreign_job(theatre: Theatre, step: Step) -> None:
-    """Somebody has a Job of the same name on a worker, and means to keep it."""
-    jobs = list(theatre.submitted) or ["somebody"]
-    name = jobs[step.value % len(jobs)]
-    spec = {"suspend": True, "template": {"spec": {"containers": [{"name": "x", "image": "example.com/other"}]}}}
-    body: Json = {"metadata": {"namespace": "default", "name": name}, "spec": spec}
-    created = theatre.stage.places[step.where].store.create(JOBS, body, field_manager="somebody")
-    theatre.planted[created["metadata"]["uid"]] = name
-
-
-def _bad_kubeconfig(theatre: Theatre, step: Step) -> None:
-    theatre.stage.write_secret(step.where, broken=True)
-    theatre.after(step.seconds, theatre.stage.write_secret, step.where)
-
-
-def _new_token(theatre: Theatre, step: Step) -> None:
-    """The old credentials end before the Secret has the new ones."""
-    theatre.stage.places[step.where].network.token = f"{step.value}"
-    theatre.after(step.seconds, theatre.stage.write_secret, step.where)
+def _accept_outage(theatre: Theatre, step: Step) -> None:
+    theatre.after(step.seconds, theatre.operators.accept_outage())
 
 
 ACTS: Final[dict[str, Act]] = {
-    "submit": _submit,
+    **people.ACTS,
+    **oddities.ACTS,
     "partition": _weather(lambda network, _: setattr(network, "silent", True), _end_partition),
     "refuse": _weather(_refuse, lambda network: setattr(network, "refused", False)),
     "mute": _flag("mute", lambda _: True),
@@ -352,25 +194,15 @@ ACTS: Final[dict[str, Act]] = {
     "compact": _compact,
     "cut": _cut,
     "restore": _restore,
+    "restore-home": _restore_home,
     "rebuild": _rebuild,
     "kind-off": _kind_off,
+    "sets-off": _sets_off,
     "crash": _crash,
     "stop": _stop,
     "pause": _pause,
     "clock": _clock,
     "database-away": _database_away,
-    "preempt-copy": _on_copy(WORKLOADS, _preempt_copy),
-    "deactivate-copy": _on_copy(WORKLOADS, _deactivate_copy),
-    "delete-clone": _on_copy(WORKLOADS, _delete(WORKLOADS)),
-    "delete-copy": _on_copy(JOBS, _delete(JOBS)),
-    "preempt": _preempt,
-    "priority": _priority,
-    "suspend": _suspend,
-    "drain-queue": _drain_queue,
-    "delete-job": _delete_job,
-    "unlist-cluster": _unlist_cluster,
-    "delete-cluster": _delete_cluster,
-    "foreign-job": _foreign_job,
-    "bad-kubeconfig": _bad_kubeconfig,
-    "new-token": _new_token,
+    "forget": _forget,
+    "accept-outage": _accept_outage,
 }

@@ -64,6 +64,11 @@ class DatabaseLog:
         await self._round_trip()
         return await self._log.take_epoch(holder)
 
+    async def assist(self) -> Head:
+        """Append with the current epoch, without taking it."""
+        await self._round_trip()
+        return await self._log.assist()
+
     async def lead(self, holder: str, lease: float) -> Head | None:
         """Take the epoch unless its holder has given a sign of life within `lease` seconds; None then."""
         await self._round_trip()

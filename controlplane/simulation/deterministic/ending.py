@@ -9,36 +9,39 @@ from collections.abc import Collection, Mapping
 
 from controlplane.clusters.port import ApiError
 from controlplane.connectivity.events import MANAGEMENT as HOME
-from controlplane.kube import JOBS, WORKLOADS
+from controlplane.kube import WORKLOADS, Kind
 from controlplane.multikueue.adapters.base import ORIGIN_LABEL
 from controlplane.multikueue.index import Index
+from controlplane.simulation.deterministic.oddities import odd, planted
 from controlplane.simulation.deterministic.stage import Stage
 from controlplane.simulation.kueue_common import is_true
+from controlplane.simulation.kueue_podsets import INTEGRATIONS
 
 
 def unfinished(
-    stage: Stage, index: Index, submitted: Collection[str], deleted: Collection[str], planted: Mapping[str, str]
+    stage: Stage, index: Index, submitted: Mapping[str, Kind], deleted: Collection[str], planted: Mapping[str, str]
 ) -> str:
     """Return what is not settled yet."""
     return _jobs(stage, submitted, deleted) or _workers(stage, planted) or _log(stage, index)
 
 
-def _jobs(stage: Stage, submitted: Collection[str], deleted: Collection[str]) -> str:
+def _jobs(stage: Stage, submitted: Mapping[str, Kind], deleted: Collection[str]) -> str:
     """Every job that nobody took back has finished, and its Workload with it; what was taken back is gone."""
     store = stage.management.store
-    for name in submitted:
+    for name, kind in submitted.items():
         try:
-            job = store.record(JOBS, "default", name).obj
+            job = store.record(kind, "default", name).obj
         except ApiError:
             if name not in deleted:
                 return f"{name} is gone"
             continue
         if name in deleted:
             return f"{name} was deleted and is still there"
-        if not is_true(job, "Complete"):
+        outcome = INTEGRATIONS[kind].finished(job)
+        if outcome is None or not outcome.success:
             return f"{name} has not finished"
     for record in store.records(WORKLOADS):
-        if not is_true(record.obj, "Finished"):
+        if not planted(record) and not is_true(record.obj, "Finished"):
             return f"Workload {record.name} is not finished"
     return _quota(stage, "management")
 
@@ -47,9 +50,9 @@ def _workers(stage: Stage, planted: Mapping[str, str]) -> str:
     """Nothing of ours is left on any worker, and what is somebody else's is still there."""
     there: set[str] = set()
     for name, place in stage.workers.items():
-        for kind in (WORKLOADS, JOBS):
+        for kind in (WORKLOADS, *INTEGRATIONS):
             for record in place.store.records(kind):
-                if ORIGIN_LABEL in record.labels:
+                if ORIGIN_LABEL in record.labels and not odd(name, record):
                     return f"{kind.kind} {record.name} is still on {name}"
                 there.add(record.uid)
         wrong = _quota(stage, name)
@@ -72,7 +75,8 @@ def _log(stage: Stage, index: Index) -> str:
         connection = index.connections.get(name)
         if connection is None or not connection.connected:
             return f"{name} is not connected"
-        missing = [kind.name for kind in (WORKLOADS, JOBS) if not connection.in_view(kind.name)]
+        jobs = [adapter.kind for adapter in index.policy.adapters.values()]
+        missing = [kind.name for kind in (WORKLOADS, *jobs) if not connection.in_view(kind.name)]
         if missing:
             return f"{missing[0]} of {name} is not in view"
     for stream, state in index.workloads.items():

@@ -39,7 +39,7 @@ class Process:
         self.steps = 0
         self.stop_at = -1
         self.on_stop: Callable[[], None] = lambda: None
-        self.kept: list[_Entry] = []
+        self.kept: list[Step] = []
 
     def context(self) -> contextvars.Context:
         """Return a context whose tasks, and whatever they start, belong to this process."""
@@ -48,7 +48,33 @@ class Process:
         return context
 
 
-_Entry = tuple[Process | None, bool, asyncio.Handle]
+class Step(asyncio.TimerHandle):
+    """A callback that is ready or due, whose it is, and whether it is the step of a task.
+
+    asyncio's own handles ask the loop for its debug mode at every turn of their lives, which was a tenth of a run.
+    """
+
+    __slots__ = ("arguments", "at", "callback", "context", "of_task", "over", "process")
+
+    def __init__(
+        self, at: float, callback: Callable[..., object], arguments: tuple[Any, ...], context: contextvars.Context
+    ) -> None:
+        self.at, self.callback, self.arguments, self.context = at, callback, arguments, context
+        self.process: Process | None = context.get(PROCESS)
+        self.of_task = self.over = False
+
+    def when(self) -> float:
+        """Return the virtual time at which it is due."""
+        return self.at
+
+    def cancel(self) -> None:
+        """Let it not happen."""
+        self.over = True
+        self.arguments = ()
+
+    def cancelled(self) -> bool:
+        """Whether it will not happen."""
+        return self.over
 
 
 class Task(asyncio.Task[Any]):
@@ -69,8 +95,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._random = random.Random(f"loop {seed}")  # noqa: S311 - reproducible on purpose
         self._shuffle = shuffle
         self._now = 0.0
-        self._ready: list[_Entry] = []
-        self._timers: list[tuple[float, int, Process | None, asyncio.TimerHandle]] = []
+        self._ready: list[Step] = []
+        self._timers: list[tuple[float, int, Step]] = []
         self._serial = 0
         self._tasks: dict[Task, None] = {}
         self._running = False
@@ -90,7 +116,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         steps_before = self.steps
         with self._current():
             while not self.stopped:
-                if self._collect():
+                self._collect()
+                if self._ready:
                     self._turn()
                     if self.steps - steps_before > MOST_STEPS_AT_ONCE:
                         raise Stuck(f"{MOST_STEPS_AT_ONCE} steps at {self._now:.3f}s and no end")
@@ -102,45 +129,49 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 self._now = due
                 steps_before = self.steps
 
-    def _collect(self) -> bool:
-        """Take over the timers that are due; return whether anything is ready."""
-        timers = self._timers
-        while timers and (timers[0][0] <= self._now or timers[0][3].cancelled()):
-            _, _, process, handle = heapq.heappop(timers)
-            if not handle.cancelled():
-                self._ready.append((process, False, handle))
-        return bool(self._ready)
+    def _collect(self) -> None:
+        """Take over the timers that are due."""
+        timers, now = self._timers, self._now
+        while timers and (timers[0][0] <= now or timers[0][2].over):
+            step = heapq.heappop(timers)[2]
+            if not step.over:
+                self._ready.append(step)
 
     def _turn(self) -> None:
         """Run what is ready now; what gets ready meanwhile has its turn next."""
         batch, self._ready = self._ready, []
         if len(batch) > 1 and self._random.random() < self._shuffle:
             self._reorder(batch)
-        for place, entry in enumerate(batch):
-            process, _, handle = entry
-            if handle.cancelled() or (process is not None and not self._may_step(process, entry)):
+        for place, step in enumerate(batch):
+            process = step.process
+            if step.over or (process is not None and not self._may_step(process, step)):
                 continue
             self.steps += 1
-            handle._run()
+            try:
+                step.context.run(step.callback, *step.arguments)
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:
+                self.call_exception_handler({"message": f"Exception in callback {step.callback}", "exception": error})
             if self.stopped:
                 self._ready[:0] = batch[place + 1 :]
                 return
 
-    def _reorder(self, batch: list[_Entry]) -> None:
+    def _reorder(self, batch: list[Step]) -> None:
         """Let the tasks among what is ready change places with each other."""
-        places = [place for place, entry in enumerate(batch) if entry[1]]
-        entries = [batch[place] for place in places]
-        self._random.shuffle(entries)
-        for place, entry in zip(places, entries, strict=True):
-            batch[place] = entry
+        places = [place for place, step in enumerate(batch) if step.of_task]
+        steps = [batch[place] for place in places]
+        self._random.shuffle(steps)
+        for place, step in zip(places, steps, strict=True):
+            batch[place] = step
 
-    def _may_step(self, process: Process, entry: _Entry) -> bool:
-        if not process.frozen and process.steps == process.stop_at:
+    def _may_step(self, process: Process, step: Step) -> bool:
+        if process.steps == process.stop_at and not process.frozen:
             process.frozen = True
             process.stop_at = -1
             process.on_stop()
         if process.frozen:
-            process.kept.append(entry)
+            process.kept.append(step)
             return False
         process.steps += 1
         return True
@@ -157,12 +188,10 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
         """Run a callback in the next turn."""
-        if context is None:
-            context = contextvars.copy_context()
-        handle = asyncio.Handle(callback, args, self, context)
-        of_task = isinstance(getattr(callback, "__self__", None), asyncio.Task)
-        self._ready.append((context.get(PROCESS), of_task, handle))
-        return handle
+        step = Step(self._now, callback, args, contextvars.copy_context() if context is None else context)
+        step.of_task = isinstance(getattr(callback, "__self__", None), asyncio.Task)
+        self._ready.append(step)
+        return step
 
     def call_soon_threadsafe(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
@@ -180,12 +209,10 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
         """Run a callback at a virtual time."""
-        if context is None:
-            context = contextvars.copy_context()
-        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        step = Step(when, callback, args, contextvars.copy_context() if context is None else context)
         self._serial += 1
-        heapq.heappush(self._timers, (when, self._serial, context.get(PROCESS), handle))
-        return handle
+        heapq.heappush(self._timers, (when, self._serial, step))
+        return step
 
     def world_later(self, delay: float, callback: Callable[..., object], *args: Any) -> asyncio.TimerHandle:
         """Run a callback after some virtual seconds on behalf of nobody's process: it happens whoever dies."""
@@ -233,9 +260,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """As `call_exception_handler`."""
         self.call_exception_handler(context)
 
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Cancelled timers fall out of the heap when their time comes."""
-
     def _forget(self, task: asyncio.Task[Any]) -> None:
         if isinstance(task, Task):
             self._tasks.pop(task, None)
@@ -245,7 +269,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def finish(self) -> None:
         """Cancel every task and run until none is left: nothing of a run may outlive it, not even a coroutine."""
         self.stopped = False
-        self._timers = [timer for timer in self._timers if timer[2] is not None]
+        self._timers = [timer for timer in self._timers if timer[2].process is not None]
         heapq.heapify(self._timers)
         for _ in range(20):
             for process in {id(task.owner): task.owner for task in self._tasks}.values():

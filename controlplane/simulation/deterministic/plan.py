@@ -1,8 +1,9 @@
 """What is to happen in a run, drawn from its seed: sizes, jobs, users, and trouble, as a numbered list of steps.
 
-In: a seed. Out: a `Plan`, which says everything that is not left to the scheduler; the same seed gives the same plan for ever (it is a file
-format in disguise: change the drawing and all pinned seeds change). A plan with some steps left out is again a plan, which is how
-a failure is made smaller; `spell` and `chosen` are the two directions of `--steps`.
+In: a seed and an edition. Out: a `Plan`, which says everything that is not left to the scheduler; the same seed and edition give the same
+plan for ever (it is a file format in disguise: change the drawing and all pinned seeds change). Hence the editions: the first is drawn
+here and is closed; the second is the first and, from a source of its own, the scenes of `scenes`. A plan with some steps left out is again
+a plan, which is how a failure is made smaller; `spell` and `chosen` are the two directions of `--steps`.
 """
 
 from __future__ import annotations
@@ -11,41 +12,25 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from controlplane.simulation.deterministic import scenes
+from controlplane.simulation.deterministic.steps import HORIZON, NEVER_TWICE, Step
 from controlplane.simulation.world import MANAGEMENT
 
-HORIZON = 300.0  # virtual seconds in which steps begin
-NEVER_TWICE = "once"  # jobs whose names begin so ask for the execution policy never-twice
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One step: when it begins, what it is, where (a cluster, a replica, a job), for how many seconds, a number with its own meaning."""
-
-    number: int
-    at: float
-    kind: str
-    where: str = ""
-    seconds: float = 0.0
-    value: int = 0
-
-    def __str__(self) -> str:
-        more = [
-            self.where,
-            f"for {self.seconds:.0f} s" if self.seconds else "",
-            f"({self.value})" if self.value else "",
-        ]
-        return " ".join([f"{self.number}: at {self.at:.1f} s {self.kind}", *(part for part in more if part)])
+EDITIONS = (1, 2)
+EDITION = EDITIONS[-1]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A run in advance. `quotas` is CPUs by cluster, `replicas` how many processes compete for the lead."""
+    """A run in advance. `quotas` is CPUs by cluster, `replicas` how many processes compete for the lead, `size` how many steps it had
+    when it was drawn."""
 
     seed: int
     quotas: dict[str, int]
     replicas: int
     steps: tuple[Step, ...]
     size: int = 0
+    edition: int = EDITION
 
     def only(self, numbers: Iterable[int]) -> Plan:
         """Return the plan with only these steps."""
@@ -145,8 +130,8 @@ _ON_REPLICA = frozenset(["crash", "stop", "pause", "clock"])
 _ON_JOB = frozenset(["preempt", "delete-job", "priority", "suspend"])
 
 
-def plan_of(seed: int, *, jobs: int = 0, trouble: int = -1) -> Plan:
-    """Draw a plan; `jobs` and `trouble` fix their numbers, which are otherwise 4 to 6 and 6 to 12."""
+def plan_of(seed: int, *, edition: int = EDITION, jobs: int = 0, trouble: int = -1) -> Plan:
+    """Draw a plan; `jobs` and `trouble` fix the numbers of the first edition's, which are otherwise 4 to 6 and 6 to 12."""
     source = random.Random(f"plan {seed}")  # noqa: S311 - reproducible on purpose
     workers = [f"w{number}" for number in range(1, 4)]
     quotas = {MANAGEMENT: 12} | {name: source.choice((3, 4, 6)) for name in workers}
@@ -157,9 +142,16 @@ def plan_of(seed: int, *, jobs: int = 0, trouble: int = -1) -> Plan:
     kinds, weights = list(TROUBLE), [weight for weight, _, _ in TROUBLE.values()]
     count = source.randint(6, 12) if trouble < 0 else trouble
     steps += [_trouble(source, kind, workers, names, replicas) for kind in source.choices(kinds, weights, k=count)]
-    steps.sort(key=lambda step: step.at)
-    numbered = tuple(replace(step, number=number) for number, step in enumerate(steps, start=1))
-    return Plan(seed, quotas, replicas, numbered, len(numbered))
+    numbered = _numbered(steps, 1)
+    if edition > 1:
+        more = scenes.draw(random.Random(f"plan 2 {seed}"), workers, len(names) + 1)  # noqa: S311 - as above
+        numbered += _numbered(more, len(numbered) + 1)
+        numbered.sort(key=lambda step: step.at)
+    return Plan(seed, quotas, replicas, tuple(numbered), len(numbered), edition)
+
+
+def _numbered(steps: Iterable[Step], first: int) -> list[Step]:
+    return [replace(step, number=number) for number, step in enumerate(sorted(steps, key=lambda s: s.at), start=first)]
 
 
 def _submission(source: random.Random, name: str) -> Step:

@@ -11,7 +11,7 @@ import asyncio
 import dataclasses
 import functools
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -24,10 +24,11 @@ from controlplane.clusters.kubeconfig import ClientConfig
 from controlplane.clusters.streams import ApiServer
 from controlplane.clusters.surroundings import Surroundings
 from controlplane.connectivity.events import MANAGEMENT
-from controlplane.log.event import Append, Fenced
+from controlplane.log.event import Append, Fenced, Recorded
 from controlplane.multikueue.adapters import adapters_for
 from controlplane.multikueue.context import Policy
 from controlplane.multikueue.fleet import service_started
+from controlplane.multikueue.index import Index
 from controlplane.reconcile.gate import Gate
 from controlplane.reconcile.leader import Leader
 from controlplane.settings import Settings
@@ -40,15 +41,23 @@ from controlplane.web.health import Health
 
 OpenServer = Callable[[str, str, str], ApiServer]
 """`open_server(cluster, process, token)`: a connection to a cluster, `@management` included."""
+OnFolded = Callable[[str, Index], None]
+"""`folded(process, index)`: a process has folded a batch, and this is what it holds."""
 
 POLICY = Policy(
-    adapters=adapters_for(["batch/job"]),
+    adapters=adapters_for(["batch/job", "jobset.x-k8s.io/jobset"]),
     worker_lost_timeout=timedelta(minutes=3),
     refusal_pause=timedelta(minutes=1),
 )
+_JOBS_ONLY = msgspec.structs.replace(POLICY, adapters=adapters_for(["batch/job"]))
 HOME_TOKEN = "0"  # noqa: S105 - of a cluster that does not exist
 _LEASE, _RENEW = 12.0, 3.0
 _POLL = 5.0  # the log's alarm clock is never lost here, and polling is most of what an idle hour costs
+
+
+def policy_of(edition: int) -> Policy:
+    """Return the settings under which plans of an edition are played: the first one knows no JobSets."""
+    return POLICY if edition > 1 else _JOBS_ONLY
 
 
 @functools.cache
@@ -60,10 +69,18 @@ class Replica:
     """One replica. `clock` is its machine's wall clock, which may be wrong."""
 
     def __init__(
-        self, name: str, loop: VirtualLoop, seed: str, database: Database, open_server: OpenServer, trace: Trace
+        self,
+        name: str,
+        policy: Policy,
+        loop: VirtualLoop,
+        seed: str,
+        database: Database,
+        open_server: OpenServer,
+        trace: Trace,
+        folded: OnFolded,
     ) -> None:
-        self.name, self._loop, self._seed, self._database = name, loop, seed, database
-        self._open_server, self._trace = open_server, trace
+        self.name, self._policy, self._loop, self._seed, self._database = name, policy, loop, seed, database
+        self._open_server, self._trace, self._folded = open_server, trace, folded
         self.clock = VirtualClock(loop)
         self.process = Process(name)
         self.turn: SimulatedTurn | None = None
@@ -136,10 +153,10 @@ class Replica:
     async def _turn(self, process: Process, source: random.Random, stop: asyncio.Event) -> None:
         """Follow the log until the lead is ours, then lead until stopped or fenced: what `Service._turn` does."""
         shared, gate = self._shared(process, source), Gate()
-        hosted = Hosted(shared.settings, POLICY)
+        hosted = Hosted(shared.settings, self._policy)
         log = DatabaseLog(self._database, process, lambda ok, detail: gate.set("append", ok, detail))
         leader = Leader(log, process.name, self.clock, gate, lease=_LEASE, renew=_RENEW)
-        turn = self.turn = SimulatedTurn(shared, hosted, gate, log, leader, self._worker(process))
+        turn = self.turn = SimulatedTurn(shared, hosted, gate, log, leader, self._worker(process), self._folded)
         try:
             head = await turn.follow_until(stop)
             if head is None:
@@ -165,7 +182,7 @@ class Replica:
 
 
 class SimulatedTurn(Turn):
-    """A turn whose workers are reached through `open_worker`."""
+    """A turn whose workers are reached through `open_worker`; `on_folded` hears of each batch that it has folded, leading or not."""
 
     def __init__(
         self,
@@ -175,8 +192,9 @@ class SimulatedTurn(Turn):
         log: Any,
         leader: Leader,
         open_worker: Callable[[str, ClientConfig], ApiServer],
+        on_folded: OnFolded,
     ) -> None:
-        self.fleet, self._open_worker = hosted.fleet, open_worker
+        self.fleet, self._open_worker, self._on_folded = hosted.fleet, open_worker, on_folded
         super().__init__(shared, hosted, Measure(shared.metrics, hosted.fleet), gate, log, leader)
         self.runner._poll = _POLL
 
@@ -187,6 +205,10 @@ class SimulatedTurn(Turn):
 
     def _surroundings(self, *arguments: Any) -> Surroundings:
         return dataclasses.replace(super()._surroundings(*arguments), open_server=self._open_worker)
+
+    def _folded(self, events: Sequence[Recorded]) -> None:
+        super()._folded(events)
+        self._on_folded(self.fleet.identity, self.fleet.index)
 
     async def _report(self) -> None:
         """Nobody looks at gauges here."""

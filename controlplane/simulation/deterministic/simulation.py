@@ -1,8 +1,8 @@
 """One run: the stage set, the plan played, the rules watched, and the end waited for.
 
-In: a plan. Out: an `Outcome`. While the plan plays, every commit, every write and every event is looked at as it happens, and every few
-seconds what living processes hold is compared with what the log says. When the plan is over all trouble ends at once: within an hour
-of virtual time everything must have settled, and then nothing may be written any more.
+In: a plan. Out: an `Outcome`. While the plan plays, every commit, every write, every event and every batch that a process folds is looked
+at as it happens; every few seconds all that the leader holds is compared with what the log says. When the plan is over all trouble ends at
+once: within an hour of virtual time everything must have settled, and then nothing may be written any more.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
+from controlplane.app.rooms import HOME_KINDS
 from controlplane.clusters.port import ApiError
 from controlplane.clusters.streams import ApiServer
 from controlplane.connectivity import events as connectivity
 from controlplane.connectivity.events import MANAGEMENT as HOME
 from controlplane.connectivity.events import (
-    ClusterConnected,
     ClusterConnectFailed,
     ClusterLost,
     ClusterRestored,
@@ -26,30 +26,35 @@ from controlplane.connectivity.events import (
     KindOff,
     KindSynced,
 )
-from controlplane.kube import ADMISSION_CHECKS, CLUSTER_QUEUES, JOBS, MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, WORKLOADS
+from controlplane.kube import WORKLOADS, Kind
 from controlplane.log.codec import Codec
 from controlplane.log.event import Event, NewEvent, Recorded, Unknown
 from controlplane.multikueue.adapters.base import ORIGIN_LABEL
 from controlplane.multikueue.events import Decision
 from controlplane.multikueue.fleet import Fleet
-from controlplane.simulation.deterministic import acts
+from controlplane.simulation.deterministic import acts, oddities, people
 from controlplane.simulation.deterministic.database import Database
 from controlplane.simulation.deterministic.ending import unfinished
 from controlplane.simulation.deterministic.loop import Stuck, VirtualLoop
 from controlplane.simulation.deterministic.network import Asked
-from controlplane.simulation.deterministic.plan import HORIZON, Plan
+from controlplane.simulation.deterministic.operators import Operators
+from controlplane.simulation.deterministic.plan import Plan
 from controlplane.simulation.deterministic.quiet import hushed
-from controlplane.simulation.deterministic.replica import POLICY, Replica
+from controlplane.simulation.deterministic.replica import Replica, policy_of
 from controlplane.simulation.deterministic.rules.decisions import Decisions
 from controlplane.simulation.deterministic.rules.history import History
 from controlplane.simulation.deterministic.rules.ownership import Ownership
-from controlplane.simulation.deterministic.rules.quota import overdrawn, unbalanced
-from controlplane.simulation.deterministic.rules.replay import difference, unlike
+from controlplane.simulation.deterministic.rules.quota import Books
+from controlplane.simulation.deterministic.rules.refusals import Refusals
+from controlplane.simulation.deterministic.rules.replay import RULE as REPLAY
+from controlplane.simulation.deterministic.rules.replay import Replay, difference, unlike
 from controlplane.simulation.deterministic.rules.runs import Runs
 from controlplane.simulation.deterministic.server import Server, Written
 from controlplane.simulation.deterministic.stage import Backup, Stage
+from controlplane.simulation.deterministic.steps import HORIZON
 from controlplane.simulation.deterministic.trace import Line, Topic, Trace, Violation
 from controlplane.simulation.history import Commit
+from controlplane.simulation.kueue_podsets import INTEGRATIONS
 from controlplane.simulation.world import MANAGEMENT
 
 PATIENCE = 3600.0  # virtual seconds in which everything has to settle
@@ -57,8 +62,6 @@ REST = 40.0  # virtual seconds without an event, to call it settled
 QUIET = 120.0  # virtual seconds without a write, once it has
 MOST_EVENTS = 5000  # ten times what a plan of this size needs
 _LOOK = 5.0
-_AT_HOME = (ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, MULTIKUEUE_CLUSTERS, CLUSTER_QUEUES, WORKLOADS, JOBS)
-_ON_WORKERS = (WORKLOADS, JOBS)
 _TELLING = (ClusterConnectFailed, ClusterLost, ClusterRestored, ClusterSuspected, KindOff)
 
 
@@ -102,29 +105,40 @@ class Simulation:
         self.plan = plan
         self.loop = VirtualLoop(seed)  # type: ignore[abstract]  # sockets, signals and the like are not there
         self.trace = Trace(self.loop)
-        self.shadow = Fleet(POLICY, "shadow")
+        self.policy = policy_of(plan.edition)
+        jobs = [adapter.kind for adapter in self.policy.adapters.values()]
+        self._kinds_at_home, self._kinds_on_workers = (*HOME_KINDS, *jobs), (WORKLOADS, *jobs)
+        self.shadow = Fleet(self.policy, "shadow")
         self.database = Database(self.loop, seed, Codec(Fleet.types))
         self.database.on_append = self._on_append
-        self.submitted: dict[str, None] = {}
+        self.submitted: dict[str, Kind] = {}
         self.deleted: set[str] = set()
         index = self.shadow.index
         self._runs = Runs(
-            self.trace, POLICY.worker_lost_timeout, self.database.clock.now, lambda name: index.connections.get(name)
+            self.trace,
+            self.policy.worker_lost_timeout,
+            self.database.clock.now,
+            lambda name: index.connections.get(name),
         )
-        self._ownership = Ownership(self.trace, POLICY.origin, HOME)
+        self._ownership = Ownership(self.trace, self.policy.origin, HOME)
         self.planted = self._ownership.planted
         self._decisions = Decisions(self.trace, index)
         self._history = History(self.trace)
-        self._writes = 0
+        self.replay = Replay(self.trace, index)
+        self._refusals = Refusals(self.trace)
+        self._writes = self._looked_at = 0
         self._ends: list[tuple[asyncio.TimerHandle, Callable[..., object], tuple[object, ...]]] = []
         self.stage = Stage(self.loop, seed, plan.quotas, self._on_commit)
-        for place in self.stage.places.values():
-            for kind in _AT_HOME if place.name == MANAGEMENT else ():
-                for record in place.store.records(kind):
-                    self._history.committed(HOME, kind, record.uid, record.version)
+        self._books = {name: Books(self.trace, place) for name, place in self.stage.places.items()}
+        for kind in self._kinds_at_home:
+            self._note(MANAGEMENT, HOME, kind)
+        self.operators = Operators(self.loop, seed, self.policy, self.database, self.trace)
         names = [f"replica-{number}" for number in range(1, plan.replicas + 1)]
         self.replicas = {
-            name: Replica(name, self.loop, seed, self.database, self._open_server, self.trace) for name in names
+            name: Replica(
+                name, self.policy, self.loop, seed, self.database, self._open_server, self.trace, self.replay.folded
+            )
+            for name in names
         }
 
     # --- the run ---------------------------------------------------------------------------------------------------
@@ -183,11 +197,12 @@ class Simulation:
             replica.process.stop_at = -1
             if not replica.alive:
                 replica.start()
-        acts.list_clusters(self)
-        acts.open_queue(self)
+        people.list_clusters(self)
+        people.open_queue(self)
         for name in self.stage.workers:
-            acts.define_cluster(self, name)
+            people.define_cluster(self, name)
             self.stage.write_secret(name)
+        oddities.mend(self)
 
     def _settle(self) -> None:
         """Wait until nothing is left to do; then for a while in which nothing may be done."""
@@ -219,57 +234,79 @@ class Simulation:
             self.trace.violate("quiet when nothing changes", f"{events} events and {writes} writes in {QUIET:g} s")
         for place in self.stage.places.values():
             home = place.name == MANAGEMENT
-            kinds = list(_AT_HOME if home else _ON_WORKERS)
+            kinds = list(self._kinds_at_home if home else self._kinds_on_workers)
+            for kind in kinds:
+                self._refusals.finish(HOME if home else place.name, place.store.records(kind))
             wrong = unlike(self.shadow.index, HOME if home else place.name, place.store, kinds)
             if wrong:
                 self.trace.violate("the log is like the clusters", wrong)
         self._history.finish()
-        fresh = Fleet(POLICY, "replay")
+        fresh = Fleet(self.policy, "replay")
         for recorded in self.database.read(0, 10**9):
             fresh.fold(recorded)
         wrong = difference(fresh.index, self.shadow.index)
         if wrong:
-            self.trace.violate("the log gives the state", wrong)
+            self.trace.violate(REPLAY, wrong)
+        for books in self._books.values():
+            books.recount()
 
     def _look(self) -> None:
-        """Compare what cannot be looked at with every single change."""
-        for replica in self.replicas.values():
+        """Compare what cannot be looked at with every single change; all that the leader holds, if anything was appended since."""
+        position = self.shadow.index.position
+        for replica in self.replicas.values() if position != self._looked_at else ():
             turn = replica.leading
-            if turn is not None and turn.runner.position == self.shadow.index.position:
+            if turn is not None and turn.runner.position == position:
+                self._looked_at = position
                 wrong = difference(turn.fleet.index, self.shadow.index)
                 if wrong:
-                    self.trace.violate("the log gives the state", f"{replica.name}: {wrong}")
-        for place in self.stage.places.values():
-            wrong = unbalanced(place)
-            if wrong:
-                self.trace.violate("quota is charged once", wrong)
+                    self.trace.violate(REPLAY, f"{replica.name}: {wrong}")
         for failure in self.loop.failures:
             self.trace.violate("no part fails", failure)
 
     # --- what is heard ---------------------------------------------------------------------------------------------
 
     def restore(self, cluster: str, backup: Backup) -> None:
-        """Put a cluster's etcd back."""
-        self._history.new_era(cluster)
-        self.stage.restore(cluster, backup)
-        place = self.stage.places[cluster]
-        self._runs.on_life(cluster, [record.obj for record in place.store.records(JOBS)])
-        for kind in _ON_WORKERS:
-            for record in sorted(place.store.records(kind), key=lambda record: record.version):
-                if ORIGIN_LABEL in record.labels:
-                    self._history.committed(cluster, kind, record.uid, record.version)
+        """Put a worker's etcd back."""
+        self._put_back(cluster, cluster, backup)
+        store = self.stage.places[cluster].store
+        self._runs.on_life(cluster, [record for kind in INTEGRATIONS for record in store.records(kind)])
         self.planted_only_there()
+
+    def restore_home(self, backup: Backup) -> None:
+        """Put the management cluster's etcd back: nobody expects any more what came since, and what was deleted since counts again."""
+        self._put_back(MANAGEMENT, HOME, backup)
+        store = self.stage.management.store
+        there = {record.name for kind in INTEGRATIONS for record in store.records(kind)}
+        self.submitted = {name: kind for name, kind in self.submitted.items() if name in there}
+        self.deleted -= there
+        people.activate_all(self)
+
+    def _put_back(self, name: str, cluster: str, backup: Backup) -> None:
+        self._history.new_era(cluster)
+        self.stage.restore(name, backup)
+        self._books[name] = Books(self.trace, self.stage.places[name])
+        for kind in self._kinds_at_home if name == MANAGEMENT else self._kinds_on_workers:
+            self._note(name, cluster, kind)
+
+    def _note(self, name: str, cluster: str, kind: Kind) -> None:
+        """Take what is there for committed."""
+        for record in sorted(self.stage.places[name].store.records(kind), key=lambda record: record.version):
+            if name == MANAGEMENT or ORIGIN_LABEL in record.labels:
+                self._history.committed(cluster, kind, record.uid, record.version)
+                self._refusals.committed(name, cluster, record)
 
     def rebuild(self, cluster: str) -> None:
         """Replace a cluster by an empty one."""
         self._history.new_era(cluster)
         self.stage.rebuild(cluster)
+        self._books[cluster] = Books(self.trace, self.stage.places[cluster])
         self._runs.on_life(cluster, [])
         self.planted_only_there()
 
     def planted_only_there(self) -> None:
         """Forget what was planted and went with its cluster."""
-        uids = {record.uid for place in self.stage.workers.values() for record in place.store.records(JOBS)}
+        stores = [place.store for place in self.stage.workers.values()]
+        uids = {record.uid for store in stores for kind in INTEGRATIONS for record in store.records(kind)}
         for uid in [uid for uid in self.planted if uid not in uids]:
             del self.planted[uid]
 
@@ -289,15 +326,15 @@ class Simulation:
     def _on_commit(self, cluster: str, commit: Commit) -> None:
         record = commit.record
         home = cluster == MANAGEMENT
-        if record.kind in (_AT_HOME if home else _ON_WORKERS):
+        if record.kind in (self._kinds_at_home if home else self._kinds_on_workers):
             self.trace.note("store", cluster, f"{commit.type} {record.kind.kind} {record.name} {record.version}")
             before = commit.previous is not None and ORIGIN_LABEL in commit.previous.labels
-            if home or ORIGIN_LABEL in record.labels or before:
+            ended = commit.type == "DELETED" and oddities.untold(cluster, record)
+            if (home or ORIGIN_LABEL in record.labels or before) and not ended:
                 self._history.committed(HOME if home else cluster, record.kind, record.uid, record.version)
+                self._refusals.committed(cluster, HOME if home else cluster, record)
             if record.kind == WORKLOADS:
-                wrong = overdrawn(self.stage.places[cluster])
-                if wrong:
-                    self.trace.violate("quota is not overdrawn", wrong)
+                self._books[cluster].on_commit(commit)
         if not home:
             self._runs.on_commit(cluster, commit)
             self._ownership.on_commit(cluster, commit)
@@ -318,9 +355,9 @@ class Simulation:
         for new, found in zip(events, self.database.read(before, len(events)), strict=True):
             self.trace.note(_topic(found.event), writer, _words(found))
             self._history.appended(new)
+            self._refusals.appended(new)
             self._decisions.before_fold(found, writer)
-            if isinstance(found.event, ClusterConnected):
-                self._runs.on_connected(found.cluster, self.shadow.index.connections.get(found.cluster))
+            self._runs.before_fold(found)
             self.shadow.fold(found)
         if before > MOST_EVENTS:
             self.trace.violate("nothing is repeated for ever", f"{before} events at {self.loop.time():.0f} s")

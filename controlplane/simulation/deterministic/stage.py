@@ -175,7 +175,7 @@ class Stage:
     def _new_life(self, place: Place) -> SimulatedCluster:
         self._end(place)
         spec = self._specs[place.name]
-        place.life = SimulatedCluster(place.name, spec, self.clock, self._random, manages=False)
+        place.life = SimulatedCluster(place.name, spec, self.clock, self._random, manages=place.name == MANAGEMENT)
         place.lives += 1
         place.network.cut("the API server went away")
         return place.life

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controlplane.simulation.deterministic.plan import Plan, spell
+from controlplane.simulation.deterministic.plan import EDITION, Plan, spell
 from controlplane.simulation.deterministic.simulation import Outcome
 from controlplane.simulation.deterministic.trace import Line
 
@@ -27,8 +27,9 @@ def verdict(outcome: Outcome) -> str:
 
 def command(plan: Plan) -> str:
     """Return the command that plays exactly this plan again."""
+    edition = "" if plan.edition == EDITION else f" --plan {plan.edition}"
     chosen = "" if len(plan.steps) == plan.size else f" --steps {spell(plan.numbers) or 'none'}"
-    return f"controlplane simulate --seed {plan.seed}{chosen} --story"
+    return f"controlplane simulate --seed {plan.seed}{edition}{chosen} --story"
 
 
 def story(outcome: Outcome, *, whole: bool = False) -> Iterator[str]:

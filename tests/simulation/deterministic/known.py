@@ -1,6 +1,7 @@
 """Defects that were found and are not mended yet, and what shows them. Whoever mends one moves its lines to test_regressions.
 
-`KNOWN`: seeds of the ordinary run, with the reason. `OPEN`: the smallest forms that were found, as (seed, `--steps`, why).
+`KNOWN`: seeds of the ordinary run, with the reason. `OPEN`: the smallest forms that were found, as (seed, `--steps`, why), of the first
+edition of plans.
 """
 
 from __future__ import annotations

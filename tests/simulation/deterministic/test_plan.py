@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 
 import pytest
@@ -13,14 +14,34 @@ from controlplane.simulation.deterministic.simulation import Outcome
 from controlplane.simulation.deterministic.story import command, story, verdict
 from controlplane.simulation.deterministic.trace import Line, Violation
 
+FIRST_EDITION = "088d08136d812b18347c5a3e6b5eb39967e3174d43916166f800c4c87f869550"
+
 
 def test_a_seed_always_means_the_same_plan() -> None:
     assert plan_of(17) == plan_of(17) != plan_of(18)
 
 
 def test_every_kind_of_trouble_is_drawn_and_can_be_played() -> None:
+    first = {step.kind for seed in range(200) for step in plan_of(seed, edition=1).steps}
     drawn = {step.kind for seed in range(200) for step in plan_of(seed).steps}
-    assert drawn == {*TROUBLE, "submit"} == set(ACTS)
+    assert first == {*TROUBLE, "submit"}
+    assert first < drawn == set(ACTS)
+
+
+def test_the_first_edition_is_closed() -> None:
+    """Pinned seeds mean what they meant: whoever changes how it is drawn makes another edition."""
+    text = "\n".join(str(plan_of(seed, edition=1)) for seed in range(1, 101))
+    assert hashlib.sha256(text.encode()).hexdigest() == FIRST_EDITION
+
+
+@pytest.mark.parametrize("seed", range(1, 30))
+def test_the_second_edition_is_the_first_and_more(seed: int) -> None:
+    first, second = plan_of(seed, edition=1), plan_of(seed, edition=2)
+    assert second.only(first.numbers).steps == first.steps
+    assert (second.quotas, second.replicas) == (first.quotas, first.replicas)
+    assert sorted(second.numbers) == list(range(1, second.size + 1))
+    assert [step.at for step in second.steps] == sorted(step.at for step in second.steps)
+    assert second.size > first.size or not (set(second.numbers) - set(first.numbers))
 
 
 @pytest.mark.parametrize(("numbers", "text"), [([1], "1"), ([1, 2, 3, 7], "1-3,7"), ([5, 3, 9], "3,5,9"), ([], "")])
@@ -70,4 +91,5 @@ def test_the_story_ends_where_the_rule_breaks_and_says_how_to_see_it_again() -> 
     assert told == ["  1:01.500 X a rule: so"]
     assert command(outcome.plan) == "controlplane simulate --seed 3 --steps 1 --story"
     assert command(plan) == "controlplane simulate --seed 3 --story"
+    assert command(plan_of(3, edition=1)) == "controlplane simulate --seed 3 --plan 1 --story"
     assert verdict(outcome).startswith("seed 3: FAILED, a rule: so")

@@ -40,8 +40,8 @@ MENDED = [
 ]
 
 
-def plays(seed: int, steps: str) -> None:
-    plan = plan_of(seed)
+def plays(seed: int, steps: str, edition: int = 1) -> None:
+    plan = plan_of(seed, edition=edition)
     outcome = simulate(plan.only(chosen(steps)) if steps else plan)
     assert outcome.violation is None, command(outcome.plan)
 

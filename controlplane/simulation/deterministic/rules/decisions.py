@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from controlplane.connectivity.events import ServiceStarted
+from controlplane.app import operate
+from controlplane.connectivity.events import ClusterForgotten, MassOutageAccepted, ServiceStarted
 from controlplane.log.event import Recorded, Unknown
+from controlplane.multikueue.context import NEVER_TWICE
 from controlplane.multikueue.events import (
     CheckStateDecided,
     CloneDecided,
@@ -24,11 +26,14 @@ from controlplane.multikueue.events import (
 from controlplane.multikueue.index import Index
 from controlplane.multikueue.reasons import Reason
 from controlplane.multikueue.state import WorkloadState
+from controlplane.simulation.deterministic.operators import OPERATOR
 from controlplane.simulation.deterministic.trace import Trace
 
 _REASONS = frozenset(Reason)
 _SHORTEST_PAUSE = timedelta(seconds=0.9)
 ORDER = "steps are taken in their order"
+WORD = "an operator says what he may"
+PATIENCE = "a lost cluster is waited for"
 
 
 class Decisions:
@@ -46,6 +51,8 @@ class Decisions:
         event = recorded.event
         if isinstance(event, ServiceStarted):
             self._writer = writer
+        elif writer == OPERATOR:
+            self._word(recorded)
         elif writer != self._writer:
             self._trace.violate("one process writes", f"{writer} at {recorded.position}, while {self._writer} leads")
         expected = self._versions.get(recorded.stream, 0) + 1
@@ -60,6 +67,18 @@ class Decisions:
         elif isinstance(event, EffectFailed):
             self._failure(recorded, event)
 
+    def _word(self, recorded: Recorded) -> None:
+        """An operator says only what he may, of the state that the log then gives."""
+        try:
+            if isinstance(recorded.event, ClusterForgotten):
+                operate.forgettable(self._index, recorded.stream.partition("/")[2])
+            elif isinstance(recorded.event, MassOutageAccepted):
+                operate.acceptable(self._index)
+            else:
+                self._trace.violate(WORD, f"{type(recorded.event).__name__} at {recorded.position}")
+        except operate.NotAllowed as why:
+            self._trace.violate(WORD, f"{type(recorded.event).__name__} at {recorded.position}: {why}")
+
     def _decision(self, recorded: Recorded, event: Decision) -> None:
         what = f"{type(event).__name__} at {recorded.position} on {recorded.stream}"
         if event.reason not in _REASONS:
@@ -72,12 +91,27 @@ class Decisions:
                 self._trace.violate("every write has one target", f"{what}: {event.target!r} by {recorded.cluster!r}")
             if self._open(recorded.stream, event.target):
                 self._trace.violate("one open write to a target", f"{what}: {event.target}")
+        if isinstance(event, CheckStateDecided) and event.reason == Reason.REMOTE_LOST:
+            self._taken(recorded, what)
         state = self._index.workloads.get(recorded.stream)
         rule = _RULES.get(type(event))
         if rule is not None:
             wrong = rule(state, event)
             if wrong:
                 self._trace.violate(ORDER, f"{what}: {wrong}")
+
+    def _taken(self, recorded: Recorded, what: str) -> None:
+        """A Workload is taken from a lost cluster: not during a mass outage, and not from one that may still run a job that must not run
+        twice, unless an operator has given the cluster up."""
+        state = self._index.workloads[recorded.stream]
+        cluster = state.local.cluster_name if state.local is not None else ""
+        connection, job = self._index.connections.get(cluster), self._index.job_of(state)
+        if connection is not None and connection.forgotten:
+            return
+        if self._index.outage.holds:
+            self._trace.violate(PATIENCE, f"{what}: most clusters are away")
+        if job is not None and job.execution_policy == NEVER_TWICE:
+            self._trace.violate(PATIENCE, f"{what}: it may still run on {cluster}, and asks for never-twice")
 
     def _failure(self, recorded: Recorded, event: EffectFailed) -> None:
         """What an API server refused is not asked of it again at once."""

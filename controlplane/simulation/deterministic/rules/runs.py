@@ -3,42 +3,49 @@
 In: the jobs of our origin on the workers, as they change, and the log's own record of which clusters are lost. Out: a violation when a copy
 starts to run beside another one. Two copies are forgiven where nobody could know better: the first one's cluster was lost for as
 long as the grace is, before the second job was created, and the job does not ask for never-twice; or its etcd was put back, and the
-copy with it.
+copy with it. And, never-twice or not, where an operator was wrong: he had given the cluster up on which the first job had been decided,
+and the second was decided before that cluster was back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from controlplane.connectivity.events import ClusterConnected, ClusterForgotten
 from controlplane.connectivity.state import Connection
-from controlplane.kube import JOBS, Json, meta
+from controlplane.kube import Json, Kind, meta
+from controlplane.log.event import Recorded
 from controlplane.multikueue.adapters.base import ORIGIN_LABEL, PREBUILT
 from controlplane.multikueue.context import NEVER_TWICE
+from controlplane.multikueue.events import JobCreationDecided
 from controlplane.multikueue.objects import EXECUTION_POLICY
 from controlplane.simulation.deterministic.trace import Trace
-from controlplane.simulation.history import Commit
-from controlplane.simulation.kueue_common import is_true, parse_timestamp
+from controlplane.simulation.history import Commit, Record
+from controlplane.simulation.kueue_common import parse_timestamp
+from controlplane.simulation.kueue_podsets import INTEGRATIONS, suspended
 
 _RESOLUTION = timedelta(seconds=1)  # of creationTimestamp
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A copy that runs: when its job was created, since when it runs, whether it asks for never-twice, and whether it came back with a
-    restored etcd."""
+    """A copy that runs: when its job was created, at which position of the log it had been decided, since when it runs, whether it asks
+    for never-twice, and whether it came back with a restored etcd."""
 
     created: datetime
+    decided: int
     since: datetime
     once: bool
     restored: bool
 
 
-def runs(job: Json) -> bool:
+def runs(kind: Kind, job: Json) -> bool:
     """Whether a job is unsuspended and has active pods."""
-    ended = is_true(job, "Complete") or is_true(job, "Failed")
-    return job["spec"].get("suspend") is not True and bool((job.get("status") or {}).get("active")) and not ended
+    integration = INTEGRATIONS[kind]
+    return not suspended(job) and integration.active(job) and integration.finished(job) is None
 
 
 class Runs:
@@ -55,49 +62,73 @@ class Runs:
         self._running: dict[str, dict[str, Run]] = {}
         self._expired: dict[str, datetime] = {}
         self._restored: set[str] = set()
-        self.most = 0
+        self._decided: dict[tuple[str, str], int] = {}
+        self._made: dict[str, int] = {}
+        self._given_up: dict[str, list[list[int]]] = {}
+        self.most = self.by_operators = 0
+
+    def before_fold(self, recorded: Recorded) -> None:
+        """Take note of what the log says that may excuse two copies."""
+        event, cluster = recorded.event, recorded.stream.partition("/")[2]
+        if isinstance(event, JobCreationDecided):
+            self._decided[recorded.stream, event.cluster] = recorded.position
+        elif isinstance(event, ClusterForgotten):
+            self._given_up.setdefault(cluster, []).append([recorded.position, sys.maxsize])
+        elif isinstance(event, ClusterConnected):
+            expiry = self._expiry(self._connection(cluster))
+            if expiry is not None and expiry <= self._now():
+                self._expired[cluster] = expiry
+            for period in self._given_up.get(cluster, ()):
+                period[1] = min(period[1], recorded.position)
 
     def on_commit(self, cluster: str, commit: Commit) -> None:
         """Look at a change on a worker."""
         record = commit.record
-        if record.kind != JOBS or ORIGIN_LABEL not in record.labels:
+        if record.kind not in INTEGRATIONS or ORIGIN_LABEL not in record.labels:
             return
         job = record.obj
-        workload = str((meta(job).get("annotations") or {}).get(PREBUILT, ""))
+        workload = _workload_of(job)
+        if commit.type == "ADDED":
+            self._made[record.uid] = self._decided.get((f"workload/{record.namespace}/{workload}", cluster), 0)
         here = self._running.setdefault(workload, {})
-        if commit.type == "DELETED" or not runs(job):
+        if commit.type == "DELETED" or not runs(record.kind, job):
             here.pop(cluster, None)
         elif cluster not in here:
-            self._start(workload, cluster, job, here)
+            self._start(workload, cluster, self._run(job), here)
 
-    def on_connected(self, cluster: str, before: Connection | None) -> None:
-        """Remember that a cluster came back after its grace."""
-        expiry = self._expiry(before)
-        if expiry is not None and expiry <= self._now():
-            self._expired[cluster] = expiry
-
-    def on_life(self, cluster: str, restored: list[Json]) -> None:
+    def on_life(self, cluster: str, restored: Iterable[Record]) -> None:
         """A cluster began anew: with what a backup held, or with nothing."""
         for here in self._running.values():
             here.pop(cluster, None)
-        for job in restored:
-            self._restored.add(str(meta(job)["uid"]))
-            if runs(job):
-                workload = str((meta(job).get("annotations") or {}).get(PREBUILT, ""))
-                self._running.setdefault(workload, {})[cluster] = _run(job, self._now(), restored=True)
+        for record in restored:
+            self._restored.add(record.uid)
+            if runs(record.kind, record.obj):
+                self._running.setdefault(_workload_of(record.obj), {})[cluster] = self._run(record.obj)
 
-    def _start(self, workload: str, cluster: str, job: Json, here: dict[str, Run]) -> None:
-        mine = _run(job, self._now(), restored=str(meta(job)["uid"]) in self._restored)
+    def _start(self, workload: str, cluster: str, mine: Run, here: dict[str, Run]) -> None:
         for other, run in here.items():
-            older, newer = ((other, run), mine) if run.created <= mine.created else ((cluster, mine), run)
-            if not run.restored and not mine.restored and not self._forgiven(*older, newer):
+            if not (run.restored or mine.restored or self._forgiven(cluster, mine, other, run)):
                 since = (self._now() - run.since).total_seconds()
                 detail = f"{workload} starts on {cluster} while it has been running on {other} for {since:.1f} s"
                 self._trace.violate("one cluster runs a workload", detail)
         here[cluster] = mine
         self.most = max(self.most, len(here))
 
-    def _forgiven(self, cluster: str, older: Run, newer: Run) -> bool:
+    def _forgiven(self, cluster: str, mine: Run, other: str, run: Run) -> bool:
+        """Whether there was leave to create the later one of two jobs while the earlier one might run."""
+        first, second = sorted(((other, run), (cluster, mine)), key=lambda one: one[1].decided)
+        if self._was_given_up(*first, second[1]):
+            self.by_operators += 1
+            return True
+        older, newer = ((other, run), mine) if run.created <= mine.created else ((cluster, mine), run)
+        return self._was_lost(*older, newer)
+
+    def _was_given_up(self, cluster: str, first: Run, second: Run) -> bool:
+        """Whether an operator gave a cluster up after the first job was decided there, and it was still away when the second was."""
+        periods = self._given_up.get(cluster, ())
+        return any(first.decided < since < second.decided < until for since, until in periods)
+
+    def _was_lost(self, cluster: str, older: Run, newer: Run) -> bool:
         """Whether the grace of the older job's cluster ended between the creations of the two, and the job does not ask for more."""
         expiries = [self._expired.get(cluster), self._expiry(self._connection(cluster))]
         until = newer.created + _RESOLUTION
@@ -108,7 +139,12 @@ class Runs:
             return None
         return connection.lost_since + self._grace
 
+    def _run(self, job: Json) -> Run:
+        metadata = meta(job)
+        uid, once = metadata["uid"], (metadata.get("annotations") or {}).get(EXECUTION_POLICY) == NEVER_TWICE
+        created = parse_timestamp(metadata["creationTimestamp"])
+        return Run(created, self._made.get(uid, 0), self._now(), once, uid in self._restored)
 
-def _run(job: Json, now: datetime, *, restored: bool = False) -> Run:
-    once = (meta(job).get("annotations") or {}).get(EXECUTION_POLICY) == NEVER_TWICE
-    return Run(parse_timestamp(meta(job)["creationTimestamp"]), now, once, restored)
+
+def _workload_of(job: Json) -> str:
+    return str((meta(job).get("annotations") or {}).get(PREBUILT, ""))

@@ -19,7 +19,7 @@ from controlplane.clusters.port import ApiError, Change, Delta
 from controlplane.kube import Json, Request
 from controlplane.log.event import Append, Recorded
 from controlplane.log.memory import MemoryLog
-from controlplane.multikueue import context, decide, dispatch, fleet, passing, render, running
+from controlplane.multikueue import context, decide, dispatch, fleet, observe, passing, render, running
 from controlplane.multikueue import state as states
 from controlplane.multikueue.events import CheckStateDecided, JobCreationDecided, RemovalDecided, Write
 from controlplane.multikueue.reasons import Reason
@@ -153,6 +153,15 @@ def deciding_remembers(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(fleet.Fleet, "_decide_workload", decide_workload)
 
 
+def an_outage_is_each_clusters_own(patch: pytest.MonkeyPatch) -> None:
+    original = context.Context.lost_until
+
+    def lost_until(self: Any, *arguments: Any) -> Any:
+        return original(msgspec.structs.replace(self, mass_outage=False), *arguments)
+
+    patch.setattr(context.Context, "lost_until", lost_until)
+
+
 # --- effects -----------------------------------------------------------------------------------------------------------
 
 
@@ -197,6 +206,10 @@ def a_lost_answer_counts_as_done(patch: pytest.MonkeyPatch) -> None:
 
 def vanished_objects_stay_known(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(listing.Listing, "gone", lambda self, version: [])
+
+
+def what_cannot_be_read_is_passed_over(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(observe, "_refused", lambda *arguments: None)
 
 
 def only_the_newest_of_a_batch_is_recorded(patch: pytest.MonkeyPatch) -> None:
@@ -310,6 +323,15 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "410-from-now": Mutant(
         "after 410 the watch goes on without a list", a_410_goes_on_from_now, 57, "the log holds what was committed"
+    ),
+    "outage-ignored": Mutant(
+        "a mass outage holds nothing back", an_outage_is_each_clusters_own, 1, "a lost cluster is waited for"
+    ),
+    "refused-unsaid": Mutant(
+        "what cannot be read is passed over",
+        what_cannot_be_read_is_passed_over,
+        1,
+        "the log holds what was committed",
     ),
     "resumed-after-cut": Mutant(
         "a watch that was cut goes on without a list", a_cut_watch_is_resumed, 1, "everything settles"

@@ -1,0 +1,41 @@
+"""What the steps of a plan act on, and the shape that an act has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from controlplane.kube import Kind
+from controlplane.simulation.deterministic.database import Database
+from controlplane.simulation.deterministic.operators import Operators
+from controlplane.simulation.deterministic.replica import Replica
+from controlplane.simulation.deterministic.stage import Backup, Stage
+from controlplane.simulation.deterministic.steps import Step
+
+
+class Theatre(Protocol):
+    """What acts act on. `submitted` are the users' jobs by name, `deleted` those that a user took back, `planted` what is somebody
+    else's: UID to name."""
+
+    stage: Stage
+    database: Database
+    replicas: dict[str, Replica]
+    operators: Operators
+    submitted: dict[str, Kind]
+    deleted: set[str]
+    planted: dict[str, str]
+
+    def after(self, seconds: float, end: Callable[..., object], *arguments: object) -> None:
+        """Do something later: when its time has come, or when all trouble ends."""
+
+    def restore(self, cluster: str, backup: Backup) -> None:
+        """Put a worker's etcd back."""
+
+    def restore_home(self, backup: Backup) -> None:
+        """Put the management cluster's etcd back."""
+
+    def rebuild(self, cluster: str) -> None:
+        """Replace a cluster by an empty one."""
+
+
+Act = Callable[[Theatre, Step], None]

@@ -1,0 +1,31 @@
+"""Plans written by hand, for tests of one thing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from controlplane.simulation.deterministic.plan import Plan
+from controlplane.simulation.deterministic.simulation import Outcome
+from controlplane.simulation.deterministic.steps import Step
+
+
+def plan(*steps: Step, seed: int = 1, replicas: int = 1, w1: int = 6) -> Plan:
+    """Return a plan of these steps, numbered in their order; two of the workers have 3 CPUs, so what asks for more goes to `w1`."""
+    numbered = tuple(replace(step, number=number) for number, step in enumerate(steps, start=1))
+    return Plan(seed, {"management": 12, "w1": w1, "w2": 3, "w3": 3}, replicas, numbered, len(numbered))
+
+
+def step(at: float, kind: str, where: str = "", seconds: float = 0.0, value: int = 0) -> Step:
+    """Return a step without a number."""
+    return Step(0, at, kind, where, seconds, value)
+
+
+def held(outcome: Outcome) -> bool:
+    """Whether no rule was broken; says which one, and how it came to it, if one was."""
+    assert outcome.violation is None, "\n".join([*map(str, outcome.lines[-60:]), str(outcome.violation)])
+    return True
+
+
+def told(outcome: Outcome, *words: str) -> list[str]:
+    """Return the lines of a run that have all these words."""
+    return [text for text in map(str, outcome.lines) if all(word in text for word in words)]
