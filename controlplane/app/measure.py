@@ -12,6 +12,8 @@ from datetime import datetime, timedelta
 from typing import get_args
 
 from controlplane.audit.absence import owed
+from controlplane.candidates.events import CandidateObservationRefused
+from controlplane.candidates.events import Decision as CandidateDecision
 from controlplane.connectivity.events import ClusterConnected, ClusterSuspected, KindSynced
 from controlplane.connectivity.state import Connection, Phase
 from controlplane.log.event import Recorded, Unknown
@@ -76,10 +78,11 @@ class Measure:
                 max(0.0, (recorded.recorded_at - recorded.observed_at).total_seconds())
             )
         match event:
-            case Decision():
+            case Decision() | CandidateDecision():
                 self._metrics.decisions.labels(type=type(event).__name__, reason=str(event.reason)).inc()
-                self._count_dispatch(recorded, event)
-            case ObservationRefused():
+                if isinstance(event, Decision):
+                    self._count_dispatch(recorded, event)
+            case ObservationRefused() | CandidateObservationRefused():
                 self._metrics.observations_refused.labels(cluster=recorded.cluster, kind=event.kind).inc()
             case KindSynced():
                 reason = "gap" if event.gap else "start"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from controlplane.app.rooms import TYPES
 from controlplane.connectivity.events import FLEET_STREAM, ClusterForgotten, MassOutageAccepted, cluster_stream
 from controlplane.connectivity.state import Connection
 from controlplane.log.codec import Codec
@@ -15,7 +16,6 @@ from controlplane.log.connect import Database
 from controlplane.log.event import Append, Event, Fenced, NewEvent, VersionConflict
 from controlplane.log.postgres import PostgresLog
 from controlplane.multikueue.context import Policy
-from controlplane.multikueue.fleet import Fleet
 from controlplane.multikueue.index import Index
 
 _TRIES = 3
@@ -75,7 +75,7 @@ def acceptable(index: Index) -> None:
 
 
 async def _append(database: Database, name: str, policy: Policy, judge: _Judge) -> int:
-    async with PostgresLog(database, Codec(Fleet.types), log=name) as log:
+    async with PostgresLog(database, Codec(TYPES), log=name) as log:
         index = Index(policy)
         for last in range(_TRIES):
             await log.assist()

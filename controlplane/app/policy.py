@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from controlplane.candidates.policy import Mode, Placement, Target
+from controlplane.candidates.policy import Policy as CandidatePolicy
 from controlplane.multikueue.adapters import adapters_for
 from controlplane.multikueue.context import Policy
 from controlplane.settings import Settings
@@ -11,11 +13,12 @@ from controlplane.settings import Settings
 
 def policy_of(settings: Settings) -> Policy:
     """Return what decisions depend on."""
-    multikueue = settings.multikueue
+    multikueue, dispatches = settings.multikueue, "multikueue" in settings.run.controllers
     return Policy(
         origin=multikueue.origin,
         controller_name=multikueue.controller_name,
-        adapters=adapters_for(multikueue.kinds),
+        adapters=adapters_for(multikueue.kinds) if dispatches else {},
+        dispatches=dispatches,
         worker_lost_timeout=multikueue.worker_lost_timeout,
         gc_interval=multikueue.gc_interval if multikueue.gc_interval > timedelta(0) else None,
         status_interval=multikueue.status_interval,
@@ -24,3 +27,28 @@ def policy_of(settings: Settings) -> Policy:
         requeues_per_minute=multikueue.requeues_per_minute,
         mass_outage_share=settings.clusters.mass_outage_percent / 100,
     )
+
+
+def candidate_policy(settings: Settings) -> CandidatePolicy:
+    """Return what the source side of candidates decides by."""
+    chosen = settings.candidates
+    mode: Mode = "BestOf" if chosen.placement == "best-of" else "FirstReady"
+    return CandidatePolicy(
+        cluster=chosen.cluster,
+        scheduler_name=chosen.scheduler_name,
+        namespaces=frozenset(chosen.namespaces),
+        placement=Placement(
+            mode=mode, min_candidates=chosen.min_candidates, max_wait=chosen.max_wait, max_skew=chosen.max_skew
+        ),
+        lease=chosen.lease,
+        skew=chosen.clock_skew,
+        lost_after=chosen.lost_after,
+        execution_policy=chosen.execution_policy,
+        mirror_pod_ips=chosen.pod_ips == "show",
+    )
+
+
+def candidate_targets(settings: Settings) -> list[Target]:
+    """Return the clusters that every allowed namespace may use; `NAME:TIER` in the settings."""
+    named = (target.partition(":") for target in settings.candidates.targets)
+    return [Target(name=name, tier=int(tier or 0)) for name, _, tier in named]

@@ -14,7 +14,7 @@ from importlib import metadata
 import structlog
 
 from controlplane.app.measure import Measure
-from controlplane.app.policy import policy_of
+from controlplane.app.rooms import TYPES, Hosted
 from controlplane.app.turn import OpenManagement, Shared, Turn
 from controlplane.clock import Clock, SystemClock
 from controlplane.log.codec import Codec
@@ -84,19 +84,19 @@ class Service:
 
     async def _turn(self, stop: asyncio.Event) -> None:
         """Follow the log until the lead is ours, then lead until stopped or fenced."""
-        policy = policy_of(self._settings)
-        fleet = self.fleet = Fleet(policy, self._settings.leader.identity)
+        hosted = Hosted(self._settings)
+        fleet = self.fleet = hosted.fleet
         measure = Measure(self._shared.metrics, fleet)
         gate = Gate()
         log = PostgresLog(
             self._database,
-            Codec(fleet.types),
+            Codec(TYPES),
             log=self._settings.database.log,
             on_state=lambda ok, detail: self._database_state(gate, measure, ok, detail),
             on_batch=measure.appended,
         )
         leader = Leader(log, self._settings.leader.identity, self._shared.clock, gate)
-        turn = Turn(self._shared, policy, fleet, measure, gate, log, leader)
+        turn = Turn(self._shared, hosted, measure, gate, log, leader)
         try:
             self._health.set("leader", True, "follows")
             head = await turn.follow_until(stop)

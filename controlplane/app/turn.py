@@ -18,8 +18,10 @@ import structlog
 
 from controlplane.app.facts import event_of, lift
 from controlplane.app.measure import Measure
+from controlplane.app.rooms import Hosted
 from controlplane.app.secrets import Secrets
 from controlplane.app.workers import Workers
+from controlplane.candidates.events import CandidateObservationRefused
 from controlplane.clock import Clock
 from controlplane.clusters.budget import Limits
 from controlplane.clusters.connections import Connections
@@ -31,22 +33,11 @@ from controlplane.clusters.streams import ApiServer, WatchSpec
 from controlplane.clusters.surroundings import Surroundings, Timing
 from controlplane.connectivity.events import MANAGEMENT, ClusterConnected, ClusterRestored
 from controlplane.connectivity.state import life_of
-from controlplane.kube import (
-    ADMISSION_CHECKS,
-    CLUSTER_QUEUES,
-    MULTIKUEUE_CLUSTERS,
-    MULTIKUEUE_CONFIGS,
-    SECRETS,
-    WORKLOADS,
-    Kind,
-    ObjectRef,
-)
+from controlplane.kube import SECRETS, Kind, ObjectRef
 from controlplane.log.event import Head, LogUnavailable, Recorded
 from controlplane.log.postgres import PostgresLog
-from controlplane.multikueue.adapters.base import ORIGIN_LABEL
-from controlplane.multikueue.context import Policy
 from controlplane.multikueue.events import ObservationRefused
-from controlplane.multikueue.fleet import Fleet, connectivity_event
+from controlplane.multikueue.fleet import connectivity_event
 from controlplane.multikueue.render import event_about
 from controlplane.reconcile.bodies import Bodies
 from controlplane.reconcile.effects import Effects
@@ -73,10 +64,6 @@ def limits_of(budget: BudgetSettings) -> Limits:
     return Limits(qps=budget.qps, burst=budget.burst, concurrency=budget.concurrency)
 
 
-# What is watched on the management cluster, the kinds of jobs aside.
-HOME_KINDS = (ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, MULTIKUEUE_CLUSTERS, CLUSTER_QUEUES, WORKLOADS)
-
-
 @dataclass(frozen=True, slots=True)
 class Shared:
     """What outlives a turn."""
@@ -95,34 +82,28 @@ class Turn:
     def __init__(
         self,
         shared: Shared,
-        policy: Policy,
-        fleet: Fleet,
+        hosted: Hosted,
         measure: Measure,
         gate: Gate,
         log: PostgresLog,
         leader: Leader,
     ) -> None:
         self._leader = leader
-        self._shared, self._fleet, self._measure, self._gate, self._log = shared, fleet, measure, gate, log
+        fleet, capability = hosted.fleet, hosted.capability
+        self._shared, self._hosted, self._fleet = shared, hosted, fleet
+        self._measure, self._gate, self._log = measure, gate, log
         settings, clock = shared.settings, shared.clock
         self._clock, self._health = clock, shared.health
         self._live = False
         self._identities: dict[str, str] = {}
         self._telling: set[asyncio.Task[None]] = set()
         bodies = Bodies(log)
-        self._recorder = Recorder(log, fleet, bodies, clock, lift)
+        self._recorder = Recorder(log, capability, bodies, clock, lift)
         self._secrets = Secrets(lambda name: self._connections.secret_changed(name))
-        jobs = [adapter.kind for adapter in policy.adapters.values()]
-        self._home_kinds = [*HOME_KINDS, *jobs]
-        self._worker_kinds = [WORKLOADS, *jobs]
-        selector = f"{ORIGIN_LABEL}={policy.origin}"
-        self._connections = Connections(
-            self._surroundings(
-                [WatchSpec(kind, selector) for kind in self._worker_kinds], settings.budgets.worker, self._recorder
-            )
-        )
-        home_specs = [WatchSpec(kind) for kind in self._home_kinds]
-        home_specs.append(WatchSpec(SECRETS, namespace=settings.multikueue.namespace))
+        self._home_kinds = [spec.kind for spec in hosted.home]
+        self._worker_kinds = [spec.kind for spec in hosted.workers]
+        self._connections = Connections(self._surroundings(hosted.workers, settings.budgets.worker, self._recorder))
+        home_specs = [*hosted.home, WatchSpec(SECRETS, namespace=settings.multikueue.namespace)]
         self._home = Home(
             MANAGEMENT,
             shared.open_management,
@@ -131,7 +112,7 @@ class Turn:
         self._time = LogClock(clock)
         self._effects = Effects(
             log,
-            fleet,
+            capability,
             bodies,
             self._time,
             gate,
@@ -144,10 +125,10 @@ class Turn:
             ).inc(),
         )
         self._workers = Workers(fleet, self._connections, self._facts)
-        self.runner = Runner(log, fleet, self._effects, gate, self._time, on_folded=self._folded)
+        self.runner = Runner(log, capability, self._effects, gate, self._time, on_folded=self._folded)
 
     def _surroundings(self, specs: Sequence[WatchSpec], budget: BudgetSettings, sink: Any) -> Surroundings:
-        settings, shared = self._shared.settings, self._shared
+        settings, shared, hosted = self._shared.settings, self._shared, self._hosted
         return Surroundings(
             specs=specs,
             sink=sink,
@@ -155,7 +136,7 @@ class Turn:
             read_secret=self._secrets.read,
             known=self._known,
             newest=self._newest,
-            is_gone=lambda cluster, uid: self._same(cluster) and self._fleet.index.newest.is_gone(cluster, uid),
+            is_gone=lambda cluster, uid: self._same(cluster) and hosted.is_gone(cluster, uid),
             on_request=lambda cluster, verb, resource, code: shared.metrics.api_requests.labels(
                 cluster=cluster, verb=verb, resource=resource, code=code
             ).inc(),
@@ -254,15 +235,14 @@ class Turn:
 
     def _known(self, cluster: str, kind: Kind) -> dict[str, tuple[str, str, str]]:
         """Return what the log knows of a kind on a cluster; without versions, where they may be those of an earlier life."""
-        index = self._fleet.index
-        known = index.known(cluster, kind.name)
-        if self._same(cluster) and index.newest.listed(cluster, kind.name):
+        known = self._hosted.known(cluster, kind.name)
+        if self._same(cluster) and self._hosted.listed(cluster, kind.name):
             return known
         return {uid: (namespace, name, "") for uid, (namespace, name, _) in known.items()}
 
     def _newest(self, cluster: str, kind: Kind) -> int:
         """Return the highest resourceVersion that the log knows of a kind on a cluster, 0 if another cluster has that name now."""
-        return self._fleet.index.newest.of(cluster, kind.name) if self._same(cluster) else 0
+        return self._hosted.newest(cluster, kind.name) if self._same(cluster) else 0
 
     def _same(self, cluster: str) -> bool:
         """Whether the cluster that answers is the one that the log knows by that name."""
@@ -290,10 +270,10 @@ class Turn:
         for recorded in events:
             if isinstance(recorded.event, ClusterConnected):
                 self._effects.cluster_back(recorded.cluster)
-            elif isinstance(recorded.event, ObservationRefused) and self._live:
+            elif isinstance(recorded.event, ObservationRefused | CandidateObservationRefused) and self._live:
                 self._tell(recorded.cluster, recorded.event)
 
-    def _tell(self, cluster: str, refused: ObservationRefused) -> None:
+    def _tell(self, cluster: str, refused: ObservationRefused | CandidateObservationRefused) -> None:
         """Say on an object of the management cluster that it cannot be understood: a Warning Event, once a version."""
         _log.warning("object refused", cluster=cluster, kind=refused.kind, name=refused.name, error=refused.error)
         kind = next((kind for kind in self._home_kinds if kind.name == refused.kind), None)

@@ -24,10 +24,11 @@ FORMATS = ("table", "json", "yaml")
 
 @dataclass(slots=True)
 class Options:
-    """The global options. `output` is one of `FORMATS`."""
+    """The global options. `controllers` is what `run` was told to host; `output` is one of `FORMATS`."""
 
     config: Path | None = None
     database: str | None = None
+    controllers: str | None = None
     output: str = "table"
 
     def resolve(self) -> Resolved:
@@ -35,6 +36,8 @@ class Options:
         from controlplane.settings import resolve
 
         given = {} if self.database is None else {"database.url": (self.database, "--database-url")}
+        if self.controllers is not None:
+            given["run.controllers"] = (self.controllers, "--controllers")
         return resolve(self.config, os.environ, given)
 
     def settings(self) -> Settings:

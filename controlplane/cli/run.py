@@ -32,13 +32,19 @@ Started = Callable[["Server"], None]
 
 
 @click.command(cls=Verb)
+@click.option(
+    "--controllers",
+    metavar="NAME,…",
+    help="Which controllers run: multikueue, candidates. Without it, those of the setting run.controllers.",
+)
 @click.pass_obj
-def run(options: Options) -> None:
+def run(options: Options, controllers: str | None) -> None:
     """Run the service: follow the log, and dispatch workloads while leading it.
 
     Any number of replicas may run; one leads, the others follow. SIGTERM and Ctrl-C let what is under way end and then leave with code 0; a
     second one leaves at once.
     """
+    options.controllers = controllers
     url = options.database_url()
     settings = options.settings()
     from controlplane import telemetry

@@ -211,6 +211,7 @@ class Reflector:
                 self.spec.kind,
                 namespace=self.spec.namespace,
                 label_selector=self.spec.label_selector,
+                field_selector=self.spec.field_selector,
                 limit=limit,
                 continue_token=token,
             )
@@ -245,6 +246,7 @@ class Reflector:
             namespace=self.spec.namespace,
             resource_version=self._position,
             label_selector=self.spec.label_selector,
+            field_selector=self.spec.field_selector,
             timeout_seconds=max(1, seconds),
             idle_timeout=self._pace.idle_timeout,
         )
@@ -322,7 +324,11 @@ class Reflector:
         """After watches that showed not even a bookmark: do we wait for a future that is not this server's?"""
         async with self._budget.slot():
             page = await api.list(
-                self.spec.kind, namespace=self.spec.namespace, label_selector=self.spec.label_selector, limit=1
+                self.spec.kind,
+                namespace=self.spec.namespace,
+                label_selector=self.spec.label_selector,
+                field_selector=self.spec.field_selector,
+                limit=1,
             )
         self._heard()
         if (why := self._history.denies_list(page.resource_version, [], self.known)) is not None:

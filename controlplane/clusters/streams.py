@@ -15,11 +15,15 @@ from controlplane.kube import Json, Kind
 
 @dataclass(frozen=True, slots=True)
 class WatchSpec:
-    """One kind to be watched on every cluster, narrowed by a label selector and a namespace (empty: all objects)."""
+    """One kind to be watched on every cluster, narrowed by label selector, field selector and namespace (empty: all objects).
+
+    What an object says in a selected field should never change: one that leaves a selection is shown as gone.
+    """
 
     kind: Kind
     label_selector: str = ""
     namespace: str = ""
+    field_selector: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,7 @@ class ApiServer(ClusterPort, Protocol):
         *,
         namespace: str = "",
         label_selector: str = "",
+        field_selector: str = "",
         limit: int = 0,
         continue_token: str = "",
         consistent: bool = True,
@@ -59,6 +64,7 @@ class ApiServer(ClusterPort, Protocol):
         namespace: str = "",
         resource_version: str,
         label_selector: str = "",
+        field_selector: str = "",
         timeout_seconds: int,
         idle_timeout: float,
     ) -> Lines:

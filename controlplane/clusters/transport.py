@@ -120,13 +120,14 @@ class Transport:
         *,
         namespace: str = "",
         label_selector: str = "",
+        field_selector: str = "",
         limit: int = 0,
         continue_token: str = "",
         consistent: bool = True,
     ) -> ListPage:
         """Return one page of the objects of a namespace, or of all."""
-        query = {"labelSelector": label_selector, "limit": str(limit) if limit else "", "continue": continue_token}
-        query["resourceVersion"] = "" if consistent else "0"
+        query = {"labelSelector": label_selector, "fieldSelector": field_selector, "continue": continue_token}
+        query |= {"limit": str(limit) if limit else "", "resourceVersion": "" if consistent else "0"}
         body = await self._json("GET", kind.path(namespace), _present(**query), timeout=self._timeouts.list_page)
         listed = body.get("metadata")
         items = body.get("items")
@@ -142,11 +143,12 @@ class Transport:
         namespace: str = "",
         resource_version: str,
         label_selector: str = "",
+        field_selector: str = "",
         timeout_seconds: int,
         idle_timeout: float,
     ) -> Lines:
         """Yield complete lines as they arrive, of any length, until the server ends the stream."""
-        query = _present(labelSelector=label_selector, resourceVersion=resource_version)
+        query = _present(labelSelector=label_selector, fieldSelector=field_selector, resourceVersion=resource_version)
         query |= {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(timeout_seconds)}
         timeout = aiohttp.ClientTimeout(total=None, connect=self._timeouts.connect, sock_read=idle_timeout)
         # Compressed, a line would wait in the server's compressor for more to follow.

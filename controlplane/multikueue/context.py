@@ -25,7 +25,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     `loser_patience` bounds how long the job waits for the losing copies to be gone; `refusal_pause` how long a cluster that refused
     is left out. `execution_policy` is that of Workloads whose job and ClusterQueue ask for none; `readmission_grace` how long a
     copy on a cluster that came back may wait for its Workload to get quota again; `requeues_per_minute` (0: no limit) and
-    `mass_outage_share` (1: never) bound what a lost cluster may set in motion.
+    `mass_outage_share` (1: never) bound what a lost cluster may set in motion. Not `dispatches`: only the clusters are followed, for other
+    controllers.
     """
 
     origin: str = "multikueue"
@@ -40,6 +41,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     mass_outage_share: float = 0.5
     loser_patience: timedelta = timedelta(seconds=2)
     refusal_pause: timedelta = timedelta(minutes=5)
+    dispatches: bool = True
 
 
 class Route(msgspec.Struct, frozen=True):

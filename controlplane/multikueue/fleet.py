@@ -62,8 +62,11 @@ class Fleet:
         self.index.fold(recorded)
 
     def take_dirty(self) -> list[str]:
-        """Return the streams to decide about since the last call."""
-        return self.index.take_dirty()
+        """Return the streams to decide about since the last call; Workloads are left alone where nothing is dispatched."""
+        dirty = self.index.take_dirty()
+        if self.policy.dispatches:
+            return dirty
+        return [stream for stream in dirty if stream == FLEET_STREAM or stream.startswith("cluster/")]
 
     # --- what follows ------------------------------------------------------------------------------------------------
 

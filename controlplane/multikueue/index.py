@@ -56,6 +56,8 @@ from controlplane.multikueue.state import WorkloadState, fold, fold_job, fold_re
 
 _NEEDED = (WORKLOADS.name, ADMISSION_CHECKS.name, MULTIKUEUE_CONFIGS.name, MULTIKUEUE_CLUSTERS.name)
 _CONNECTIVITY = connectivity.EVENTS
+# Where nothing is dispatched, the clusters are all that counts.
+_NEEDED_IDLE = (MULTIKUEUE_CLUSTERS.name,)
 
 
 class Index:
@@ -285,9 +287,10 @@ class Index:
     def _connections_changed(self) -> None:
         management = self.connections.get(MANAGEMENT)
         kinds = [adapter.kind.name for adapter in self.policy.adapters.values()]
+        needed = _NEEDED if self.policy.dispatches else _NEEDED_IDLE
         ready = (
             management is not None
-            and all(management.in_view(kind) for kind in _NEEDED)
+            and all(management.in_view(kind) for kind in needed)
             and all(management.in_view(kind) or kind in management.off for kind in kinds)
         )
         if ready and not self._ready:

@@ -7,6 +7,7 @@ reads on: that is the back-pressure, and the reason why a crash loses nothing th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 
 import structlog
 
@@ -16,6 +17,7 @@ from controlplane.clusters.port import Change, Delta, Off, Synced
 from controlplane.log.event import Append, Fenced, LogError, LogUnavailable, NewEvent
 from controlplane.log.port import Log
 from controlplane.reconcile.bodies import Bodies
+from controlplane.reconcile.several import Several
 
 _log = structlog.get_logger(__name__)
 
@@ -37,7 +39,8 @@ class Recorder:
         clock: Clock,
         lift: Callable[[str, Synced | Off], NewEvent],
     ) -> None:
-        self._write, self._capability, self._bodies, self._clock, self._lift = log, capability, bodies, clock, lift
+        self._write, self._bodies, self._clock, self._lift = log, bodies, clock, lift
+        self._observe = _observing(capability)
         self.incarnations: dict[str, str] = {}
 
     async def __call__(self, cluster: str, deltas: Sequence[Delta]) -> None:
@@ -49,11 +52,9 @@ class Recorder:
                 gone = delta.op == "gone"
                 incarnation = self.incarnations.get(cluster, "")
                 sighting = Sighting(cluster, incarnation, delta.kind, delta.object, delta.resource_version, gone)
-                event = self._capability.observe(sighting, now)
+                events += self._observe(sighting, now)
             else:
-                event = self._lift(cluster, delta)
-            if event is not None:
-                events.append(event)
+                events.append(self._lift(cluster, delta))
         await self.record(events)
 
     async def record(self, events: Sequence[NewEvent]) -> None:
@@ -83,3 +84,15 @@ class Recorder:
                 await self._clock.sleep(_AWAY_PAUSE)
             else:
                 return
+
+
+def _observing(capability: Capability) -> Callable[[Sighting, datetime], Sequence[NewEvent]]:
+    """Return how something seen becomes events: of several capabilities each that is concerned records its own."""
+    if isinstance(capability, Several):
+        return capability.observations
+
+    def observe(sighting: Sighting, now: datetime) -> Sequence[NewEvent]:
+        event = capability.observe(sighting, now)
+        return () if event is None else (event,)
+
+    return observe

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from controlplane.settings.model import LEAVES, Settings
+from controlplane.settings.model import LEAVES, Settings, contradictions
 from controlplane.settings.sources import Found, Raw, from_environment, from_file
 
 DEFAULT = "default"
@@ -66,10 +66,12 @@ def resolve(
             problems.append(f"{raw[leaf.key].place}: {leaf.key} {error}.")
         else:
             _put(tree, leaf.path, value)
+    settings = _replace(Settings(), tree)
+    origins = {leaf.key: raw[leaf.key].place if leaf.key in raw else DEFAULT for leaf in LEAVES}
+    problems += [f"{_place(origins[key])}{key} {why}." for key, why in contradictions(settings)]
     if problems:
         raise SettingsError(problems)
-    origins = {leaf.key: raw[leaf.key].place if leaf.key in raw else DEFAULT for leaf in LEAVES}
-    return Resolved(_replace(Settings(), tree), origins)
+    return Resolved(settings, origins)
 
 
 def plain(settings: Settings) -> dict[str, Any]:
@@ -85,6 +87,10 @@ def shown(value: Any) -> str:
     if isinstance(value, list):
         return ",".join(map(str, value))
     return value if isinstance(value, str) else json.dumps(value)
+
+
+def _place(origin: str) -> str:
+    return "" if origin == DEFAULT else f"{origin}: "
 
 
 def _put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:

@@ -17,13 +17,16 @@ from typing import Annotated, Any, get_args
 import msgspec
 from msgspec.structs import FieldInfo
 
+from controlplane.settings.candidates import Candidates
 from controlplane.settings.rules import (
+    DNS_LABEL,
+    DNS_NAME,
     Checked,
     Choice,
     Duration,
     Integer,
     Names,
-    Rule,
+    Setting,
     Text,
     Url,
     folder_prefix,
@@ -34,21 +37,12 @@ from controlplane.settings.secret import DatabaseUrl
 PREFIX = "CONTROLPLANE_"
 KINDS = ("batch/job", "jobset.x-k8s.io/jobset", "tekton.dev/pipelinerun")
 """The kinds that have an adapter, by the names of Kueue's `integrations.frameworks`; a PipelineRun is an external one there."""
+CONTROLLERS = ("multikueue", "candidates")
+"""What `controlplane run` can host."""
 
 _USUAL_KINDS = KINDS[:2]
 
-_DNS_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_DNS_NAME = rf"{_DNS_LABEL}(\.{_DNS_LABEL})*"
 _FINITE = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What is said about one setting beside its type: its rule, its line in the reference, and its default in words if computed."""
-
-    rule: Rule
-    doc: str
-    default: str = ""
 
 
 class Database(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -60,7 +54,7 @@ class Database(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     log: Annotated[
         str,
         Setting(
-            Text(what="lower-case letters, digits and `-`", pattern=_DNS_LABEL, longest=63),
+            Text(what="lower-case letters, digits and `-`", pattern=DNS_LABEL, longest=63),
             "The name of the log in that database. Several control planes may share a database, each with a log of its own.",
         ),
     ] = "main"
@@ -71,6 +65,18 @@ class Database(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             "The role that the service takes on after the login (`SET ROLE`). Empty: it stays the login's own.",
         ),
     ] = ""
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What `controlplane run` does."""
+
+    controllers: Annotated[
+        tuple[str, ...],
+        Setting(
+            Names(CONTROLLERS),
+            "Which controllers run, in one log: `multikueue` dispatches Workloads, `candidates` places pods on other clusters.",
+        ),
+    ] = ("multikueue",)
 
 
 class MultiKueue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -87,14 +93,14 @@ class MultiKueue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     namespace: Annotated[
         str,
         Setting(
-            Text(what="the name of a namespace", pattern=_DNS_LABEL, longest=63),
+            Text(what="the name of a namespace", pattern=DNS_LABEL, longest=63),
             "The namespace of the Secrets that hold the workers' kubeconfigs.",
         ),
     ] = "kueue-system"
     controller_name: Annotated[
         str,
         Setting(
-            Text(what="a domain name and a path, such as `example.com/name`", pattern=rf"{_DNS_NAME}/[-A-Za-z0-9_./]+"),
+            Text(what="a domain name and a path, such as `example.com/name`", pattern=rf"{DNS_NAME}/[-A-Za-z0-9_./]+"),
             "AdmissionChecks with this `spec.controllerName` are ours; jobs with it as `managedBy` are ours to run.",
         ),
     ] = "kueue.x-k8s.io/multikueue"
@@ -256,7 +262,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """All settings of the service. `Settings()` holds the defaults."""
 
     database: Database = Database()
+    run: Run = Run()
     multikueue: MultiKueue = MultiKueue()
+    candidates: Candidates = Candidates()
     management: Management = Management()
     budgets: Budgets = Budgets()
     clusters: Clusters = Clusters()
@@ -306,3 +314,21 @@ def _said(field: FieldInfo) -> Setting | None:
 
 LEAVES: tuple[Leaf, ...] = tuple(leaves())
 SECTIONS = frozenset(leaf.key.rpartition(".")[0] for leaf in LEAVES) | {"budgets"}
+
+
+def contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Yield the keys whose values do not go with others, each with the reason, to follow the key's name."""
+    candidates = settings.candidates
+    if "candidates" in settings.run.controllers and not candidates.cluster:
+        yield (
+            "candidates.cluster",
+            "must be set when run.controllers names candidates: it is the name that targets invite",
+        )
+    if candidates.clock_skew >= candidates.lease:
+        yield (
+            "candidates.clockSkew",
+            "must be less than candidates.lease, because a target keeps off the end of a lease by it",
+        )
+    names = [target.partition(":")[0] for target in candidates.targets]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield "candidates.targets", f'names "{name}" twice'

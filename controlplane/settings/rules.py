@@ -17,6 +17,9 @@ from typing import Any, Protocol
 from controlplane import durations
 from controlplane.settings.secret import DatabaseUrl
 
+DNS_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+DNS_NAME = rf"{DNS_LABEL}(\.{DNS_LABEL})*"
+
 
 class Rule(Protocol):
     """How one setting is read, shown and described."""
@@ -29,6 +32,15 @@ class Rule(Protocol):
 
     def describe(self) -> str:
         """Return the allowed values in a few words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What is said about one setting beside its type: its rule, its line in the reference, and its default in words if computed."""
+
+    rule: Rule
+    doc: str
+    default: str = ""
 
 
 def _text(raw: object) -> str:
@@ -70,9 +82,10 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duration:
-    """A duration in Go's spelling. `zero` allows 0, with its meaning; negative ones are always refused."""
+    """A duration in Go's spelling. `zero` allows 0, with its meaning; negative ones are always refused, and those above `most`."""
 
     zero: str = ""
+    most: timedelta | None = None
     refusal: str = "must be greater than 0"
 
     def read(self, raw: object) -> timedelta:
@@ -83,6 +96,8 @@ class Duration:
             raise ValueError(f'must not be negative, not "{text}" (0 means {self.zero})')
         if value <= timedelta(0) and not self.zero:
             raise ValueError(f'{self.refusal}, not "{text}"')
+        if self.most is not None and value > self.most:
+            raise ValueError(f'must be at most {durations.show(self.most)}, not "{text}"')
         return value
 
     def show(self, value: timedelta) -> str:
@@ -91,7 +106,8 @@ class Duration:
 
     def describe(self) -> str:
         """Say the range."""
-        return f"duration, 0 = {self.zero}" if self.zero else "duration > 0"
+        range_ = f"duration, 0 = {self.zero}" if self.zero else "duration > 0"
+        return range_ if self.most is None else f"{range_}, at most {durations.show(self.most)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +186,36 @@ class Names:
     def describe(self) -> str:
         """Name the set."""
         return "list out of " + ", ".join(f"`{name}`" for name in self.known)
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list, empty or not, of different texts that each match a pattern; in a variable they are separated by commas."""
+
+    what: str
+    pattern: str
+    longest: int
+
+    def read(self, raw: object) -> tuple[str, ...]:
+        """Return the items in the order given."""
+        if isinstance(raw, str):
+            raw = [part.strip() for part in raw.split(",") if part.strip()]
+        if not isinstance(raw, list) or not all(isinstance(item, str) for item in raw):
+            raise ValueError(f'must be a list of {self.what}, not "{raw}"')
+        for item in raw:
+            if len(item) > self.longest or re.fullmatch(self.pattern, item) is None:
+                raise ValueError(f'must be a list of {self.what}: "{item}" is none')
+        if len(set(raw)) != len(raw):
+            raise ValueError("names one twice")
+        return tuple(raw)
+
+    def show(self, value: tuple[str, ...]) -> list[str]:
+        """Return the items as a list."""
+        return list(value)
+
+    def describe(self) -> str:
+        """Say the shape."""
+        return f"list of {self.what}, or empty"
 
 
 @dataclass(frozen=True, slots=True)

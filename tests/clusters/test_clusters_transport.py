@@ -71,11 +71,11 @@ async def test_verbs_on_the_wire(api: MiniApi, transport: Transport) -> None:
 
 async def test_list_pages(api: MiniApi, transport: Transport) -> None:
     api.objects["jobs"] = [obj(name, 3) for name in "abc"]
-    page = await transport.list(JOBS, label_selector="a=b", limit=2)
+    page = await transport.list(JOBS, label_selector="a=b", field_selector="c=d", limit=2)
     assert (len(page.items), page.resource_version, page.continue_token) == (2, "10", "2")
     rest = await transport.list(JOBS, limit=2, continue_token=page.continue_token)
     assert (len(rest.items), rest.continue_token) == (1, "")
-    assert api.requests[0].query == {"labelSelector": "a=b", "limit": "2"}
+    assert api.requests[0].query == {"labelSelector": "a=b", "fieldSelector": "c=d", "limit": "2"}
 
 
 async def test_watch_query_and_ordinary_end(api: MiniApi, transport: Transport) -> None:

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
+from controlplane.connectivity import newest
 from controlplane.connectivity.events import ClusterConnected, ClusterDisconnected, ClusterRestored, KindSynced
 from controlplane.kube import JOBS, WORKLOADS
 from controlplane.log.event import Event, Recorded
-from controlplane.multikueue import newest
 from controlplane.multikueue.events import CloneGone, RemoteJobGone
 from controlplane.multikueue.newest import Newest
 

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from controlplane.app.measure import Measure
+from controlplane.app.rooms import Hosted
 from controlplane.app.turn import Shared, Turn
 from controlplane.clusters.kubeconfig import ClientConfig
 from controlplane.clusters.streams import ApiServer
@@ -26,7 +27,7 @@ from controlplane.connectivity.events import MANAGEMENT
 from controlplane.log.event import Append, Fenced
 from controlplane.multikueue.adapters import adapters_for
 from controlplane.multikueue.context import Policy
-from controlplane.multikueue.fleet import Fleet, service_started
+from controlplane.multikueue.fleet import service_started
 from controlplane.reconcile.gate import Gate
 from controlplane.reconcile.leader import Leader
 from controlplane.settings import Settings
@@ -134,10 +135,11 @@ class Replica:
 
     async def _turn(self, process: Process, source: random.Random, stop: asyncio.Event) -> None:
         """Follow the log until the lead is ours, then lead until stopped or fenced: what `Service._turn` does."""
-        fleet, gate = Fleet(POLICY, process.name), Gate()
+        shared, gate = self._shared(process, source), Gate()
+        hosted = Hosted(shared.settings, POLICY)
         log = DatabaseLog(self._database, process, lambda ok, detail: gate.set("append", ok, detail))
         leader = Leader(log, process.name, self.clock, gate, lease=_LEASE, renew=_RENEW)
-        turn = self.turn = SimulatedTurn(self._shared(process, source), fleet, gate, log, leader, self._worker(process))
+        turn = self.turn = SimulatedTurn(shared, hosted, gate, log, leader, self._worker(process))
         try:
             head = await turn.follow_until(stop)
             if head is None:
@@ -168,14 +170,14 @@ class SimulatedTurn(Turn):
     def __init__(
         self,
         shared: Shared,
-        fleet: Fleet,
+        hosted: Hosted,
         gate: Gate,
         log: Any,
         leader: Leader,
         open_worker: Callable[[str, ClientConfig], ApiServer],
     ) -> None:
-        self.fleet, self._open_worker = fleet, open_worker
-        super().__init__(shared, POLICY, fleet, Measure(shared.metrics, fleet), gate, log, leader)
+        self.fleet, self._open_worker = hosted.fleet, open_worker
+        super().__init__(shared, hosted, Measure(shared.metrics, hosted.fleet), gate, log, leader)
         self.runner._poll = _POLL
 
     @property

@@ -17,7 +17,7 @@ from controlplane.clusters.port import ApiError, Unreachable
 from controlplane.clusters.streams import Lines, ListPage
 from controlplane.kube import APPLY_PATCH, MERGE_PATCH, Json, Kind
 from controlplane.simulation.deterministic.network import Answer, Asked, Network
-from controlplane.simulation.deterministic.stream import Stream
+from controlplane.simulation.deterministic.stream import Selection, Stream
 from controlplane.simulation.errors import no_such_resource
 from controlplane.simulation.history import Record
 from controlplane.simulation.rest import Call, Rest
@@ -161,12 +161,14 @@ class Server:
         *,
         namespace: str = "",
         label_selector: str = "",
+        field_selector: str = "",
         limit: int = 0,
         continue_token: str = "",
         consistent: bool = True,
     ) -> ListPage:
         """Return one page of the objects of a namespace, or of all."""
-        query = {"labelSelector": label_selector, "limit": str(limit or ""), "continue": continue_token}
+        query = {"labelSelector": label_selector, "fieldSelector": field_selector, "continue": continue_token}
+        query["limit"] = str(limit or "")
 
         def carry_out() -> Json:
             store = self._store(kind)
@@ -187,6 +189,7 @@ class Server:
         namespace: str = "",
         resource_version: str,
         label_selector: str = "",
+        field_selector: str = "",
         timeout_seconds: int,
         idle_timeout: float,
     ) -> Lines:
@@ -194,9 +197,8 @@ class Server:
 
         def carry_out() -> Stream:
             store = self._store(kind)
-            return Stream(
-                self._network, store, kind, namespace, label_selector, resource_version, float(timeout_seconds)
-            )
+            wanted = Selection(namespace, label_selector, field_selector)
+            return Stream(self._network, store, kind, wanted, resource_version, float(timeout_seconds))
 
         stream: Stream = await self._send(Asked("watch", kind.name), carry_out, idle_timeout)
         try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import orjson
 
@@ -18,7 +19,7 @@ from controlplane.clusters.streams import Lines
 from controlplane.kube import Kind
 from controlplane.simulation.deterministic.network import Network
 from controlplane.simulation.history import Commit, Record, watch_line
-from controlplane.simulation.selectors import label_test
+from controlplane.simulation.selectors import field_test, label_test
 from controlplane.simulation.store import Store
 from controlplane.simulation.watching import error_line
 
@@ -26,14 +27,24 @@ _BATCH = 64
 _BOOKMARK = 60.0
 
 
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What a watch asks for: a namespace ("": all), a label selector, a field selector."""
+
+    namespace: str = ""
+    labels: str = ""
+    fields: str = ""
+
+
 class Stream:
     """An open watch of `kind`. `lines` is the client's side of it."""
 
     def __init__(
-        self, network: Network, store: Store, kind: Kind, namespace: str, selector: str, version: str, seconds: float
+        self, network: Network, store: Store, kind: Kind, wanted: Selection, version: str, seconds: float
     ) -> None:
-        self._network, self._store, self._kind, self._namespace = network, store, kind, namespace
-        self._test = label_test(selector)
+        self._network, self._store, self._kind, self._namespace = network, store, kind, wanted.namespace
+        self._test = label_test(wanted.labels)
+        self._fields = field_test(wanted.fields, store.served[kind].selectable)
         self._after = int(version)
         self._ring = store.ring(kind)
         self._cursor = self._ring.seek(self._after)
@@ -109,6 +120,8 @@ class Stream:
 
     def _wants(self, record: Record) -> bool:
         if self._namespace and record.namespace != self._namespace:
+            return False
+        if self._fields is not None and not self._fields(record.obj):
             return False
         return self._test is None or self._test(record.labels)
 

@@ -34,6 +34,11 @@ def config_map(name: str, **data: str) -> Json:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
 
 
+def pod(name: str, scheduler: str) -> Json:
+    spec = {"schedulerName": scheduler, "containers": [{"name": "main", "image": "example.com/none"}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
 def widget(name: str, **spec: Any) -> Json:
     return {"apiVersion": WIDGETS.api_version, "kind": "Widget", "metadata": {"name": name}, "spec": spec}
 

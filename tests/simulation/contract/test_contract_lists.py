@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from controlplane.kube import JOBS, Kind
-from controlplane.simulation.kinds import CONFIG_MAPS
-from tests.simulation.contract.client import WIDGETS, Api, config_map, job, version, widget
+from controlplane.simulation.kinds import CONFIG_MAPS, PODS
+from tests.simulation.contract.client import WIDGETS, Api, config_map, job, pod, version, widget
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
@@ -80,6 +80,14 @@ class TestList:
         assert await names(api, fieldSelector=f"metadata.namespace={api.namespace},metadata.name!=b") == ["a", "c"]
         answer = await api.list(WIDGETS, fieldSelector="spec.x=1")
         answer.refused(400, "BadRequest", "field label not supported: spec.x")
+
+    async def test_pods_are_selected_by_their_scheduler(self, api: Api) -> None:
+        for name, scheduler in (("a", "other"), ("b", "mine"), ("c", "mine")):
+            (await api.create(PODS, pod(name, scheduler))).ok(201)
+        assert await names(api, PODS, fieldSelector="spec.schedulerName=mine") == ["b", "c"]
+        assert await names(api, PODS, fieldSelector="spec.schedulerName=mine,metadata.name!=b") == ["c"]
+        assert await names(api, PODS, fieldSelector="spec.schedulerName=nobody") == []
+        (await api.list(PODS, fieldSelector="spec.priority=1")).refused(400, "BadRequest", "field label not supported")
 
     async def test_chunks_are_of_one_moment(self, api: Api) -> None:
         await three(api)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from controlplane.kube import JOBS
-from controlplane.simulation.kinds import CONFIG_MAPS
-from tests.simulation.contract.client import WIDGETS, Api, config_map, job, version, widget
+from controlplane.simulation.kinds import CONFIG_MAPS, PODS
+from tests.simulation.contract.client import WIDGETS, Api, config_map, job, pod, version, widget
 
 INITIAL = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
 
@@ -122,6 +122,23 @@ class TestContent:
             (await api.delete(WIDGETS, "a")).ok()
             await labelled(api, "b", chosen="yes")
             assert await watch.named() == ("ADDED", "b")
+
+    async def test_a_watch_of_one_schedulers_pods_shows_no_others(self, api: Api) -> None:
+        start = version((await api.list(PODS)).ok())
+        selected = {"resourceVersion": start, "fieldSelector": "spec.schedulerName=mine"}
+        async with api.watch(PODS, **selected) as watch:
+            (await api.create(PODS, pod("a", "other"))).ok(201)
+            made = (await api.create(PODS, pod("b", "mine"))).ok(201)
+            assert await watch.next() == ("ADDED", made)
+            changed = (await api.patch(PODS, "b", {"metadata": {"labels": {"x": "y"}}})).ok()
+            assert await watch.next() == ("MODIFIED", changed)
+            (await api.delete(PODS, "a")).ok()
+            (await api.delete(PODS, "b")).ok()
+            # A real server gives the pod its grace period first, since a kubelet could have begun with it.
+            type_, shown = await watch.next()
+            while type_ == "MODIFIED":
+                type_, shown = await watch.next()
+            assert (type_, shown["metadata"]["name"]) == ("DELETED", "b")
 
     async def test_a_selection_also_cuts_the_beginning(self, api: Api) -> None:
         await labelled(api, "a", chosen="yes")

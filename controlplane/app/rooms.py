@@ -1,0 +1,132 @@
+"""Which capabilities a process hosts, by its settings: their rooms in the log, and what they want to see of which cluster.
+
+In: settings. Out: one `Capability` for the loop, the watches of the management cluster and of the others, and what the log knows already,
+with which reflectors begin. A controller that is off watches nothing, records nothing and decides nothing. MultiKueueClusters are followed
+in any case: they are how every controller gets to its clusters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from controlplane.app.policy import candidate_policy, candidate_targets, policy_of
+from controlplane.candidates import placing as candidates
+from controlplane.candidates.objects import CANDIDATE_TARGETS, CANDIDATES, PODS, SOURCE_LABEL
+from controlplane.candidates.placing import Placing
+from controlplane.clusters.streams import WatchSpec
+from controlplane.connectivity.newest import Newest
+from controlplane.kube import (
+    ADMISSION_CHECKS,
+    CLUSTER_QUEUES,
+    MULTIKUEUE_CLUSTERS,
+    MULTIKUEUE_CONFIGS,
+    NAMESPACES,
+    WORKLOADS,
+)
+from controlplane.log.event import Event
+from controlplane.multikueue.adapters.base import ORIGIN_LABEL
+from controlplane.multikueue.context import Policy
+from controlplane.multikueue.fleet import Fleet
+from controlplane.reconcile.several import Room, Several, merged
+from controlplane.settings import Settings
+
+# What the dispatch of Workloads watches on the management cluster, the kinds of jobs aside.
+HOME_KINDS = (ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, MULTIKUEUE_CLUSTERS, CLUSTER_QUEUES, WORKLOADS)
+
+TYPES: Sequence[type[Event]] = merged([Fleet.types, Placing.types])
+"""The events of every capability, hosted or not: whoever reads a log reads all of it."""
+
+_FLEET_STREAMS = frozenset(
+    {
+        "workload",
+        "job",
+        "cluster",
+        "admissioncheck",
+        "multikueueconfig",
+        "clusterqueue",
+        "fleet",
+        "service",
+        "refused",
+    }
+)
+
+
+class _Knows(Protocol):
+    """A capability's index, as far as reflectors begin with it."""
+
+    @property
+    def newest(self) -> Newest:
+        """The versions that were seen."""
+
+    def known(self, cluster: str, kind: str) -> dict[str, tuple[str, str, str]]:
+        """Return what the log says exists of a kind on a cluster."""
+
+
+class Hosted:
+    """The capabilities of one turn. `capability` is what the loop sees; `sources` is there if candidates are on.
+
+    `policy` takes the place of what the settings say of Workloads: simulations have their own.
+    """
+
+    def __init__(self, settings: Settings, policy: Policy | None = None) -> None:
+        identity = settings.leader.identity
+        policy = policy or policy_of(settings)
+        self.fleet = Fleet(policy, identity)
+        self.sources: Placing | None = None
+        rooms = [Room("multikueue", self.fleet, _FLEET_STREAMS)]
+        jobs = [adapter.kind for adapter in policy.adapters.values()]
+        home = [WatchSpec(MULTIKUEUE_CLUSTERS)]
+        workers: list[WatchSpec] = []
+        if policy.dispatches:
+            home = [WatchSpec(kind) for kind in (*HOME_KINDS, *jobs)]
+            workers = [WatchSpec(kind, f"{ORIGIN_LABEL}={policy.origin}") for kind in (WORKLOADS, *jobs)]
+        if "candidates" in settings.run.controllers:
+            chosen = candidate_policy(settings)
+            labelled = bool(settings.candidates.namespace_selector)
+            self.sources = Placing(chosen, identity, candidate_targets(settings), labelled=labelled)
+            rooms.append(
+                Room("candidates", self.sources, candidates.OWNS, candidates.HEARS | {"refused"}, mark="candidates")
+            )
+            home += [
+                WatchSpec(PODS, field_selector=f"spec.schedulerName={chosen.scheduler_name}"),
+                WatchSpec(CANDIDATE_TARGETS),
+            ]
+            if labelled:
+                home.append(WatchSpec(NAMESPACES, settings.candidates.namespace_selector))
+            workers.append(WatchSpec(CANDIDATES, f"{SOURCE_LABEL}={chosen.cluster}"))
+        self.capability = Several(rooms)
+        self.home, self.workers = united(home), united(workers)
+        self._indices: list[_Knows] = [self.fleet.index]
+        if self.sources is not None:
+            self._indices.append(self.sources)
+
+    def known(self, cluster: str, kind: str) -> dict[str, tuple[str, str, str]]:
+        """Return what the log says exists of a kind on a cluster: UID to (namespace, name, resourceVersion)."""
+        found: dict[str, tuple[str, str, str]] = {}
+        for index in self._indices:
+            found |= index.known(cluster, kind)
+        return found
+
+    def listed(self, cluster: str, kind: str) -> bool:
+        """Whether the kind was listed as a whole in the cluster's present life."""
+        return any(index.newest.listed(cluster, kind) for index in self._indices)
+
+    def newest(self, cluster: str, kind: str) -> int:
+        """Return the highest resourceVersion of a kind on a cluster, 0 if none was seen in its present life."""
+        return max(index.newest.of(cluster, kind) for index in self._indices)
+
+    def is_gone(self, cluster: str, uid: str) -> bool:
+        """Whether an object was seen to go in the cluster's present life."""
+        return any(index.newest.is_gone(cluster, uid) for index in self._indices)
+
+
+def united(specs: Iterable[WatchSpec]) -> list[WatchSpec]:
+    """Return one watch for each kind and namespace: where two controllers narrow it differently, both get the whole of it."""
+    found: dict[tuple[str, str], WatchSpec] = {}
+    for spec in specs:
+        key = (spec.kind.name, spec.namespace)
+        known = found.setdefault(key, spec)
+        if known != spec:
+            found[key] = WatchSpec(spec.kind, namespace=spec.namespace)
+    return list(found.values())

@@ -1,0 +1,227 @@
+"""What to do about one source pod now: elect it, ask all its targets, permit one, delete the others, show what became of it.
+
+In: the stream's state, the context, the time. Out: decisions, in order, and when to look again. Pure and level-triggered: it looks at
+what is there, not at what happened, so a lost, doubled or late message changes when it decides and never what.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from controlplane.candidates import permits, showing
+from controlplane.candidates.events import (
+    CandidateBound,
+    CandidateRefused,
+    CandidateRequested,
+    CleanupDone,
+    DelegateLost,
+    DelegateMissing,
+    Elected,
+    ElectionRefused,
+    EpochClosed,
+    SourcePodObserved,
+)
+from controlplane.candidates.objects import candidate_name
+from controlplane.candidates.reasons import Reason
+from controlplane.candidates.state import Candidate, SourceState
+from controlplane.candidates.turn import TERMINAL, Context, Plan, Turn
+
+
+def decide(state: SourceState, context: Context, now: datetime) -> Plan:
+    """Return what follows from the state; nothing while the source cluster's pods are not in view."""
+    turn = Turn(state, context, now)
+    if not context.ready:
+        return turn.plan
+    pod = state.pod
+    if pod is None or pod.deleting:
+        _drop_all(turn, Reason.SOURCE_DELETED)
+        _cleaned(turn)
+    elif pod.phase in TERMINAL or (state.shown is not None and state.shown.uid == pod.uid and state.shown.failed):
+        _over(turn, pod)
+    else:
+        _place(turn, pod)
+    return turn.plan
+
+
+def _drop_all(turn: Turn, reason: Reason) -> None:
+    for name in sorted(turn.state.candidates):
+        turn.drop(name, reason)
+        turn.wake_at(_owed(turn, name))
+
+
+def _owed(turn: Turn, name: str) -> datetime | None:
+    """Return when to look again at a candidate whose deletion was refused."""
+    trouble = turn.state.trouble.get(f"{turn.state.candidates[name].cluster}/{name}")
+    return trouble.until if trouble is not None and trouble.until > turn.now else None
+
+
+def _cleaned(turn: Turn) -> None:
+    state = turn.state
+    if state.pod is None and state.dirty and not state.candidates and not state.effects:
+        turn.say(CleanupDone(uid=state.uid, reason=Reason.NOTHING_LEFT))
+
+
+def _over(turn: Turn, pod: SourcePodObserved) -> None:
+    """The pod has ended: its delegate stays for its logs, as long as the pod object does; everything else goes."""
+    state = turn.state
+    ended_by_us = state.shown is not None and state.shown.failed
+    for name in sorted(state.candidates):
+        if name != state.delegate or ended_by_us:
+            turn.drop(name, Reason.SOURCE_TERMINAL)
+    showing.show(turn, pod)
+
+
+def _place(turn: Turn, pod: SourcePodObserved) -> None:
+    state = turn.state
+    if state.electing and state.uid == pod.uid:
+        if state.delegate:
+            _delegated(turn)
+        else:
+            permits.settle(turn)
+            _check_targets(turn)
+    elif showing.ended_by_loss(turn, pod):
+        turn.closed = True
+    elif _elect(turn, pod):
+        return  # the epoch is decided; its candidates follow once it is in the log
+    _tidy(turn)
+    waits = None
+    if not turn.closed and not state.delegate:
+        _request(turn, pod)
+        waits = permits.grant(turn)
+    showing.show(turn, pod, waits)
+
+
+def _elect(turn: Turn, pod: SourcePodObserved) -> bool:
+    """Begin an epoch, or say why not; return whether one begins."""
+    refusal = _refusal(turn, pod)
+    if refusal is not None:
+        reason, message = refusal
+        said = turn.state.refused
+        if said is None or (said.uid, said.reason, said.message) != (pod.uid, reason, message):
+            turn.say(
+                ElectionRefused(uid=pod.uid, message=message, resource_version=pod.resource_version, reason=reason)
+            )
+        return False
+    state = turn.state
+    same = state.uid == pod.uid
+    why = {
+        Reason.PERMIT_WAS_OUTLIVED: Reason.PERMIT_WAS_OUTLIVED,
+        Reason.TARGET_FORGOTTEN: Reason.TARGET_FORGOTTEN,
+        Reason.TARGETS_CHANGED: Reason.TARGETS_CHANGED,
+    }.get(Reason(state.closed_by) if state.closed_by and same else Reason.OPTED_IN, Reason.DELEGATE_WAS_LOST)
+    turn.say(
+        Elected(
+            uid=pod.uid,
+            epoch=state.epoch + 1,
+            targets=_wanted(turn, pod),
+            reason=why if same and state.closed_by else Reason.OPTED_IN,
+        )
+    )
+    return True
+
+
+def _wanted(turn: Turn, pod: SourcePodObserved) -> list[str]:
+    """Return the targets that the namespace has, or those of them that the pod asks for."""
+    allowed = [target.name for target in turn.context.targets]
+    return [name for name in allowed if not pod.options.targets or name in pod.options.targets]
+
+
+def _refusal(turn: Turn, pod: SourcePodObserved) -> tuple[Reason, str] | None:
+    """Return why a pod cannot be elected, and what to do about it."""
+    if pod.problem:
+        return Reason(pod.problem), pod.problem_message
+    if not turn.context.policy.allows(pod.namespace):
+        return (
+            Reason.NAMESPACE_NOT_ALLOWED,
+            f'namespace "{pod.namespace}" may not send candidates: add it to candidates.namespaces in the settings',
+        )
+    if pod.gated:
+        return Reason.GATED, "waits until its scheduling gates are removed"
+    known = {target.name for target in turn.context.targets}
+    if not known:
+        return (
+            Reason.NO_TARGETS,
+            f'namespace "{pod.namespace}" has no targets: create a CandidateTarget in it',
+        )
+    unknown = sorted(set(pod.options.targets) - known)
+    if unknown:
+        return (
+            Reason.UNKNOWN_TARGET,
+            f'namespace "{pod.namespace}" has no CandidateTarget "{unknown[0]}": its targets are {", ".join(sorted(known))}',
+        )
+    return None
+
+
+def _check_targets(turn: Turn) -> None:
+    """Begin anew when the namespace got other targets, as long as nobody is permitted."""
+    pod = turn.state.pod
+    if turn.permit is not None or turn.closed or pod is None or _refusal(turn, pod) is not None:
+        return
+    if sorted(_wanted(turn, pod)) != sorted(turn.state.targets):
+        turn.say(EpochClosed(epoch=turn.state.epoch, reason=Reason.TARGETS_CHANGED))
+        turn.closed = True
+
+
+def _request(turn: Turn, pod: SourcePodObserved) -> None:
+    """Ask every target that can be reached, all at once; one that cannot is asked when it is back."""
+    state, current = turn.state, turn.current()
+    for target in sorted(turn.targets()):
+        known = current.get(target)
+        if not turn.context.in_view(target) or (known is not None and known[1].seen is not None):
+            continue
+        name = candidate_name(state.name, turn.context.policy.cluster, pod.uid, state.epoch, target)
+        turn.write(
+            CandidateRequested(
+                cluster=target,
+                candidate=name,
+                uid=pod.uid,
+                epoch=state.epoch,
+                template=pod.template,
+                reason=Reason.TARGET_OF_EPOCH,
+            )
+        )
+
+
+def _tidy(turn: Turn) -> None:
+    """Delete whatever is not, or not any more, part of the choice."""
+    state = turn.state
+    targets = turn.targets()
+    for name, known in sorted(state.candidates.items()):
+        if (known.uid, known.epoch) != (state.uid, state.epoch) or turn.closed:
+            turn.drop(name, Reason.OLD_EPOCH)
+        elif state.delegate and name != state.delegate:
+            turn.drop(name, Reason.ANOTHER_TARGET_WON)
+        elif known.cluster not in targets and not state.delegate and not _permitted(turn, name):
+            turn.drop(name, Reason.NOT_A_TARGET)
+        elif isinstance(known.seen, CandidateBound) and name != state.delegate:
+            turn.drop(name, Reason.BOUND_WITHOUT_PERMIT)
+
+
+def _permitted(turn: Turn, name: str) -> bool:
+    return turn.permit is not None and turn.permit.candidate == name
+
+
+def _delegated(turn: Turn) -> None:
+    """Look whether the delegate still is one."""
+    known = turn.state.chosen
+    assert known is not None
+    seen = known.seen
+    context = turn.context
+    if seen is None or isinstance(seen, (DelegateMissing, CandidateRefused)) or not isinstance(seen, CandidateBound):
+        _lost(turn, known, Reason.POD_MISSING, seen.message if seen else "the candidate was deleted in its target")
+    elif seen.deleting:
+        # Somebody deletes it there: what follows is decided when its pod has stopped.
+        return
+    elif context.forgotten(known.cluster):
+        _lost(turn, known, Reason.TARGET_FORGOTTEN, "an operator gave the target up")
+    elif not context.in_view(known.cluster):
+        until = context.lost_until(known.cluster)
+        if until is not None and turn.now >= until:
+            _lost(turn, known, Reason.TARGET_LOST, "the target could not be reached for too long")
+        turn.wake_at(until)
+
+
+def _lost(turn: Turn, known: Candidate, reason: Reason, message: str) -> None:
+    state: SourceState = turn.state
+    turn.say(DelegateLost(cluster=known.cluster, candidate=state.delegate, message=message, reason=reason))
+    turn.closed = True

@@ -1,0 +1,252 @@
+"""What the source side records: what it decided about one source pod, and what could not be done.
+
+Stream `sourcepod/NS/NAME`: the pods of that name, one after the other, and all their candidates. Each attempt to place a pod is an epoch;
+at most one permit is open in it, and whoever is bound ends the choice. Observations are in `seen`.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import ClassVar, Literal
+
+from controlplane.candidates.reasons import Reason
+from controlplane.candidates.seen import (
+    OBSERVATIONS,
+    CandidateBound,
+    CandidateGone,
+    CandidateObservationRefused,
+    CandidateRefused,
+    CandidateReserved,
+    CandidateSeen,
+    CandidateUnreserved,
+    CandidateUnschedulable,
+    CandidateWaiting,
+    Condition,
+    DelegateMissing,
+    DelegateStatus,
+    Gone,
+    Options,
+    Seen,
+    SourceDeleted,
+    SourcePodObserved,
+)
+from controlplane.connectivity.events import MANAGEMENT
+from controlplane.log.event import Event
+
+__all__ = [
+    "EVENTS",
+    "CandidateBound",
+    "CandidateDropped",
+    "CandidateGone",
+    "CandidateObservationRefused",
+    "CandidateRefused",
+    "CandidateRequested",
+    "CandidateReserved",
+    "CandidateSeen",
+    "CandidateUnreserved",
+    "CandidateUnschedulable",
+    "CandidateWaiting",
+    "CandidateWriteFailed",
+    "CandidateWriteUnneeded",
+    "CleanupDone",
+    "Condition",
+    "Decision",
+    "DelegateHinted",
+    "DelegateLost",
+    "DelegateMissing",
+    "DelegateStatus",
+    "Elected",
+    "ElectionRefused",
+    "EpochClosed",
+    "Gone",
+    "Options",
+    "PermitGranted",
+    "PermitKind",
+    "PermitRevoked",
+    "RevokeAcked",
+    "Seen",
+    "SourceDeleted",
+    "SourcePodObserved",
+    "StatusShown",
+    "Write",
+]
+
+PermitKind = Literal["Bind", "Preempt"]
+
+
+class Decision(Event, frozen=True, kw_only=True):
+    """A decision; `reason` is one of the closed set."""
+
+    reason: Reason
+
+
+class Write(Decision, frozen=True, kw_only=True):
+    """A decision that means a write to one object on `cluster`, based on its `resource_version` ("" for a create)."""
+
+    WHAT: ClassVar[str] = ""
+    cluster: str = MANAGEMENT
+    resource_version: str = ""
+
+    @property
+    def target(self) -> str:
+        """The key of the object in its stream: at most one write to it is open."""
+        return f"{self.cluster}/{self.WHAT}"
+
+
+class OnCandidate(Write, frozen=True, kw_only=True):
+    """A write to the candidate of this name."""
+
+    candidate: str
+
+    @property
+    def target(self) -> str:
+        """The key of the candidate."""
+        return f"{self.cluster}/{self.candidate}"
+
+
+class Elected(Decision, frozen=True, kw_only=True):
+    """An epoch begins: the pod is offered to these targets."""
+
+    uid: str
+    epoch: int
+    targets: list[str]
+
+
+class ElectionRefused(Decision, frozen=True, kw_only=True):
+    """The pod cannot be placed as it is; `message` says what to do."""
+
+    uid: str
+    message: str
+    resource_version: str = ""
+
+
+class CandidateRequested(OnCandidate, frozen=True, kw_only=True):
+    """Create the candidate in a target."""
+
+    uid: str
+    epoch: int
+    template: str
+
+
+class PermitGranted(OnCandidate, frozen=True, kw_only=True):
+    """The one candidate that may bind now (or make room), under this reservation, until the lease ends.
+
+    `among`: the scores of all that were ready.
+    """
+
+    epoch: int
+    number: int
+    kind: PermitKind
+    reservation: int
+    until: datetime
+    among: dict[str, int] = {}
+
+
+class PermitRevoked(OnCandidate, frozen=True, kw_only=True):
+    """Take the permit back. Nobody else gets one before the target has acknowledged, or cannot use it any more."""
+
+    number: int
+
+
+class RevokeAcked(Decision, frozen=True, kw_only=True):
+    """A permit is dead: `reason` says by what it is known."""
+
+    cluster: str
+    candidate: str
+    number: int
+
+
+class CandidateDropped(OnCandidate, frozen=True, kw_only=True):
+    """Delete a candidate, by UID."""
+
+    uid: str
+
+
+class DelegateLost(Decision, frozen=True, kw_only=True):
+    """The delegate is no more, or counts as such; the epoch ends with it."""
+
+    cluster: str
+    candidate: str
+    message: str = ""
+
+
+class EpochClosed(Decision, frozen=True, kw_only=True):
+    """Nobody is permitted in this epoch any more. What shows up of it later is only deleted."""
+
+    epoch: int
+
+
+class StatusShown(Write, frozen=True, kw_only=True):
+    """Write the source pod's status: the delegate's, or why there is none.
+
+    `source` is the candidate that it is of and `sequence` that status' number; `status` its body. `mark` is what our own condition says, by
+    which we see that the write arrived. `message` goes into PodScheduled; `failed`: the pod is over, since its delegate was lost.
+    `restarts` is added to each container's own count: those of the delegates before; `totals` is what is shown then.
+    """
+
+    WHAT: ClassVar[str] = "Status"
+    uid: str
+    epoch: int = 0
+    source: str = ""
+    sequence: int = 0
+    status: str = ""
+    phase: str = ""
+    mark: str = ""
+    message: str = ""
+    failed: bool = False
+    restarts: dict[str, int] = {}
+    totals: dict[str, int] = {}
+
+
+class DelegateHinted(Write, frozen=True, kw_only=True):
+    """Say on the source pod where its delegate is: for `kubectl logs` and `exec` there."""
+
+    WHAT: ClassVar[str] = "Hint"
+    uid: str
+    hints: dict[str, str]
+
+
+class CleanupDone(Decision, frozen=True, kw_only=True):
+    """Nothing is left of a source pod, on any target."""
+
+    uid: str
+
+
+class CandidateWriteFailed(Event, frozen=True, kw_only=True):
+    """An API server said no to a write. It is decided anew, not before `retry_at`."""
+
+    target: str
+    action: str
+    code: int
+    error: str
+    message: str
+    failures: int
+    retry_at: datetime
+    reason: str = ""
+
+
+class CandidateWriteUnneeded(Event, frozen=True, kw_only=True):
+    """A write changed nothing, by the API server's own answer."""
+
+    target: str
+    action: str
+    resource_version: str
+
+
+EVENTS: tuple[type[Event], ...] = (
+    *OBSERVATIONS,
+    Elected,
+    ElectionRefused,
+    CandidateRequested,
+    PermitGranted,
+    PermitRevoked,
+    RevokeAcked,
+    CandidateDropped,
+    DelegateLost,
+    EpochClosed,
+    StatusShown,
+    DelegateHinted,
+    CleanupDone,
+    CandidateWriteFailed,
+    CandidateWriteUnneeded,
+)

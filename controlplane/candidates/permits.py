@@ -1,0 +1,216 @@
+"""The one permit of a source pod: who has it, how it ends, who gets the next.
+
+In: a pass. Out: decisions. A permit ends by what its target says (acknowledged, un-reserved, gone), never by a guess within an epoch: a
+lease that has run out tells that no binding *begins* any more, not that none was made. Only by ending the epoch do we go on without an
+answer.
+"""
+
+from __future__ import annotations
+
+from controlplane.candidates.events import (
+    CandidateBound,
+    CandidateReserved,
+    CandidateSeen,
+    CandidateUnschedulable,
+    EpochClosed,
+    PermitGranted,
+    PermitKind,
+    PermitRevoked,
+    RevokeAcked,
+)
+from controlplane.candidates.policy import Choice, choose, preemptor
+from controlplane.candidates.reasons import Reason
+from controlplane.candidates.state import Permit
+from controlplane.candidates.turn import Turn
+
+
+def settle(turn: Turn) -> None:
+    """Bring the open permit nearer to its end, if it has to end."""
+    permit = turn.permit
+    if permit is None:
+        return
+    known = turn.state.candidates.get(permit.candidate)
+    seen = known.seen if known else None
+    answer = _answer(turn, permit, seen)
+    if answer is not None:
+        _acked(turn, permit, answer)
+    elif permit.kind == "Preempt":
+        _settle_preemption(turn, permit, seen)
+    elif turn.context.forgotten(permit.cluster):
+        _outlive(turn, Reason.TARGET_FORGOTTEN)
+    elif turn.now >= permit.until:
+        _ended(turn, permit, seen)
+    elif permit.revoking:
+        _revoke(turn, permit, seen, Reason.LEASE_ENDED)
+    else:
+        turn.wake_at(permit.until)
+        _resend(turn, permit, seen)
+
+
+def _answer(turn: Turn, permit: Permit, seen: CandidateSeen | None) -> Reason | None:
+    """Return by what the target has made the permit void, None if it has not."""
+    if seen is None:
+        # Gone, with its pod: the finalizer held it until then.
+        return Reason.CANDIDATE_GONE
+    if permit.kind == "Preempt":
+        return Reason.ANSWERED if seen.tried >= permit.number or isinstance(seen, CandidateReserved) else None
+    if isinstance(seen, CandidateBound):
+        return None
+    if seen.acknowledged >= permit.number:
+        return Reason.ACKNOWLEDGED
+    holds = isinstance(seen, CandidateReserved) and seen.reservation == permit.reservation
+    return None if holds else Reason.UNRESERVED
+
+
+def _acked(turn: Turn, permit: Permit, reason: Reason) -> None:
+    turn.say(RevokeAcked(cluster=permit.cluster, candidate=permit.candidate, number=permit.number, reason=reason))
+    turn.permit = None
+
+
+def _settle_preemption(turn: Turn, permit: Permit, seen: CandidateSeen | None) -> None:
+    """A permit to make room binds nobody, so it ends at once when another is ready, or with its lease."""
+    if any(offer.cluster != permit.cluster for offer in turn.offers()):
+        _acked(turn, permit, Reason.ANOTHER_READY)
+    elif turn.now >= permit.until + turn.context.policy.skew:
+        _acked(turn, permit, Reason.LEASE_ENDED)
+    else:
+        turn.wake_at(permit.until + turn.context.policy.skew)
+        if turn.now < permit.until:
+            _resend(turn, permit, seen)
+
+
+def _ended(turn: Turn, permit: Permit, seen: CandidateSeen | None) -> None:
+    """The lease is over: take the permit back, and if nobody answers, end the epoch, unless never-twice was asked for."""
+    _revoke(turn, permit, seen, Reason.LEASE_ENDED)
+    if not turn.context.outlives:
+        return
+    policy = turn.context.policy
+    until = permit.until + policy.skew
+    if turn.context.in_view(permit.cluster):
+        until += policy.ack_patience
+    if turn.context.mass_outage:
+        return
+    if turn.now >= until:
+        _outlive(turn, Reason.PERMIT_WAS_OUTLIVED)
+    else:
+        turn.wake_at(until)
+
+
+def _outlive(turn: Turn, reason: Reason) -> None:
+    turn.say(EpochClosed(epoch=turn.state.epoch, reason=reason))
+    turn.permit, turn.closed = None, True
+
+
+def _revoke(turn: Turn, permit: Permit, seen: CandidateSeen | None, reason: Reason) -> None:
+    if seen is None or seen.deleting or not turn.context.in_view(permit.cluster):
+        return
+    if seen.withdrawn >= permit.number:
+        return
+    turn.write(
+        PermitRevoked(
+            cluster=permit.cluster,
+            candidate=permit.candidate,
+            number=permit.number,
+            resource_version=seen.resource_version,
+            reason=reason,
+        )
+    )
+
+
+def _resend(turn: Turn, permit: Permit, seen: CandidateSeen | None) -> None:
+    """Send the same permit again if the candidate does not carry it: the write met a conflict, or was lost."""
+    if seen is None or seen.permit >= permit.number or not turn.context.in_view(permit.cluster):
+        return
+    _grant(turn, permit, seen.resource_version, Reason.PERMIT_OPEN, {})
+
+
+def grant(turn: Turn) -> Reason | None:
+    """Give the permit to one candidate, if one may have it now; return what is waited for otherwise."""
+    if turn.permit is not None or turn.closed or turn.state.delegate:
+        return Reason.PERMIT_OPEN
+    if _predecessor_runs(turn):
+        return Reason.PREDECESSOR_STOPS
+    offers, pending, state = turn.offers(), turn.pending(), turn.state
+    counts = {name: turn.context.counts.get(name, 0) for name in turn.targets() if turn.context.in_view(name)}
+    verdict = choose(offers, pending, state.failures, counts, turn.placement, turn.now)
+    if isinstance(verdict, Choice):
+        among = {offer.cluster: offer.score for offer in offers}
+        _new(turn, verdict.cluster, "Bind", verdict.reason, among)
+        return None
+    turn.wake_at(verdict.until)
+    if not offers and not pending:
+        return _make_room(turn, counts)
+    return verdict.reason
+
+
+def _make_room(turn: Turn, counts: dict[str, int]) -> Reason | None:
+    """Ask one target to preempt, once all have said that there is no room without it (#97: not all of them at once)."""
+    targets = turn.targets()
+    able = {
+        cluster: targets[cluster]
+        for cluster, (_, known) in turn.current().items()
+        if cluster in targets and turn.context.in_view(cluster) and _could_preempt(known.seen)
+    }
+    chosen = preemptor(able, turn.state.failures, counts, turn.placement.max_skew)
+    if not chosen:
+        return Reason.UNSCHEDULABLE_EVERYWHERE
+    _new(turn, chosen, "Preempt", Reason.ROOM_BY_PREEMPTION, {})
+    return None
+
+
+def _could_preempt(seen: CandidateSeen | None) -> bool:
+    return isinstance(seen, CandidateUnschedulable) and seen.preemptable and not seen.deleting
+
+
+def _new(turn: Turn, cluster: str, kind: PermitKind, reason: Reason, among: dict[str, int]) -> None:
+    name, known = turn.current()[cluster]
+    seen = known.seen
+    assert seen is not None
+    permit = Permit(
+        cluster=cluster,
+        candidate=name,
+        number=turn.state.permits + 1,
+        kind=kind,
+        reservation=seen.reservation,
+        until=turn.now + turn.context.policy.lease,
+    )
+    if _grant(turn, permit, seen.resource_version, reason, among):
+        turn.permit = permit
+        turn.wake_at(permit.until)
+
+
+def _grant(turn: Turn, permit: Permit, resource_version: str, reason: Reason, among: dict[str, int]) -> bool:
+    kind: PermitKind = "Preempt" if permit.kind == "Preempt" else "Bind"
+    return turn.write(
+        PermitGranted(
+            cluster=permit.cluster,
+            candidate=permit.candidate,
+            epoch=turn.state.epoch,
+            number=permit.number,
+            kind=kind,
+            reservation=permit.reservation,
+            until=permit.until,
+            among=among,
+            resource_version=resource_version,
+            reason=reason,
+        )
+    )
+
+
+def _predecessor_runs(turn: Turn) -> bool:
+    """Whether an earlier pod of this name, or an earlier epoch of it, may still run somewhere: a StatefulSet's next one waits for it.
+
+    That of an absent target is waited for too, for as long as a delegate would be, or until the target is forgotten.
+    """
+    held = False
+    for known in turn.state.candidates.values():
+        if (known.uid, known.epoch) == (turn.state.uid, turn.state.epoch) or not known.may_run or known.excused:
+            continue
+        if turn.context.forgotten(known.cluster):
+            continue
+        until = turn.context.lost_until(known.cluster)
+        if until is not None and turn.now >= until:
+            continue
+        turn.wake_at(until)
+        held = True
+    return held

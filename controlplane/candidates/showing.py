@@ -1,0 +1,173 @@
+"""What a source pod shows of itself: its delegate's status, where the delegate is, or why it has none.
+
+In: a pass. Out: `StatusShown` and `DelegateHinted`, when the pod does not say it yet. Whether a write arrived is read off the pod
+itself, by the mark in our own condition.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from controlplane.candidates.events import (
+    CandidateBound,
+    CandidateRefused,
+    CandidateUnschedulable,
+    DelegateHinted,
+    DelegateStatus,
+    SourcePodObserved,
+    StatusShown,
+)
+from controlplane.candidates.objects import HINT_CLUSTER, HINT_NAMESPACE, HINT_POD
+from controlplane.candidates.reasons import Reason
+from controlplane.candidates.status import DELEGATED, later, rank
+from controlplane.candidates.turn import TERMINAL, Turn
+
+_SAID = 900  # characters of what the targets say
+
+
+def show(turn: Turn, pod: SourcePodObserved, waits: Reason | None = None) -> None:
+    """Bring what the pod shows in line with what is known; never back in life, and never after its end."""
+    if pod.deleting or pod.phase in TERMINAL:
+        return
+    known = turn.state.chosen
+    shown = turn.state.shown if turn.state.shown is not None and turn.state.shown.uid == pod.uid else None
+    if shown is not None and (shown.failed or rank(shown.phase) == 2):
+        _write(turn, pod, shown)  # what ended it is said until it is there
+    elif shown is not None and ended_by_loss(turn, pod):
+        _fail(turn, pod, shown)
+    elif known is not None and isinstance(known.seen, CandidateBound) and not turn.closed:
+        _hint(turn, pod, known.cluster, known.seen)
+        _delegate(turn, pod, known.cluster, known.seen, shown)
+    else:
+        _waiting(turn, pod, waits, shown)
+
+
+def _delegate(
+    turn: Turn, pod: SourcePodObserved, cluster: str, seen: CandidateBound, shown: StatusShown | None
+) -> None:
+    said = seen if isinstance(seen, DelegateStatus) else None
+    sequence = said.sequence if said else 0
+    if shown is not None and shown.source == seen.name and shown.sequence > sequence:
+        return
+    base = {} if shown is None else shown.restarts
+    if shown is not None and shown.source not in ("", seen.name):
+        base = {name: count + 1 for name, count in shown.totals.items()}
+    own = said.restarts if said else {}
+    before = shown.phase if shown is not None else "Pending"
+    _write(
+        turn,
+        pod,
+        StatusShown(
+            uid=pod.uid,
+            epoch=turn.state.epoch,
+            source=seen.name,
+            sequence=sequence,
+            status=said.pod_status if said else "",
+            phase=later(before, said.pod_phase if said else "Pending"),
+            mark=f"{cluster}/{seen.name} status {sequence}",
+            message=f"bound on node {seen.node} of cluster {cluster}",
+            restarts=base,
+            totals={name: base.get(name, 0) + own.get(name, 0) for name in {*base, *own}},
+            reason=Reason.STATUS_FINAL if said and rank(said.pod_phase) == 2 else Reason.STATUS_CHANGED,
+        ),
+    )
+
+
+def ended_by_loss(turn: Turn, pod: SourcePodObserved) -> bool:
+    """Whether the pod is over with its lost delegate: it had started, and may not start twice."""
+    state = turn.state
+    if state.electing or state.shown is None or state.shown.uid != pod.uid or state.uid != pod.uid:
+        return False
+    lost = state.closed_by in (Reason.POD_MISSING, Reason.TARGET_LOST, Reason.TARGET_FORGOTTEN)
+    return lost and rank(state.shown.phase) >= 1 and pod.restart_policy == "Never"
+
+
+def _fail(turn: Turn, pod: SourcePodObserved, shown: StatusShown) -> None:
+    lost = turn.state.closed_by
+    _write(
+        turn,
+        pod,
+        StatusShown(
+            uid=pod.uid,
+            epoch=turn.state.epoch,
+            source=shown.source,
+            sequence=shown.sequence,
+            status=shown.status,
+            phase="Failed",
+            mark=f"{shown.source} lost",
+            message=f"its delegate was lost ({lost}) after it had started, and restartPolicy is Never",
+            failed=True,
+            restarts=shown.restarts,
+            totals=shown.totals,
+            reason=Reason(lost),
+        ),
+    )
+
+
+def _waiting(turn: Turn, pod: SourcePodObserved, waits: Reason | None, shown: StatusShown | None) -> None:
+    """Say why nobody has it yet, once there is something to say: everybody has answered, or it cannot be elected."""
+    refused = turn.state.refused
+    message = ""
+    reason = Reason.NOT_PLACED
+    if refused is not None and refused.uid == pod.uid and not turn.state.electing:
+        reason, message = refused.reason, refused.message
+    elif waits in (Reason.UNSCHEDULABLE_EVERYWHERE, Reason.SKEW_TOO_LARGE, Reason.PREDECESSOR_STOPS):
+        reason, message = waits, _everybody(turn)
+    elif shown is not None and shown.source and not turn.state.delegate and turn.state.electing:
+        reason, message = Reason.DELEGATE_WAS_LOST, "its delegate was lost; another cluster is looked for"
+    if not message:
+        return
+    phase = shown.phase if shown is not None else "Pending"
+    _write(
+        turn,
+        pod,
+        StatusShown(
+            uid=pod.uid,
+            epoch=turn.state.epoch,
+            source=shown.source if shown is not None else "",
+            sequence=shown.sequence if shown is not None else 0,
+            phase=phase,
+            mark=f"{reason}: {message}"[:_SAID],
+            message=message,
+            restarts=shown.restarts if shown is not None else {},
+            totals=shown.totals if shown is not None else {},
+            reason=reason,
+        ),
+    )
+
+
+def _everybody(turn: Turn) -> str:
+    """Return what each target says, as kube-scheduler does of nodes."""
+    targets, current, said = turn.targets(), turn.current(), []
+    for name in sorted(targets):
+        known = current.get(name)
+        seen = known[1].seen if known else None
+        if not turn.context.in_view(name):
+            said.append(f"{name}: cannot be reached")
+        elif isinstance(seen, (CandidateRefused, CandidateUnschedulable)):
+            said.append(f"{name}: {seen.message or seen.why or 'no node'}")
+        elif seen is not None:
+            said.append(f"{name}: {type(seen).__name__.removeprefix('Candidate').lower()}")
+        elif (trouble := turn.state.trouble.get(f"{name}/{known[0] if known else ''}")) is not None:
+            said.append(f"{name}: {trouble.message}")
+    return f"0/{len(targets)} clusters have it: {'; '.join(said)}"[:_SAID]
+
+
+def _hint(turn: Turn, pod: SourcePodObserved, cluster: str, seen: CandidateBound) -> None:
+    hints = {HINT_CLUSTER: cluster, HINT_NAMESPACE: seen.namespace, HINT_POD: seen.pod}
+    if seen.pod and pod.hints != hints:
+        turn.write(
+            DelegateHinted(
+                uid=pod.uid, hints=hints, resource_version=pod.resource_version, reason=Reason.DELEGATE_FOUND
+            )
+        )
+
+
+def _write(turn: Turn, pod: SourcePodObserved, wanted: StatusShown) -> None:
+    condition = next((entry for entry in pod.conditions if entry.type == DELEGATED), None)
+    if condition is not None and condition.message == wanted.mark:
+        return
+    # Both are writes to the same object: the second would only meet a conflict.
+    if any(key.endswith(("/Status", "/Hint")) for key in turn.state.effects):
+        return
+    turn.write(msgspec.structs.replace(wanted, resource_version=pod.resource_version))

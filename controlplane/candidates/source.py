@@ -1,0 +1,283 @@
+"""All of a source cluster's candidates in memory, as the log says it: the loop's `Capability`.
+
+In: events in the log's order. Out: which streams to decide about, what was decided, what an open write looks like. What to do is decided in
+`decide`, how it looks in `render`. Targets are MultiKueueClusters or any other connection: `targets_of` says which a namespace may use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from controlplane.candidates import render
+from controlplane.candidates.decide import decide
+from controlplane.candidates.events import (
+    EVENTS,
+    CandidateGone,
+    CandidateSeen,
+    CandidateWriteFailed,
+    CandidateWriteUnneeded,
+    ElectionRefused,
+    PermitGranted,
+    StatusShown,
+    Write,
+)
+from controlplane.candidates.objects import CANDIDATES, PODS
+from controlplane.candidates.observe import Observer
+from controlplane.candidates.policy import Policy, Target
+from controlplane.candidates.state import STREAM, SourceState, fold, initial
+from controlplane.candidates.telling import event_about
+from controlplane.candidates.turn import Context
+from controlplane.capability import Decided, Failure, OpenWrite, Sighting
+from controlplane.connectivity import events as connectivity
+from controlplane.connectivity.events import FLEET_STREAM, MANAGEMENT, ServiceStarted
+from controlplane.connectivity.outage import Outage, fold_outage
+from controlplane.connectivity.state import Connection, restarted
+from controlplane.connectivity.state import fold as fold_connection
+from controlplane.kube import ObjectRef, Request
+from controlplane.log.event import Event, NewEvent, Recorded
+
+_FIRST_RETRY, _LAST_RETRY = timedelta(seconds=1), timedelta(minutes=5)
+
+
+class SourceCandidates:
+    """The source side's states, and the answers that the loop asks of them. `identity` names this process in Kubernetes Events.
+
+    Events of connectivity are another capability's in the same log: they are folded here and not declared.
+    """
+
+    types: Sequence[type[Event]] = EVENTS
+
+    def __init__(self, policy: Policy, identity: str, targets_of: Callable[[str], Sequence[Target]]) -> None:
+        self.policy, self.identity, self._targets_of = policy, identity, targets_of
+        self.sources: dict[str, SourceState] = {}
+        self.connections: dict[str, Connection] = {}
+        self.outage = Outage()
+        self._streams: dict[tuple[str, str], str] = {}
+        self._workloads: dict[str, set[str]] = {}
+        self._granted: dict[str, str] = {}
+        self._dirty: dict[str, None] = {}
+        self._observer = Observer(
+            policy.cluster, policy.scheduler_name, lambda cluster, uid: self._streams.get((cluster, uid), "")
+        )
+
+    # --- what was seen -----------------------------------------------------------------------------------------------
+
+    def observe(self, sighting: Sighting, now: datetime) -> NewEvent | None:
+        """Return the event of something seen on a cluster; None if it concerns nobody."""
+        new = self._observer.observe(sighting, now)
+        spec = sighting.object.get("spec")
+        if new is not None and sighting.gone and sighting.cluster == MANAGEMENT and isinstance(spec, dict):
+            # What was seen just now may not be folded yet, so that the stream is unknown says nothing.
+            return new if spec.get("schedulerName") == self.policy.scheduler_name else None
+        return new
+
+    def fold(self, recorded: Recorded) -> None:
+        """Take one more event, in the log's order."""
+        room, _, name = recorded.stream.partition("/")
+        if room == STREAM:
+            self._fold_source(recorded)
+        elif room == "cluster" and isinstance(recorded.event, connectivity.EVENTS):
+            self.connections[name] = fold_connection(self.connections.get(name, Connection(name=name)), recorded)
+            self.touch_all()
+        elif recorded.stream == FLEET_STREAM:
+            self.outage = fold_outage(self.outage, recorded)
+            self.touch_all()
+        elif isinstance(recorded.event, ServiceStarted):
+            self.connections = {key: restarted(known, recorded) for key, known in self.connections.items()}
+            self.touch_all()
+
+    def touch_all(self) -> None:
+        """Ask about every stream again: a connection, the targets or the policy have changed."""
+        self._dirty.update(dict.fromkeys(self.sources))
+
+    def _fold_source(self, recorded: Recorded) -> None:
+        stream, event = recorded.stream, recorded.event
+        before = self.sources.get(stream)
+        after = fold(before or initial(stream), recorded)
+        if isinstance(event, CandidateSeen):
+            self._streams[recorded.cluster, event.uid] = stream
+        elif isinstance(event, CandidateGone):
+            self._streams.pop((recorded.cluster, event.uid), None)
+        if isinstance(event, PermitGranted):
+            self._granted.pop(stream, None)
+        self._regroup(stream, before, after)
+        if after.settled:
+            self.sources.pop(stream, None)
+        else:
+            self.sources[stream] = after
+        self._dirty[stream] = None
+
+    def _regroup(self, stream: str, before: SourceState | None, after: SourceState) -> None:
+        old = before.pod.workload if before is not None and before.pod is not None else ""
+        new = after.pod.workload if after.pod is not None else ""
+        if old and old != new:
+            self._workloads.get(old, set()).discard(stream)
+            if not self._workloads.get(old):
+                self._workloads.pop(old, None)
+        if new:
+            self._workloads.setdefault(new, set()).add(stream)
+        if new and before is not None and _place(before) != _place(after):
+            # Whoever waits for the spread to allow it may go now.
+            self._dirty.update(dict.fromkeys(sorted(self._workloads[new])))
+
+    def take_dirty(self) -> list[str]:
+        """Return the streams to decide about since the last call."""
+        dirty, self._dirty = list(self._dirty), {}
+        return dirty
+
+    def known(self, cluster: str, kind: str) -> dict[str, tuple[str, str, str]]:
+        """Return what the log says exists of a kind on a cluster: UID to (namespace, name, resourceVersion)."""
+        if cluster == MANAGEMENT:
+            pods = [state.pod for state in self.sources.values() if state.pod is not None and kind == PODS.name]
+            return {pod.uid: (pod.namespace, pod.name, pod.resource_version) for pod in pods}
+        if kind != CANDIDATES.name:
+            return {}
+        seen = [
+            known.seen
+            for state in self.sources.values()
+            for known in state.candidates.values()
+            if known.cluster == cluster and known.seen is not None
+        ]
+        return {one.uid: (one.namespace, one.name, one.resource_version) for one in seen}
+
+    # --- what follows ------------------------------------------------------------------------------------------------
+
+    def context(self, stream: str, state: SourceState) -> Context:
+        """Return what a decision on a source pod may look at."""
+        home = self.connections.get(MANAGEMENT)
+        return Context(
+            policy=self.policy,
+            ready=home is not None and home.in_view(PODS.name),
+            targets=self._targets_of(state.namespace),
+            connections=self.connections,
+            counts=self._counts(stream, state),
+            mass_outage=self.outage.holds,
+            outage_ended=self.outage.ended,
+        )
+
+    def _counts(self, stream: str, state: SourceState) -> dict[str, int]:
+        """Return where the workload's other pods are, permits that were just decided on included."""
+        counts: dict[str, int] = {}
+        workload = state.pod.workload if state.pod is not None else ""
+        for other in self._workloads.get(workload, ()):
+            if other == stream:
+                continue
+            known = self.sources.get(other)
+            place = (_place(known) if known is not None else "") or self._granted.get(other, "")
+            if place:
+                counts[place] = counts.get(place, 0) + 1
+        return counts
+
+    def decide(self, stream: str, now: datetime) -> Decided:
+        """Return what follows for a stream."""
+        state = self.sources.get(stream)
+        if state is None:
+            return Decided()
+        plan = decide(state, self.context(stream, state), now)
+        self._granted.pop(stream, None)
+        for decision in plan.decisions:
+            if isinstance(decision, PermitGranted) and decision.kind == "Bind":
+                self._granted[stream] = decision.cluster
+        events = [
+            NewEvent(
+                stream=stream,
+                event=decision,
+                cluster=getattr(decision, "cluster", "") or MANAGEMENT,
+                caused_by=state.position,
+            )
+            for decision in plan.decisions
+        ]
+        return Decided(events, state.version, plan.wake)
+
+    # --- what is open ------------------------------------------------------------------------------------------------
+
+    def open_writes(self, stream: str) -> Sequence[OpenWrite]:
+        """Return the open writes of a stream."""
+        state = self.sources.get(stream)
+        return [
+            OpenWrite(stream, target, effect.decision.cluster, effect.position, type(effect.decision).__name__)
+            for target, effect in (state.effects.items() if state is not None else ())
+        ]
+
+    def is_open(self, write: OpenWrite) -> bool:
+        """Whether a write is still to be carried out."""
+        return self._decision(write) is not None
+
+    def _decision(self, write: OpenWrite) -> Write | None:
+        state = self.sources.get(write.stream)
+        effect = state.effects.get(write.target) if state is not None else None
+        return effect.decision if effect is not None and effect.position == write.position else None
+
+    def bodies_needed(self, write: OpenWrite) -> Sequence[str]:
+        """Return the refs of the bodies that `request` needs."""
+        decision = self._decision(write)
+        return render.bodies_needed(decision) if decision is not None else []
+
+    def request(self, write: OpenWrite, bodies: Mapping[str, bytes], now: datetime) -> Request | None:
+        """Return the request that carries a write out, or None if what it was decided on is gone."""
+        decision = self._decision(write)
+        if decision is None:
+            return None
+        try:
+            return render.render(self.sources[write.stream], decision, bodies, self.policy, now)
+        except render.Obsolete:
+            return None
+
+    def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
+        """Return the Kubernetes Event that tells of a write: a pod that cannot be placed, or was, learns why."""
+        decision, state = self._decision(write), self.sources.get(write.stream)
+        if not isinstance(decision, StatusShown) or state is None or state.pod is None:
+            return None
+        shown = state.pod.conditions
+        if any(entry.message == decision.message for entry in shown if entry.type == "PodScheduled"):
+            return None
+        good = bool(decision.source) and not decision.failed
+        return event_about(
+            ObjectRef(PODS, state.namespace, state.name),
+            state.pod.uid,
+            "Normal" if good else "Warning",
+            "Scheduled" if good else "DelegateLost" if decision.failed else "FailedScheduling",
+            f"{decision.reason}: {decision.message}",
+            f"{write.position:x}",
+            self.identity,
+            now,
+        )
+
+    # --- how it ended ------------------------------------------------------------------------------------------------
+
+    def failed(self, write: OpenWrite, failure: Failure, now: datetime) -> NewEvent:
+        """Return the event that records an API server's no, with a longer pause each time."""
+        state = self.sources.get(write.stream)
+        before = state.trouble.get(write.target) if state is not None else None
+        failures = before.failures + 1 if before is not None and before.action == write.action else 1
+        pause = min(_FIRST_RETRY * 2 ** (failures - 1), _LAST_RETRY)
+        event = CandidateWriteFailed(
+            target=write.target,
+            action=write.action,
+            code=failure.code,
+            error=failure.error,
+            message=failure.message,
+            failures=failures,
+            retry_at=now + pause,
+            reason=failure.error,
+        )
+        return NewEvent(stream=write.stream, event=event, cluster=write.cluster, caused_by=write.position)
+
+    def unneeded(self, write: OpenWrite, resource_version: str) -> NewEvent:
+        """Return the event that records that a write changed nothing."""
+        event = CandidateWriteUnneeded(target=write.target, action=write.action, resource_version=resource_version)
+        return NewEvent(stream=write.stream, event=event, cluster=write.cluster, caused_by=write.position)
+
+    def refusals(self) -> Mapping[str, ElectionRefused]:
+        """Return the pods that cannot be elected as they are, and why: for the dashboard and `why`."""
+        return {stream: state.refused for stream, state in self.sources.items() if state.refused is not None}
+
+
+def _place(state: SourceState) -> str:
+    """Return the target that a source pod is bound in, or permitted to be; "" if it is nowhere."""
+    chosen = state.chosen
+    if chosen is not None:
+        return chosen.cluster
+    permit = state.permit
+    return permit.cluster if permit is not None and permit.kind == "Bind" else ""

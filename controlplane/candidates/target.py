@@ -1,0 +1,230 @@
+"""All candidates of one target in memory, as the scheduler's own log says it: a `Capability`, and the calls of the scheduling cycle.
+
+In: events in the log's order, and what the scheduler finds. Out: decisions and requests; for the scheduler the pods that wait for a
+node, what is taken on which node, and who may be bound or may preempt now. A call returns events to be appended with the stream's
+version; only when they are in the log does the scheduler act on them. Nothing is remembered beside the log, so a restart forgets no
+reservation (S7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+from controlplane.candidates import target_calls as calls
+from controlplane.candidates.events import Gone
+from controlplane.candidates.objects import CANDIDATES, PODS
+from controlplane.candidates.reasons import TargetReason
+from controlplane.candidates.render import Obsolete
+from controlplane.candidates.target_decide import TargetContext, TargetPolicy, target_decide
+from controlplane.candidates.target_events import (
+    TARGET_EVENTS,
+    BindStarted,
+    InvitationGone,
+    InvitationObserved,
+    TargetWrite,
+    TargetWriteFailed,
+    TargetWriteUnneeded,
+)
+from controlplane.candidates.target_observe import observe
+from controlplane.candidates.target_render import target_bodies, target_render
+from controlplane.candidates.target_state import STREAM, TargetState, target_fold, target_initial
+from controlplane.capability import Decided, Failure, OpenWrite, Sighting
+from controlplane.kube import Request
+from controlplane.log.event import Event, NewEvent, Recorded
+
+_FIRST_RETRY, _LAST_RETRY = timedelta(seconds=1), timedelta(minutes=5)
+
+
+class TargetCandidates:
+    """The target side's states. `ready` is set by the process once Candidates, Pods and invitations are listed."""
+
+    types: Sequence[type[Event]] = TARGET_EVENTS
+
+    def __init__(self, policy: TargetPolicy) -> None:
+        self.policy = policy
+        self.ready = False
+        self.priority_classes: frozenset[str] | None = None
+        self.candidates: dict[str, TargetState] = {}
+        self.invitations: dict[str, InvitationObserved] = {}
+        self._dirty: dict[str, None] = {}
+
+    # --- the capability ----------------------------------------------------------------------------------------------
+
+    def observe(self, sighting: Sighting, now: datetime) -> NewEvent | None:
+        """Return the event of something seen on this cluster; None if it concerns nobody."""
+        new = observe(sighting, now)
+        if new is None or not isinstance(new.event, Gone):
+            return new
+        return new if new.stream in self.candidates or new.stream in self.invitations else None
+
+    def fold(self, recorded: Recorded) -> None:
+        """Take one more event, in the log's order."""
+        stream, event = recorded.stream, recorded.event
+        room = stream.partition("/")[0]
+        if room == "invitation":
+            if isinstance(event, InvitationObserved):
+                self.invitations[stream] = event
+            elif isinstance(event, InvitationGone):
+                self.invitations.pop(stream, None)
+            self.touch_all()
+        elif room == STREAM:
+            after = target_fold(self.candidates.get(stream) or target_initial(stream), recorded)
+            if after.settled:
+                self.candidates.pop(stream, None)
+            else:
+                self.candidates[stream] = after
+            self._dirty[stream] = None
+
+    def touch_all(self) -> None:
+        """Ask about every candidate again."""
+        self._dirty.update(dict.fromkeys(self.candidates))
+
+    def take_dirty(self) -> list[str]:
+        """Return the streams to decide about since the last call."""
+        dirty, self._dirty = list(self._dirty), {}
+        return dirty
+
+    def _context(self, state: TargetState) -> TargetContext:
+        invitations = [known for known in self.invitations.values() if known.namespace == state.namespace]
+        others: dict[str, int] = {}
+        if any(invitation.most for invitation in invitations):
+            for other in self.candidates.values():
+                mine = (other.namespace, other.name) == (state.namespace, state.name)
+                if other.seen is not None and other.admitted and not mine and other.namespace == state.namespace:
+                    cluster = other.seen.origin.cluster
+                    others[cluster] = others.get(cluster, 0) + 1
+        return TargetContext(
+            policy=self.policy,
+            ready=self.ready,
+            invitations=sorted(invitations, key=lambda known: known.name),
+            others=others,
+            priority_classes=self.priority_classes,
+        )
+
+    def decide(self, stream: str, now: datetime) -> Decided:
+        """Return what follows for a stream."""
+        state = self.candidates.get(stream)
+        if state is None:
+            return Decided()
+        plan = target_decide(state, self._context(state), now)
+        events = [NewEvent(stream=stream, event=event, caused_by=state.position) for event in plan.decisions]
+        return Decided(events, state.version, plan.wake)
+
+    def open_writes(self, stream: str) -> Sequence[OpenWrite]:
+        """Return the open writes of a stream."""
+        state = self.candidates.get(stream)
+        return [
+            OpenWrite(stream, target, effect.decision.cluster, effect.position, type(effect.decision).__name__)
+            for target, effect in (state.effects.items() if state is not None else ())
+        ]
+
+    def is_open(self, write: OpenWrite) -> bool:
+        """Whether a write is still to be carried out."""
+        return self._decision(write) is not None
+
+    def _decision(self, write: OpenWrite) -> TargetWrite | None:
+        state = self.candidates.get(write.stream)
+        effect = state.effects.get(write.target) if state is not None else None
+        return effect.decision if effect is not None and effect.position == write.position else None
+
+    def bodies_needed(self, write: OpenWrite) -> Sequence[str]:
+        """Return the refs of the bodies that `request` needs."""
+        decision = self._decision(write)
+        return target_bodies(self.candidates[write.stream], decision) if decision is not None else []
+
+    def request(self, write: OpenWrite, bodies: Mapping[str, bytes], now: datetime) -> Request | None:
+        """Return the request that carries a write out; None if what it was decided on is gone, or its lease is too near its end."""
+        decision = self._decision(write)
+        if decision is None:
+            return None
+        try:
+            return target_render(self.candidates[write.stream], decision, bodies, self.policy, now)
+        except Obsolete:
+            return None
+
+    def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
+        """Return nothing: the scheduler tells of what it finds, and the source of what became of it."""
+        return None
+
+    def failed(self, write: OpenWrite, failure: Failure, now: datetime) -> NewEvent:
+        """Return the event that records the API server's no. Of a binding, that alone says nothing: it is found out."""
+        state = self.candidates.get(write.stream)
+        if write.action == BindStarted.__name__ and state is not None:
+            unsure = calls.bind_failed(state, f"{failure.code} {failure.error}: {failure.message}")
+            if unsure is not None:
+                return NewEvent(stream=write.stream, event=unsure, cluster=write.cluster, caused_by=write.position)
+        before = state.trouble.get(write.target) if state is not None else None
+        failures = before.failures + 1 if before is not None and before.action == write.action else 1
+        event = TargetWriteFailed(
+            target=write.target,
+            action=write.action,
+            code=failure.code,
+            error=failure.error,
+            message=failure.message,
+            failures=failures,
+            retry_at=now + min(_FIRST_RETRY * 2 ** (failures - 1), _LAST_RETRY),
+            reason=failure.error,
+        )
+        return NewEvent(stream=write.stream, event=event, cluster=write.cluster, caused_by=write.position)
+
+    def unneeded(self, write: OpenWrite, resource_version: str) -> NewEvent:
+        """Return the event that records that a write changed nothing."""
+        event = TargetWriteUnneeded(target=write.target, action=write.action, resource_version=resource_version)
+        return NewEvent(stream=write.stream, event=event, cluster=write.cluster, caused_by=write.position)
+
+    def known(self, kind: str) -> dict[str, tuple[str, str, str]]:
+        """Return what the log says exists of a kind: UID to (namespace, name, resourceVersion)."""
+        states = self.candidates.values()
+        if kind == CANDIDATES.name:
+            return {s.seen.uid: (s.namespace, s.name, s.seen.resource_version) for s in states if s.seen is not None}
+        if kind == PODS.name:
+            return {s.pod.uid: (s.namespace, s.name, s.pod.resource_version) for s in states if s.pod is not None}
+        return {i.uid: (i.namespace, i.name, i.resource_version) for i in self.invitations.values()}
+
+    # --- the calls of the scheduling cycle ---------------------------------------------------------------------------
+
+    def waiting(self) -> list[str]:
+        """Return the streams of the candidates whose Pods wait for a node."""
+        return [stream for stream, state in self.candidates.items() if calls.waits_for_node(state)]
+
+    def taken(self) -> dict[str, str]:
+        """Return the node on which something is taken, by stream: reserved, on its way or bound. The assumed pods of a new process."""
+        return {stream: state.node for stream, state in self.candidates.items() if state.node}
+
+    def reserved(self, stream: str, node: str, score: int, now: datetime) -> Decided:
+        """Say that a node was reserved; nothing comes back if the candidate does not wait for one any more."""
+        state = self.candidates.get(stream)
+        return self._said(stream, state, calls.reserved(state, self.policy, node, score, now) if state else None)
+
+    def not_schedulable(self, stream: str, message: str, now: datetime, *, preemptable: bool = False) -> Decided:
+        """Say that no node was found; `preemptable`: one would be if pods of lower priority went."""
+        state = self.candidates.get(stream)
+        said = calls.not_schedulable(state, self.policy, message, now, preemptable=preemptable) if state else None
+        return self._said(stream, state, said)
+
+    def must_unreserve(self, stream: str, reason: TargetReason, message: str = "") -> Decided:
+        """Say that a reservation has to be given up (its node is gone, a more important pod needs it); nothing if it is being bound."""
+        state = self.candidates.get(stream)
+        number = state.held.number if state is not None and state.held is not None else 0
+        return self._said(stream, state, calls.unreserved(state, number, reason, message) if state else None)
+
+    def may_preempt(self, stream: str, now: datetime) -> bool:
+        """Whether room may be made for a candidate now: only under a permit that says so."""
+        state = self.candidates.get(stream)
+        return state is not None and calls.may_preempt(state, self.policy, now) > 0
+
+    def may_bind(self, stream: str, now: datetime) -> bool:
+        """Whether a candidate may be bound now."""
+        state = self.candidates.get(stream)
+        return state is not None and calls.bind_order(state, self.policy, now) is not None
+
+    def bind(self, stream: str, now: datetime) -> Decided:
+        """Begin the binding, once PreBind is through: the event is the write, which the executors carry out."""
+        state = self.candidates.get(stream)
+        return self._said(stream, state, calls.bind_order(state, self.policy, now) if state else None)
+
+    def _said(self, stream: str, state: TargetState | None, event: Event | None) -> Decided:
+        if state is None or event is None:
+            return Decided()
+        return Decided([NewEvent(stream=stream, event=event, caused_by=state.position)], state.version)

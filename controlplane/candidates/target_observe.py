@@ -1,0 +1,218 @@
+"""From an object that the target's own API server showed to the event that is recorded of it.
+
+In: the change. Out: events on candidates' streams (`candidate/NS/NAME`) and on invitations' (`invitation/NS/NAME`). A Candidate is somebody
+else's word: what does not fit, or claims a mark that only we set, is refused with the field that is wrong, and the others go on.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from controlplane.candidates import constraints, objects
+from controlplane.candidates.events import Condition, Gone
+from controlplane.candidates.objects import (
+    CANDIDATE_LABEL,
+    CANDIDATE_SOURCES,
+    CANDIDATES,
+    PODS,
+    SOURCE_LABEL,
+    Misfit,
+    number,
+    section,
+    text,
+)
+from controlplane.candidates.reasons import TargetReason
+from controlplane.candidates.target_events import (
+    CandidateObserved,
+    CandidatePodGone,
+    CandidatePodObserved,
+    CandidateVanished,
+    InvitationGone,
+    InvitationObserved,
+    Reported,
+    TargetObservationRefused,
+)
+from controlplane.candidates.target_state import candidate_stream
+from controlplane.capability import Sighting
+from controlplane.kube import Json, Kind, meta
+from controlplane.log.event import Body, Event, NewEvent, body_of
+
+_Built = tuple[str, Event, tuple[Body, ...]]
+
+
+def invitation_stream(namespace: str, name: str) -> str:
+    """Return the stream of a CandidateSource."""
+    return f"invitation/{namespace}/{name}"
+
+
+def observe(sighting: Sighting, now: datetime) -> NewEvent | None:
+    """Return the event of one change, or None for what concerns nobody."""
+    kind, obj = sighting.kind, sighting.object
+    try:
+        built = _gone(kind, obj) if sighting.gone else _seen(kind, obj)
+    except (Misfit, TypeError, AttributeError, ValueError) as error:
+        built = _refused(sighting.cluster, kind, obj, error)
+    if built is None:
+        return None
+    stream, event, bodies = built
+    version, uid = sighting.resource_version, str(meta(obj).get("uid", ""))
+    if isinstance(event, Gone):
+        event = msgspec.structs.replace(event, resource_version=version)
+    mark = int(version) if version.isdigit() else 0
+    source = f"{sighting.cluster}/{sighting.incarnation}/{kind.name}/{uid}" if mark and uid else ""
+    return NewEvent(
+        stream=stream,
+        event=event,
+        source=source,
+        mark=mark,
+        cluster=sighting.cluster,
+        observed_at=now,
+        bodies=bodies,
+    )
+
+
+def _seen(kind: Kind, obj: Json) -> _Built | None:
+    if kind == CANDIDATES:
+        return candidate(obj)
+    if kind == PODS:
+        return pod(obj) if CANDIDATE_LABEL in section(meta(obj), "labels", "metadata") else None
+    if kind == CANDIDATE_SOURCES:
+        spec = section(obj, "spec")
+        event = InvitationObserved(
+            **objects.identity(obj),
+            cluster=text(spec, "cluster", "spec"),
+            user=text(spec, "user", "spec"),
+            most=number(spec, "maxCandidates", "spec"),
+            priority_classes=objects.strings(spec, "priorityClasses", "spec"),
+        )
+        return invitation_stream(event.namespace, event.name), event, ()
+    return None
+
+
+def _gone(kind: Kind, obj: Json) -> _Built | None:
+    metadata = meta(obj)
+    last = {
+        "namespace": str(metadata.get("namespace", "")),
+        "name": str(metadata["name"]),
+        "uid": str(metadata.get("uid", "")),
+    }
+    if kind == CANDIDATES:
+        return candidate_stream(last["namespace"], last["name"]), CandidateVanished(**last), ()
+    if kind == PODS:
+        return candidate_stream(last["namespace"], last["name"]), CandidatePodGone(**last), ()
+    if kind == CANDIDATE_SOURCES:
+        return invitation_stream(last["namespace"], last["name"]), InvitationGone(**last), ()
+    return None
+
+
+def candidate(obj: Json) -> _Built:
+    """Return the event of a Candidate; `Misfit` if it does not fit."""
+    spec = section(obj, "spec")
+    whole = section(spec, "template", "spec")
+    template, pod_spec = body_of(whole), section(whole, "spec", "spec.template")
+    reason, message = _problem(obj, whole, pod_spec)
+    status = section(obj, "status")
+    said = section(status, "podStatus", "status")
+    stored = body_of(said) if said else None
+    event = CandidateObserved(
+        **objects.identity(obj),
+        origin=objects.origin(obj),
+        template=template.ref,
+        priority_class=text(pod_spec, "priorityClassName", "spec.template.spec"),
+        problem=reason,
+        problem_message=message,
+        permit=objects.permission(obj),
+        withdrawn=number(spec, "withdrawn", "spec"),
+        finalizers=objects.strings(meta(obj), "finalizers", "metadata"),
+        reported=reported(status),
+        pod_status=stored.ref if stored is not None else "",
+        conditions=[
+            Condition(
+                type=text(entry, "type", "status.conditions[]"),
+                status=text(entry, "status", "status.conditions[]"),
+                last_transition_time=text(entry, "lastTransitionTime", "status.conditions[]"),
+            )
+            for entry in objects.items(status, "conditions", "status")
+        ],
+    )
+    bodies = (template,) if stored is None else (template, stored)
+    return candidate_stream(event.namespace, event.name), event, bodies
+
+
+def _problem(obj: Json, whole: Json, pod_spec: Json) -> tuple[str, str]:
+    """Return why the template cannot become a Pod."""
+    whose = objects.origin(obj)
+    label = section(meta(obj), "labels", "metadata").get(SOURCE_LABEL)
+    if label != whose.cluster:
+        return (
+            TargetReason.FORGED_ANNOTATION,
+            f'label {SOURCE_LABEL} says "{label}" and spec.source.cluster "{whose.cluster}": they have to be the same',
+        )
+    head = section(whole, "metadata", "spec.template")
+    for field in ("labels", "annotations"):
+        forged = sorted(k for k in section(head, field, "spec.template.metadata") if _reserved(k))
+        if forged:
+            where = f"spec.template.metadata.{field}[{forged[0]}]"
+            return TargetReason.FORGED_ANNOTATION, f"{where}: only the target's scheduler sets it; leave it out"
+    if text(pod_spec, "nodeName", "spec.template.spec"):
+        return TargetReason.INVALID_POD, "spec.template.spec.nodeName: the target chooses the node; leave it out"
+    wrong = constraints.problem(pod_spec)
+    return (TargetReason.INVALID_POD, f"spec.template.{wrong}") if wrong else ("", "")
+
+
+def _reserved(key: str) -> bool:
+    return objects.ours(key) and key not in objects.OPTIONS
+
+
+def reported(status: Json) -> Reported:
+    """Return what a Candidate's status says."""
+    reservation = section(status, "reservation", "status")
+    return Reported(
+        phase=text(status, "phase", "status"),
+        reservation=number(reservation, "number", "status.reservation"),
+        node=text(reservation, "node", "status.reservation"),
+        score=number(reservation, "score", "status.reservation"),
+        expires=objects.instant(reservation, "expires", "status.reservation"),
+        acknowledged=number(status, "acknowledged", "status"),
+        tried=number(status, "tried", "status"),
+        preemptable=objects.flag(status, "preemptable", "status"),
+        reason=text(status, "reason", "status"),
+        message=text(status, "message", "status"),
+        pod=text(section(status, "pod", "status"), "name", "status.pod"),
+        bound_by=number(status, "boundBy", "status"),
+        sequence=number(status, "sequence", "status"),
+    )
+
+
+def pod(obj: Json) -> _Built:
+    """Return the event of a candidate's Pod; `Misfit` if it does not fit."""
+    status = body_of(section(obj, "status"))
+    owners = objects.items(meta(obj), "ownerReferences", "metadata")
+    owner = next((o for o in owners if o.get("controller") and o.get("kind") == CANDIDATES.kind), {})
+    event = CandidatePodObserved(
+        **objects.identity(obj),
+        owner=text(owner, "uid", "metadata.ownerReferences[]"),
+        node=text(section(obj, "spec"), "nodeName", "spec"),
+        phase=text(section(obj, "status"), "phase", "status") or "Pending",
+        status=status.ref,
+    )
+    return candidate_stream(event.namespace, event.name), event, (status,)
+
+
+def _refused(place: str, kind: Kind, obj: Json, error: Exception) -> _Built:
+    metadata = meta(obj)
+    namespace, name = str(metadata.get("namespace", "")), str(metadata.get("name", ""))
+    body = body_of(obj)
+    event = TargetObservationRefused(
+        kind=kind.name,
+        namespace=namespace,
+        name=name,
+        uid=str(metadata.get("uid", "")),
+        resource_version=str(metadata.get("resourceVersion", "")),
+        field=getattr(error, "field", ""),
+        error=str(error),
+        object=body.ref,
+    )
+    return f"refused/{place}/{kind.name}/{namespace}/{name}", event, (body,)

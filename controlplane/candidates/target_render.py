@@ -1,0 +1,179 @@
+"""From an open write of the target side to the request that carries it out.
+
+In: the decision, the state, the bodies it names, the time. Out: `controlplane.kube.Request`. Pure. A binding names the Pod's UID and
+resourceVersion, which `pods/binding` keeps to, and is not sent once its lease is too near its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import msgspec
+
+from controlplane.candidates.objects import CANDIDATE_LABEL, CANDIDATES, GROUP, PODS, merge_diff, stamp
+from controlplane.candidates.render import Obsolete
+from controlplane.candidates.target_decide import TargetPolicy
+from controlplane.candidates.target_events import (
+    BindStarted,
+    CandidateObserved,
+    FinalizerReleased,
+    PodFenced,
+    PodMade,
+    PodRemoved,
+    Reported,
+    StatusReported,
+    TargetWrite,
+)
+from controlplane.candidates.target_state import TargetState
+from controlplane.kube import Json, ObjectRef, Request
+
+FENCE = f"{GROUP}/fence"  # annotation on a Pod: the permit whose binding cannot be made any more
+
+
+def target_bodies(state: TargetState, decision: TargetWrite) -> list[str]:
+    """Return the refs of the bodies that rendering a write needs."""
+    match decision:
+        case PodMade():
+            return [decision.template]
+        case StatusReported():
+            stored = state.seen.pod_status if state.seen is not None else ""
+            return [ref for ref in (decision.status, stored) if ref]
+        case _:
+            return []
+
+
+def target_render(
+    state: TargetState,
+    decision: TargetWrite,
+    bodies: Mapping[str, bytes],
+    policy: TargetPolicy,
+    now: datetime,
+) -> Request:
+    """Return the request of a write; `Obsolete` if what it was based on is no longer there, or its time is over."""
+    pod = ObjectRef(PODS, state.namespace, state.name)
+    ours = ObjectRef(CANDIDATES, state.namespace, state.name)
+    match decision:
+        case PodMade():
+            return _pod(state, _body(bodies, decision.template), policy)
+        case BindStarted():
+            if now >= decision.before:
+                raise Obsolete("the lease is too near its end to begin a binding")
+            return _binding(pod, decision)
+        case PodFenced():
+            body: Json = {"metadata": {"annotations": {FENCE: str(decision.number)}}}
+            return Request("patch", pod, body, uid=decision.uid, resource_version=decision.resource_version)
+        case PodRemoved():
+            return Request("delete", pod, uid=decision.uid, owner_label=(CANDIDATE_LABEL, state.name))
+        case FinalizerReleased():
+            body = {"metadata": {"finalizers": decision.finalizers or None}}
+            return Request("patch", ours, body, uid=decision.uid, resource_version=decision.resource_version)
+        case StatusReported():
+            if state.seen is None:
+                raise Obsolete("the Candidate is gone")
+            said = _body(bodies, decision.status) if decision.status else {}
+            stored = _body(bodies, state.seen.pod_status) if state.seen.pod_status else {}
+            status = _status(state.seen, decision.reported, said, stored, now)
+            return Request(
+                "patch", ours, {"status": status}, subresource="status", resource_version=decision.resource_version
+            )
+        case _:
+            raise Obsolete(f"no request is known for {type(decision).__name__}")
+
+
+def _pod(state: TargetState, template: Json, policy: TargetPolicy) -> Request:
+    seen = state.seen
+    if seen is None or seen.deleting:
+        raise Obsolete("the Candidate is gone")
+    head = template.get("metadata") or {}
+    body: Json = {
+        "metadata": {
+            "labels": {**(head.get("labels") or {}), CANDIDATE_LABEL: state.name},
+            "annotations": dict(head.get("annotations") or {}),
+            "ownerReferences": [
+                {
+                    "apiVersion": CANDIDATES.api_version,
+                    "kind": CANDIDATES.kind,
+                    "name": seen.name,
+                    "uid": seen.uid,
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        },
+        "spec": {**template["spec"], "schedulerName": policy.scheduler_name},
+    }
+    ref = ObjectRef(PODS, state.namespace, state.name)
+    return Request("create", ref, body, owner_label=(CANDIDATE_LABEL, state.name))
+
+
+def _binding(pod: ObjectRef, decision: BindStarted) -> Request:
+    body: Json = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {
+            "namespace": pod.namespace,
+            "name": pod.name,
+            "uid": decision.uid,
+            "resourceVersion": decision.resource_version,
+        },
+        "target": {"apiVersion": "v1", "kind": "Node", "name": decision.node},
+    }
+    return Request("create", pod, body, subresource="binding")
+
+
+def _status(seen: CandidateObserved, reported: Reported, pod_status: Json, stored: Json, now: datetime) -> Json:
+    """Return the status as a merge patch over what is stored: nulls take away what does not hold any more."""
+    expires = stamp(reported.expires) if reported.expires is not None else None
+    return {
+        "phase": reported.phase,
+        "reason": reported.reason or None,
+        "message": reported.message or None,
+        "reservation": {
+            "number": reported.reservation,
+            "node": reported.node or None,
+            "score": reported.score,
+            "expires": expires,
+        },
+        "acknowledged": reported.acknowledged,
+        "tried": reported.tried,
+        "preemptable": reported.preemptable,
+        "boundBy": reported.bound_by,
+        "pod": {"name": reported.pod} if reported.pod else None,
+        "sequence": reported.sequence,
+        "podStatus": merge_diff(stored, pod_status) if pod_status else None,
+        "conditions": _conditions(seen, reported, now),
+    }
+
+
+def _conditions(seen: CandidateObserved, reported: Reported, now: datetime) -> list[Json]:
+    """Return what the phase means, for `kubectl wait`; a transition time stays while its status does."""
+    phase = reported.phase
+    holds = {
+        "Admitted": phase not in ("", "Refused"),
+        "Reserved": phase in ("Reserved", "Binding", "Bound"),
+        "Bound": phase == "Bound",
+    }
+    before = {entry.type: entry for entry in seen.conditions}
+    found = []
+    for kind, holding in holds.items():
+        status, known = "True" if holding else "False", before.get(kind)
+        same = known is not None and known.status == status
+        found.append(
+            {
+                "type": kind,
+                "status": status,
+                "reason": reported.reason or phase,
+                "message": reported.message,
+                "lastTransitionTime": known.last_transition_time if same and known else stamp(now),
+            }
+        )
+    return found
+
+
+def _body(bodies: Mapping[str, bytes], ref: str) -> Json:
+    found = bodies.get(ref)
+    if found is None:
+        raise Obsolete(f"the body {ref[:12]} is not in the log any more")
+    body: Json = msgspec.json.decode(found, type=dict)
+    return body

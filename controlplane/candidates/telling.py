@@ -1,0 +1,42 @@
+"""The Kubernetes Event that tells of a decision about a pod.
+
+In: what it is about, and a mark that makes it one of a kind. Out: the request that creates it. Sent twice, the second is refused by its
+name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+
+from controlplane.kube import EVENTS, Json, ObjectRef, Request
+
+_NOTE_LIMIT = 1024
+
+
+def event_about(
+    regarding: ObjectRef, uid: str, kind: str, reason: str, note: str, mark: str, identity: str, now: datetime
+) -> Request:
+    """Return the creation of an Event of type `kind` (Normal, Warning) on an object."""
+    note = note if len(note) <= _NOTE_LIMIT else f"{note[: _NOTE_LIMIT - 4]} ..."
+    suffix = hashlib.sha256(f"{uid}/{reason}/{mark}".encode()).hexdigest()[:16]
+    body: Json = {
+        "apiVersion": EVENTS.api_version,
+        "kind": EVENTS.kind,
+        "metadata": {"namespace": regarding.namespace, "name": f"{regarding.name[:200]}.{suffix}"},
+        "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "type": kind,
+        "reason": reason,
+        "action": reason,
+        "note": note,
+        "reportingController": "controlplane",
+        "reportingInstance": identity[:128],
+        "regarding": {
+            "apiVersion": regarding.kind.api_version,
+            "kind": regarding.kind.kind,
+            "namespace": regarding.namespace,
+            "name": regarding.name,
+            "uid": uid,
+        },
+    }
+    return Request("create", ObjectRef(EVENTS, regarding.namespace, str(body["metadata"]["name"])), body)

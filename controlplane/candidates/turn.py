@@ -1,0 +1,195 @@
+"""One pass over one source pod: what it may look at, and the decisions it collects.
+
+The rules that all of them share: at most one write to an object is open, a target that said no rests until its time has come, and a
+candidate that has to go goes whatever else was meant for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+import msgspec
+
+from controlplane.candidates.events import (
+    CandidateDropped,
+    CandidateRefused,
+    CandidateReserved,
+    CandidateUnschedulable,
+    Decision,
+    PermitRevoked,
+    Write,
+)
+from controlplane.candidates.objects import CANDIDATES
+from controlplane.candidates.policy import AT_LEAST_ONCE, Offer, Placement, Policy, Target, effective
+from controlplane.candidates.reasons import Reason
+from controlplane.candidates.state import Candidate, SourceState, dropping
+from controlplane.connectivity.state import Connection
+
+TERMINAL = ("Succeeded", "Failed")
+
+
+class Context(msgspec.Struct, frozen=True, kw_only=True):
+    """The rest of the world, as one source pod sees it.
+
+    `ready`: the source cluster's pods are in view. `targets`: the clusters that pods of this namespace may go to. `counts`: the
+    workload's other pods by target. `mass_outage`: most clusters are away together; `outage_ended`: when they last were.
+    """
+
+    policy: Policy
+    ready: bool
+    targets: Sequence[Target]
+    connections: Mapping[str, Connection]
+    counts: Mapping[str, int] = {}
+    mass_outage: bool = False
+    outage_ended: datetime | None = None
+
+    def in_view(self, cluster: str) -> bool:
+        """Whether what we know of a target's candidates is current."""
+        connection = self.connections.get(cluster)
+        return connection is not None and connection.in_view(CANDIDATES.name)
+
+    def forgotten(self, cluster: str) -> bool:
+        """Whether an operator said that a target will not come back with anything that runs."""
+        connection = self.connections.get(cluster)
+        return connection is not None and connection.forgotten
+
+    @property
+    def outlives(self) -> bool:
+        """Whether we go on, in time, without knowing what an absent target did."""
+        return self.policy.execution_policy == AT_LEAST_ONCE
+
+    def lost_until(self, cluster: str) -> datetime | None:
+        """Return when the grace of a delegate ends whose target is away; None: it does not end by itself, or not now.
+
+        Our own absence and a mass outage do not count: after them the grace begins anew.
+        """
+        connection = self.connections.get(cluster)
+        since = connection.lost_since if connection is not None else None
+        if since is None or connection is None or connection.connected or not self.outlives or self.mass_outage:
+            return None
+        ours = (self.outage_ended, connection.untried_since)
+        return max([since, *(at for at in ours if at is not None)]) + self.policy.lost_after
+
+
+class Plan(msgspec.Struct):
+    """What one pass decided, and when to look again though nothing happens."""
+
+    decisions: list[Decision] = []
+    wake: datetime | None = None
+
+
+class Turn:
+    """The decisions of one pass, under construction. `permit` is the open one, as far as this pass has come."""
+
+    def __init__(self, state: SourceState, context: Context, now: datetime) -> None:
+        self.state, self.context, self.now = state, context, now
+        self.plan = Plan()
+        self.permit = state.permit
+        self.closed = not state.electing
+        self._taken: set[str] = set()
+
+    def say(self, decision: Decision) -> None:
+        """Add a decision that is no write."""
+        self.plan.decisions.append(decision)
+
+    def wake_at(self, when: datetime | None) -> None:
+        """Look again at `when` at the latest."""
+        if when is not None and (self.plan.wake is None or when < self.plan.wake):
+            self.plan.wake = when
+
+    def write(self, decision: Write) -> bool:
+        """Add a write unless its target is busy or resting; return whether it was added.
+
+        Taking something back overrides whatever is open: both carry the same precondition, so only one of them can succeed.
+        """
+        key = decision.target
+        opened = self.state.effects.get(key)
+        if key in self._taken:
+            return False
+        if opened is not None and not _overrides(decision, opened.decision):
+            return False
+        trouble = self.state.trouble.get(key)
+        if trouble is not None and trouble.until > self.now:
+            self.wake_at(trouble.until)
+            return False
+        self._taken.add(key)
+        self.plan.decisions.append(decision)
+        return True
+
+    def drop(self, name: str, reason: Reason) -> None:
+        """Delete a candidate that is known to be there."""
+        known = self.state.candidates[name]
+        if known.seen is None or dropping(self.state, name) or not self.context.in_view(known.cluster):
+            return
+        self.write(
+            CandidateDropped(
+                cluster=known.cluster,
+                candidate=name,
+                uid=known.seen.uid,
+                resource_version=known.seen.resource_version,
+                reason=reason,
+            )
+        )
+
+    @property
+    def placement(self) -> Placement:
+        """How this pod's target is chosen."""
+        options = self.state.pod.options if self.state.pod else None
+        return effective(self.context.policy.placement, options) if options else self.context.policy.placement
+
+    def targets(self) -> dict[str, Target]:
+        """Return the targets of the epoch that are still allowed."""
+        return {target.name: target for target in self.context.targets if target.name in self.state.targets}
+
+    def current(self) -> dict[str, tuple[str, Candidate]]:
+        """Return the candidates of the epoch under way, by target."""
+        state = self.state
+        return {
+            known.cluster: (name, known)
+            for name, known in state.candidates.items()
+            if (known.uid, known.epoch) == (state.uid, state.epoch)
+        }
+
+    def offers(self) -> list[Offer]:
+        """Return the candidates that could be permitted now."""
+        found = []
+        targets = self.targets()
+        for cluster, (name, known) in sorted(self.current().items()):
+            if cluster not in targets or not self.context.in_view(cluster) or dropping(self.state, name):
+                continue
+            if not isinstance(known.seen, CandidateReserved) or known.ready_since is None:
+                continue
+            found.append(
+                Offer(
+                    cluster=cluster,
+                    score=known.seen.score,
+                    since=known.ready_since,
+                    tier=targets[cluster].tier,
+                    failures=self.state.failures.get(cluster, 0),
+                )
+            )
+        return found
+
+    def pending(self) -> dict[str, Target]:
+        """Return the targets in view that may still answer."""
+        current = self.current()
+        found = {}
+        for name, target in self.targets().items():
+            if not self.context.in_view(name):
+                continue
+            known = current.get(name)
+            if known is None or not isinstance(
+                known[1].seen, (CandidateReserved, CandidateUnschedulable, CandidateRefused)
+            ):
+                found[name] = target
+        return found
+
+
+def _overrides(decision: Write, opened: Write) -> bool:
+    """Whether a decision may take the place of an open one."""
+    if isinstance(opened, CandidateDropped):
+        return False
+    if isinstance(decision, CandidateDropped):
+        return True
+    return isinstance(decision, PermitRevoked) and not isinstance(opened, PermitRevoked)

@@ -1,0 +1,147 @@
+"""Several capabilities in one log and one loop: whoever owns a stream decides about it, whoever is concerned hears of it.
+
+In: rooms, each a capability with the first words of the streams that are its own and of those that it hears besides. Out: what the loop
+asks of one capability, answered by the right one. A room sees the events that it would see if it were alone, in the same order, so it
+decides the same; it cannot write to another's streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+
+from controlplane.capability import Capability, Decided, Failure, OpenWrite, Sighting
+from controlplane.kube import Request
+from controlplane.log.event import Event, NewEvent, Recorded
+
+_NOTHING = Decided()
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A capability and its part of the log.
+
+    `owns` and `hears` are first words of streams (`workload` of `workload/NS/NAME`). `mark` sets the identities of its observations
+    apart from those of the other rooms, which may see the same object; "" for the one room whose identities stay as they are, since the log
+    has them already.
+    """
+
+    name: str
+    capability: Capability
+    owns: frozenset[str]
+    hears: frozenset[str] = frozenset()
+    mark: str = ""
+
+
+class Several:
+    """Rooms behind the loop's contract. Raises `ValueError` for rooms that claim the same streams, identities or event names."""
+
+    def __init__(self, rooms: Sequence[Room]) -> None:
+        self.rooms = tuple(rooms)
+        self._owners: dict[str, Room] = {}
+        self._hearers: dict[str, list[Capability]] = {}
+        for room in rooms:
+            for word in sorted(room.owns):
+                if word in self._owners:
+                    raise ValueError(f'rooms "{self._owners[word].name}" and "{room.name}" both own streams "{word}/…"')
+                self._owners[word] = room
+            for word in room.owns | room.hears:
+                self._hearers.setdefault(word, []).append(room.capability)
+        marks = [room.mark for room in rooms]
+        if len(set(marks)) != len(marks):
+            raise ValueError("two rooms mark their observations alike: the log would drop one of them as seen already")
+        self.types: Sequence[type[Event]] = merged(room.capability.types for room in rooms)
+
+    # --- what was seen -----------------------------------------------------------------------------------------------
+
+    def observations(self, sighting: Sighting, now: datetime) -> list[NewEvent]:
+        """Return what each room records of something seen; several may be concerned by the same object."""
+        found = []
+        for room in self.rooms:
+            event = room.capability.observe(sighting, now)
+            if event is not None:
+                found.append(_marked(event, room.mark))
+        return found
+
+    def observe(self, sighting: Sighting, now: datetime) -> NewEvent | None:
+        """Return what the first room that is concerned records. The recorder asks for `observations`, which are all."""
+        return next(iter(self.observations(sighting, now)), None)
+
+    def fold(self, recorded: Recorded) -> None:
+        """Give one more event to its owner and to whoever hears of it."""
+        for capability in self._hearers.get(_word(recorded.stream), ()):
+            capability.fold(recorded)
+
+    def take_dirty(self) -> list[str]:
+        """Return the streams to decide about, room after room, each once."""
+        return [
+            stream
+            for room in self.rooms
+            for stream in room.capability.take_dirty()
+            if self._owners.get(_word(stream)) is room
+        ]
+
+    # --- what follows ------------------------------------------------------------------------------------------------
+
+    def decide(self, stream: str, now: datetime) -> Decided:
+        """Return what the owner of a stream decides."""
+        owner = self._owners.get(_word(stream))
+        return owner.capability.decide(stream, now) if owner is not None else _NOTHING
+
+    def open_writes(self, stream: str) -> Sequence[OpenWrite]:
+        """Return the open writes of a stream."""
+        owner = self._owners.get(_word(stream))
+        return owner.capability.open_writes(stream) if owner is not None else ()
+
+    def is_open(self, write: OpenWrite) -> bool:
+        """Whether a write is still to be carried out."""
+        return self._of(write).is_open(write)
+
+    def bodies_needed(self, write: OpenWrite) -> Sequence[str]:
+        """Return the refs of the bodies that `request` needs."""
+        return self._of(write).bodies_needed(write)
+
+    def request(self, write: OpenWrite, bodies: Mapping[str, bytes], now: datetime) -> Request | None:
+        """Return the request that carries a write out, or None if there is nothing to do."""
+        return self._of(write).request(write, bodies, now)
+
+    def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
+        """Return the Kubernetes Event to send after a write succeeded, if any."""
+        return self._of(write).announcement(write, now)
+
+    def failed(self, write: OpenWrite, failure: Failure, now: datetime) -> NewEvent:
+        """Return the event that records an API server's no."""
+        return self._of(write).failed(write, failure, now)
+
+    def unneeded(self, write: OpenWrite, resource_version: str) -> NewEvent:
+        """Return the event that records that a write changed nothing."""
+        return self._of(write).unneeded(write, resource_version)
+
+    def _of(self, write: OpenWrite) -> Capability:
+        return self._owners[_word(write.stream)].capability
+
+
+def merged(types: Iterable[Iterable[type[Event]]]) -> tuple[type[Event], ...]:
+    """Return all event types once; `ValueError` if two different ones have the same name, which is all that the log keeps of a type."""
+    named: dict[str, type[Event]] = {}
+    for declared in types:
+        for event_type in declared:
+            known = named.setdefault(event_type.__name__, event_type)
+            if known is not event_type:
+                raise ValueError(
+                    f"two event types are called {event_type.__name__}: in {known.__module__} and {event_type.__module__}"
+                )
+    return tuple(named.values())
+
+
+def _word(stream: str) -> str:
+    return stream.partition("/")[0]
+
+
+def _marked(event: NewEvent, mark: str) -> NewEvent:
+    if not mark or not event.source:
+        return event
+    return msgspec.structs.replace(event, source=f"{mark}:{event.source}")

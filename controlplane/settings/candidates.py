@@ -1,0 +1,116 @@
+"""The settings of a cluster that is a source of candidate pods."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated
+
+import msgspec
+
+from controlplane.settings.rules import DNS_LABEL, DNS_NAME, Choice, Duration, Integer, Items, Setting, Text
+
+_TARGET = rf"{DNS_NAME}(:[0-9]{{1,2}})?"
+
+
+class Candidates(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How pods that ask for it are placed on other clusters; used if `run.controllers` names `candidates`."""
+
+    cluster: Annotated[
+        str,
+        Setting(
+            Text(
+                what="a valid label value", pattern=r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", longest=63, empty=True
+            ),
+            "This cluster's name, as the CandidateSources of its targets spell it. Needed if `run.controllers` names `candidates`. "
+            "Never give it to another cluster: whoever has the name owns the candidates.",
+        ),
+    ] = ""
+    scheduler_name: Annotated[
+        str,
+        Setting(
+            Text(what="the name of a scheduler", pattern=DNS_NAME),
+            "Pods with this `spec.schedulerName` are placed on other clusters; no others are watched.",
+        ),
+    ] = "controlplane-candidates"
+    namespaces: Annotated[
+        tuple[str, ...],
+        Setting(
+            Items("names of namespaces, or `*`", rf"{DNS_LABEL}|\*", 63),
+            "The namespaces whose pods may be placed on other clusters. `*`: all of them.",
+        ),
+    ] = ()
+    namespace_selector: Annotated[
+        str,
+        Setting(
+            Text(what="a label selector", pattern=r"[^\x00-\x1f]+", empty=True),
+            "Namespaces with these labels may send pods too. Empty: only `namespaces` counts.",
+        ),
+    ] = ""
+    targets: Annotated[
+        tuple[str, ...],
+        Setting(
+            Items("names of MultiKueueClusters, each with `:TIER` or not", _TARGET, 256),
+            "The clusters that every allowed namespace may use, beside the CandidateTargets that are in it. Tier 0, the default, is "
+            "preferred to 1, as one's own machines to a cloud's.",
+        ),
+    ] = ()
+    placement: Annotated[
+        str,
+        Setting(
+            Choice(("first-ready", "best-of")),
+            "Which target gets a pod: the first that has a node for it, or the one with the best score among those that answer in time.",
+        ),
+    ] = "first-ready"
+    min_candidates: Annotated[
+        int, Setting(Integer(least=1, most=100), "How many targets have to be ready before `best-of` chooses.")
+    ] = 2
+    max_wait: Annotated[
+        timedelta,
+        Setting(
+            Duration(zero="not at all", most=timedelta(seconds=20)),
+            "How long `best-of` waits for them, and a later tier for a preferred one, once a target is ready.",
+        ),
+    ] = timedelta(seconds=5)
+    max_skew: Annotated[
+        int,
+        Setting(
+            Integer(least=0, most=1000),
+            "By how many a target may hold more pods of a workload than the target with the fewest. 0: by any number.",
+        ),
+    ] = 0
+    lease: Annotated[
+        timedelta,
+        Setting(Duration(most=timedelta(minutes=5)), "How long a permit to bind holds before it is taken back."),
+    ] = timedelta(seconds=30)
+    clock_skew: Annotated[
+        timedelta,
+        Setting(
+            Duration(zero="clocks agree", most=timedelta(minutes=1)),
+            "By how much the clocks of two clusters may differ, plus the time that a binding may be on its way.",
+        ),
+    ] = timedelta(seconds=5)
+    lost_after: Annotated[
+        timedelta,
+        Setting(Duration(), "How long a pod stays with a target that cannot be reached before it is placed anew."),
+    ] = timedelta(minutes=15)
+    execution_policy: Annotated[
+        str,
+        Setting(
+            Choice(("at-least-once", "never-twice")),
+            "What happens to a pod whose target stays away: placed anew after `lostAfter`, or not before the old one is known to be dead.",
+        ),
+    ] = "at-least-once"
+    pod_ips: Annotated[
+        str,
+        Setting(
+            Choice(("hide", "show")),
+            "Whether a source pod shows its delegate's addresses: only where the clusters' pod networks reach each other.",
+        ),
+    ] = "hide"
+    follow: Annotated[
+        str,
+        Setting(
+            Choice(("yes", "no")),
+            "Whether the ConfigMaps and Secrets that a pod names are copied to the target that won, and removed with it.",
+        ),
+    ] = "yes"

@@ -1,0 +1,32 @@
+"""Explore from the command line: `python -m tests.candidates.model [NAME ...]`; without a name, list the configurations."""
+
+from __future__ import annotations
+
+import sys
+
+from tests.candidates.model.configs import CONFIGS
+from tests.candidates.model.explore import explore
+from tests.candidates.model.moves import Moves
+
+
+def main(names: list[str]) -> int:
+    known = {config.name: config for config in CONFIGS}
+    if not names:
+        for config in CONFIGS:
+            print(f"{config.name}: {config.sources} sources, {config.targets} targets, {config.faults}")
+        return 0
+    bad = 0
+    for name in names:
+        found = explore(Moves(known[name]), progress=100_000)
+        print(
+            f"| {name} | {found.states:,} | {found.edges:,} | {found.depth} | {found.ends:,} | "
+            f"{found.seconds:.1f} s | {found.violation or ('holds' if found.complete else 'holds as far as seen')} |"
+        )
+        for step in found.trace:
+            print("   ", step)
+        bad += found.violation is not None
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

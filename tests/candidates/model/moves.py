@@ -1,0 +1,466 @@
+"""All that can happen next in a global state: what the protocol does, what goes wrong, what the user does.
+
+A global state is a tuple of numbers (see `Global`). Each process's step is taken at any time or not at all, which is also a crash at any step:
+whoever starts again has the same log, and does what the one before would have done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from controlplane.candidates.status import rank
+from controlplane.kube import Json, meta
+from tests.candidates.model.api import EMPTY, Api, Refused, Store
+from tests.candidates.model.intern import Interner, freeze
+from tests.candidates.model.source_steps import SourceSteps
+from tests.candidates.model.target_steps import TargetSteps
+from tests.candidates.model.world import KINDS, Config, Violation, source_pod
+
+MANAGEMENT = "@management"
+_PHASES = {"Pending": "Running", "Running": "Succeeded"}
+
+
+class Cell(NamedTuple):
+    """What one target holds of one source: its API server's objects, its scheduler's states, requests on their way, a late sight."""
+
+    store: int
+    side: int
+    ghosts: tuple[tuple[str, int], ...] = ()
+    slot: int = -1
+
+
+class Global(NamedTuple):
+    """A state of the whole. `frozen`: a paused leader of a source, with what it knows. `faults`: how many are left, by kind, and in all."""
+
+    srcs: tuple[int, ...]
+    pods: tuple[int, ...]
+    cells: tuple[Cell, ...]
+    links: int
+    now: int
+    faults: tuple[int, ...]
+    frozen: tuple[int, int] | None = None
+
+
+class Move(NamedTuple):
+    """A step: what it is, whether it is a fault (or the user's), where it leads."""
+
+    label: str
+    fault: bool
+    to: Global
+
+
+class Moves:
+    """The steps of a configuration. `versions_checked`: whether the log refuses an append on a stream that has moved on."""
+
+    versions_checked = True
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.api = Api()
+        bodies: dict[str, bytes] = {}
+        self.sources = [SourceSteps(config, s, self.api, bodies) for s in range(config.sources)]
+        self.cells = [
+            TargetSteps(config, s, t, self.api, bodies) for s in range(config.sources) for t in range(config.targets)
+        ]
+        self.pods: Interner[Store] = Interner()
+        self._all = (1 << config.targets) - 1
+
+    def first(self) -> Global:
+        store: Store = {"candidates": {}, "pods": {"web": source_pod(self.config.restart)}, "lives": {}}
+        pod = self.pods.put(store, freeze(store))
+        cells = tuple(Cell(steps.put_store(EMPTY), steps.sides.put({})) for steps in self.cells)
+        limits = self.config.faults
+        faults = (*(getattr(limits, kind) for kind in KINDS), limits.total)
+        return Global(
+            tuple(source.first() for source in self.sources), (pod,) * self.config.sources, cells, self._all, 0, faults
+        )
+
+    # --- helpers -----------------------------------------------------------------------------------------------------
+
+    def spend(self, g: Global, kind: str) -> tuple[int, ...] | None:
+        """Return the faults that are left after one of a kind, None if there are none."""
+        index = KINDS.index(kind)
+        if not g.faults[index] or not g.faults[-1]:
+            return None
+        left = list(g.faults)
+        left[index] -= 1
+        left[-1] -= 1
+        return tuple(left) if left[-1] else (0,) * len(left)
+
+    def pod(self, g: Global, s: int) -> Json | None:
+        return self.pods[g.pods[s]]["pods"].get("web")
+
+    def index(self, s: int, t: int) -> int:
+        return s * self.config.targets + t
+
+    def with_src(self, g: Global, s: int, src: int) -> Global:
+        return g._replace(srcs=(*g.srcs[:s], src, *g.srcs[s + 1 :]))
+
+    def with_cell(self, g: Global, i: int, cell: Cell) -> Global:
+        return g._replace(cells=(*g.cells[:i], cell, *g.cells[i + 1 :]))
+
+    # --- what happens ------------------------------------------------------------------------------------------------
+
+    def of(self, g: Global) -> Iterator[Move]:
+        """Return every step that changes something."""
+        busy = False
+        for move in self._quick(g):
+            busy = busy or not move.fault
+            yield move._replace(to=self.canonical(move.to))
+        for move in self._time(g, busy):
+            yield move._replace(to=self.canonical(move.to))
+
+    def canonical(self, g: Global) -> Global:
+        """Return the state without what cannot have any effect any more: requests that the server would refuse from now on."""
+        for i, cell in enumerate(g.cells):
+            dead = tuple(ghost for ghost in cell.ghosts if not self._alive(g, i, ghost))
+            if dead:
+                g = self.with_cell(g, i, cell._replace(ghosts=tuple(x for x in cell.ghosts if x not in dead)))
+        if g.frozen is not None and self.versions_checked:
+            s, src = g.frozen
+            if src == g.srcs[s]:
+                return g
+            open_ = [
+                (self.index(s, "abcdef".index(cluster)), request)
+                for _, cluster, request in self.sources[s].writes(src, g.now)
+                if cluster != MANAGEMENT
+            ]
+            if not any(self._alive(g, i, ("s", request)) for i, request in open_):
+                return g._replace(frozen=None)
+        return g
+
+    def _alive(self, g: Global, i: int, ghost: tuple[str, int]) -> bool:
+        steps, store = self.cells[i], g.cells[i].store
+        if ghost[0] == "t":
+            return steps.execute(store, ghost[1]) not in (None, store)
+        source = self.sources[i // self.config.targets]
+        if source.requests[ghost[1]].verb == "create":
+            return True
+
+        def run() -> int | None:
+            after = source.execute(steps.stores[store], ghost[1])
+            return None if after is None else steps.put_store(after)
+
+        return steps.memo(("from the source", store, ghost[1]), run) not in (None, store)
+
+    def _quick(self, g: Global) -> Iterator[Move]:
+        for s in range(self.config.sources):
+            if self.config.coarse:
+                yield from self._source_turn(g, s)
+                yield from self._deletion(g, s)
+            else:
+                yield from self._source(g, s)
+                yield from self._deletion(g, s)
+            for t in range(self.config.targets):
+                yield from self._target(g, s, t)
+                yield from self._ghosts(g, s, t)
+        yield from self._network(g)
+        yield from self._leaders(g)
+
+    def _time(self, g: Global, busy: bool) -> Iterator[Move]:
+        """Time passes up to the next deadline: freely when nothing else is left to do, else as a fault (somebody is slow)."""
+        deadline = self._deadline(g)
+        if deadline is None:
+            return
+        cells = tuple(self._without_late_bindings(g, i, deadline) for i in range(len(g.cells)))
+        if not busy:
+            yield Move(f"time passes to {deadline}", False, g._replace(now=deadline, cells=cells))
+        elif (left := self.spend(g, "ticks")) is not None:
+            yield Move(f"time passes to {deadline}, slowly", True, g._replace(now=deadline, cells=cells, faults=left))
+
+    def _without_late_bindings(self, g: Global, i: int, now: int) -> Cell:
+        """A binding that was begun in time is made or lost before its lease ends: `skew` is that long, by assumption."""
+        cell, steps = g.cells[i], self.cells[i]
+        kept = tuple(
+            ghost
+            for ghost in cell.ghosts
+            if ghost[0] == "s" or steps.requests[ghost[1]].subresource != "binding"
+        )
+        return cell._replace(ghosts=kept) if kept != cell.ghosts else cell
+
+    def _deadline(self, g: Global) -> int | None:
+        wakes = [source.wake_of(g.srcs[s], g.now, g.links) for s, source in enumerate(self.sources)]
+        wakes += [steps.wake_of(g.cells[i].side, g.now) for i, steps in enumerate(self.cells)]
+        ahead = [wake for wake in wakes if wake is not None and g.now < wake < 3600]
+        return min(ahead, default=None)
+
+    def _source(self, g: Global, s: int) -> Iterator[Move]:
+        source, src = self.sources[s], g.srcs[s]
+        after = source.look_pod(src, self.pod(g, s), g.pods[s], g.now, g.links)
+        if after != src:
+            yield Move(f"source {s} looks at its pod", False, self.with_src(g, s, after))
+        else:
+            after = source.wake(src, g.now, g.links)
+            if after != src:
+                yield Move(f"source {s} decides", False, self.with_src(g, s, after))
+        for t in range(self.config.targets):
+            if g.links >> t & 1:
+                yield from self._sight(g, s, t)
+        yield from self._sends(g, s, src, f"source {s}")
+
+    def _source_turn(self, g: Global, s: int) -> Iterator[Move]:
+        """Look at everything, decide, and send all that is open, in one step."""
+        before, source = g, self.sources[s]
+        src = source.look_pod(g.srcs[s], self.pod(g, s), g.pods[s], g.now, g.links)
+        src = source.wake(src, g.now, g.links)
+        for t in range(self.config.targets):
+            i = self.index(s, t)
+            cell = g.cells[i]
+            if g.links >> t & 1:
+                src = source.see(src, self.cells[i].stores[cell.store], cell.store, t, g.now, g.links)
+                if cell.slot >= 0:
+                    g = self.with_cell(g, i, cell._replace(slot=-1))
+        g = self.with_src(g, s, src)
+        tried: set[str] = set()
+        while True:
+            ahead = [
+                move for move in self._sends(g, s, g.srcs[s], f"source {s}") if not move.fault and move.label not in tried
+            ]
+            if not ahead:
+                break
+            tried.add(ahead[0].label)
+            g = ahead[0].to
+        if g != before:
+            yield Move(f"source {s} takes its turn: {'; '.join(sorted(tried)) or 'sends nothing'}", False, g)
+        for t in range(self.config.targets):
+            yield from (move for move in self._sight(before, s, t) if move.fault)
+            if before.cells[self.index(s, t)].slot >= 0:
+                yield from (move for move in self._sight(before, s, t) if "as it was" in move.label)
+        yield from (move for move in self._sends(before, s, before.srcs[s], f"source {s}") if move.fault)
+
+    def _target_turn(self, g: Global, s: int, t: int) -> Iterator[Move]:
+        """Look at everything, decide, and send all that is open, in one step."""
+        before, i = g, self.index(s, t)
+        cell, steps = g.cells[i], self.cells[i]
+        side, store = cell.side, cell.store
+        for _ in range(8):
+            first = side, store
+            side, store = steps.look(side, store, g.now)
+            side = steps.look_pods(side, store, g.now)
+            for _, request in steps.writes(side, g.now):
+                after = steps.execute(store, request)
+                store = store if after is None else after
+            if (side, store) == first:
+                break
+        if (side, store) != (cell.side, cell.store):
+            yield Move(f"target {t} takes its turn for {s}", False, self._moved(before, i, side, store))
+        for name, request in steps.writes(cell.side, g.now):
+            if len(cell.ghosts) < 1 and (left := self.spend(g, "delayed")) is not None:
+                delayed = self.with_cell(g, i, cell._replace(ghosts=(("t", request),)))
+                yield Move(f"a request of target {t} about {name} is delayed", True, delayed._replace(faults=left))
+        yield from self._scheduler(before, s, t)
+        yield from self._nodes(before, i, t)
+
+    def _deletion(self, g: Global, s: int) -> Iterator[Move]:
+        if (left := self.spend(g, "deletions")) is not None and self.pod(g, s) is not None:
+            gone: Store = {"candidates": {}, "pods": {}, "lives": {}}
+            pods = (*g.pods[:s], self.pods.put(gone, freeze(gone)), *g.pods[s + 1 :])
+            yield Move(f"the user deletes pod {s}", True, g._replace(pods=pods, faults=left))
+
+    def _sight(self, g: Global, s: int, t: int) -> Iterator[Move]:
+        source, src, i = self.sources[s], g.srcs[s], self.index(s, t)
+        cell, steps = g.cells[i], self.cells[i]
+        after = source.see(src, steps.stores[cell.store], cell.store, t, g.now, g.links)
+        if after != src:
+            seen = self.with_cell(g, i, cell._replace(slot=-1)) if cell.slot >= 0 else g
+            yield Move(f"source {s} sees target {t}", False, self.with_src(seen, s, after))
+            if cell.slot < 0 and (left := self.spend(g, "late")) is not None:
+                held = self.with_cell(g, i, cell._replace(slot=cell.store))
+                yield Move(f"a sight of target {t} is on its way to source {s}", True, held._replace(faults=left))
+        if cell.slot >= 0:
+            late = source.see(src, steps.stores[cell.slot], cell.slot, t, g.now, g.links)
+            freed = self.with_cell(g, i, cell._replace(slot=-1))
+            yield Move(f"source {s} sees target {t} as it was", False, self.with_src(freed, s, late))
+
+    def _sends(self, g: Global, s: int, src: int, who: str) -> Iterator[Move]:
+        source = self.sources[s]
+        for target, cluster, request in source.writes(src, g.now):
+            if cluster == MANAGEMENT:
+                yield from self._to_pod(g, s, request, f"{who} writes {target}")
+                continue
+            t = "abcdef".index(cluster)
+            if not g.links >> t & 1:
+                continue
+            i = self.index(s, t)
+            cell = g.cells[i]
+            after = self._at_target(g, s, i, request)
+            if after is not None and after != cell.store:
+                asked = source.requests[request]
+                label = f"{who} sends to target {t}: {asked.verb} {_short(asked.body)}"
+                yield Move(label, False, self.with_cell(g, i, cell._replace(store=after)))
+            ghost = ("s", request)
+            if len(cell.ghosts) < 1 and (left := self.spend(g, "delayed")) is not None:
+                delayed = self.with_cell(g, i, cell._replace(ghosts=(*cell.ghosts, ghost)))
+                yield Move(f"a request of {who} to target {t} is delayed", True, delayed._replace(faults=left))
+
+    def _at_target(self, g: Global, s: int, i: int, request: int) -> int | None:
+        """Return the target's store after a request of the source; hold it against the rules about other people's objects."""
+        steps, source = self.cells[i], self.sources[s]
+        key = ("from the source", g.cells[i].store, request)
+
+        def run() -> int | None:
+            after = source.execute(steps.stores[g.cells[i].store], request)
+            return None if after is None else steps.put_store(after)
+
+        after = steps.memo(key, run)
+        asked = source.requests[request]
+        if after is not None and after != g.cells[i].store and asked.verb == "delete":
+            self._check_delete(g, s, i, asked.ref.name)
+        return after
+
+    def _check_delete(self, g: Global, s: int, i: int, name: str) -> None:
+        """S10: a candidate is deleted only if its pod is gone or over, its epoch has ended, or another was bound."""
+        state, pod = self.sources[s].states[g.srcs[s]], self.pod(g, s)
+        if pod is None or rank(pod["status"]["phase"]) == 2 or (state.shown is not None and state.shown.failed):
+            return
+        whose = self.cells[i].stores[g.cells[i].store]["candidates"][name]["spec"]["source"]
+        if whose["epoch"] != state.epoch or not state.electing or (state.delegate and state.delegate != name):
+            return
+        raise Violation("S10", f"{name} is deleted although it may still be the one")
+
+    def _to_pod(self, g: Global, s: int, request: int, label: str) -> Iterator[Move]:
+        store, asked = self.pods[g.pods[s]], self.sources[s].requests[request]
+        try:
+            after = self.api.execute(store, asked)
+        except Refused:
+            return
+        if after == store:
+            return
+        before, now = store["pods"]["web"], after["pods"]["web"]
+        phases = before["status"]["phase"], now["status"]["phase"]
+        if rank(phases[1]) < rank(phases[0]) or (rank(phases[0]) == 2 and phases[0] != phases[1]):
+            raise Violation("S6", f"the source pod goes from {phases[0]} back to {phases[1]}")
+        pods = (*g.pods[:s], self.pods.put(after, freeze(after)), *g.pods[s + 1 :])
+        written = g._replace(pods=pods)
+        if label.startswith("source"):  # and sees it: only the user's deletion can come between, and it can before or after
+            src = self.sources[s].look_pod(g.srcs[s], now, pods[s], g.now, g.links)
+            written = self.with_src(written, s, src)
+        yield Move(f"{label}: {phases[1]}", False, written)
+
+    def _ghosts(self, g: Global, s: int, t: int) -> Iterator[Move]:
+        i = self.index(s, t)
+        cell, steps = g.cells[i], self.cells[i]
+        for ghost in cell.ghosts:
+            rest = cell._replace(ghosts=tuple(other for other in cell.ghosts if other != ghost))
+            yield Move(f"a delayed request to target {t} is lost", False, self.with_cell(g, i, rest))
+            if ghost[0] == "s":
+                after = self._at_target_late(g, s, i, ghost[1])
+            else:
+                after = steps.execute(cell.store, ghost[1])
+            if after is not None and after != cell.store:
+                landed = self.with_cell(g, i, rest._replace(store=after))
+                yield Move(f"a delayed request to target {t} arrives", False, landed)
+
+    def _at_target_late(self, g: Global, s: int, i: int, request: int) -> int | None:
+        return self._at_target(g, s, i, request)
+
+    # --- the target --------------------------------------------------------------------------------------------------
+
+    def _target(self, g: Global, s: int, t: int) -> Iterator[Move]:
+        i = self.index(s, t)
+        cell, steps = g.cells[i], self.cells[i]
+        if self.config.coarse:
+            yield from self._target_turn(g, s, t)
+            return
+        side, store = steps.look(cell.side, cell.store, g.now)
+        if (side, store) != (cell.side, cell.store):
+            yield Move(f"target {t} looks at {s}'s candidates", False, self._moved(g, i, side, store))
+        side = steps.look_pods(cell.side, cell.store, g.now)
+        if side != cell.side:
+            yield Move(f"target {t} looks at {s}'s pods", False, self._moved(g, i, side, cell.store))
+        for name, request in steps.writes(cell.side, g.now):
+            after = steps.execute(cell.store, request)
+            asked = steps.requests[request]
+            if after is not None and after != cell.store:
+                what = asked.subresource or f"{asked.verb} {asked.ref.kind.kind}"
+                yield Move(f"target {t} sends {what}: {_short(asked.body)}", False, self._moved(g, i, cell.side, after))
+            if len(cell.ghosts) < 1 and (left := self.spend(g, "delayed")) is not None:
+                delayed = self.with_cell(g, i, cell._replace(ghosts=(("t", request),)))
+                yield Move(f"a request of target {t} about {name} is delayed", True, delayed._replace(faults=left))
+        yield from self._scheduler(g, s, t)
+        yield from self._nodes(g, i, t)
+
+    def _moved(self, g: Global, i: int, side: int, store: int) -> Global:
+        return self.with_cell(g, i, g.cells[i]._replace(side=side, store=store))
+
+    def _scheduler(self, g: Global, s: int, t: int) -> Iterator[Move]:
+        i = self.index(s, t)
+        cell, steps = g.cells[i], self.cells[i]
+        used = sum(self.cells[self.index(r, t)].used(g.cells[self.index(r, t)].side) for r in range(self.config.sources))
+        for name in sorted(steps.sides[cell.side]):
+            free = used < self.config.capacity
+            for what in (["reserve"] if free else []) + ([] if free and t not in self.config.preempt else ["full"]) + ["bind"]:
+                after = steps.said(cell.side, name, what, g.now)
+                if after is not None and after != cell.side:
+                    yield Move(f"target {t}: {what} {s}", False, self._moved(g, i, after, cell.store))
+            if (left := self.spend(g, "timeouts")) is not None:
+                after = steps.said(cell.side, name, "give up", g.now)
+                if after is not None:
+                    moved = self._moved(g, i, after, cell.store)._replace(faults=left)
+                    yield Move(f"target {t} gives up its reservation for {s}", True, moved)
+
+    def _nodes(self, g: Global, i: int, t: int) -> Iterator[Move]:
+        """Pods start, end, stop and vanish."""
+        cell, steps = g.cells[i], self.cells[i]
+        store = steps.stores[cell.store]
+        for name, pod in sorted(store["pods"].items()):
+            if not pod["spec"].get("nodeName"):
+                continue
+            rest = {key: other for key, other in store["pods"].items() if key != name}
+            gone = steps.memo(("gone", cell.store, name), lambda rest=rest: steps.put_store({**store, "pods": rest}))
+            if "deletionTimestamp" in meta(pod):
+                yield Move(f"the pod on target {t} has stopped", False, self._moved(g, i, cell.side, gone))
+                continue
+            if (left := self.spend(g, "lost_pods")) is not None:
+                yield Move(f"the pod on target {t} vanishes", True, self._moved(g, i, cell.side, gone)._replace(faults=left))
+            phase = pod.get("status", {}).get("phase", "Pending")
+            if self.config.life and phase in _PHASES:
+                lived = {**pod, "status": {"phase": _PHASES[phase]}}
+                number = steps.memo(
+                    ("lives", cell.store, name),
+                    lambda lived=lived, name=name: steps.put_store({**store, "pods": {**store["pods"], name: lived}}),
+                )
+                yield Move(f"the pod on target {t} is {_PHASES[phase]}", False, self._moved(g, i, cell.side, number))
+
+    # --- the network and the leaders ---------------------------------------------------------------------------------
+
+    def _network(self, g: Global) -> Iterator[Move]:
+        for t in range(self.config.targets):
+            if not g.links >> t & 1:
+                yield Move(f"target {t} can be reached again", False, g._replace(links=g.links | 1 << t))
+            elif (left := self.spend(g, "cut")) is not None:
+                yield Move(f"target {t} cannot be reached", True, g._replace(links=g.links & ~(1 << t), faults=left))
+
+    def _leaders(self, g: Global) -> Iterator[Move]:
+        """The second leader: one that was paused still believes what it knew then, decides on it, and sends it."""
+        if g.frozen is None:
+            left = self.spend(g, "frozen")
+            if left is not None:
+                for s, src in enumerate(g.srcs):
+                    if self.versions_checked and not any(c != MANAGEMENT for _, c, _ in self.sources[s].writes(src, g.now)):
+                        continue  # it could do nothing: the log refuses what it decides
+                    yield Move(f"a leader of source {s} is paused", True, g._replace(frozen=(s, src), faults=left))
+            return
+        s, src = g.frozen
+        yield Move(f"the paused leader of source {s} reads the log", False, g._replace(frozen=None))
+        yield from self._sends(g, s, src, f"the paused leader of source {s}")
+        yield from self._stale_append(g, s, src)
+
+    def _stale_append(self, g: Global, s: int, src: int) -> Iterator[Move]:
+        """What the paused leader decides is refused by the log, since the stream has moved on."""
+        if self.versions_checked:
+            return
+        source = self.sources[s]
+        for t in range(self.config.targets):
+            i = self.index(s, t)
+            late = source.see(src, self.cells[i].stores[g.cells[i].store], g.cells[i].store, t, g.now, g.links)
+            if late != src:
+                yield Move(f"the paused leader of source {s} overwrites the log", False, self.with_src(g, s, late))
+
+
+def _short(body: Json) -> str:
+    said = body.get("status") or body.get("spec") or body.get("metadata") or {}
+    if "phase" in said:
+        return f"{said['phase']} acknowledged {said.get('acknowledged')}"
+    return " ".join(f"{key}={value}" for key, value in said.items() if key in ("permit", "withdrawn", "finalizers"))

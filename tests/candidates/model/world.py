@@ -1,0 +1,123 @@
+"""The model's world: what is fixed in a run, what changes, and the first state.
+
+Actors: for each source pod its stream and its leaders, for each target an API server and a scheduler with its own log. All that either side
+does goes through the real `fold`, `decide` and `render`; only the API server and the scheduler's choice of a node are the model's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from controlplane.candidates.objects import CANDIDATES, OPTIONS, SCHEDULER_NAME
+from controlplane.candidates.policy import AT_LEAST_ONCE, Placement, Policy, Target
+from controlplane.candidates.target_decide import TargetPolicy
+from controlplane.candidates.turn import Context
+from controlplane.connectivity.state import Connection
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+NAMESPACE = "team"
+FAR = timedelta(days=365)
+LEASE, SKEW, PATIENCE = timedelta(seconds=10), timedelta(seconds=2), timedelta(seconds=4)
+assert OPTIONS
+
+
+class Violation(Exception):
+    """A rule does not hold."""
+
+    def __init__(self, rule: str, what: str) -> None:
+        super().__init__(f"{rule}: {what}")
+        self.rule, self.what = rule, what
+
+
+@dataclass(frozen=True)
+class Faults:
+    """How often each thing may go wrong in one run, and how many in all (`total`)."""
+
+    total: int = 1
+    frozen: int = 1  # a leader is paused with what it knew, and acts on it later
+    delayed: int = 1  # a request stays on its way while the world goes on, and may be carried out then, or never
+    late: int = 1  # an observation is delivered after newer things have happened
+    cut: int = 1  # a target cannot be reached by the source
+    timeouts: int = 1  # a scheduler gives a reservation up
+    lost_pods: int = 1  # a bound pod vanishes: evicted, preempted, its node gone
+    ticks: int = 2  # time passes up to the next deadline although there is something to do
+    deletions: int = 1  # the user deletes the source pod
+
+
+KINDS = ("frozen", "delayed", "late", "cut", "timeouts", "lost_pods", "ticks", "deletions")
+
+
+@dataclass(frozen=True)
+class Config:
+    """One exploration: its size, its policies and its faults."""
+
+    name: str
+    sources: int = 1
+    targets: int = 3
+    capacity: int = 1
+    execution: str = AT_LEAST_ONCE
+    placement: Placement = Placement()
+    faults: Faults = field(default_factory=Faults)
+    preempt: tuple[int, ...] = ()  # targets that are full, and would have room by preemption
+    uninvited: tuple[int, ...] = ()
+    life: bool = False  # the bound pod runs and ends
+    coarse: bool = False  # a process looks, decides and sends in one step; faults fall between steps
+    restart: str = "Always"
+    most_states: int = 2_000_000
+
+    def target(self, t: int) -> str:
+        return "abcdef"[t]
+
+    def cluster(self, s: int) -> str:
+        return f"source-{s}"
+
+    def policy(self, s: int) -> Policy:
+        return Policy(
+            cluster=self.cluster(s),
+            namespaces=frozenset({NAMESPACE}),
+            placement=self.placement,
+            lease=LEASE,
+            skew=SKEW,
+            ack_patience=PATIENCE,
+            lost_after=FAR,
+            execution_policy=self.execution,
+        )
+
+    @property
+    def target_policy(self) -> TargetPolicy:
+        return TargetPolicy(reservation_ttl=FAR, skew=SKEW)
+
+    def context(self, s: int, links: int) -> Context:
+        """Return what source `s` knows of the world while the targets of `links` (a bit each) can be reached."""
+        connections = {}
+        for t in range(self.targets):
+            up = bool(links >> t & 1)
+            connections[self.target(t)] = Connection(
+                name=self.target(t),
+                phase="Connected" if up else "Lost",
+                lost_since=None if up else START,
+                synced=frozenset({CANDIDATES.name}),
+                connected_once=True,
+            )
+        targets = [Target(name=self.target(t)) for t in range(self.targets)]
+        return Context(policy=self.policy(s), ready=True, targets=targets, connections=connections)
+
+
+def at(now: int) -> datetime:
+    """Return a time of the model."""
+    return START + timedelta(seconds=now)
+
+
+def source_pod(restart: str) -> dict[str, Any]:
+    """Return the user's pod."""
+    return {
+        "metadata": {"namespace": NAMESPACE, "name": "web", "uid": "web#1"},
+        "spec": {
+            "schedulerName": SCHEDULER_NAME,
+            "restartPolicy": restart,
+            "containers": [{"name": "c", "image": "i"}],
+        },
+        "status": {"phase": "Pending"},
+    }
