@@ -16,11 +16,18 @@ from controlplane.candidates.events import CandidateObservationRefused
 from controlplane.candidates.events import Decision as CandidateDecision
 from controlplane.connectivity.events import ClusterConnected, ClusterSuspected, KindSynced
 from controlplane.connectivity.state import Connection, Phase
+from controlplane.coscheduling.events import Decision as RunDecision
+from controlplane.coscheduling.events import SightingRefused
 from controlplane.log.event import Recorded, Unknown
 from controlplane.multikueue.events import CheckStateDecided, CloneDecided, Decision, ObservationRefused
 from controlplane.multikueue.fleet import Fleet
 from controlplane.multikueue.reasons import Reason
+from controlplane.podgroups.events import Decision as GroupDecision
+from controlplane.podgroups.events import MemberRefused
 from controlplane.telemetry import Metrics
+
+Refused = ObservationRefused | CandidateObservationRefused | MemberRefused | SightingRefused
+"""An object that is not what it claims to be, in each capability's words."""
 
 _MINUTE = timedelta(minutes=1)
 _PHASES: tuple[Phase, ...] = get_args(Phase)
@@ -78,11 +85,11 @@ class Measure:
                 max(0.0, (recorded.recorded_at - recorded.observed_at).total_seconds())
             )
         match event:
-            case Decision() | CandidateDecision():
+            case Decision() | CandidateDecision() | GroupDecision() | RunDecision():
                 self._metrics.decisions.labels(type=type(event).__name__, reason=str(event.reason)).inc()
                 if isinstance(event, Decision):
                     self._count_dispatch(recorded, event)
-            case ObservationRefused() | CandidateObservationRefused():
+            case ObservationRefused() | CandidateObservationRefused() | MemberRefused() | SightingRefused():
                 self._metrics.observations_refused.labels(cluster=recorded.cluster, kind=event.kind).inc()
             case KindSynced():
                 reason = "gap" if event.gap else "start"

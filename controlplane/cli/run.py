@@ -35,7 +35,7 @@ Started = Callable[["Server"], None]
 @click.option(
     "--controllers",
     metavar="NAME,…",
-    help="Which controllers run: multikueue, candidates. Without it, those of the setting run.controllers.",
+    help="Which controllers run: multikueue, candidates, podgroups, coscheduling. Without it, those of the setting run.controllers.",
 )
 @click.pass_obj
 def run(options: Options, controllers: str | None) -> None:

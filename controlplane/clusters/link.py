@@ -24,6 +24,7 @@ from typing import Literal
 
 from controlplane.clusters.backoff import Backoff, jittered
 from controlplane.clusters.budget import Budget
+from controlplane.clusters.dynamic import Dynamic
 from controlplane.clusters.facts import (
     Connected,
     ConnectFailed,
@@ -60,6 +61,7 @@ class Link:
     def __init__(self, name: str, source: Source, around: Surroundings) -> None:
         self.name, self.source = name, source
         self.executor: Executor | None = None
+        self.looks: Dynamic | None = None
         self._around, self._clock = around, around.clock
         self._budget = Budget(around.limits, clock=around.clock, random=around.random)
         self._nudge = asyncio.Event()
@@ -83,10 +85,10 @@ class Link:
                     continue
                 await first_to_end(self._until_changed(fingerprint), self._keep_connected(found))
                 if self.executor is not None:
-                    self.executor = None
+                    self.executor = self.looks = None
                     await self._around.facts(self.name, Disconnected("kubeconfig changed"))
         finally:
-            self.executor = None
+            self.executor = self.looks = None
 
     async def _read(self, *, patient: bool) -> tuple[str, ClientConfig | KubeconfigError]:
         """Return a fingerprint of what the source holds now, and what it comes to.
@@ -151,7 +153,7 @@ class Link:
                 await self._live(server, config)
             except _Trouble as trouble:
                 if self.executor is not None:
-                    self.executor = None
+                    self.executor = self.looks = None
                     backoff.reset()
                     await self._around.facts(self.name, Lost(trouble.reason, trouble.message))
                     wait = backoff.next()
@@ -238,7 +240,11 @@ class Link:
                     spec,
                     around.sink,
                     self._budget,
-                    known=around.known(self.name, spec.kind),
+                    known={
+                        uid: place
+                        for uid, place in around.known(self.name, spec.kind).items()
+                        if spec.namespace in ("", place[0])
+                    },
                     newest=around.newest(self.name, spec.kind),
                     is_gone=partial(around.is_gone, self.name),
                     pace=around.pace,
@@ -284,6 +290,7 @@ class Link:
             await reflector.settled.wait()
         off = tuple(r.spec.kind.name for r in self._reflectors if not r.available)
         self.executor = Executor(server, self._budget, self._counted, self._around.allowed)
+        self.looks = Dynamic(server, self._budget, self._counted)
         await self._around.facts(self.name, Connected(reached.incarnation, reached.server_version, off))
 
     async def _heartbeat(self, server: ApiServer) -> None:

@@ -15,25 +15,41 @@ import msgspec
 from controlplane.capability import Decided, Failure, OpenWrite, Sighting
 from controlplane.connectivity import events as connectivity
 from controlplane.connectivity.events import MANAGEMENT, ServiceStarted, cluster_stream
+from controlplane.connectivity.places import Places, Repeats
 from controlplane.connectivity.state import Connection, restarted
 from controlplane.connectivity.state import fold as fold_connection
 from controlplane.coscheduling import render
 from controlplane.coscheduling.decide import Node, Surroundings, decide
 from controlplane.coscheduling.events import (
     EVENTS,
+    ClaimDeleted,
+    ClaimObserved,
     CoschedulingFailed,
     CoschedulingUnneeded,
+    DefaultsGone,
     DefaultsObserved,
     FlagsGone,
     FlagsObserved,
     FlagsRefused,
+    Gone,
     NodeGone,
     NodeObserved,
+    PlaceholderCreated,
+    PlaceholderDeleted,
+    PlaceholderPodGone,
+    PlaceholderReady,
+    PlaceholderUnready,
+    TaskBound,
+    TaskGone,
+    TaskPodGone,
+    TaskPodObserved,
+    WorkerRunGone,
+    WorkerRunObserved,
     Write,
 )
 from controlplane.coscheduling.eviction import NodeView
 from controlplane.coscheduling.flags import Flags, Mode, effective
-from controlplane.coscheduling.objects import CLAIMS, NODES, PODS, STATEFUL_SETS, TASK_RUNS
+from controlplane.coscheduling.objects import CLAIMS, CONFIG_MAPS, NODES, PODS, STATEFUL_SETS, TASK_RUNS
 from controlplane.coscheduling.observe import DEFAULTS_STREAM, FLAGS_STREAM, observe
 from controlplane.coscheduling.placeholders import NOP_IMAGE, Style
 from controlplane.coscheduling.reasons import Reason
@@ -42,6 +58,31 @@ from controlplane.kube import PIPELINE_RUNS, Request
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.pods.tolerations import Taint
 
+_SEEN: dict[type[Event], str] = {
+    WorkerRunObserved: PIPELINE_RUNS.name,
+    TaskBound: TASK_RUNS.name,
+    PlaceholderCreated: STATEFUL_SETS.name,
+    PlaceholderReady: PODS.name,
+    PlaceholderUnready: PODS.name,
+    TaskPodObserved: PODS.name,
+    ClaimObserved: CLAIMS.name,
+    NodeObserved: NODES.name,
+    FlagsObserved: CONFIG_MAPS.name,
+    DefaultsObserved: CONFIG_MAPS.name,
+}
+_GONE: dict[type[Event], str] = {
+    WorkerRunGone: PIPELINE_RUNS.name,
+    TaskGone: TASK_RUNS.name,
+    PlaceholderDeleted: STATEFUL_SETS.name,
+    PlaceholderPodGone: PODS.name,
+    TaskPodGone: PODS.name,
+    ClaimDeleted: CLAIMS.name,
+    NodeGone: NODES.name,
+    FlagsGone: CONFIG_MAPS.name,
+    DefaultsGone: CONFIG_MAPS.name,
+}
+# A node says how it is every few seconds; a task, with each step. Nothing is written to them, so only what decides is news.
+_NO_NEWS = (NodeObserved, TaskBound, TaskPodObserved)
 _NEEDED = (PIPELINE_RUNS, STATEFUL_SETS, CLAIMS, PODS, NODES, TASK_RUNS)
 _FIRST_RETRY, _LAST_RETRY = timedelta(seconds=1), timedelta(minutes=5)
 
@@ -71,6 +112,8 @@ class Coscheduling:
         self.nodes: dict[str, Node] = {}
         self.connection = Connection(name=policy.cluster)
         self.flags, self.defaults = Flags(), ""
+        self.places = Places(_SEEN, _GONE)
+        self._repeats = Repeats()
         self._refusals: dict[str, str] = {}
         self._said: dict[str, str] = {}
         self._versions: dict[str, int] = {}
@@ -83,10 +126,16 @@ class Coscheduling:
         """Return the event of something seen on the cluster; None if it concerns no run."""
         if sighting.cluster != self.policy.cluster:
             return None
-        return observe(sighting, now, self.policy.config_namespace)
+        event = observe(sighting, now, self.policy.config_namespace)
+        if event is not None and isinstance(event.event, Gone):
+            self._repeats.forget(event.source)
+        elif event is not None and isinstance(event.event, _NO_NEWS) and event.source:
+            return None if self._repeats.says_nothing_new(event.source, event.event) else event
+        return event
 
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
+        self.places.fold(recorded)
         room, _, name = recorded.stream.partition("/")
         match room:
             case "pipelinerun":

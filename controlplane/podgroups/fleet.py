@@ -12,6 +12,8 @@ from datetime import datetime, timedelta
 
 from controlplane.capability import Decided, Failure, OpenRead, OpenWrite, ReadAnswer, Sighting
 from controlplane.connectivity import events as connectivity
+from controlplane.connectivity.newest import Newest
+from controlplane.connectivity.places import Repeats
 from controlplane.kube import Request, meta
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.podgroups import render
@@ -24,6 +26,8 @@ from controlplane.podgroups.events import (
     GroupWriteUnneeded,
     MemberGone,
     MemberObserved,
+    OwnerGone,
+    OwnerObserved,
     OwnerRead,
     OwnerReadFailed,
     Write,
@@ -33,6 +37,7 @@ from controlplane.podgroups.index import Index, Policy
 from controlplane.podgroups.objects import Misfit, Reference, owner_facts
 from controlplane.podgroups.observe import observe
 from controlplane.podgroups.reasons import Reason
+from controlplane.podgroups.shown import KINDS, shown
 from controlplane.podgroups.state import GroupState, MemberState, Slot
 from controlplane.podgroups.walk import Answer, Outcome, Read
 
@@ -48,7 +53,9 @@ class PodGroups:
     def __init__(self, policy: Policy, identity: str) -> None:
         self.policy, self.identity = policy, identity
         self.index = Index(policy)
+        self.newest = Newest(shown)
         self._wanted: dict[str, Read] = {}
+        self._repeats = Repeats()
 
     # --- what was seen -----------------------------------------------------------------------------------------------
 
@@ -62,6 +69,10 @@ class PodGroups:
             return None  # what schedules a pod cannot be changed
         if isinstance(event, MemberGone) and stream not in self.index.members:
             return None
+        if isinstance(event, OwnerObserved) and self._repeats.says_nothing_new(stream, event):
+            return None  # an owner's status moves with every pod; nothing of it is written by us
+        if isinstance(event, OwnerGone):
+            self._repeats.forget(stream)
         uid, version = str(meta(sighting.object).get("uid", "")), sighting.resource_version
         mark = int(version) if version.isdigit() else 0
         return NewEvent(
@@ -75,7 +86,12 @@ class PodGroups:
 
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
+        self.newest.fold(recorded)
         self.index.fold(recorded)
+
+    def known(self, cluster: str, kind: str) -> dict[str, tuple[str, str, str]]:
+        """Return what the log says exists of a kind on a cluster: UID to (namespace, name, resourceVersion)."""
+        return self.index.existing(KINDS[kind]) if cluster == self.policy.cluster and kind in KINDS else {}
 
     def take_dirty(self) -> list[str]:
         """Return the streams to decide about since the last call."""

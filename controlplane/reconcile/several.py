@@ -13,7 +13,7 @@ from datetime import datetime
 
 import msgspec
 
-from controlplane.capability import Capability, Decided, Failure, OpenWrite, Sighting
+from controlplane.capability import Capability, Decided, Failure, OpenRead, OpenWrite, ReadAnswer, Reading, Sighting
 from controlplane.kube import Request
 from controlplane.log.event import Event, NewEvent, Recorded
 
@@ -26,7 +26,7 @@ class Room:
 
     `owns` and `hears` are first words of streams (`workload` of `workload/NS/NAME`). `mark` sets the identities of its observations
     apart from those of the other rooms, which may see the same object; "" for the one room whose identities stay as they are, since the log
-    has them already.
+    has them already. `reads` is the capability once more if its decisions wait for objects that no watch shows.
     """
 
     name: str
@@ -34,6 +34,7 @@ class Room:
     owns: frozenset[str]
     hears: frozenset[str] = frozenset()
     mark: str = ""
+    reads: Reading | None = None
 
 
 class Several:
@@ -119,6 +120,31 @@ class Several:
     def unneeded(self, write: OpenWrite, resource_version: str) -> NewEvent:
         """Return the event that records that a write changed nothing."""
         return self._of(write).unneeded(write, resource_version)
+
+    # --- what has to be read -----------------------------------------------------------------------------------------
+
+    @property
+    def reading(self) -> bool:
+        """Whether any room's decisions wait for reads."""
+        return any(room.reads is not None for room in self.rooms)
+
+    def open_reads(self, stream: str, now: datetime) -> Sequence[OpenRead]:
+        """Return the reads that a stream waits for now."""
+        owner = self._owners.get(_word(stream))
+        return owner.reads.open_reads(stream, now) if owner is not None and owner.reads is not None else ()
+
+    def is_wanted(self, read: OpenRead) -> bool:
+        """Whether anybody still waits for a read."""
+        return self._reader(read).is_wanted(read)
+
+    def answered(self, read: OpenRead, answer: ReadAnswer, now: datetime) -> NewEvent:
+        """Return the event that records how a read ended."""
+        return self._reader(read).answered(read, answer, now)
+
+    def _reader(self, read: OpenRead) -> Reading:
+        reads = self._owners[_word(read.stream)].reads
+        assert reads is not None
+        return reads
 
     def _of(self, write: OpenWrite) -> Capability:
         return self._owners[_word(write.stream)].capability
