@@ -12,6 +12,7 @@ from typing import Protocol
 
 from controlplane.clusters.streams import WatchSpec
 from controlplane.connectivity.newest import Newest
+from controlplane.connectivity.state import Connection
 from controlplane.coscheduling.flags import Mode
 from controlplane.coscheduling.names import COMPONENT
 from controlplane.coscheduling.objects import (
@@ -21,7 +22,7 @@ from controlplane.coscheduling.objects import (
     RUN_LABEL,
     TASK_RUNS,
 )
-from controlplane.coscheduling.room import Coscheduling
+from controlplane.coscheduling.room import NEEDED, Coscheduling
 from controlplane.coscheduling.room import Policy as CoschedulingPolicy
 from controlplane.kube import PIPELINE_RUNS
 from controlplane.log.event import Event
@@ -62,7 +63,7 @@ class Knows(Protocol):
 
 @dataclass(slots=True)
 class Local:
-    """What the controllers of one's own cluster add to a turn. `ready` tells of each whether it sees what it decides on."""
+    """What the controllers of one's own cluster add to a turn. `ready` tells of each whether it sees all that is to be had."""
 
     rooms: list[Room] = field(default_factory=list)
     home: list[WatchSpec] = field(default_factory=list)
@@ -80,6 +81,11 @@ def local(settings: Settings) -> Local:
     if "coscheduling" in settings.run.controllers:
         _add_runs(settings, found)
     return found
+
+
+def settled(connection: Connection, kinds: Sequence[str]) -> bool:
+    """Whether all that can be seen of some kinds is in view; what is not installed, or forbidden, is not waited for."""
+    return all(connection.in_view(kind) or (connection.connected and kind in connection.off) for kind in kinds)
 
 
 def groups_policy(settings: Settings) -> PodGroupsPolicy:
@@ -110,7 +116,7 @@ def _add_groups(settings: Settings, found: Local) -> None:
     hears = _CONNECTIONS | _ROOM_STREAM | {"refused"}
     found.rooms.append(Room("podgroups", groups, _GROUP_STREAMS, hears, mark="podgroups", reads=groups))
     found.knows.append(groups)
-    found.ready["podgroups"] = lambda: groups.index.ready
+    found.ready["podgroups"] = lambda: settled(groups.index.connection, (PODS.name, POD_GROUPS.name))
     name = f"metadata.name={rules.NAME}"
     found.home += [
         WatchSpec(POD_GROUPS),
@@ -136,7 +142,7 @@ def _add_runs(settings: Settings, found: Local) -> None:
     runs = found.runs = Coscheduling(runs_policy(settings), settings.leader.identity)
     found.rooms.append(Room("coscheduling", runs, _RUN_STREAMS, _CONNECTIONS | {"refused"}, mark="coscheduling"))
     found.knows.append(runs.places)
-    found.ready["coscheduling"] = lambda: runs.ready
+    found.ready["coscheduling"] = lambda: settled(runs.connection, NEEDED)
     found.home += [
         WatchSpec(PIPELINE_RUNS),
         WatchSpec(TASK_RUNS, RUN_LABEL),

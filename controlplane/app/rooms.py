@@ -100,7 +100,9 @@ class Hosted:
         """What is not in view yet of what decisions rest on, in words; "" if all is."""
         if self.follows and not self.fleet.index.ready:
             return "the management cluster is not in view"
-        return "; ".join(f"{name} does not see all that it needs" for name, ready in self.local.ready.items() if not ready())
+        return "; ".join(
+            f"{name} does not see all that it needs" for name, ready in self.local.ready.items() if not ready()
+        )
 
     def known(self, cluster: str, kind: str) -> dict[str, tuple[str, str, str]]:
         """Return what the log says exists of a kind on a cluster: UID to (namespace, name, resourceVersion)."""

@@ -83,7 +83,8 @@ _GONE: dict[type[Event], str] = {
 }
 # A node says how it is every few seconds; a task, with each step. Nothing is written to them, so only what decides is news.
 _NO_NEWS = (NodeObserved, TaskBound, TaskPodObserved)
-_NEEDED = (PIPELINE_RUNS, STATEFUL_SETS, CLAIMS, PODS, NODES, TASK_RUNS)
+#: The kinds (`Kind.name`) that decisions rest on.
+NEEDED = tuple(kind.name for kind in (PIPELINE_RUNS, STATEFUL_SETS, CLAIMS, PODS, NODES, TASK_RUNS))
 _FIRST_RETRY, _LAST_RETRY = timedelta(seconds=1), timedelta(minutes=5)
 
 
@@ -157,7 +158,7 @@ class Coscheduling:
     @property
     def ready(self) -> bool:
         """Whether all that decisions rest on is in view."""
-        return all(self.connection.in_view(kind.name) for kind in _NEEDED)
+        return all(self.connection.in_view(kind) for kind in NEEDED)
 
     def _mark(self, *streams: str) -> None:
         self._dirty.update(dict.fromkeys(streams))

@@ -1,4 +1,4 @@
-"""The settings of the controllers that look after one's own cluster: who owns the PodGroup of a pod, and a PipelineRun's pods on one node."""
+"""The settings of the controllers of one's own cluster: who owns the PodGroup of a pod, and a PipelineRun's pods on one node."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ class PodGroups(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     inqueue_limit: Annotated[
         timedelta,
         Setting(
-            Duration(), "How long a PodGroup that was admitted may take to start. It rests as long before it is tried again."
+            Duration(),
+            "How long a PodGroup that was admitted may take to start. It rests as long before it is tried again.",
         ),
     ] = timedelta(minutes=10)
     capacity: Annotated[
@@ -93,7 +94,9 @@ class Coscheduling(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ] = ""
     old_worker: Annotated[
         str,
-        Setting(_YES_NO, "Whether Tekton here is so old (up to v0.68) that `disable-affinity-assistant` counts as well."),
+        Setting(
+            _YES_NO, "Whether Tekton here is so old (up to v0.68) that `disable-affinity-assistant` counts as well."
+        ),
     ] = "no"
     isolate_everywhere: Annotated[
         str,
@@ -106,7 +109,7 @@ class Coscheduling(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         str,
         Setting(
             Text(what="the path of a file", longest=4096, empty=True),
-            "The certificate (PEM) with which the admission webhook is served. It is read anew when it changes. Empty: there is no webhook.",
+            "The certificate (PEM) with which the admission webhook is served, read anew when it changes. Empty: there is no webhook.",
         ),
     ] = ""
     webhook_key: Annotated[

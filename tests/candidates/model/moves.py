@@ -173,9 +173,7 @@ class Moves:
         """A binding that was begun in time is made or lost before its lease ends: `skew` is that long, by assumption."""
         cell, steps = g.cells[i], self.cells[i]
         kept = tuple(
-            ghost
-            for ghost in cell.ghosts
-            if ghost[0] == "s" or steps.requests[ghost[1]].subresource != "binding"
+            ghost for ghost in cell.ghosts if ghost[0] == "s" or steps.requests[ghost[1]].subresource != "binding"
         )
         return cell._replace(ghosts=kept) if kept != cell.ghosts else cell
 
@@ -215,7 +213,9 @@ class Moves:
         tried: set[str] = set()
         while True:
             ahead = [
-                move for move in self._sends(g, s, g.srcs[s], f"source {s}") if not move.fault and move.label not in tried
+                move
+                for move in self._sends(g, s, g.srcs[s], f"source {s}")
+                if not move.fault and move.label not in tried
             ]
             if not ahead:
                 break
@@ -333,7 +333,9 @@ class Moves:
             raise Violation("S6", f"the source pod goes from {phases[0]} back to {phases[1]}")
         pods = (*g.pods[:s], self.pods.put(after, freeze(after)), *g.pods[s + 1 :])
         written = g._replace(pods=pods)
-        if label.startswith("source"):  # and sees it: only the user's deletion can come between, and it can before or after
+        if label.startswith(
+            "source"
+        ):  # and sees it: only the user's deletion can come between, and it can before or after
             src = self.sources[s].look_pod(g.srcs[s], now, pods[s], g.now, g.links)
             written = self.with_src(written, s, src)
         yield Move(f"{label}: {phases[1]}", False, written)
@@ -387,10 +389,14 @@ class Moves:
     def _scheduler(self, g: Global, s: int, t: int) -> Iterator[Move]:
         i = self.index(s, t)
         cell, steps = g.cells[i], self.cells[i]
-        used = sum(self.cells[self.index(r, t)].used(g.cells[self.index(r, t)].side) for r in range(self.config.sources))
+        used = sum(
+            self.cells[self.index(r, t)].used(g.cells[self.index(r, t)].side) for r in range(self.config.sources)
+        )
         for name in sorted(steps.sides[cell.side]):
             free = used < self.config.capacity
-            for what in (["reserve"] if free else []) + ([] if free and t not in self.config.preempt else ["full"]) + ["bind"]:
+            for what in (
+                (["reserve"] if free else []) + ([] if free and t not in self.config.preempt else ["full"]) + ["bind"]
+            ):
                 after = steps.said(cell.side, name, what, g.now)
                 if after is not None and after != cell.side:
                     yield Move(f"target {t}: {what} {s}", False, self._moved(g, i, after, cell.store))
@@ -413,7 +419,9 @@ class Moves:
                 yield Move(f"the pod on target {t} has stopped", False, self._moved(g, i, cell.side, gone))
                 continue
             if (left := self.spend(g, "lost_pods")) is not None:
-                yield Move(f"the pod on target {t} vanishes", True, self._moved(g, i, cell.side, gone)._replace(faults=left))
+                yield Move(
+                    f"the pod on target {t} vanishes", True, self._moved(g, i, cell.side, gone)._replace(faults=left)
+                )
             phase = pod.get("status", {}).get("phase", "Pending")
             if self.config.life and phase in _PHASES:
                 lived = {**pod, "status": {"phase": _PHASES[phase]}}
@@ -438,7 +446,9 @@ class Moves:
             left = self.spend(g, "frozen")
             if left is not None:
                 for s, src in enumerate(g.srcs):
-                    if self.versions_checked and not any(c != MANAGEMENT for _, c, _ in self.sources[s].writes(src, g.now)):
+                    if self.versions_checked and not any(
+                        c != MANAGEMENT for _, c, _ in self.sources[s].writes(src, g.now)
+                    ):
                         continue  # it could do nothing: the log refuses what it decides
                     yield Move(f"a leader of source {s} is paused", True, g._replace(frozen=(s, src), faults=left))
             return

@@ -137,9 +137,7 @@ def _hopeless(moves: Moves, g: Global, free: list[int]) -> bool:
     """Whether every target that could take a pod is full."""
     config = moves.config
     for t in free:
-        used = sum(
-            moves.cells[moves.index(s, t)].used(g.cells[moves.index(s, t)].side) for s in range(config.sources)
-        )
+        used = sum(moves.cells[moves.index(s, t)].used(g.cells[moves.index(s, t)].side) for s in range(config.sources))
         if used < config.capacity:
             return False
     return True

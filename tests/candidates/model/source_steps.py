@@ -105,9 +105,7 @@ class SourceSteps:
 
     def observed(self, state: SourceState, store: Store, t: int, now: int) -> SourceState:
         cluster = self.config.target(t)
-        known = {
-            name: c.seen for name, c in state.candidates.items() if c.cluster == cluster and c.seen is not None
-        }
+        known = {name: c.seen for name, c in state.candidates.items() if c.cluster == cluster and c.seen is not None}
         for name, obj in sorted(store["candidates"].items()):
             shown = self.api.shown(obj)
             before = known.pop(name, None)

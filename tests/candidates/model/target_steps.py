@@ -81,9 +81,7 @@ class TargetSteps:
         """Return when the target wants to look again, in seconds of the model; None if it does not, or only much later."""
 
         def ask() -> int | None:
-            wakes = [
-                decisions.target_decide(state, self.context, at(now)).wake for state in self.sides[side].values()
-            ]
+            wakes = [decisions.target_decide(state, self.context, at(now)).wake for state in self.sides[side].values()]
             seconds = [int((wake - at(0)).total_seconds()) for wake in wakes if wake is not None]
             return min(seconds, default=None)
 
