@@ -1,8 +1,8 @@
 """A scheduler and kubelets, as far as pods that belong together need them: where a pod may go, that it runs, and that it ends.
 
 In: pods, nodes, claims and PodGroups. Out: pods on nodes, ready, and over after a while if their annotation says so. A pod goes to the
-first node, by name, that is not cordoned, has enough cpu, and on which its required (anti-)affinity by host name holds. Pods of the scheduler
-`volcano` wait until their PodGroup is admitted. And the protection of claims: one that a pod still names does not go.
+first node, by name, that is not cordoned, has enough cpu, and on which its required (anti-)affinity by host name holds. Pods of the
+scheduler `volcano` wait until their PodGroup is admitted. And the protection of claims: one that a pod still names does not go.
 """
 
 from __future__ import annotations

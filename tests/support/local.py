@@ -1,6 +1,6 @@
-"""The stage of the controllers of one's own cluster: one simulated cluster over HTTP with those who make and run pods, a log, processes.
+"""The stage of the controllers of one's own cluster: a simulated cluster over HTTP with those who make and run pods, a log, processes.
 
-In: which controllers run, and how. Out: objects made, nodes cordoned, processes killed and started; objects, requests and the log to look at.
+In: which controllers run, and how. Out: objects made, nodes cordoned, processes killed and started; objects, requests and the log to see.
 """
 
 from __future__ import annotations
