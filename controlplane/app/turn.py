@@ -335,6 +335,7 @@ class Turn:
         self._measure.effects(self._effects.open_by_cluster())
         if full:
             self._measure.backlog(now)
+            self._measure.local(self._hosted.local)
 
 
 async def _quietly(work: Awaitable[Any]) -> None:

@@ -19,7 +19,7 @@ from controlplane.connectivity.places import Places, Repeats
 from controlplane.connectivity.state import Connection, restarted
 from controlplane.connectivity.state import fold as fold_connection
 from controlplane.coscheduling import render
-from controlplane.coscheduling.decide import Node, Surroundings, decide
+from controlplane.coscheduling.decide import Node, Surroundings, decide, outline
 from controlplane.coscheduling.events import (
     EVENTS,
     ClaimDeleted,
@@ -49,11 +49,11 @@ from controlplane.coscheduling.events import (
 )
 from controlplane.coscheduling.eviction import NodeView
 from controlplane.coscheduling.flags import Flags, Mode, effective
-from controlplane.coscheduling.objects import CLAIMS, CONFIG_MAPS, NODES, PODS, STATEFUL_SETS, TASK_RUNS
-from controlplane.coscheduling.observe import DEFAULTS_STREAM, FLAGS_STREAM, observe
+from controlplane.coscheduling.objects import CLAIMS, CONFIG_MAPS, NODES, PODS, STATEFUL_SETS, TASK_RUNS, Run
+from controlplane.coscheduling.observe import DEFAULTS_STREAM, FLAGS_STREAM, observe, run_stream
 from controlplane.coscheduling.placeholders import NOP_IMAGE, Style
 from controlplane.coscheduling.reasons import Reason
-from controlplane.coscheduling.state import Effect, RunState, fold, initial
+from controlplane.coscheduling.state import Attempt, Effect, RunState, fold, initial
 from controlplane.kube import PIPELINE_RUNS, Request
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.pods.tolerations import Taint
@@ -149,6 +149,33 @@ class Coscheduling:
                 self._connected(fold_connection(self.connection, recorded))
             case "service" if isinstance(recorded.event, ServiceStarted):
                 self._connected(restarted(self.connection, recorded))
+
+    # --- what the admission webhook asks -----------------------------------------------------------------------------
+
+    def _attempt(self, namespace: str, name: str, uid: str) -> Attempt | None:
+        state = self.runs.get(run_stream(namespace, name))
+        if state is None:
+            return None
+        return state.attempts.get(uid) if uid else state.current
+
+    def find(self, namespace: str, name: str, uid: str) -> Run | None:
+        """Return as much of a run as placeholders follow from; None if it was not seen."""
+        attempt = self._attempt(namespace, name, uid)
+        return outline(attempt.run) if attempt is not None and attempt.run is not None else None
+
+    def is_pinned(self, namespace: str, name: str, uid: str) -> bool:
+        """Whether a run's mode is decided, or is nothing to wait for: it is refused, over, or another controller's."""
+        attempt = self._attempt(namespace, name, uid)
+        if attempt is None or attempt.run is None:
+            return False
+        return attempt.pinned is not None or bool(attempt.refused) or attempt.over or bool(attempt.run.managed_by)
+
+    def mode_of(self, namespace: str, name: str, uid: str) -> Mode:
+        """Return the mode of a run: what it is pinned to, else what holds now. `uid` may be "" for the run that is there."""
+        attempt = self._attempt(namespace, name, uid)
+        if attempt is not None and attempt.pinned is not None:
+            return Mode(attempt.pinned.mode)
+        return self._surroundings().flags.mode
 
     def take_dirty(self) -> list[str]:
         """Return the streams to decide about since the last call."""
