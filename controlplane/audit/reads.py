@@ -16,10 +16,12 @@ import msgspec
 import psycopg
 from psycopg import sql
 
+from controlplane.coscheduling.events import EVENTS as _RUN_EVENTS
 from controlplane.log.codec import Codec
 from controlplane.log.event import Recorded
 from controlplane.log.schema import libpq_url
 from controlplane.multikueue.fleet import Fleet
+from controlplane.podgroups.events import EVENTS as _GROUP_EVENTS
 
 _COLUMNS: LiteralString = (
     "position, stream, version, type, schema, data::text, cluster,"
@@ -63,6 +65,10 @@ WHERE s.log = %(log)s AND s.kind = 'workload' AND s.namespace = %(namespace)s AN
 ORDER BY o.position DESC"""
 
 
+LOCAL_EVENTS = (*_GROUP_EVENTS, *_RUN_EVENTS)
+"""The events of one's own cluster: readable whether their controllers are on or off."""
+
+
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
     """Which events to read: all that fit every field that is not empty. Positions are exclusive below and inclusive above."""
 
@@ -93,7 +99,7 @@ class Reader:
 
     def __init__(self, connection: psycopg.Connection[Any], log: str) -> None:
         self.connection, self.log = connection, log
-        self._codec = Codec(Fleet.types)
+        self._codec = Codec((*Fleet.types, *LOCAL_EVENTS))
         self._deaf: bool | None = None
 
     @classmethod

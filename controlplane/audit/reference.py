@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from controlplane.audit import local_reference
 from controlplane.audit.sentences import REASONS
 from controlplane.connectivity import events as connectivity
 from controlplane.log.event import Event
@@ -51,7 +52,7 @@ default is left out. [SQL](sql.md) says how to read them; `controlplane events -
 | `admissioncheck/NAME` | an AdmissionCheck |
 | `multikueueconfig/NAME` | a MultiKueueConfig |
 | `refused/CLUSTER/KIND/NS/NAME` | an object that could not be understood |
-| `fleet` | what concerns all clusters together |
+@LOCAL@| `fleet` | what concerns all clusters together |
 | `service` | the processes that took the log over |
 
 """
@@ -71,7 +72,7 @@ def reference() -> str:
     decisions = [event for event in multikueue.EVENTS if issubclass(event, multikueue.Decision)]
     observations = [event for event in multikueue.EVENTS if event not in decisions and event not in outcomes]
     parts = [
-        _HEAD,
+        _HEAD.replace("@LOCAL@", local_reference.STREAMS),
         "## Connections\n\n",
         _table(("event", "says"), ((event, _doc(event)) for event in connectivity.EVENTS)),
         "\n## Observations\n\n",
@@ -89,6 +90,7 @@ def reference() -> str:
         "\n## Fields\n\n",
         _FIELDS,
         *(_fields(event) for event in (*connectivity.EVENTS, *multikueue.EVENTS)),
+        *local_reference.parts(_table, _doc, _fields),
     ]
     return "".join(parts)
 

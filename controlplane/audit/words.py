@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from controlplane.audit.group_words import GROUP_WORDS
+from controlplane.audit.run_words import RUN_WORDS
 from controlplane.connectivity import events as connectivity
 from controlplane.log.event import Event, Recorded, Unknown
 from controlplane.multikueue import events as multikueue
@@ -52,7 +54,7 @@ def what(event: Event | Unknown) -> str:
     """Return what an event says, in a few words; of an unknown one its type."""
     if isinstance(event, Unknown):
         return event.type
-    say = WORDS.get(type(event))
+    say = WORDS.get(type(event)) or GROUP_WORDS.get(type(event)) or RUN_WORDS.get(type(event))
     return say(event) if say else type(event).__name__
 
 

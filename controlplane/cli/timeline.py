@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from controlplane.cli.frame import Verb
@@ -9,17 +11,22 @@ from controlplane.cli.history import clock, find_story, open_reader, place, span
 from controlplane.cli.options import Options
 from controlplane.cli.output import emit
 
+if TYPE_CHECKING:
+    from controlplane.audit.find import Found
+    from controlplane.audit.timeline import Moment
+
 COLUMNS = ("at (UTC)", "after", "cluster", "what", "why")
 
 
 @click.command(cls=Verb)
-@click.argument("name", metavar="NAMESPACE/NAME")
+@click.argument("name", metavar="[KIND/]NAMESPACE/NAME")
 @click.option("-a", "--all", "everything", is_flag=True, help="Every event, also what changed nothing.")
 @click.pass_obj
 def timeline(options: Options, name: str, everything: bool) -> None:
     """Tell the story of a Workload: what happened when, where and why.
 
-    NAME may be that of the Workload or of its job.
+    NAME may be that of the Workload or of its job. With pod/, podgroup/ or
+    pipelinerun/ before it, the story of that object is told.
 
     \b
     With -o json or yaml, one object:
@@ -27,12 +34,7 @@ def timeline(options: Options, name: str, everything: bool) -> None:
       older Workloads of the same job), moments: position, at, seconds (since
       the first moment), cluster, what, why, reason, type, noteworthy
     """
-    from controlplane.app.policy import policy_of
-    from controlplane.audit.answer import told
-
-    with open_reader(options) as reader:
-        found = find_story(reader, name)
-        moments = told(reader, policy_of(options.settings()), found)
+    found, moments = _told(options, name)
     shown = [moment for moment in moments if everything or moment.noteworthy]
     start = moments[0].at if moments else None
     value = {
@@ -68,3 +70,16 @@ def timeline(options: Options, name: str, everything: bool) -> None:
     if found.others and options.output == "table":
         older = ", ".join(stream.removeprefix("workload/") for stream in found.others)
         click.echo(f"This is the newest Workload of the job; there were others: {older}", err=True)
+
+
+def _told(options: Options, name: str) -> tuple[Found, list[Moment]]:
+    """Return the streams that a name means, and their moments."""
+    from controlplane.app.policy import policy_of
+    from controlplane.audit.answer import told
+    from controlplane.cli.local_history import narrated
+
+    if (local := narrated(options, name)) is not None:
+        return local
+    with open_reader(options) as reader:
+        found = find_story(reader, name)
+        return found, told(reader, policy_of(options.settings()), found)

@@ -18,12 +18,14 @@ COLUMNS = ("position", "at (UTC)", "type", "reason", "cluster", "what")
 
 
 @click.command(cls=Verb)
-@click.argument("name", metavar="NAMESPACE/NAME")
+@click.argument("name", metavar="[KIND/]NAMESPACE/NAME")
 @click.pass_obj
 def why(options: Options, name: str) -> None:
     """Say why a Workload is where it is, waits, or was taken back.
 
-    NAME may be that of the Workload or of its job.
+    NAME may be that of the Workload or of its job. With pod/, podgroup/ or
+    pipelinerun/ before it, the PodGroup of a pod, a PodGroup's phase, and the
+    node of a PipelineRun's pods are explained.
 
     \b
     With -o json or yaml, one object:
@@ -73,7 +75,11 @@ def ask(options: Options, name: str) -> tuple[str, Explanation]:
     """Return the stream of the Workload that was named ("" if the job has none) and the explanation."""
     from controlplane.app.policy import policy_of
     from controlplane.audit.answer import answer
+    from controlplane.cli.local_history import explained
     from controlplane.clock import SystemClock
+
+    if (local := explained(options, name)) is not None:
+        return local
 
     with open_reader(options) as reader:
         found = find_story(reader, name)

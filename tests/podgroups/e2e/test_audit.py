@@ -1,0 +1,56 @@
+"""What `why`, `timeline` and `events` say of pods and PodGroups, of a log that a real process has written."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from controlplane.cli import cli
+from controlplane.cli.errors import Failure
+from controlplane.kube import meta
+from controlplane.simulation.kinds import PODS
+from tests.podgroups.e2e.conftest import Make
+from tests.podgroups.e2e.test_groups import BY_DEPLOYMENT, container, deployment, phase, rules, running
+from tests.support.local import Stage
+
+
+def ask(it: Stage, *words: str, code: int = 0) -> str:
+    result = CliRunner().invoke(cli, ["--database-url", it.url, *words], catch_exceptions=False)
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+async def test_a_pod_tells_whose_group_it_is_in_and_why(stage: Make) -> None:
+    it = await stage(start=False)
+    rules(it, BY_DEPLOYMENT)
+    made = deployment(it, "web", 2)
+    await it.up()
+    await it.until(lambda: running(it, "web") == 2, "running pods")
+    group = f"podgroup-{meta(made)['uid']}"
+    await it.until(lambda: phase(it, group) == "Running", "the phase")
+    pod = meta(it.pods(app="web")[0])["name"]
+    await it.until(lambda: "Running" in ask(it, "why", f"pod/default/{pod}"), "the story")
+    said = ask(it, "why", f"pod/default/{pod}")
+    assert f"It is in PodGroup {group} of Deployment web, because the rule apps/v1 deployment 0 matches" in said
+    assert f"(Pod {pod} ← ReplicaSet" in said
+    assert "OwnerResolved" in said
+    told = ask(it, "timeline", f"po/default/{pod}")
+    assert f"belongs to {group} of Deployment web" in told
+    assert "the group is there and is its owner's" in told
+    of_group = json.loads(ask(it, "-o", "json", "why", f"podgroup/default/{group}"))
+    assert of_group["state"] == "Running"
+    assert "2 run" in of_group["sentence"]
+    assert "PodGroup is to be created, for 1 members" in ask(it, "timeline", f"pg/default/{group}")
+    assert "room:" in ask(it, "events", "--type", "RoomObserved")
+
+
+async def test_what_was_never_seen_is_named_with_the_reason(stage: Make) -> None:
+    it = await stage()
+    it.make(PODS, "other", spec={"schedulerName": "default-scheduler", "containers": [container()]})
+    for verb, name in (("why", "pod/default/other"), ("timeline", "pg/default/none"), ("why", "pr/default/none")):
+        with pytest.raises(Failure) as refused:
+            ask(it, verb, name)
+        assert refused.value.exit_code == 5
+        assert f"{name.split('/')[2]} in the log main" in str(refused.value)
