@@ -171,7 +171,7 @@ def test_small_changes_are_said_together_and_large_ones_soon() -> None:
 
 
 @pytest.mark.parametrize(
-    "event", [ClusterLost(reason="Unreachable", message="away"), ServiceStarted(holder="b", epoch=2)]
+    "event", [ClusterLost(reason="Unreachable", message="away"), ServiceStarted(holder="b", epoch=2, version="1")]
 )
 def test_out_of_sight_nothing_is_said(event: Event) -> None:
     it = Beside()

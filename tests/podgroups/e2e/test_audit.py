@@ -52,5 +52,5 @@ async def test_what_was_never_seen_is_named_with_the_reason(stage: Make) -> None
     for verb, name in (("why", "pod/default/other"), ("timeline", "pg/default/none"), ("why", "pr/default/none")):
         with pytest.raises(Failure) as refused:
             ask(it, verb, name)
-        assert refused.value.exit_code == 5
+        assert refused.value.code == 5
         assert f"{name.split('/')[2]} in the log main" in str(refused.value)
