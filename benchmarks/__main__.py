@@ -7,7 +7,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from benchmarks import coscheduling, decide, dispatch, failover, log, podgroups, replay, takeover
+from benchmarks import coscheduling, decide, dispatch, failover, log, podgroups, replay, scheduler, takeover
 from benchmarks.machine import describe
 from controlplane import telemetry
 
@@ -20,6 +20,7 @@ BENCHMARKS = {
     "failover": failover.run,
     "podgroups": podgroups.run,
     "coscheduling": coscheduling.run,
+    "scheduler": scheduler.run,
 }
 
 
@@ -51,6 +52,9 @@ def parser() -> argparse.ArgumentParser:
     podgroups_.add_argument("--deployments", type=int, default=500, help="Deployments that own them")
     coscheduling_ = found.add_argument_group("coscheduling")
     coscheduling_.add_argument("--runs", type=int, default=1000, help="PipelineRuns of the wave")
+    scheduler_ = found.add_argument_group("scheduler")
+    scheduler_.add_argument("--nodes", type=int, nargs="+", default=[100, 1000, 5000], help="sizes of the cluster")
+    scheduler_.add_argument("--cycles", type=int, default=200, help="pods to schedule, one after the other")
     return found
 
 

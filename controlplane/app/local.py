@@ -114,7 +114,7 @@ def runs_policy(settings: Settings) -> CoschedulingPolicy:
 def _add_groups(settings: Settings, found: Local) -> None:
     groups = found.groups = PodGroups(groups_policy(settings), settings.leader.identity)
     hears = _CONNECTIONS | _ROOM_STREAM | {"refused"}
-    found.rooms.append(Room("podgroups", groups, _GROUP_STREAMS, hears, mark="podgroups", reads=groups))
+    found.rooms.append(Room("podgroups", groups, _GROUP_STREAMS, hears, mark="podgroups", reading=groups))
     found.knows.append(groups)
     found.ready["podgroups"] = lambda: settled(groups.index.connection, (PODS.name, POD_GROUPS.name))
     name = f"metadata.name={rules.NAME}"

@@ -12,7 +12,9 @@ from collections.abc import Iterable, Sequence
 from controlplane.app import local
 from controlplane.app.local import Knows
 from controlplane.app.policy import candidate_policy, candidate_targets, policy_of
+from controlplane.candidates import copies as followed
 from controlplane.candidates import placing as candidates
+from controlplane.candidates.copies import Copies
 from controlplane.candidates.objects import CANDIDATE_TARGETS, CANDIDATES, PODS, SOURCE_LABEL
 from controlplane.candidates.placing import Placing
 from controlplane.clusters.streams import WatchSpec
@@ -34,7 +36,7 @@ from controlplane.settings import Settings
 # What the dispatch of Workloads watches on the management cluster, the kinds of jobs aside.
 HOME_KINDS = (ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, MULTIKUEUE_CLUSTERS, CLUSTER_QUEUES, WORKLOADS)
 
-TYPES: Sequence[type[Event]] = merged([Fleet.types, Placing.types, local.TYPES])
+TYPES: Sequence[type[Event]] = merged([Fleet.types, Placing.types, Copies.types, local.TYPES])
 """The events of every capability, hosted or not: whoever reads a log reads all of it."""
 
 _FLEET_STREAMS = frozenset(
@@ -64,6 +66,7 @@ class Hosted:
         policy = policy or policy_of(settings)
         self.fleet = Fleet(policy, identity)
         self.sources: Placing | None = None
+        self.copies: Copies | None = None
         rooms = [Room("multikueue", self.fleet, _FLEET_STREAMS)]
         jobs = [adapter.kind for adapter in policy.adapters.values()]
         self.follows = policy.dispatches or "candidates" in settings.run.controllers
@@ -85,7 +88,11 @@ class Hosted:
             ]
             if labelled:
                 home.append(WatchSpec(NAMESPACES, settings.candidates.namespace_selector))
-            workers.append(WatchSpec(CANDIDATES, f"{SOURCE_LABEL}={chosen.cluster}"))
+            if settings.candidates.follow == "yes":
+                self.copies = Copies(self.sources)
+                rooms.append(Room("copies", self.copies, followed.OWNS, followed.HEARS, mark="copies"))
+            if "*" in chosen.namespaces:
+                workers.append(candidates_in("", chosen.cluster))
         self.local = local.local(settings)
         rooms += self.local.rooms
         home += self.local.home
@@ -94,6 +101,8 @@ class Hosted:
         self._indices: list[Knows] = [self.fleet.index, *self.local.knows]
         if self.sources is not None:
             self._indices.append(self.sources)
+        if self.copies is not None:
+            self._indices.append(self.copies)
 
     @property
     def unseen(self) -> str:
@@ -111,6 +120,17 @@ class Hosted:
             found |= index.known(cluster, kind)
         return found
 
+    def abandoned(self) -> list[str]:
+        """Return the clusters that no MultiKueueCluster names any more, and of which nobody has said that we let go of them.
+
+        The process that should have said it ended before it could; whoever waits for such a cluster would wait for ever.
+        """
+        if self.sources is None:
+            return []
+        ours, clusters = self.sources.connections, self.fleet.index.clusters
+        gone = (name for name, known in ours.items() if known.phase == "Unknown" and name not in clusters)
+        return sorted(name for name in gone if not name.startswith("@"))
+
     def listed(self, cluster: str, kind: str) -> bool:
         """Whether the kind was listed as a whole in the cluster's present life."""
         return any(index.newest.listed(cluster, kind) for index in self._indices)
@@ -122,6 +142,11 @@ class Hosted:
     def is_gone(self, cluster: str, uid: str) -> bool:
         """Whether an object was seen to go in the cluster's present life."""
         return any(index.newest.is_gone(cluster, uid) for index in self._indices)
+
+
+def candidates_in(namespace: str, source: str) -> WatchSpec:
+    """Return the watch of a source's own Candidates in a namespace of a target; "": in all of them."""
+    return WatchSpec(CANDIDATES, f"{SOURCE_LABEL}={source}", namespace)
 
 
 def united(specs: Iterable[WatchSpec]) -> list[WatchSpec]:

@@ -16,7 +16,9 @@ from typing import Any
 
 import structlog
 
+from controlplane.app.extras import Extras
 from controlplane.app.facts import event_of, lift
+from controlplane.app.following import Held
 from controlplane.app.measure import Measure, Refused
 from controlplane.app.rooms import Hosted
 from controlplane.app.secrets import Secrets
@@ -24,7 +26,7 @@ from controlplane.app.workers import Workers
 from controlplane.clock import Clock
 from controlplane.clusters.budget import Limits
 from controlplane.clusters.connections import Connections
-from controlplane.clusters.facts import Fact, Reached
+from controlplane.clusters.facts import Fact, Reached, Removed
 from controlplane.clusters.home import Home
 from controlplane.clusters.port import ClusterError, Delta, Executes, Looks
 from controlplane.clusters.reflector import Pace
@@ -37,7 +39,6 @@ from controlplane.log.event import Head, LogUnavailable, Recorded
 from controlplane.log.postgres import PostgresLog
 from controlplane.multikueue.fleet import connectivity_event
 from controlplane.multikueue.render import event_about
-from controlplane.reconcile.bodies import Bodies
 from controlplane.reconcile.effects import Effects
 from controlplane.reconcile.gate import Gate
 from controlplane.reconcile.leader import Leader
@@ -96,7 +97,7 @@ class Turn:
         self._live = False
         self._identities: dict[str, str] = {}
         self._telling: set[asyncio.Task[None]] = set()
-        bodies = Bodies(log)
+        bodies = Held(log)
         self._recorder = Recorder(log, capability, bodies, clock, lift)
         self._secrets = Secrets(lambda name: self._connections.secret_changed(name))
         self._home_kinds = [spec.kind for spec in hosted.home]
@@ -124,9 +125,12 @@ class Turn:
                 cluster=cluster, action=action, outcome=outcome
             ).inc(),
         )
+        self._extras: Extras | None = None
+        if hosted.sources is not None:
+            self._extras = Extras(hosted.sources, hosted.copies, self._connections, self._home, self._recorder, bodies)
         self._workers = Workers(fleet, self._connections, self._facts)
         self._reads = (
-            Reads(log, capability, self._time, self._look, rng=shared.random) if hosted.capability.reading else None
+            Reads(log, capability, self._time, self._look, rng=shared.random) if hosted.capability.reads else None
         )
         self.runner = Runner(
             log, capability, self._effects, gate, self._time, reads=self._reads, on_folded=self._folded
@@ -203,11 +207,14 @@ class Turn:
             self._reads.failure = failure
         self._fleet.index.changed_clusters.update(self._fleet.index.clusters)
         self._workers.wake()
+        for name in self._hosted.abandoned():
+            await self._facts(name, Removed())
         parts: list[Coroutine[Any, Any, Any]] = [
             self.runner.run(),
             self._home.run(),
             self._connections.run(),
             self._workers.run(),
+            *([self._extras.run()] if self._extras is not None else []),
             self._leader.keep(),
             self._report(),
             _wait(failure),
@@ -245,10 +252,13 @@ class Turn:
         else:
             await self._recorder(cluster, deltas)
 
-    def _known(self, cluster: str, kind: Kind) -> dict[str, tuple[str, str, str]]:
+    def _known(self, cluster: str, spec: WatchSpec) -> dict[str, tuple[str, str, str]]:
         """Return what the log knows of a kind on a cluster; without versions, where they may be those of an earlier life."""
-        known = self._hosted.known(cluster, kind.name)
-        if self._same(cluster) and self._hosted.listed(cluster, kind.name):
+        known = self._hosted.known(cluster, spec.kind.name)
+        _, named, name = spec.field_selector.partition("metadata.name=")
+        if named:
+            known = {uid: place for uid, place in known.items() if place[1] == name}
+        if self._same(cluster) and self._hosted.listed(cluster, spec.label):
             return known
         return {uid: (namespace, name, "") for uid, (namespace, name, _) in known.items()}
 
@@ -279,6 +289,8 @@ class Turn:
         self._time.anchor(events[-1].recorded_at)
         self._measure.folded(events, self._live)
         self._workers.wake()
+        if self._extras is not None:
+            self._extras.wake()
         for recorded in events:
             if isinstance(recorded.event, ClusterConnected):
                 self._effects.cluster_back(recorded.cluster)

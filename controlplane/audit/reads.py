@@ -16,6 +16,8 @@ import msgspec
 import psycopg
 from psycopg import sql
 
+from controlplane.candidates.copy_events import COPY_EVENTS
+from controlplane.candidates.placing import Placing
 from controlplane.coscheduling.events import EVENTS as _RUN_EVENTS
 from controlplane.log.codec import Codec
 from controlplane.log.event import Recorded
@@ -99,7 +101,7 @@ class Reader:
 
     def __init__(self, connection: psycopg.Connection[Any], log: str) -> None:
         self.connection, self.log = connection, log
-        self._codec = Codec((*Fleet.types, *LOCAL_EVENTS))
+        self._codec = Codec((*Fleet.types, *Placing.types, *COPY_EVENTS, *LOCAL_EVENTS))
         self._deaf: bool | None = None
 
     @classmethod

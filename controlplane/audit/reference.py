@@ -14,7 +14,9 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from controlplane.audit import local_reference
+from controlplane.audit.pod_words import POD_EVENTS, POD_REASONS
 from controlplane.audit.sentences import REASONS
+from controlplane.candidates import events as candidates
 from controlplane.connectivity import events as connectivity
 from controlplane.log.event import Event
 from controlplane.multikueue import events as multikueue
@@ -52,6 +54,11 @@ default is left out. [SQL](sql.md) says how to read them; `controlplane events -
 | `admissioncheck/NAME` | an AdmissionCheck |
 | `multikueueconfig/NAME` | a MultiKueueConfig |
 | `refused/CLUSTER/KIND/NS/NAME` | an object that could not be understood |
+| `sourcepod/NS/NAME` | the pods of a name that are placed on other clusters, and all their candidates |
+| `candidatetarget/NS/NAME` | a CandidateTarget |
+| `named/KIND/NS/NAME` | a ConfigMap or Secret that a placed pod names |
+| `copies/CLUSTER/NS` | our copies of those in a namespace of a target |
+| `sourcenamespace/NAME` | a namespace that may send pods by its label |
 @LOCAL@| `fleet` | what concerns all clusters together |
 | `service` | the processes that took the log over |
 
@@ -90,9 +97,25 @@ def reference() -> str:
         "\n## Fields\n\n",
         _FIELDS,
         *(_fields(event) for event in (*connectivity.EVENTS, *multikueue.EVENTS)),
+        *_pods(),
         *local_reference.parts(_table, _doc, _fields),
     ]
     return "".join(parts)
+
+
+def _pods() -> Iterable[str]:
+    """Yield the parts about candidate pods."""
+    decisions = [event for event in POD_EVENTS if issubclass(event, candidates.Decision)]
+    others = [event for event in POD_EVENTS if event not in decisions]
+    yield "\n## Candidate pods\n\nWhat is seen of a source pod, of its candidates in other clusters, and around them.\n\n"
+    yield _table(("event", "says"), ((event, _doc(event)) for event in others))
+    yield "\n### Decisions about source pods\n\n"
+    rows = ((event, _doc(event), "yes" if issubclass(event, candidates.Write) else "none") for event in decisions)
+    yield _table(("event", "decides", "write"), rows)
+    yield "\n### Reasons about source pods\n\n| reason | because |\n|---|---|\n"
+    yield from (f"| `{reason}` | {sentence.means} |\n" for reason, sentence in POD_REASONS.items())
+    yield "\n### Fields of candidate pods\n\n"
+    yield from (_fields(event) for event in POD_EVENTS)
 
 
 def _table(heads: Sequence[str], rows: Iterable[tuple[type[Event], *tuple[str, ...]]]) -> str:
@@ -117,7 +140,7 @@ def _fields(event: type[Event]) -> str:
 
 
 def _is_seen(event: type[Event]) -> bool:
-    return issubclass(event, multikueue.Seen | multikueue.Gone)
+    return issubclass(event, multikueue.Seen | multikueue.Gone | candidates.Seen | candidates.Gone)
 
 
 def _shape(kind: object) -> str:

@@ -12,7 +12,7 @@ from datetime import datetime
 
 import msgspec
 
-from controlplane.candidates import constraints, objects
+from controlplane.candidates import constraints, follow, objects
 from controlplane.candidates.events import (
     CandidateBound,
     CandidateGone,
@@ -122,6 +122,7 @@ def source_pod(obj: Json) -> _Built:
             )
             for entry in objects.items(status, "conditions", "status")
         ],
+        references=follow.references(spec),
         hints={key: str(value) for key, value in annotations.items() if key in objects.HINTS},
     )
     return source_stream(event.namespace, event.name), event, (template,)

@@ -64,7 +64,7 @@ def _answer(turn: Turn, permit: Permit, seen: CandidateSeen | None) -> Reason | 
 
 def _acked(turn: Turn, permit: Permit, reason: Reason) -> None:
     turn.say(RevokeAcked(cluster=permit.cluster, candidate=permit.candidate, number=permit.number, reason=reason))
-    turn.permit = None
+    turn.acked = True  # who is next is decided when this is in the log (S3)
 
 
 def _settle_preemption(turn: Turn, permit: Permit, seen: CandidateSeen | None) -> None:
@@ -126,7 +126,7 @@ def _resend(turn: Turn, permit: Permit, seen: CandidateSeen | None) -> None:
 
 def grant(turn: Turn) -> Reason | None:
     """Give the permit to one candidate, if one may have it now; return what is waited for otherwise."""
-    if turn.permit is not None or turn.closed or turn.state.delegate:
+    if turn.permit is not None or turn.acked or turn.closed or turn.state.delegate:
         return Reason.PERMIT_OPEN
     if _predecessor_runs(turn):
         return Reason.PREDECESSOR_STOPS

@@ -7,16 +7,26 @@ of these are in view: that a target is unknown would otherwise be said of every 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
 
 from controlplane.candidates import surroundings
-from controlplane.candidates.events import CandidateGone, CandidateSeen, Gone, Seen, SourceDeleted, SourcePodObserved
+from controlplane.candidates.events import (
+    CandidateGone,
+    CandidateSeen,
+    Gone,
+    Seen,
+    SourceDeleted,
+    SourcePodObserved,
+    StatusShown,
+)
 from controlplane.candidates.objects import CANDIDATE_TARGETS, CANDIDATES, PODS, Misfit
 from controlplane.candidates.observe import refused
 from controlplane.candidates.policy import Policy, Target
+from controlplane.candidates.reasons import Reason
 from controlplane.candidates.source import SourceCandidates
 from controlplane.candidates.state import STREAM, SourceState
 from controlplane.candidates.surroundings import (
@@ -29,10 +39,11 @@ from controlplane.candidates.surroundings import (
     SourceNamespaceObserved,
 )
 from controlplane.candidates.turn import Context
-from controlplane.capability import Sighting
+from controlplane.capability import Decided, Sighting
 from controlplane.connectivity.events import MANAGEMENT
 from controlplane.connectivity.newest import Newest, Shown
-from controlplane.kube import NAMESPACES, meta
+from controlplane.connectivity.state import Connection
+from controlplane.kube import MULTIKUEUE_CLUSTERS, NAMESPACES, meta
 from controlplane.log.event import Body, Event, NewEvent, Recorded
 
 OWNS = frozenset({STREAM, TARGET, NAMESPACE})
@@ -52,10 +63,16 @@ class Placing(SourceCandidates):
         self._own: dict[str, dict[str, CandidateTargetObserved]] = {}
         self._namespaces: dict[str, SourceNamespaceObserved] = {}
         self.newest = Newest(_shown)
+        self.watch_changed = True
+        self._pairs: Counter[tuple[str, str]] = Counter()
+        self._clusters: set[str] = set()
 
     def targets(self, namespace: str) -> list[Target]:
         """Return the clusters that pods of a namespace may go to: its own CandidateTargets say more than the settings."""
-        own = {name: Target(name=name, tier=seen.tier) for name, seen in self._own.get(namespace, {}).items()}
+        own: dict[str, Target] = {}
+        for seen in self._own.get(namespace, {}).values():
+            tier = min(seen.tier, own[seen.cluster].tier) if seen.cluster in own else seen.tier
+            own[seen.cluster] = Target(name=seen.cluster, tier=tier)
         return sorted((self._common | own).values(), key=lambda target: target.name)
 
     def observe(self, sighting: Sighting, now: datetime) -> NewEvent | None:
@@ -87,7 +104,12 @@ class Placing(SourceCandidates):
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
         self.newest.fold(recorded)
+        room, _, name = recorded.stream.partition("/")
+        if room == "cluster":
+            self._clusters.add(name)
+        before = _places(self.sources.get(recorded.stream))
         super().fold(recorded)
+        self._count(before, _places(self.sources.get(recorded.stream)))
         match recorded.event:
             case CandidateTargetObserved() as seen:
                 self._own.setdefault(seen.namespace, {})[seen.name] = seen
@@ -99,7 +121,52 @@ class Placing(SourceCandidates):
                 self._namespaces.pop(left.name, None)
             case _:
                 return
+        self.watch_changed = True
         self.touch_all()
+
+    def _count(self, before: frozenset[tuple[str, str]], after: frozenset[tuple[str, str]]) -> None:
+        """Keep count of the source pods that have a candidate in a namespace of a target."""
+        for pair in after - before:
+            self._pairs[pair] += 1
+            self.watch_changed |= self._pairs[pair] == 1
+        for pair in before - after:
+            self._pairs[pair] -= 1
+            if not self._pairs[pair]:
+                del self._pairs[pair]
+                self.watch_changed = True
+
+    def watched(self) -> dict[str, set[str]]:
+        """Return the namespaces whose Candidates are to be followed, by target: where some may come to be, or are still.
+
+        A target's administrator lets a source into one namespace after the other, so that is how they are watched. With `*`, every
+        namespace may send, and all of them are watched at once.
+        """
+        found: dict[str, set[str]] = {}
+        for namespace in {*self.policy.namespaces, *self._namespaces} - {"*"}:
+            for target in self.targets(namespace):
+                found.setdefault(target.name, set()).add(namespace)
+        for cluster, namespace in self._pairs:
+            found.setdefault(cluster, set()).add(namespace)
+        return found
+
+    def decide(self, stream: str, now: datetime) -> Decided:
+        """Return what follows for a stream. That nobody has the pod is not said while it is not known who can be reached."""
+        decided = super().decide(stream, now)
+        state = self.sources.get(stream)
+        if state is None or not any(self._untried(name, state.namespace) for name in state.targets):
+            return decided
+        kept = [new for new in decided.events if not _says_nobody(new.event)]
+        return decided if len(kept) == len(decided.events) else msgspec.structs.replace(decided, events=kept)
+
+    def _untried(self, name: str, namespace: str) -> bool:
+        """Whether it will soon be known of a target whether it can be reached, and is not yet: when a process starts."""
+        connection = self.connections.get(name)
+        if connection is None:
+            home = self.connections.get(MANAGEMENT)
+            return name in self._clusters or home is None or not home.in_view(MULTIKUEUE_CLUSTERS.name)
+        label = CANDIDATES.name if "*" in self.policy.namespaces else watched_in(namespace)
+        listed = label in connection.synced or label in connection.off
+        return connection.phase == "Unknown" or (connection.connected and not listed)
 
     def context(self, stream: str, state: SourceState) -> Context:
         """Return what a decision on a source pod may look at."""
@@ -107,7 +174,19 @@ class Placing(SourceCandidates):
         policy = self.policy
         if state.namespace in self._namespaces:
             policy = msgspec.structs.replace(policy, namespaces=policy.namespaces | {state.namespace})
-        return msgspec.structs.replace(context, ready=context.ready and self._around_in_view(), policy=policy)
+        ready = context.ready and self._around_in_view()
+        seen = context.connections if "*" in self.policy.namespaces else self._as_seen(state)
+        return msgspec.structs.replace(context, ready=ready, policy=policy, connections=seen)
+
+    def _as_seen(self, state: SourceState) -> Mapping[str, Connection]:
+        """Return the connections as a pod's namespace sees them: Candidates are in view where those of the namespace are."""
+        label = watched_in(state.namespace)
+        seen = dict(self.connections)
+        for name in {*state.targets, *(t.name for t in self.targets(state.namespace)), *_clusters(state)}:
+            connection = self.connections.get(name)
+            if connection is not None and label in connection.synced:
+                seen[name] = msgspec.structs.replace(connection, synced=connection.synced | {CANDIDATES.name})
+        return seen
 
     def _around_in_view(self) -> bool:
         home = self.connections[MANAGEMENT]
@@ -124,6 +203,26 @@ class Placing(SourceCandidates):
         elif kind == NAMESPACES.name:
             found = self._namespaces.values()
         return {seen.uid: (seen.namespace, seen.name, seen.resource_version) for seen in found}
+
+
+def _says_nobody(event: Event) -> bool:
+    return isinstance(event, StatusShown) and event.reason == Reason.UNSCHEDULABLE_EVERYWHERE
+
+
+def watched_in(namespace: str) -> str:
+    """Return the name under which the log has the Candidates of one namespace."""
+    return f"{CANDIDATES.name}/{namespace}"
+
+
+def _clusters(state: SourceState) -> set[str]:
+    return {known.cluster for known in state.candidates.values()}
+
+
+def _places(state: SourceState | None) -> frozenset[tuple[str, str]]:
+    """Return the targets, each with the namespace, where a source pod has candidates."""
+    if state is None:
+        return frozenset()
+    return frozenset((cluster, state.namespace) for cluster in _clusters(state))
 
 
 _KINDS: tuple[tuple[tuple[type[Event], ...], str], ...] = (

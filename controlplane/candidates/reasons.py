@@ -64,6 +64,9 @@ class Reason(StrEnum):
     NOT_PLACED = "NotPlaced"
     DELEGATE_FOUND = "DelegateFound"
     NOTHING_LEFT = "NothingLeft"
+    # what follows a pod
+    NAMED_BY_DELEGATE = "NamedByDelegate"
+    NOT_NAMED = "NotNamedAnyMore"
 
 
 class TargetReason(StrEnum):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from controlplane.candidates.follow import Reference
 from controlplane.candidates.objects import Origin, Part
 from controlplane.log.event import Event
 
@@ -56,6 +57,7 @@ class SourcePodObserved(Seen, frozen=True, kw_only=True):
 
     `template` is the body of {labels, annotations, spec} that a candidate is made of, `workload` the UID of the controller that owns the
     pod. `problem` and `problem_message`: why it cannot be elected. `hints`: where it says that its delegate is.
+    `references`: the ConfigMaps and Secrets that it names.
     """
 
     template: str
@@ -69,6 +71,7 @@ class SourcePodObserved(Seen, frozen=True, kw_only=True):
     problem_message: str = ""
     conditions: list[Condition] = []
     hints: dict[str, str] = {}
+    references: list[Reference] = []
 
 
 class SourceDeleted(Gone, frozen=True, kw_only=True):

@@ -199,7 +199,7 @@ def _fold_decision(state: SourceState, event: object) -> SourceState:
         case EpochClosed():
             permit = state.permit
             if permit is not None:
-                state = _excuse(state, permit.candidate, event.reason)
+                state = _excuse(_without_permit_writes(state, permit.candidate), permit.candidate, event.reason)
             return _without_shadows(_replace(state, permit=None, delegate="", electing=False, closed_by=event.reason))
         case CleanupDone():
             return _replace(state, dirty=False)
@@ -232,9 +232,22 @@ def _fold_acked(state: SourceState, event: RevokeAcked) -> SourceState:
     if known is not None and permit.kind == "Bind" and event.reason != Reason.TARGET_FORGOTTEN:
         candidates = {**candidates, permit.candidate: _replace(known, may_run=False)}
     failures = state.failures
-    if event.reason not in (Reason.ANSWERED, Reason.ANOTHER_READY):
+    # Room that was made is no failure, whatever then comes of it; an attempt in vain is, so that another target is asked next.
+    made = event.reason == Reason.ANSWERED and known is not None and isinstance(known.seen, CandidateReserved)
+    if not made and event.reason != Reason.ANOTHER_READY:
         failures = {**failures, permit.cluster: failures.get(permit.cluster, 0) + 1}
-    return _without_shadows(_replace(state, permit=None, candidates=candidates, failures=failures))
+    state = _replace(state, permit=None, candidates=candidates, failures=failures)
+    return _without_shadows(_without_permit_writes(state, permit.candidate))
+
+
+def _without_permit_writes(state: SourceState, name: str) -> SourceState:
+    """A permit that is dead is neither sent nor taken back any more: what is open of it would only be in the way of the next."""
+    effects = {
+        key: effect
+        for key, effect in state.effects.items()
+        if not (isinstance(effect.decision, (PermitGranted, PermitRevoked)) and effect.decision.candidate == name)
+    }
+    return _replace(state, effects=effects) if len(effects) != len(state.effects) else state
 
 
 def _fold_write(state: SourceState, decision: Write) -> SourceState:

@@ -1,7 +1,7 @@
 """What the source side sees around its pods: which clusters a namespace may use, and which namespaces may send.
 
 In: CandidateTargets and Namespaces of the source cluster. Out: their events, on streams `candidatetarget/NS/NAME` and
-`sourcenamespace/NAME`. A CandidateTarget has the name of the MultiKueueCluster that it lets its namespace use, and the tier there.
+`sourcenamespace/NAME`. A CandidateTarget names the MultiKueueCluster that it lets its namespace use, and the tier of it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ HIGHEST_TIER = 100
 
 
 class CandidateTargetObserved(Seen, frozen=True, kw_only=True):
-    """A CandidateTarget: pods of its namespace may go to the cluster of its name. `tier` 0 is preferred to 1."""
+    """A CandidateTarget: pods of its namespace may go to `cluster`. `tier` 0 is preferred to 1."""
 
+    cluster: str
     tier: int = 0
 
 
@@ -47,10 +48,13 @@ SURROUNDINGS: tuple[type[Event], ...] = (
 def seen(kind: Kind, obj: Json) -> tuple[str, Event] | None:
     """Return stream and event of an object; `Misfit` if it does not fit."""
     if kind == CANDIDATE_TARGETS:
-        tier = objects.number(objects.section(obj, "spec"), "tier", "spec")
+        spec = objects.section(obj, "spec")
+        tier, cluster = objects.number(spec, "tier", "spec"), objects.text(spec, "cluster", "spec")
+        if not cluster:
+            raise Misfit("spec.cluster", None, "the name of a MultiKueueCluster")
         if not 0 <= tier <= HIGHEST_TIER:
             raise Misfit("spec.tier", tier, f"a number from 0 to {HIGHEST_TIER}")
-        event = CandidateTargetObserved(**objects.identity(obj), tier=tier)
+        event = CandidateTargetObserved(**objects.identity(obj), cluster=cluster, tier=tier)
         return f"{TARGET}/{event.namespace}/{event.name}", event
     if kind == NAMESPACES:
         found = SourceNamespaceObserved(**objects.identity(obj))

@@ -86,6 +86,7 @@ class Turn:
         self.state, self.context, self.now = state, context, now
         self.plan = Plan()
         self.permit = state.permit
+        self.acked = False
         self.closed = not state.electing
         self._taken: set[str] = set()
 

@@ -36,6 +36,9 @@ VERBS: dict[str, Entry] = {
     "coscheduling": Entry(
         "controlplane.cli.coscheduling:coscheduling", "Plan how a PipelineRun's pods are brought to one node."
     ),
+    "scheduler": Entry(
+        "controlplane.cli.scheduler:scheduler", "Schedule pods by kube-scheduler's rules, or explain what they say."
+    ),
     "simulate": Entry(
         "controlplane.cli.simulate:simulate",
         "Play seeds of the deterministic simulation and check what must always hold.",

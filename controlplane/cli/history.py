@@ -14,6 +14,7 @@ from controlplane.cli.options import Options
 if TYPE_CHECKING:
     from controlplane.audit.find import Found
     from controlplane.audit.reads import Reader
+    from controlplane.log.event import Recorded
 
 
 def open_reader(options: Options) -> Reader:
@@ -30,6 +31,28 @@ def split(text: str) -> tuple[str, str]:
     if not slash or not namespace or not name or "/" in name:
         raise Failure(f'"{text}" is not a Workload or a job: write NAMESPACE/NAME, such as default/train', Exit.USAGE)
     return namespace, name
+
+
+def pod_name(text: str) -> tuple[str, str] | None:
+    """Return namespace and name of pod/NAMESPACE/NAME; None if something else than a pod is meant."""
+    kind, _, rest = text.partition("/")
+    return split(rest) if kind in ("pod", "pods", "po") and "/" in rest else None
+
+
+def find_pod(reader: Reader, namespace: str, name: str) -> list[Recorded]:
+    """Return the events of a source pod; `Failure` (exit code 5) if the log has none."""
+    from controlplane.audit.pods import pod_events
+
+    events = pod_events(reader, namespace, name)
+    if events:
+        return events
+    known = [stream.partition("/")[2] for stream in reader.streams("sourcepod", namespace=namespace)][:3]
+    hint = f"; there are {', '.join(known)}" if known else ""
+    raise Failure(
+        f"there is no source pod {namespace}/{name} in the log {reader.log}: only pods with the schedulerName of "
+        f"candidates.schedulerName are placed on other clusters{hint}",
+        Exit.NOT_FOUND,
+    )
 
 
 def find_story(reader: Reader, text: str) -> Found:

@@ -1,4 +1,4 @@
-"""`controlplane timeline NAMESPACE/NAME`: the story of a Workload and its job."""
+"""`controlplane timeline [pod/]NAMESPACE/NAME`: the story of a Workload and its job, or of a source pod and its candidates."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from controlplane.cli.frame import Verb
-from controlplane.cli.history import clock, find_story, open_reader, place, span
+from controlplane.cli.history import clock, find_pod, find_story, open_reader, place, pod_name, span
 from controlplane.cli.options import Options
 from controlplane.cli.output import emit
 
@@ -25,8 +25,9 @@ COLUMNS = ("at (UTC)", "after", "cluster", "what", "why")
 def timeline(options: Options, name: str, everything: bool) -> None:
     """Tell the story of a Workload: what happened when, where and why.
 
-    NAME may be that of the Workload or of its job. With pod/, podgroup/ or
-    pipelinerun/ before it, the story of that object is told.
+    NAME may be that of the Workload or of its job. With podgroup/ or
+    pipelinerun/ before it the story of that object is told, with pod/ that of
+    a pod that is placed on another cluster, or of a member of a PodGroup.
 
     \b
     With -o json or yaml, one object:
@@ -34,7 +35,7 @@ def timeline(options: Options, name: str, everything: bool) -> None:
       older Workloads of the same job), moments: position, at, seconds (since
       the first moment), cluster, what, why, reason, type, noteworthy
     """
-    found, moments = _told(options, name)
+    found, moments = _story(options, name)
     shown = [moment for moment in moments if everything or moment.noteworthy]
     start = moments[0].at if moments else None
     value = {
@@ -72,14 +73,20 @@ def timeline(options: Options, name: str, everything: bool) -> None:
         click.echo(f"This is the newest Workload of the job; there were others: {older}", err=True)
 
 
-def _told(options: Options, name: str) -> tuple[Found, list[Moment]]:
-    """Return the streams that a name means, and their moments."""
+def _story(options: Options, name: str) -> tuple[Found, list[Moment]]:
+    """Return the streams that a name means and their moments."""
     from controlplane.app.policy import policy_of
     from controlplane.audit.answer import told
+    from controlplane.audit.find import Found
+    from controlplane.audit.pods import pod_moments
     from controlplane.cli.local_history import narrated
 
     if (local := narrated(options, name)) is not None:
         return local
+    pod = pod_name(name)
     with open_reader(options) as reader:
+        if pod is not None:
+            events = find_pod(reader, *pod)
+            return Found(events[0].stream, []), pod_moments(events)
         found = find_story(reader, name)
         return found, told(reader, policy_of(options.settings()), found)

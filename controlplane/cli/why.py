@@ -1,4 +1,4 @@
-"""`controlplane why NAMESPACE/NAME`: why a Workload is where it is, in one sentence, with the events that prove it."""
+"""`controlplane why [pod/]NAMESPACE/NAME`: why a Workload, or a pod, is where it is: one sentence, and the events that prove it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from controlplane.cli.frame import Verb
-from controlplane.cli.history import clock, find_story, open_reader, place
+from controlplane.cli.history import clock, find_pod, find_story, open_reader, place, pod_name
 from controlplane.cli.options import Options
 from controlplane.cli.output import dump, line, table
 
@@ -23,9 +23,9 @@ COLUMNS = ("position", "at (UTC)", "type", "reason", "cluster", "what")
 def why(options: Options, name: str) -> None:
     """Say why a Workload is where it is, waits, or was taken back.
 
-    NAME may be that of the Workload or of its job. With pod/, podgroup/ or
-    pipelinerun/ before it, the PodGroup of a pod, a PodGroup's phase, and the
-    node of a PipelineRun's pods are explained.
+    NAME may be that of the Workload or of its job. With pod/ before it, it is
+    said where a pod is placed, or whose PodGroup it is in; with podgroup/ or
+    pipelinerun/, why a PodGroup is in its phase, and a run's pods on a node.
 
     \b
     With -o json or yaml, one object:
@@ -80,7 +80,19 @@ def ask(options: Options, name: str) -> tuple[str, Explanation]:
 
     if (local := explained(options, name)) is not None:
         return local
-
+    pod = pod_name(name)
+    if pod is not None:
+        return _ask_pod(options, *pod)
     with open_reader(options) as reader:
         found = find_story(reader, name)
         return found.workload, answer(reader, policy_of(options.settings()), found, SystemClock().now())
+
+
+def _ask_pod(options: Options, namespace: str, name: str) -> tuple[str, Explanation]:
+    from controlplane.audit.pods import connections, explain_pod, folded
+
+    with open_reader(options) as reader:
+        events = find_pod(reader, namespace, name)
+        state = folded(events)
+        clusters = {*state.targets, *(known.cluster for known in state.candidates.values())}
+        return events[0].stream, explain_pod(events, connections(reader, sorted(clusters)))

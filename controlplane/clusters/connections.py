@@ -14,8 +14,9 @@ from collections.abc import Mapping
 
 from controlplane.clusters.facts import Removed
 from controlplane.clusters.link import Link
-from controlplane.clusters.port import Executes, Looks
+from controlplane.clusters.port import Executes, Looks, Sink
 from controlplane.clusters.sources import SecretSource, Source
+from controlplane.clusters.streams import WatchSpec
 from controlplane.clusters.surroundings import Surroundings
 
 
@@ -25,6 +26,7 @@ class Connections:
     def __init__(self, around: Surroundings) -> None:
         self._around = around
         self._links: dict[str, tuple[Link, asyncio.Task[None]]] = {}
+        self._wanted: dict[str, Mapping[WatchSpec, Sink]] = {}
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
@@ -40,9 +42,17 @@ class Connections:
             link.nudge()
             return
         link = Link(name, source, self._around)
+        link.want(self._wanted.get(name, {}))
         task = asyncio.create_task(link.run(), name=f"cluster {name}")
         task.add_done_callback(self._ended)
         self._links[name] = (link, task)
+
+    def want(self, wanted: Mapping[str, Mapping[WatchSpec, Sink]]) -> None:
+        """Say what is to be followed on each cluster besides what all are watched for; clusters may come later."""
+        before, self._wanted = self._wanted, dict(wanted)
+        for name, (link, _) in self._links.items():
+            if before.get(name, {}) != self._wanted.get(name, {}):
+                link.want(self._wanted.get(name, {}))
 
     async def remove(self, name: str) -> None:
         """Close a cluster's connection, forget its place in every stream, and report `Removed`. Unknown names are ignored."""

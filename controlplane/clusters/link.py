@@ -17,7 +17,9 @@ connection is lost only when the API server does not answer or does not accept u
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
+from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
 from typing import Literal
@@ -37,11 +39,11 @@ from controlplane.clusters.facts import (
     Suspected,
 )
 from controlplane.clusters.kubeconfig import BAD, ClientConfig, KubeconfigError, parse_kubeconfig
-from controlplane.clusters.port import ApiError, ClusterError, Unreachable
+from controlplane.clusters.port import ApiError, ClusterError, Sink, Unreachable
 from controlplane.clusters.racing import first_to_end, until_failure
 from controlplane.clusters.reflector import Reflector, Rejected
 from controlplane.clusters.sources import PathSource, Source, read_path, secret_not_found
-from controlplane.clusters.streams import ApiServer
+from controlplane.clusters.streams import ApiServer, WatchSpec
 from controlplane.clusters.surroundings import Surroundings
 from controlplane.clusters.verbs import Executor
 from controlplane.kube import NAMESPACES, meta
@@ -64,14 +66,24 @@ class Link:
         self.looks: Dynamic | None = None
         self._around, self._clock = around, around.clock
         self._budget = Budget(around.limits, clock=around.clock, random=around.random)
-        self._nudge = asyncio.Event()
-        self._unauthorized = asyncio.Event()
+        self._nudge, self._unauthorized = asyncio.Event(), asyncio.Event()
         self._reflectors: list[Reflector] = []
+        self._wanted: Mapping[WatchSpec, Sink] = {}
+        self._rewanted, self._announced = asyncio.Event(), asyncio.Event()
+        self._extra: dict[WatchSpec, Reflector] = {}
         self._followed = ("", "")  # incarnation and server URL that the reflectors' positions belong to
 
     def nudge(self) -> None:
         """Look at the kubeconfig again: it, or its place, may have changed."""
         self._nudge.set()
+
+    def want(self, wanted: Mapping[WatchSpec, Sink]) -> None:
+        """Follow these besides what every cluster is watched for, each into its own sink; what is no longer wanted is let go.
+
+        Nobody waits for them: whether they are in view is for their sinks to say.
+        """
+        self._wanted = dict(wanted)
+        self._rewanted.set()
 
     async def run(self) -> None:
         """Keep the cluster connected until cancelled. Raises only what the sink or the facts' receiver raise."""
@@ -200,6 +212,7 @@ class Link:
     async def _live(self, server: ApiServer, config: ClientConfig) -> None:
         """Probe, follow every kind, and announce the connection; ends only by raising `_Trouble` or what the sink raises."""
         self._unauthorized.clear()
+        self._announced.clear()
         reached = await self._probe(server)
         await self._around.facts(self.name, reached)
         self._place_reflectors(reached.incarnation, config.server)
@@ -208,6 +221,7 @@ class Link:
             self._heartbeat(server),
             self._credentials_refused(),
             self._announce(server, reached),
+            self._follow_wanted(server),
         )
 
     async def _probe(self, server: ApiServer) -> Reached:
@@ -234,40 +248,67 @@ class Link:
         """Make the reflectors, or let those of the last connection go on; on another cluster none may resume."""
         around = self._around
         if not self._reflectors:
-            self._reflectors = [
-                Reflector(
-                    self.name,
-                    spec,
-                    around.sink,
-                    self._budget,
-                    known={
-                        uid: place
-                        for uid, place in around.known(self.name, spec.kind).items()
-                        if spec.namespace in ("", place[0])
-                    },
-                    newest=around.newest(self.name, spec.kind),
-                    is_gone=partial(around.is_gone, self.name),
-                    pace=around.pace,
-                    on_poison=around.on_poison,
-                    on_restored=self._restored,
-                    identify=self._identify,
-                )
-                for spec in around.specs
-            ]
+            self._reflectors = [self._reflector(spec, around.sink) for spec in around.specs]
         else:
             before, server_before = self._followed
             same = incarnation == before if incarnation and before else server == server_before
-            for reflector in self._reflectors:
+            for reflector in (*self._reflectors, *self._extra.values()):
                 if same:
                     reflector.doubt_position()
                 else:
                     reflector.forget_position()
         self._followed = incarnation, server
 
+    def _reflector(self, spec: WatchSpec, sink: Sink) -> Reflector:
+        around = self._around
+        return Reflector(
+            self.name,
+            spec,
+            sink,
+            self._budget,
+            known={uid: at for uid, at in around.known(self.name, spec).items() if spec.namespace in ("", at[0])},
+            newest=around.newest(self.name, spec.kind),
+            is_gone=partial(around.is_gone, self.name),
+            pace=around.pace,
+            on_poison=around.on_poison,
+            on_restored=self._restored,
+            identify=self._identify,
+        )
+
+    async def _follow_wanted(self, server: ApiServer) -> None:
+        """Keep a reflector running for each thing that is wanted; ends as `_follow` does, by raising.
+
+        They begin after the announcement, which says what is in view from then on: their lists are told after it.
+        """
+        await self._announced.wait()
+        tasks: dict[WatchSpec, asyncio.Task[None]] = {}
+        try:
+            while True:
+                self._rewanted.clear()
+                for spec in [spec for spec in tasks if spec not in self._wanted]:
+                    await _ended(tasks.pop(spec))
+                self._extra = {spec: reflector for spec, reflector in self._extra.items() if spec in self._wanted}
+                for spec, sink in self._wanted.items():
+                    if spec not in tasks:
+                        reflector = self._extra.setdefault(spec, self._reflector(spec, sink))
+                        tasks[spec] = asyncio.create_task(self._follow(reflector, server))
+                changed = asyncio.create_task(self._rewanted.wait())
+                try:
+                    await asyncio.wait([changed, *tasks.values()], return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    changed.cancel()
+                for task in tasks.values():
+                    if task.done():
+                        task.result()
+        finally:
+            for task in tasks.values():
+                task.cancel()
+            await asyncio.gather(*tasks.values(), return_exceptions=True)
+
     async def _restored(self, message: str) -> None:
         """One reflector found the history gone back: a new life begins, in which every kind is listed anew."""
         await self._around.facts(self.name, Restored(message))
-        for reflector in self._reflectors:
+        for reflector in (*self._reflectors, *self._extra.values()):
             reflector.forget_position()
 
     async def _identify(self, server: ApiServer) -> None:
@@ -292,6 +333,7 @@ class Link:
         self.executor = Executor(server, self._budget, self._counted, self._around.allowed)
         self.looks = Dynamic(server, self._budget, self._counted)
         await self._around.facts(self.name, Connected(reached.incarnation, reached.server_version, off))
+        self._announced.set()
 
     async def _heartbeat(self, server: ApiServer) -> None:
         """Ask for `/version` now and then; silence for a whole grace is a loss. This is what finds half-open connections."""
@@ -345,6 +387,13 @@ class Link:
     async def _report_failure(self, reason: FailureReason, message: str, attempt: int, wait: float) -> None:
         at = self._clock.now() + timedelta(seconds=wait)
         await self._around.facts(self.name, ConnectFailed(reason, message, attempt, at))
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    """Stop a reflector's task; what it raised meanwhile is raised here."""
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
 
 
 def _is_server_error(error: ClusterError) -> bool:

@@ -25,6 +25,11 @@ class WatchSpec:
     namespace: str = ""
     field_selector: str = ""
 
+    @property
+    def label(self) -> str:
+        """The name of what is followed, as the log has it: the kind, and the namespace if it is only one."""
+        return f"{self.kind.name}/{self.namespace}" if self.namespace else self.kind.name
+
 
 @dataclass(frozen=True, slots=True)
 class ListPage:

@@ -38,7 +38,7 @@ class Timing:
     file_poll: float = 5.0
 
 
-def _nothing_known(cluster: str, kind: Kind) -> Mapping[str, tuple[str, str, str]]:
+def _nothing_known(cluster: str, spec: WatchSpec) -> Mapping[str, tuple[str, str, str]]:
     """Seed a reflector with nothing."""
     return {}
 
@@ -62,7 +62,7 @@ class Surroundings:
     """What every connection is given: where deltas and facts go, how secrets are read and servers opened, and time and chance.
 
     `read_secret(name)` returns the bytes of the Secret's key `kubeconfig`, or raises `KubeconfigError` or a `ClusterError`. `known(cluster,
-    kind)` is asked once for each kind, after `Reached` was reported, for uid → (namespace, name, resourceVersion), and `newest(cluster,
+    spec)` is asked once for each watch, after `Reached` was reported, for uid → (namespace, name, resourceVersion), and `newest(cluster,
     kind)` for the highest resourceVersion that was ever seen in the cluster's present life; `is_gone(cluster, uid)` whether an object was
     seen to go in it. `allowed` is asked before each write.
     """
@@ -71,7 +71,7 @@ class Surroundings:
     sink: Sink
     facts: Facts
     read_secret: Callable[[str], Awaitable[bytes]]
-    known: Callable[[str, Kind], Mapping[str, tuple[str, str, str]]] = _nothing_known
+    known: Callable[[str, WatchSpec], Mapping[str, tuple[str, str, str]]] = _nothing_known
     newest: Callable[[str, Kind], int] = _nothing_seen
     is_gone: Callable[[str, str], bool] = _nothing_gone
     open_server: Callable[[str, ClientConfig], ApiServer] = Transport

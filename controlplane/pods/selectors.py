@@ -92,8 +92,10 @@ def label_selector(obj: Mapping[str, Any] | None, field: str = "labelSelector") 
     if obj is None:
         return NOTHING
     found = [_checked(str(key), "In", (str(value),), f"{field}.matchLabels") for key, value in _pairs(obj, field)]
-    for number, expression in enumerate(obj.get("matchExpressions") or ()):
+    for number, expression in enumerate(_listed(obj, "matchExpressions", field)):
         where = f"{field}.matchExpressions[{number}]"
+        if not isinstance(expression, Mapping):
+            raise InvalidSelector(where, "expected an object with key, operator and values")
         operator = str(expression.get("operator") or "")
         if operator in _NUMERIC:
             raise InvalidSelector(f"{where}.operator", f'"{operator}" is not a valid label selector operator')
@@ -158,8 +160,15 @@ def _pairs(obj: Mapping[str, Any], field: str) -> list[tuple[Any, Any]]:
     return sorted(found.items())
 
 
+def _listed(obj: Mapping[str, Any], name: str, field: str) -> list[Any]:
+    found = obj.get(name) or []
+    if not isinstance(found, list):
+        raise InvalidSelector(f"{field}.{name}", "expected a list")
+    return found
+
+
 def _expression(expression: Mapping[str, Any], where: str) -> Requirement:
-    values = tuple(str(value) for value in expression.get("values") or ())
+    values = tuple(str(value) for value in _listed(expression, "values", where))
     return _checked(str(expression.get("key") or ""), str(expression.get("operator") or ""), values, where)
 
 

@@ -26,7 +26,7 @@ class Room:
 
     `owns` and `hears` are first words of streams (`workload` of `workload/NS/NAME`). `mark` sets the identities of its observations
     apart from those of the other rooms, which may see the same object; "" for the one room whose identities stay as they are, since the log
-    has them already. `reads` is the capability once more if its decisions wait for objects that no watch shows.
+    has them already. `reading` is the capability again if its decisions need reads (docs/decisions/0017).
     """
 
     name: str
@@ -34,7 +34,7 @@ class Room:
     owns: frozenset[str]
     hears: frozenset[str] = frozenset()
     mark: str = ""
-    reads: Reading | None = None
+    reading: Reading | None = None
 
 
 class Several:
@@ -124,27 +124,25 @@ class Several:
     # --- what has to be read -----------------------------------------------------------------------------------------
 
     @property
-    def reading(self) -> bool:
-        """Whether any room's decisions wait for reads."""
-        return any(room.reads is not None for room in self.rooms)
+    def reads(self) -> bool:
+        """Whether any room's decisions need reads."""
+        return any(room.reading is not None for room in self.rooms)
 
     def open_reads(self, stream: str, now: datetime) -> Sequence[OpenRead]:
         """Return the reads that a stream waits for now."""
         owner = self._owners.get(_word(stream))
-        return owner.reads.open_reads(stream, now) if owner is not None and owner.reads is not None else ()
+        return owner.reading.open_reads(stream, now) if owner is not None and owner.reading is not None else ()
 
     def is_wanted(self, read: OpenRead) -> bool:
-        """Whether anybody still waits for a read."""
-        return self._reader(read).is_wanted(read)
+        """Whether anybody still waits for a read; its answer belongs to whoever owns the stream that it is recorded on."""
+        owner = self._owners.get(_word(read.stream))
+        return owner is not None and owner.reading is not None and owner.reading.is_wanted(read)
 
     def answered(self, read: OpenRead, answer: ReadAnswer, now: datetime) -> NewEvent:
         """Return the event that records how a read ended."""
-        return self._reader(read).answered(read, answer, now)
-
-    def _reader(self, read: OpenRead) -> Reading:
-        reads = self._owners[_word(read.stream)].reads
-        assert reads is not None
-        return reads
+        reading = self._owners[_word(read.stream)].reading
+        assert reading is not None, f"nobody reads for {read.stream}"
+        return reading.answered(read, answer, now)
 
     def _of(self, write: OpenWrite) -> Capability:
         return self._owners[_word(write.stream)].capability

@@ -34,6 +34,6 @@ CANDIDATE_KINDS: tuple[ServedKind, ...] = (
         Kind(_GROUP, _VERSION, "CandidateTarget", "candidatetargets"),
         status_subresource=False,
         short_names=("candtgt",),
-        columns=(Column("Tier", ".spec.tier", "integer"), AGE),
+        columns=(Column("Cluster", ".spec.cluster"), Column("Tier", ".spec.tier", "integer"), AGE),
     ),
 )

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from controlplane.candidates.reasons import Reason as PodReason
 from controlplane.multikueue.reasons import Reason
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -35,8 +36,12 @@ def filled(kind: Any) -> Any:
         return filled(arguments[0])
     if kind is Reason:
         return Reason.NOMINATED
+    if kind is PodReason:
+        return PodReason.FIRST_READY
     if isinstance(kind, type) and issubclass(kind, StrEnum):
         return next(iter(kind))
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return sample(kind)
-    return {str: "text", int: 1, bool: True, datetime: datetime(2026, 1, 1, tzinfo=UTC), typing.Any: 1}[kind]
+    return {str: "text", int: 1, float: 1.5, bool: True, datetime: datetime(2026, 1, 1, tzinfo=UTC), typing.Any: 1}[
+        kind
+    ]

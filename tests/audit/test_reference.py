@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from controlplane.audit.pod_words import POD_EVENTS, POD_REASONS
 from controlplane.audit.reference import WRITES, reference
 from controlplane.multikueue.events import EVENTS, Write
 from controlplane.multikueue.fleet import Fleet
@@ -32,5 +33,13 @@ def test_it_names_every_event_and_reason() -> None:
     for event in Fleet.types:
         assert page.count(f"| `{event.__name__}` |") == 1
         assert page.count(f"- `{event.__name__}`:") == 1
+    workloads, _, pods = page.partition("## Candidate pods")
+    told, _, pods = pods.partition("### Reasons about source pods")
+    for event in POD_EVENTS:
+        assert told.count(f"| `{event.__name__}` |") == 1
+        assert pods.count(f"- `{event.__name__}`:") == 1
+    for about in POD_REASONS:
+        assert pods.count(f"| `{about}` |") == 1
+    page = workloads
     for reason in Reason:
         assert page.count(f"| `{reason}` |") == 1

@@ -96,6 +96,9 @@ def test_all_requirements_must_hold() -> None:
         ({"matchLabels": {"a": "not valid"}}, "s.matchLabels.values"),
         ({"matchLabels": {"a": "x" * 64}}, "s.matchLabels.values"),
         ({"matchLabels": ["a"]}, "s.matchLabels"),
+        ({"matchExpressions": "a"}, "s.matchExpressions"),
+        ({"matchExpressions": ["a"]}, "s.matchExpressions[0]"),
+        ({"matchExpressions": [{"key": "a", "operator": "In", "values": "xy"}]}, "s.matchExpressions[0].values"),
     ],
 )
 def test_a_selector_that_the_api_refuses_is_named(selector: Json, field: str) -> None:

@@ -29,13 +29,13 @@ class Reader(Capacity):
 
 def rooms(*, reads: bool) -> Several:
     reader = Reader()
-    first = Room("first", reader, frozenset({"member", "owner"}), reads=reader if reads else None)
+    first = Room("first", reader, frozenset({"member", "owner"}), reading=reader if reads else None)
     return Several([first, Room("second", Capacity(), frozenset({"node"}), mark="second")])
 
 
 def test_reads_go_to_the_owner_of_the_stream() -> None:
     several = rooms(reads=True)
-    assert several.reading
+    assert several.reads
     assert list(several.open_reads("member/a", NOW)) == [READ]
     assert list(several.open_reads("node/a", NOW)) == list(several.open_reads("nobody/a", NOW)) == []
     assert several.is_wanted(READ)
@@ -44,5 +44,5 @@ def test_reads_go_to_the_owner_of_the_stream() -> None:
 
 def test_rooms_that_read_nothing_need_nobody_who_reads() -> None:
     several = rooms(reads=False)
-    assert not several.reading
+    assert not several.reads
     assert list(several.open_reads("member/a", NOW)) == []

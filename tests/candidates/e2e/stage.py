@@ -138,9 +138,9 @@ class Stage:
 
     def allow(self, target: str, tier: int = 0, namespace: str = NS) -> None:
         """Let a namespace of ours use a target."""
-        head = {"name": target, "namespace": namespace}
+        head = {"name": f"to-{target}", "namespace": namespace}
         body = {"apiVersion": CANDIDATE_TARGETS.api_version, "kind": "CandidateTarget", "metadata": head}
-        self.store.create(CANDIDATE_TARGETS, {**body, "spec": {"tier": tier}})
+        self.store.create(CANDIDATE_TARGETS, {**body, "spec": {"cluster": target, "tier": tier}})
 
     def cut(self, target: str) -> None:
         self.world.clusters[target].faults.cut()

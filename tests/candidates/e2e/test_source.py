@@ -6,8 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
+from click.testing import CliRunner
+
 from controlplane.candidates.objects import CANDIDATES
-from controlplane.kube import EVENTS
+from controlplane.cli import cli
+from controlplane.kube import EVENTS, MULTIKUEUE_CLUSTERS, NAMESPACES
 from tests.candidates.e2e.stage import NS, Stage
 
 Make = Callable[..., Awaitable[Stage]]
@@ -36,6 +39,22 @@ async def test_it_writes_nothing_when_nothing_happens(stage: Make) -> None:
     before = len(it.said("StatusShown"))
     await it.quiet(1.0)
     assert (it.said("Elected"), it.store.version, len(it.said("StatusShown"))) == (position, version, before)
+
+
+async def test_a_new_process_does_not_say_that_nobody_can_be_reached_before_it_has_tried(stage: Make) -> None:
+    it = await stage("east", "west")
+    for target in it.targets.values():
+        target.room = 0
+    it.submit()
+    await it.until(lambda: "Insufficient cpu" in it.condition().get("message", ""), "both said no")
+    await it.quiet(0.3)
+    before = it.said("StatusShown")
+    for _ in range(2):
+        await it.kill()
+        await it.up()
+        await it.quiet(0.5)
+    assert it.said("StatusShown") == before
+    assert not any("cannot be reached" in said["message"] for said in before)
 
 
 async def test_a_target_that_cannot_be_reached_delays_nobody(stage: Make) -> None:
@@ -168,8 +187,77 @@ async def test_a_pod_that_is_deleted_as_soon_as_it_was_made_leaves_nothing(stage
     assert it.left() == []
 
 
+def shown(it: Stage, *arguments: str) -> str:
+    """What the command line prints about the stage's log."""
+    result = CliRunner().invoke(cli, [*arguments, "--database-url", it.url])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+async def test_the_log_tells_why_a_pod_is_where_it_is(stage: Make) -> None:
+    it = await stage("east", "west")
+    it.targets["west"].room = 0
+    it.submit()
+    it.submit("forged", annotations={"candidates.controlplane.dev/permit": "1"})
+    await it.placed(where="east")
+    await it.until(lambda: it.condition("forged"), "the reason on the pod")
+    why = await asyncio.to_thread(shown, it, "why", f"pod/{NS}/web")
+    assert "Running: It is on node node-1 of cluster east as web-" in why
+    assert "because east was" in why
+    why = await asyncio.to_thread(shown, it, "why", f"pod/{NS}/forged")
+    assert "Pending: It is not placed, because candidates.controlplane.dev/permit is not for users to set" in why
+    story = await asyncio.to_thread(shown, it, "timeline", f"pod/{NS}/web")
+    told = [line for line in story.splitlines() if line.strip()]
+    order = [
+        "offered to east and west (epoch 1)",
+        "is held for the candidate",
+        "permit 1: the candidate may bind",
+        "delegate is Pending on node node-1",
+    ]
+    places = [next(i for i, line in enumerate(told) if part in line) for part in order]
+    assert places == sorted(places)
+    it.delete()
+    await it.until(lambda: it.said("CleanupDone"), "clean")
+    assert "Deleted: It is gone, and nothing is left of it anywhere." in await asyncio.to_thread(
+        shown, it, "why", f"pod/{NS}/web"
+    )
+    events = await asyncio.to_thread(shown, it, "events", "--stream", f"sourcepod/{NS}/web", "--type", "PermitGranted")
+    assert "permit 1" in events
+
+
 async def test_without_the_dispatch_of_workloads_pods_are_placed_all_the_same(stage: Make) -> None:
     it = await stage("east", controllers=("candidates",))
     it.submit()
     assert await it.placed() == "east"
     assert it.said("WorkloadObserved") == it.said("KindSynced", kind="workloads.kueue.x-k8s.io") == []
+
+
+async def test_a_namespace_is_allowed_by_its_label_and_for_as_long_as_it_has_it(stage: Make) -> None:
+    it = await stage("east", namespaces=(), namespace_selector="send=yes")
+    it.submit("early")
+    await it.until(lambda: it.condition("early"), "refused")
+    assert "may not send candidates" in it.condition("early")["message"]
+    it.store.patch(NAMESPACES, "", NS, {"metadata": {"labels": {"send": "yes"}}})
+    assert await it.placed("early") == "east"
+    it.store.patch(NAMESPACES, "", NS, {"metadata": {"labels": {"send": None}}})
+    await it.until(lambda: it.said("SourceNamespaceGone"), "seen")
+    it.submit("late")
+    await it.until(lambda: it.condition("late"), "refused")
+    it.store.patch(NAMESPACES, "", NS, {"metadata": {"labels": {"send": "yes"}}})
+    assert await it.placed("late") == "east"
+    assert it.bound_in("early") == ["east"]
+
+
+async def test_a_target_that_was_removed_while_nobody_could_say_so_is_let_go_of(stage: Make) -> None:
+    it = await stage("east", "west")
+    it.targets["west"].room = 0
+    it.submit()
+    await it.placed(where="east")
+    it.targets["west"].room = 100
+    it.cut("east")
+    await it.kill()
+    it.store.delete(MULTIKUEUE_CLUSTERS, "", "east")
+    first = await it.up()
+    await it.until(lambda: it.said("ClusterDisconnected"), "let go of")
+    assert first.leads
+    await it.until(lambda: it.bound_in() == ["east", "west"], "placed anew")

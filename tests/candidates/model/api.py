@@ -1,7 +1,7 @@
 """The API server of the model: the preconditions, finalizers and sub-resources that the protocol leans on, and nothing else.
 
-A resourceVersion is the number of an object's content: stale exactly if the content has changed since. That allows a little more than a real
-server would (a content that comes back makes an old request valid again), so what holds here holds there.
+A resourceVersion is the number of an object's content: stale exactly if the content has changed since. That allows a little more than a
+real server would (a content that comes back makes an old request valid again), so what holds here holds there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Store = dict[str, Any]  # {"candidates": {name: object}, "pods": {name: object},
 EMPTY: Store = {"candidates": {}, "pods": {}, "lives": {}}
 
 
-class Refused(Exception):
+class Refused(Exception):  # noqa: N818
     """The server said no."""
 
     def __init__(self, code: int, error: str = "Conflict") -> None:

@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+from controlplane.candidates.policy import NEVER_TWICE
 from tests.candidates.model.world import Config, Faults
 
 NONE = Faults(total=0)
+TWO = Faults(total=2)
 
-CONFIGS = (
-    Config("plain", targets=3, faults=NONE),
-    Config("fine-2x1", targets=2, faults=Faults(total=1)),
-    Config("coarse-3x1", targets=3, coarse=True, faults=Faults(total=1)),
-    Config("coarse-3x2", targets=3, coarse=True, faults=Faults(total=2)),
-    Config("coarse-2x2", targets=2, coarse=True, faults=Faults(total=2)),
-    Config("joint-0", sources=2, targets=3, coarse=True, faults=NONE),
-    Config("joint-1", sources=2, targets=3, coarse=True, faults=Faults(total=1)),
+CI = (
+    Config("one-source", targets=3, deviations=1),
+    Config("two-faults", targets=2, deviations=0, faults=TWO),
+    Config("interleaved", targets=2, deviations=3),
+    Config("never-twice", targets=2, deviations=0, faults=TWO, execution=NEVER_TWICE),
+    Config("preemption", targets=2, deviations=1, preempt=(0, 1)),
+    Config("uninvited", targets=3, deviations=1, uninvited=(0,)),
+    Config("life", targets=2, deviations=1, life=True),
+    Config("two-sources", sources=2, targets=3, coarse=True, deviations=1),
+    Config("contended", sources=2, targets=1, coarse=True, deviations=2),
 )
+LARGE = (
+    Config("two-faults-interleaved", targets=2, deviations=1, faults=TWO),
+    Config("never-twice-interleaved", targets=2, deviations=1, faults=TWO, execution=NEVER_TWICE),
+    Config("preemption-two-faults", targets=2, deviations=1, faults=TWO, preempt=(0, 1)),
+    Config("life-two-faults", targets=2, deviations=1, life=True, faults=TWO),
+    Config("contended-two-faults", sources=2, targets=1, coarse=True, deviations=2, faults=TWO),
+    Config("plain", targets=3, faults=NONE),
+    Config("plain-two-targets", targets=2, faults=Faults(total=1), most_states=6_000_000),
+    Config("one-source-two-faults", targets=3, deviations=1, faults=TWO),
+    Config("one-source-three-faults", targets=2, deviations=1, faults=Faults(total=3)),
+    Config("two-sources-two-faults", sources=2, targets=3, coarse=True, deviations=1, faults=TWO),
+    Config("two-sources-fine", sources=2, targets=3, deviations=1),
+)
+CONFIGS = (*CI, *LARGE)

@@ -10,8 +10,9 @@ import time
 from array import array
 from dataclasses import dataclass
 
-from tests.candidates.model.moves import Global, Moves
+from tests.candidates.model.moves import Moves
 from tests.candidates.model.rules import check, settled
+from tests.candidates.model.shapes import Global
 from tests.candidates.model.world import Config, Violation
 
 
@@ -30,67 +31,93 @@ class Result:
     trace: tuple[str, ...] = ()
 
 
+class _Graph:
+    """What was seen so far: states with the way to them, and the edges that need no fault."""
+
+    def __init__(self, start: Global) -> None:
+        self.numbers: dict[Global, int] = {start: 0}
+        self.states = [start]
+        self.parents, self.labels, self.depths = array("l", [-1]), [""], array("l", [0])
+        self.tails, self.heads = array("l"), array("l")
+        self.ends: list[int] = []
+        self.edges = 0
+        self.complete = True
+
+    def add(self, to: Global, index: int, label: str) -> int:
+        """Take in a new state; return its number."""
+        number = self.numbers[to] = len(self.states)
+        self.states.append(to)
+        self.parents.append(index)
+        self.labels.append(label)
+        self.depths.append(self.depths[index] + 1)
+        return number
+
+    def trace(self, number: int) -> tuple[str, ...]:
+        """Return the steps that lead to a state."""
+        steps = []
+        while number > 0:
+            steps.append(self.labels[number])
+            number = self.parents[number]
+        return tuple(reversed(steps))
+
+
 def explore(moves: Moves, *, progress: int = 0) -> Result:
     """Explore a configuration; stop at the first violation."""
     began = time.perf_counter()
-    config = moves.config
-    start = moves.first()
-    numbers: dict[Global, int] = {start: 0}
-    states = [start]
-    parents, labels = array("l", [-1]), [""]
-    depths = array("l", [0])
-    tails, heads = array("l"), array("l")  # edges without a fault
-    ends: list[int] = []
-    edges = index = 0
-    complete = True
-
-    def result(violation: Violation | None = None, at: int = 0, last: str = "") -> Result:
-        trace = [last] if last else []
-        while violation is not None and at > 0:
-            trace.append(labels[at])
-            at = parents[at]
-        seconds = time.perf_counter() - began
-        deepest = max(depths)
-        return Result(
-            config, len(states), edges, deepest, len(ends), seconds, complete, violation, tuple(reversed(trace))
-        )
-
-    while index < len(states):
-        g = states[index]
+    graph, index = _Graph(moves.first()), 0
+    violation: Violation | None = None
+    while index < len(graph.states) and violation is None:
         if progress and index % progress == 0:
-            print(f"{index} of {len(states)}, depth {depths[index]}, {time.perf_counter() - began:.0f} s", flush=True)
-        quiet = True
-        try:
-            for label, fault, to in moves.of(g):
-                edges += 1
-                quiet = quiet and fault
-                found = numbers.get(to)
-                if found is None:
-                    if len(states) >= config.most_states:
-                        complete = False
-                        continue
-                    found = numbers[to] = len(states)
-                    states.append(to)
-                    parents.append(index)
-                    labels.append(label)
-                    depths.append(depths[index] + 1)
-                    try:
-                        check(moves, to)
-                    except Violation as violation:
-                        return result(violation, found)
-                if not fault:
-                    tails.append(index)
-                    heads.append(found)
-            if quiet:
-                ends.append(index)
-                settled(moves, g)
-        except Violation as violation:
-            return result(violation, index)
+            spent = time.perf_counter() - began
+            print(f"{index} of {len(graph.states)}, depth {graph.depths[index]}, {spent:.0f} s", flush=True)
+        violation = _expand(moves, graph, index)
         index += 1
-    stuck = _stuck(len(states), tails, heads, ends)
-    if stuck is not None and complete:
-        return result(Violation("L", "from here nothing leads to an end, without any further fault"), stuck)
-    return result()
+    at = _place(graph, index - 1, violation)
+    if violation is None and graph.complete:
+        stuck = _stuck(len(graph.states), graph.tails, graph.heads, graph.ends)
+        if stuck is not None:
+            violation, at = Violation("L", "from here nothing leads to an end, without any further fault"), stuck
+    return Result(
+        moves.config,
+        len(graph.states),
+        graph.edges,
+        max(graph.depths),
+        len(graph.ends),
+        time.perf_counter() - began,
+        graph.complete,
+        violation,
+        graph.trace(at) if violation is not None else (),
+    )
+
+
+def _place(graph: _Graph, index: int, violation: Violation | None) -> int:
+    """Return the state that a violation was found in: the newest, if it was a look at a new one."""
+    return len(graph.states) - 1 if violation is not None and graph.parents[-1] == index else index
+
+
+def _expand(moves: Moves, graph: _Graph, index: int) -> Violation | None:
+    """Take in all that can follow a state; return the violation that is found."""
+    g, quiet = graph.states[index], True
+    try:
+        for label, fault, to in moves.of(g):
+            graph.edges += 1
+            quiet = quiet and fault
+            found = graph.numbers.get(to)
+            if found is None:
+                if len(graph.states) >= moves.config.most_states:
+                    graph.complete = False
+                    continue
+                found = graph.add(to, index, label)
+                check(moves, to)
+            if not fault:
+                graph.tails.append(index)
+                graph.heads.append(found)
+        if quiet:
+            graph.ends.append(index)
+            settled(moves, g)
+    except Violation as violation:
+        return violation
+    return None
 
 
 def _stuck(count: int, tails: array[int], heads: array[int], ends: list[int]) -> int | None:

@@ -1,56 +1,28 @@
 """All that can happen next in a global state: what the protocol does, what goes wrong, what the user does.
 
-A global state is a tuple of numbers (see `Global`). Each process's step is taken at any time or not at all, which is also a crash at any step:
-whoever starts again has the same log, and does what the one before would have done.
+A global state is a tuple of numbers (see `Global`). Each process's step is taken at any time or not at all, which is also a crash at any
+step: whoever starts again has the same log, and does what the one before would have done.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from controlplane.candidates.status import rank
-from controlplane.kube import Json, meta
+from controlplane.kube import Json
 from tests.candidates.model.api import EMPTY, Api, Refused, Store
 from tests.candidates.model.intern import Interner, freeze
+from tests.candidates.model.shapes import Cell, Global, Move, short
 from tests.candidates.model.source_steps import SourceSteps
+from tests.candidates.model.target_moves import TargetMoves
 from tests.candidates.model.target_steps import TargetSteps
-from tests.candidates.model.world import KINDS, Config, Violation, source_pod
+from tests.candidates.model.world import KINDS, LEASE, PATIENCE, SKEW, Config, Violation, source_pod
 
 MANAGEMENT = "@management"
-_PHASES = {"Pending": "Running", "Running": "Succeeded"}
+_LONG = int((LEASE + SKEW + PATIENCE).total_seconds())  # any permit is over then, and outlived
 
 
-class Cell(NamedTuple):
-    """What one target holds of one source: its API server's objects, its scheduler's states, requests on their way, a late sight."""
-
-    store: int
-    side: int
-    ghosts: tuple[tuple[str, int], ...] = ()
-    slot: int = -1
-
-
-class Global(NamedTuple):
-    """A state of the whole. `frozen`: a paused leader of a source, with what it knows. `faults`: how many are left, by kind, and in all."""
-
-    srcs: tuple[int, ...]
-    pods: tuple[int, ...]
-    cells: tuple[Cell, ...]
-    links: int
-    now: int
-    faults: tuple[int, ...]
-    frozen: tuple[int, int] | None = None
-
-
-class Move(NamedTuple):
-    """A step: what it is, whether it is a fault (or the user's), where it leads."""
-
-    label: str
-    fault: bool
-    to: Global
-
-
-class Moves:
+class Moves(TargetMoves):
     """The steps of a configuration. `versions_checked`: whether the log refuses an append on a stream that has moved on."""
 
     versions_checked = True
@@ -73,7 +45,14 @@ class Moves:
         limits = self.config.faults
         faults = (*(getattr(limits, kind) for kind in KINDS), limits.total)
         return Global(
-            tuple(source.first() for source in self.sources), (pod,) * self.config.sources, cells, self._all, 0, faults
+            tuple(source.first() for source in self.sources),
+            (pod,) * self.config.sources,
+            cells,
+            self._all,
+            0,
+            faults,
+            None,
+            self.config.deviations or 0,
         )
 
     # --- helpers -----------------------------------------------------------------------------------------------------
@@ -91,14 +70,8 @@ class Moves:
     def pod(self, g: Global, s: int) -> Json | None:
         return self.pods[g.pods[s]]["pods"].get("web")
 
-    def index(self, s: int, t: int) -> int:
-        return s * self.config.targets + t
-
     def with_src(self, g: Global, s: int, src: int) -> Global:
         return g._replace(srcs=(*g.srcs[:s], src, *g.srcs[s + 1 :]))
-
-    def with_cell(self, g: Global, i: int, cell: Cell) -> Global:
-        return g._replace(cells=(*g.cells[:i], cell, *g.cells[i + 1 :]))
 
     # --- what happens ------------------------------------------------------------------------------------------------
 
@@ -106,8 +79,12 @@ class Moves:
         """Return every step that changes something."""
         busy = False
         for move in self._quick(g):
-            busy = busy or not move.fault
-            yield move._replace(to=self.canonical(move.to))
+            first, busy = not busy, busy or not move.fault
+            if self.config.deviations is None or move.fault or first:
+                yield move._replace(to=self.canonical(move.to))
+            elif g.deviations:
+                to = self.canonical(move.to)._replace(deviations=g.deviations - 1)
+                yield Move(move.label, True, to)
         for move in self._time(g, busy):
             yield move._replace(to=self.canonical(move.to))
 
@@ -167,7 +144,8 @@ class Moves:
         if not busy:
             yield Move(f"time passes to {deadline}", False, g._replace(now=deadline, cells=cells))
         elif (left := self.spend(g, "ticks")) is not None:
-            yield Move(f"time passes to {deadline}, slowly", True, g._replace(now=deadline, cells=cells, faults=left))
+            for then in (deadline, g.now + _LONG):
+                yield Move(f"time passes to {then}, slowly", True, g._replace(now=then, cells=cells, faults=left))
 
     def _without_late_bindings(self, g: Global, i: int, now: int) -> Cell:
         """A binding that was begun in time is made or lost before its lease ends: `skew` is that long, by assumption."""
@@ -229,29 +207,6 @@ class Moves:
                 yield from (move for move in self._sight(before, s, t) if "as it was" in move.label)
         yield from (move for move in self._sends(before, s, before.srcs[s], f"source {s}") if move.fault)
 
-    def _target_turn(self, g: Global, s: int, t: int) -> Iterator[Move]:
-        """Look at everything, decide, and send all that is open, in one step."""
-        before, i = g, self.index(s, t)
-        cell, steps = g.cells[i], self.cells[i]
-        side, store = cell.side, cell.store
-        for _ in range(8):
-            first = side, store
-            side, store = steps.look(side, store, g.now)
-            side = steps.look_pods(side, store, g.now)
-            for _, request in steps.writes(side, g.now):
-                after = steps.execute(store, request)
-                store = store if after is None else after
-            if (side, store) == first:
-                break
-        if (side, store) != (cell.side, cell.store):
-            yield Move(f"target {t} takes its turn for {s}", False, self._moved(before, i, side, store))
-        for name, request in steps.writes(cell.side, g.now):
-            if len(cell.ghosts) < 1 and (left := self.spend(g, "delayed")) is not None:
-                delayed = self.with_cell(g, i, cell._replace(ghosts=(("t", request),)))
-                yield Move(f"a request of target {t} about {name} is delayed", True, delayed._replace(faults=left))
-        yield from self._scheduler(before, s, t)
-        yield from self._nodes(before, i, t)
-
     def _deletion(self, g: Global, s: int) -> Iterator[Move]:
         if (left := self.spend(g, "deletions")) is not None and self.pod(g, s) is not None:
             gone: Store = {"candidates": {}, "pods": {}, "lives": {}}
@@ -287,7 +242,7 @@ class Moves:
             after = self._at_target(g, s, i, request)
             if after is not None and after != cell.store:
                 asked = source.requests[request]
-                label = f"{who} sends to target {t}: {asked.verb} {_short(asked.body)}"
+                label = f"{who} sends to target {t}: {asked.verb} {short(asked.body)}"
                 yield Move(label, False, self.with_cell(g, i, cell._replace(store=after)))
             ghost = ("s", request)
             if len(cell.ghosts) < 1 and (left := self.spend(g, "delayed")) is not None:
@@ -350,86 +305,14 @@ class Moves:
                 after = self._at_target_late(g, s, i, ghost[1])
             else:
                 after = steps.execute(cell.store, ghost[1])
+                if after is not None and after != cell.store:
+                    self._check_binding(g, i, steps.requests[ghost[1]])
             if after is not None and after != cell.store:
                 landed = self.with_cell(g, i, rest._replace(store=after))
                 yield Move(f"a delayed request to target {t} arrives", False, landed)
 
     def _at_target_late(self, g: Global, s: int, i: int, request: int) -> int | None:
         return self._at_target(g, s, i, request)
-
-    # --- the target --------------------------------------------------------------------------------------------------
-
-    def _target(self, g: Global, s: int, t: int) -> Iterator[Move]:
-        i = self.index(s, t)
-        cell, steps = g.cells[i], self.cells[i]
-        if self.config.coarse:
-            yield from self._target_turn(g, s, t)
-            return
-        side, store = steps.look(cell.side, cell.store, g.now)
-        if (side, store) != (cell.side, cell.store):
-            yield Move(f"target {t} looks at {s}'s candidates", False, self._moved(g, i, side, store))
-        side = steps.look_pods(cell.side, cell.store, g.now)
-        if side != cell.side:
-            yield Move(f"target {t} looks at {s}'s pods", False, self._moved(g, i, side, cell.store))
-        for name, request in steps.writes(cell.side, g.now):
-            after = steps.execute(cell.store, request)
-            asked = steps.requests[request]
-            if after is not None and after != cell.store:
-                what = asked.subresource or f"{asked.verb} {asked.ref.kind.kind}"
-                yield Move(f"target {t} sends {what}: {_short(asked.body)}", False, self._moved(g, i, cell.side, after))
-            if len(cell.ghosts) < 1 and (left := self.spend(g, "delayed")) is not None:
-                delayed = self.with_cell(g, i, cell._replace(ghosts=(("t", request),)))
-                yield Move(f"a request of target {t} about {name} is delayed", True, delayed._replace(faults=left))
-        yield from self._scheduler(g, s, t)
-        yield from self._nodes(g, i, t)
-
-    def _moved(self, g: Global, i: int, side: int, store: int) -> Global:
-        return self.with_cell(g, i, g.cells[i]._replace(side=side, store=store))
-
-    def _scheduler(self, g: Global, s: int, t: int) -> Iterator[Move]:
-        i = self.index(s, t)
-        cell, steps = g.cells[i], self.cells[i]
-        used = sum(
-            self.cells[self.index(r, t)].used(g.cells[self.index(r, t)].side) for r in range(self.config.sources)
-        )
-        for name in sorted(steps.sides[cell.side]):
-            free = used < self.config.capacity
-            for what in (
-                (["reserve"] if free else []) + ([] if free and t not in self.config.preempt else ["full"]) + ["bind"]
-            ):
-                after = steps.said(cell.side, name, what, g.now)
-                if after is not None and after != cell.side:
-                    yield Move(f"target {t}: {what} {s}", False, self._moved(g, i, after, cell.store))
-            if (left := self.spend(g, "timeouts")) is not None:
-                after = steps.said(cell.side, name, "give up", g.now)
-                if after is not None:
-                    moved = self._moved(g, i, after, cell.store)._replace(faults=left)
-                    yield Move(f"target {t} gives up its reservation for {s}", True, moved)
-
-    def _nodes(self, g: Global, i: int, t: int) -> Iterator[Move]:
-        """Pods start, end, stop and vanish."""
-        cell, steps = g.cells[i], self.cells[i]
-        store = steps.stores[cell.store]
-        for name, pod in sorted(store["pods"].items()):
-            if not pod["spec"].get("nodeName"):
-                continue
-            rest = {key: other for key, other in store["pods"].items() if key != name}
-            gone = steps.memo(("gone", cell.store, name), lambda rest=rest: steps.put_store({**store, "pods": rest}))
-            if "deletionTimestamp" in meta(pod):
-                yield Move(f"the pod on target {t} has stopped", False, self._moved(g, i, cell.side, gone))
-                continue
-            if (left := self.spend(g, "lost_pods")) is not None:
-                yield Move(
-                    f"the pod on target {t} vanishes", True, self._moved(g, i, cell.side, gone)._replace(faults=left)
-                )
-            phase = pod.get("status", {}).get("phase", "Pending")
-            if self.config.life and phase in _PHASES:
-                lived = {**pod, "status": {"phase": _PHASES[phase]}}
-                number = steps.memo(
-                    ("lives", cell.store, name),
-                    lambda lived=lived, name=name: steps.put_store({**store, "pods": {**store["pods"], name: lived}}),
-                )
-                yield Move(f"the pod on target {t} is {_PHASES[phase]}", False, self._moved(g, i, cell.side, number))
 
     # --- the network and the leaders ---------------------------------------------------------------------------------
 
@@ -467,10 +350,3 @@ class Moves:
             late = source.see(src, self.cells[i].stores[g.cells[i].store], g.cells[i].store, t, g.now, g.links)
             if late != src:
                 yield Move(f"the paused leader of source {s} overwrites the log", False, self.with_src(g, s, late))
-
-
-def _short(body: Json) -> str:
-    said = body.get("status") or body.get("spec") or body.get("metadata") or {}
-    if "phase" in said:
-        return f"{said['phase']} acknowledged {said.get('acknowledged')}"
-    return " ".join(f"{key}={value}" for key, value in said.items() if key in ("permit", "withdrawn", "finalizers"))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from controlplane.candidates.policy import NEVER_TWICE
 from controlplane.candidates.status import rank
 from controlplane.kube import meta
-from tests.candidates.model.moves import Global, Moves
+from tests.candidates.model.moves import Moves
+from tests.candidates.model.shapes import Global
 from tests.candidates.model.world import Violation
 
 
@@ -94,7 +95,6 @@ def settled(moves: Moves, g: Global) -> None:
     """L1, L2, L5: raise `Violation` if a state in which nothing is left to do is not as it should be."""
     config = moves.config
     free = [t for t in range(config.targets) if t not in config.uninvited]
-    placed = 0
     for s in range(config.sources):
         state, pod = moves.sources[s].states[g.srcs[s]], moves.pod(g, s)
         there: dict[str, bool] = {}
@@ -115,11 +115,10 @@ def settled(moves: Moves, g: Global) -> None:
         if over:
             continue
         if state.delegate and set(there) == wanted and there[state.delegate]:
-            placed += 1
             _shown(moves, g, s)
         elif state.delegate:
             raise Violation("L2", f"pod {s} is with {state.delegate}; there are {there}")
-        elif not _hopeless(moves, g, free):
+        elif not _hopeless(moves, g, s, free):
             raise Violation("L1", f"pod {s} is nowhere although there is room; there are {there}")
 
 
@@ -133,11 +132,12 @@ def _shown(moves: Moves, g: Global, s: int) -> None:
         raise Violation("L2", f"pod {s} has no hint to its delegate")
 
 
-def _hopeless(moves: Moves, g: Global, free: list[int]) -> bool:
-    """Whether every target that could take a pod is full."""
+def _hopeless(moves: Moves, g: Global, s: int, free: list[int]) -> bool:
+    """Whether every target that could take pod `s` is full of others."""
     config = moves.config
+    others = [r for r in range(config.sources) if r != s]
     for t in free:
-        used = sum(moves.cells[moves.index(s, t)].used(g.cells[moves.index(s, t)].side) for s in range(config.sources))
+        used = sum(moves.cells[moves.index(r, t)].used(g.cells[moves.index(r, t)].side) for r in others)
         if used < config.capacity:
             return False
     return True

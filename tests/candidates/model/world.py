@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from controlplane.candidates.objects import CANDIDATES, OPTIONS, SCHEDULER_NAME
+from controlplane.candidates.objects import CANDIDATES, SCHEDULER_NAME
 from controlplane.candidates.policy import AT_LEAST_ONCE, Placement, Policy, Target
 from controlplane.candidates.target_decide import TargetPolicy
 from controlplane.candidates.turn import Context
@@ -20,10 +20,9 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 NAMESPACE = "team"
 FAR = timedelta(days=365)
 LEASE, SKEW, PATIENCE = timedelta(seconds=10), timedelta(seconds=2), timedelta(seconds=4)
-assert OPTIONS
 
 
-class Violation(Exception):
+class Violation(Exception):  # noqa: N818
     """A rule does not hold."""
 
     def __init__(self, rule: str, what: str) -> None:
@@ -58,7 +57,7 @@ class Config:
     targets: int = 3
     capacity: int = 1
     execution: str = AT_LEAST_ONCE
-    placement: Placement = Placement()
+    placement: Placement = field(default_factory=Placement)
     faults: Faults = field(default_factory=Faults)
     preempt: tuple[int, ...] = ()  # targets that are full, and would have room by preemption
     uninvited: tuple[int, ...] = ()
@@ -66,6 +65,7 @@ class Config:
     coarse: bool = False  # a process looks, decides and sends in one step; faults fall between steps
     restart: str = "Always"
     most_states: int = 2_000_000
+    deviations: int | None = None  # how often a run may leave the first order of steps; None: every interleaving
 
     def target(self, t: int) -> str:
         return "abcdef"[t]

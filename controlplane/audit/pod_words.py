@@ -1,0 +1,181 @@
+"""The words of candidate pods: what each event says, in a few words, and why each decision was taken.
+
+In: an event of `controlplane.candidates`. Out: one short line, as `controlplane.audit.words` has them, and a clause that completes
+"because …". A test sees to it that no event and no reason is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from controlplane.audit.sentences import Sentence, listed
+from controlplane.candidates import copy_events as copies
+from controlplane.candidates import events
+from controlplane.candidates.copy_events import COPY_EVENTS
+from controlplane.candidates.placing import Placing
+from controlplane.candidates.reasons import Reason
+from controlplane.candidates.surroundings import (
+    CandidateTargetGone,
+    CandidateTargetObserved,
+    SourceNamespaceGone,
+    SourceNamespaceObserved,
+)
+from controlplane.connectivity.events import MANAGEMENT
+from controlplane.log.event import Event
+
+POD_EVENTS: tuple[type[Event], ...] = (*Placing.types, *COPY_EVENTS)
+
+
+def _pod(event: events.SourcePodObserved) -> str:
+    if event.deleting:
+        return "pod is being deleted"
+    return f"pod is {event.phase}" + (f" ({event.problem})" if event.problem else "")
+
+
+def _said(what: str) -> Callable[[Any], str]:
+    return lambda event: f"candidate {what}" + (f": {event.message}" if event.message else "")
+
+
+def _reserved(event: events.CandidateReserved) -> str:
+    return f"node {event.node} is held for the candidate, score {event.score}"
+
+
+def _permit(event: events.PermitGranted) -> str:
+    may = "bind" if event.kind == "Bind" else "make room"
+    return f"permit {event.number}: the candidate may {may} until {event.until:%H:%M:%S}"
+
+
+def _shown(event: events.StatusShown) -> str:
+    return f"pod's status is to be {event.phase or 'Pending'}" + (f": {event.message}" if event.message else "")
+
+
+POD_WORDS: Mapping[type[Event], Callable[[Any], str]] = {
+    events.SourcePodObserved: _pod,
+    events.SourceDeleted: lambda e: "pod is gone",
+    events.CandidateWaiting: lambda e: "candidate waits for a node",
+    events.CandidateRefused: _said("is refused"),
+    events.CandidateUnschedulable: _said("finds no node"),
+    events.CandidateReserved: _reserved,
+    events.CandidateUnreserved: _said("lost its reservation"),
+    events.CandidateBound: lambda e: f"candidate is bound on node {e.node}",
+    events.DelegateStatus: lambda e: f"delegate is {e.pod_phase or 'Pending'} on node {e.node}",
+    events.DelegateMissing: _said("is bound, and its pod is missing"),
+    events.CandidateGone: lambda e: "candidate is gone",
+    events.CandidateObservationRefused: lambda e: f"{e.kind} {e.namespace}/{e.name} cannot be understood: {e.error}",
+    events.Elected: lambda e: f"offered to {listed(e.targets) or 'nobody'} (epoch {e.epoch})",
+    events.ElectionRefused: lambda e: f"not placed: {e.message}",
+    events.CandidateRequested: lambda e: f"candidate is to be created (epoch {e.epoch})",
+    events.PermitGranted: _permit,
+    events.PermitRevoked: lambda e: f"permit {e.number} is to be taken back",
+    events.RevokeAcked: lambda e: f"permit {e.number} is void",
+    events.CandidateDropped: lambda e: "candidate is to be removed",
+    events.DelegateLost: lambda e: f"delegate is lost: {e.message}",
+    events.EpochClosed: lambda e: f"epoch {e.epoch} is over",
+    events.StatusShown: _shown,
+    events.DelegateHinted: lambda e: "pod is to say where its delegate is",
+    events.CleanupDone: lambda e: "nothing is left of the pod",
+    events.CandidateWriteFailed: lambda e: f"write refused ({' '.join(filter(None, [str(e.code), e.error]))})",
+    events.CandidateWriteUnneeded: lambda e: "write changed nothing",
+    CandidateTargetObserved: lambda e: f"namespace {e.namespace} may use cluster {e.cluster}, tier {e.tier}",
+    CandidateTargetGone: lambda e: f"CandidateTarget {e.namespace}/{e.name} is gone",
+    SourceNamespaceObserved: lambda e: "namespace may send pods, by its label",
+    copies.NamedObserved: lambda e: f"{e.kind} {e.name} is at version {e.resource_version}",
+    copies.NamedMissing: lambda e: f"{e.kind} {e.name} cannot be followed: {e.message}",
+    copies.CopyObserved: lambda e: f"copy of {e.kind} {e.name} is of version {e.followed or '?'}",
+    copies.CopyGone: lambda e: f"copy of {e.kind} {e.name} is gone",
+    copies.CopyDecided: lambda e: f"{e.kind} {e.name} is to be copied, version {e.version}",
+    copies.CopyDropped: lambda e: f"copy of {e.kind} {e.name} is to be removed",
+    SourceNamespaceGone: lambda e: "namespace has lost its label, or is gone",
+}
+
+R = Reason
+POD_REASONS: Mapping[Reason, Sentence] = {
+    R.OPTED_IN: Sentence("the pod asks for it by its schedulerName", "the pod asks for it by its schedulerName"),
+    R.DELEGATE_WAS_LOST: Sentence("the delegate before was lost", "the delegate before was lost"),
+    R.PERMIT_WAS_OUTLIVED: Sentence(
+        "a target kept silent about its permit until lease and patience were over",
+        "{cluster} kept silent about its permit until lease and patience were over",
+    ),
+    R.TARGETS_CHANGED: Sentence("the namespace has other targets now", "the namespace has other targets now"),
+    R.NAMESPACE_NOT_ALLOWED: Sentence("the namespace may not send pods", "{message}"),
+    R.NO_TARGETS: Sentence("the namespace has no targets", "{message}"),
+    R.UNKNOWN_TARGET: Sentence("the pod asks for a target that its namespace does not have", "{message}"),
+    R.INVALID_OPTION: Sentence("an annotation of the pod asks for something impossible", "{message}"),
+    R.INVALID_CONSTRAINT: Sentence("a constraint of the pod is invalid", "{message}"),
+    R.FORGED_ANNOTATION: Sentence("the pod carries a mark that only we set", "{message}"),
+    R.BOUND_ELSEWHERE: Sentence("the pod is bound to a node of its own cluster", "{message}"),
+    R.GATED: Sentence("the pod has scheduling gates", "the pod has scheduling gates"),
+    R.NOBODY_ANSWERED: Sentence("no target has answered yet", "no target has answered yet"),
+    R.UNSCHEDULABLE_EVERYWHERE: Sentence("no target has a node for it", "no target has a node for it: {message}"),
+    R.REFUSED_EVERYWHERE: Sentence("every target refuses it", "every target refuses it: {message}"),
+    R.PREDECESSOR_STOPS: Sentence(
+        "an earlier pod of this name may still run somewhere", "an earlier pod of this name may still run somewhere"
+    ),
+    R.PERMIT_OPEN: Sentence("the permit is open, and the candidate does not carry it yet", "the permit is open"),
+    R.TARGET_OF_EPOCH: Sentence("the target belongs to the epoch", "{cluster} is one of its targets"),
+    R.FIRST_READY: Sentence("this target was ready first", "{cluster} was ready first, of {among}"),
+    R.ONLY_READY: Sentence("no other target was ready", "{cluster} was the only one that was ready"),
+    R.BEST_SCORE: Sentence("this target had the best score", "{cluster} had the best score, of {among}"),
+    R.PREFERRED_TIER: Sentence("this target is of a preferred tier", "{cluster} is of a preferred tier, of {among}"),
+    R.LEAST_USED: Sentence(
+        "this target has the fewest pods of the workload", "{cluster} has the fewest pods of the workload"
+    ),
+    R.WINDOW_CLOSED: Sentence(
+        "the time for more offers was over, and this was the best",
+        "the time for more offers was over, and {cluster} was the best of {among}",
+    ),
+    R.AWAITS_CANDIDATES: Sentence("more offers are waited for", "more offers are waited for"),
+    R.AWAITS_TIER: Sentence("a preferred tier may still answer", "a preferred tier may still answer"),
+    R.AWAITS_UNTRIED: Sentence(
+        "a target that was not tried may still answer", "a target that was not tried may answer"
+    ),
+    R.SKEW_TOO_LARGE: Sentence(
+        "it would make the workload's spread too uneven", "it would make the workload's spread too uneven"
+    ),
+    R.ROOM_BY_PREEMPTION: Sentence(
+        "no target has room, and this one could make some", "no target has room, and {cluster} could make some"
+    ),
+    R.LEASE_ENDED: Sentence("the lease is over", "the lease of {cluster} is over"),
+    R.SOURCE_DELETED: Sentence("the pod was deleted", "the pod was deleted"),
+    R.SOURCE_TERMINAL: Sentence("the pod has ended", "the pod has ended"),
+    R.ANOTHER_READY: Sentence("another target is ready without preemption", "another target is ready without it"),
+    R.ACKNOWLEDGED: Sentence("the target acknowledged the withdrawal", "{cluster} acknowledged the withdrawal"),
+    R.UNRESERVED: Sentence("the target gave the reservation up", "{cluster} gave the reservation up"),
+    R.ANSWERED: Sentence("the target has used it", "{cluster} has used it"),
+    R.CANDIDATE_GONE: Sentence("the candidate is gone, and its pod with it", "the candidate is gone from {cluster}"),
+    R.TARGET_FORGOTTEN: Sentence("an operator gave the target up", "an operator gave {cluster} up"),
+    R.ANOTHER_TARGET_WON: Sentence("another target got the pod", "another target than {cluster} got the pod"),
+    R.OLD_EPOCH: Sentence("the candidate is of an epoch that is over", "it is of an epoch that is over"),
+    R.NOT_A_TARGET: Sentence("the cluster is not a target any more", "{cluster} is not a target any more"),
+    R.BOUND_WITHOUT_PERMIT: Sentence("it was bound without a permit", "it was bound in {cluster} without a permit"),
+    R.FOREIGN_CLAIM: Sentence("the candidate claims what is not its own", "the candidate claims what is not its own"),
+    R.POD_MISSING: Sentence("the delegate's pod is gone", "the delegate's pod is gone from {cluster}"),
+    R.TARGET_LOST: Sentence(
+        "the target could not be reached for too long",
+        "{cluster} could not be reached until candidates.lostAfter was over",
+    ),
+    R.STATUS_CHANGED: Sentence("the delegate's status is newer", "the delegate's status is newer"),
+    R.STATUS_FINAL: Sentence("the delegate has ended", "the delegate has ended"),
+    R.NOT_PLACED: Sentence("the pod has no place", "the pod has no place"),
+    R.DELEGATE_FOUND: Sentence("the delegate's place is known", "the delegate's place is known"),
+    R.NAMED_BY_DELEGATE: Sentence("a pod that is placed there names it", "a pod that is placed in {cluster} names it"),
+    R.NOT_NAMED: Sentence(
+        "no pod that is placed there names it", "no pod that is placed in {cluster} names it any more"
+    ),
+    R.NOTHING_LEFT: Sentence("no candidate is left anywhere", "no candidate is left anywhere"),
+}
+
+
+def pod_because(decision: events.Decision) -> str:
+    """Return why a decision about a source pod was taken, to follow "because"."""
+    cluster = str(getattr(decision, "cluster", ""))
+    among = decision.among if isinstance(decision, events.PermitGranted) else {}
+    clause = POD_REASONS[decision.reason].clause.format_map(
+        {
+            "cluster": cluster if cluster not in ("", MANAGEMENT) else "its cluster",
+            "message": str(getattr(decision, "message", "")),
+            "among": ", ".join(f"{name} (score {score})" for name, score in sorted(among.items())) or "none",
+        }
+    )
+    return clause.removesuffix(": ")

@@ -1,0 +1,353 @@
+"""What follows a pod to the target that won: the ConfigMaps and Secrets that it names. A `Capability` beside the placing.
+
+In: what source pods name (their own events), the named objects and our copies, by their metadata alone; data of neither reaches the log.
+Out: copies to be written and removed. Streams: `named/KIND/NS/NAME` for an object of the source, `copies/CLUSTER/NS` for our copies in a
+namespace of a target. What to do is decided by `follow`; the data is read when a copy is written, by whoever carries it out
+(docs/decisions/0019).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from controlplane.candidates import follow
+from controlplane.candidates.copy_events import (
+    COPY_EVENTS,
+    CopyDecided,
+    CopyDropped,
+    CopyGone,
+    CopyObserved,
+    NamedMissing,
+    NamedObserved,
+)
+from controlplane.candidates.events import CandidateWriteFailed, CandidateWriteUnneeded, Write
+from controlplane.candidates.follow import Copy, Known, Reference, Removal
+from controlplane.candidates.objects import CONFIG_MAPS, PODS
+from controlplane.candidates.placing import Placing
+from controlplane.candidates.reasons import Reason
+from controlplane.candidates.state import Effect, Trouble
+from controlplane.capability import Decided, Failure, OpenWrite, Sighting
+from controlplane.connectivity.events import MANAGEMENT
+from controlplane.connectivity.newest import Newest, Shown
+from controlplane.kube import SECRETS, Kind, Request, meta
+from controlplane.log.event import Event, NewEvent, Recorded
+
+NAMED, COPIES = "named", "copies"
+OWNS = frozenset({NAMED, COPIES})
+HEARS = frozenset({"sourcepod", "cluster"})
+KINDS: dict[str, Kind] = {"ConfigMap": CONFIG_MAPS, "Secret": SECRETS}
+LIVE = "live:"  # begins the refs of bodies that are in no log
+_FIRST_RETRY, _LAST_RETRY = timedelta(seconds=1), timedelta(minutes=5)
+
+
+class _There(msgspec.Struct):
+    """What is known of a namespace of a target."""
+
+    version: int = 0
+    position: int = 0
+    copies: dict[str, CopyObserved] = {}
+    effects: dict[str, Effect] = {}
+    trouble: dict[str, Trouble] = {}
+
+
+class Copies:
+    """See the module. `placing` is folded before this, and says who is placed where."""
+
+    types: Sequence[type[Event]] = (*COPY_EVENTS, CandidateWriteFailed, CandidateWriteUnneeded)
+
+    def __init__(self, placing: Placing) -> None:
+        self._placing, self._cluster = placing, placing.policy.cluster
+        self.named: dict[tuple[str, str, str], NamedObserved | None] = {}
+        self.newest = Newest(_shown)
+        self.watch_changed = True
+        self._there: dict[str, _There] = {}
+        self._where: dict[str, dict[str, frozenset[Reference]]] = {}
+        self._users: dict[str, set[str]] = {}
+        self._dirty: dict[str, None] = {}
+
+    # --- what was seen -----------------------------------------------------------------------------------------------
+
+    def observe(self, sighting: Sighting, now: datetime) -> NewEvent | None:
+        """Return the event of a named object or of a copy; None if it concerns nobody."""
+        kind = next((name for name, kind in KINDS.items() if kind == sighting.kind), "")
+        if not kind:
+            return None
+        head = meta(sighting.object)
+        namespace, name, uid = (str(head.get(key, "")) for key in ("namespace", "name", "uid"))
+        known = follow.known(kind, sighting.object)
+        last: dict[str, Any] = {"namespace": namespace, "name": name, "kind": kind}
+        shown = {**last, "uid": uid, "resource_version": sighting.resource_version}
+        event: Event
+        if sighting.cluster == MANAGEMENT:
+            stream = f"{NAMED}/{kind}/{namespace}/{name}"
+            missing = NamedMissing(**last, message="it was deleted")
+            event = missing if sighting.gone else NamedObserved(**shown, type=known.type)
+        else:
+            stream = f"{COPIES}/{sighting.cluster}/{namespace}"
+            copy = CopyObserved(**shown, mark=known.mark, followed=known.followed)
+            event = CopyGone(**shown) if sighting.gone else copy
+        mark = int(sighting.resource_version) if sighting.resource_version.isdigit() else 0
+        source = f"{sighting.cluster}/{sighting.incarnation}/{sighting.kind.name}/{uid}" if mark and uid else ""
+        return NewEvent(stream=stream, event=event, source=source, mark=mark, cluster=sighting.cluster, observed_at=now)
+
+    def missing(self, kind: str, namespace: str, name: str, message: str) -> NewEvent | None:
+        """Return the event of a named object that a list does not contain; None if that is known."""
+        if self.named.get((kind, namespace, name), _UNKNOWN) is None:
+            return None
+        event = NamedMissing(kind=kind, namespace=namespace, name=name, message=message)
+        return NewEvent(stream=f"{NAMED}/{kind}/{namespace}/{name}", event=event, cluster=MANAGEMENT)
+
+    def fold(self, recorded: Recorded) -> None:
+        """Take one more event, in the log's order."""
+        self.newest.fold(recorded)
+        room, _, name = recorded.stream.partition("/")
+        if room == "sourcepod":
+            self._fold_source(recorded.stream)
+        elif room == "cluster":
+            self._dirty.update(dict.fromkeys(stream for stream in self._streams() if stream.split("/")[1] == name))
+            if name == MANAGEMENT:
+                self._dirty.update(dict.fromkeys(self._streams()))
+        elif room == NAMED:
+            event = recorded.event
+            if isinstance(event, (NamedObserved, NamedMissing)):
+                key = (event.kind, event.namespace, event.name)
+                self.named[key] = event if isinstance(event, NamedObserved) else None
+                self._dirty.update(dict.fromkeys(s for s in self._streams() if s.split("/")[2] == event.namespace))
+        elif room == COPIES:
+            self._fold_copy(recorded)
+
+    def _streams(self) -> list[str]:
+        return sorted({*self._there, *self._users})
+
+    def _fold_source(self, stream: str) -> None:
+        """Note where a source pod may run, and what it names."""
+        state = self._placing.sources.get(stream)
+        now: dict[str, frozenset[Reference]] = {}
+        if state is not None and state.pod is not None:
+            names = frozenset(state.pod.references)
+            now = {
+                f"{COPIES}/{known.cluster}/{state.namespace}": names
+                for known in state.candidates.values()
+                if known.may_run and names
+            }
+        before = self._where.get(stream, {})
+        if now == before:
+            return
+        self.watch_changed = True
+        for there in {*before, *now}:
+            users = self._users.setdefault(there, set())
+            users.add(stream) if there in now else users.discard(stream)
+            if not users:
+                del self._users[there]
+            self._dirty[there] = None
+        if now:
+            self._where[stream] = now
+        else:
+            self._where.pop(stream, None)
+
+    def _fold_copy(self, recorded: Recorded) -> None:
+        there = self._there.setdefault(recorded.stream, _There())
+        there.version, there.position = recorded.version, recorded.position
+        event = recorded.event
+        if isinstance(event, (CopyObserved, CopyGone)):
+            key = f"{event.kind}/{event.name}"
+            if isinstance(event, CopyObserved):
+                there.copies = {**there.copies, key: event}
+            elif key in there.copies and there.copies[key].uid == event.uid:
+                there.copies = {name: copy for name, copy in there.copies.items() if name != key}
+            self._close(there, key)
+        elif isinstance(event, Write):
+            there.effects = {**there.effects, event.target: Effect(recorded.position, event, recorded.recorded_at)}
+        elif isinstance(event, CandidateWriteFailed):
+            self._close(there, event.target)
+            said = Trouble(event.failures, event.code, event.error, event.message, event.retry_at, event.action)
+            there.trouble = {**there.trouble, event.target: said}
+        elif isinstance(event, CandidateWriteUnneeded):
+            self._close(there, event.target)
+        if not there.copies and not there.effects:
+            self.watch_changed = True
+        self._dirty[recorded.stream] = None
+
+    def _close(self, there: _There, target: str) -> None:
+        there.effects = {key: effect for key, effect in there.effects.items() if key != target}
+        there.trouble = {key: said for key, said in there.trouble.items() if key != target}
+
+    def take_dirty(self) -> list[str]:
+        """Return the streams to decide about since the last call."""
+        dirty, self._dirty = list(self._dirty), {}
+        return dirty
+
+    # --- what is watched ---------------------------------------------------------------------------------------------
+
+    def named_by(self, there: str) -> frozenset[Reference]:
+        """Return what the pods that are placed in a namespace of a target name."""
+        empty: frozenset[Reference] = frozenset()
+        return empty.union(*(self._where[stream][there] for stream in self._users.get(there, ())))
+
+    def wanted(self) -> set[tuple[str, str, str]]:
+        """Return the objects of the source that are to be followed: kind, namespace, name."""
+        return {(ref.kind, there.split("/")[2], ref.name) for there in self._users for ref in self.named_by(there)}
+
+    def watched(self) -> dict[str, set[str]]:
+        """Return the namespaces, by target, in which there are copies, or may come to be."""
+        found: dict[str, set[str]] = {}
+        for stream in self._streams():
+            there = self._there.get(stream)
+            if stream in self._users or (there is not None and (there.copies or there.effects)):
+                _, cluster, namespace = stream.split("/")
+                found.setdefault(cluster, set()).add(namespace)
+        return found
+
+    def known(self, cluster: str, kind: str) -> dict[str, tuple[str, str, str]]:
+        """Return what the log says exists of a kind on a cluster: UID to (namespace, name, resourceVersion)."""
+        found: Iterable[NamedObserved | CopyObserved]
+        if cluster == MANAGEMENT:
+            found = [seen for seen in self.named.values() if seen is not None]
+        else:
+            mine = (s for name, s in self._there.items() if name.split("/")[1] == cluster)
+            found = [copy for there in mine for copy in there.copies.values()]
+        return {
+            one.uid: (one.namespace, one.name, one.resource_version) for one in found if KINDS[one.kind].name == kind
+        }
+
+    # --- what follows ------------------------------------------------------------------------------------------------
+
+    def decide(self, stream: str, now: datetime) -> Decided:
+        """Return what follows for our copies in a namespace of a target."""
+        if not stream.startswith(f"{COPIES}/"):
+            return Decided()
+        there = self._there.get(stream, _There())
+        home = self._placing.connections.get(MANAGEMENT)
+        if home is None or not home.in_view(PODS.name):
+            return Decided((), there.version)
+        _, cluster, namespace = stream.split("/")
+        decisions: list[Write] = []
+        wake: datetime | None = None
+        for wanted in self._wanted_writes(cluster, namespace, stream, there):
+            trouble = there.trouble.get(wanted.target)
+            if wanted.target in there.effects:
+                continue
+            if trouble is not None and trouble.until > now:
+                wake = min(wake or trouble.until, trouble.until)
+                continue
+            decisions.append(wanted)
+        events = [NewEvent(stream=stream, event=d, cluster=cluster, caused_by=there.position) for d in decisions]
+        return Decided(events, there.version, wake)
+
+    def _wanted_writes(self, cluster: str, namespace: str, stream: str, there: _There) -> Iterable[Write]:
+        needed = self.named_by(stream)
+        # Of what was not looked at yet nothing is known, also not that its copy may go.
+        unseen = {(r.kind, r.name) for r in needed if (r.kind, namespace, r.name) not in self.named}
+        here = [
+            Known(seen.kind, seen.name, seen.uid, seen.resource_version, type=seen.type)
+            for seen in self.named.values()
+            if seen is not None and seen.namespace == namespace
+        ]
+        copies = [
+            Known(c.kind, c.name, c.uid, c.resource_version, c.mark, c.followed)
+            for c in there.copies.values()
+            if (c.kind, c.name) not in unseen
+        ]
+        wanted = [ref for ref in needed if (ref.kind, ref.name) not in unseen]
+        found = follow.follow(wanted, here, copies, self._cluster, in_view=True)
+        for copy in found.copies:
+            yield CopyDecided(
+                cluster=cluster,
+                kind=copy.kind,
+                name=copy.name,
+                version=copy.version,
+                uid=copy.uid,
+                resource_version=copy.resource_version,
+                reason=Reason.NAMED_BY_DELEGATE,
+            )
+        for removal in found.removals:
+            yield CopyDropped(
+                cluster=cluster,
+                kind=removal.kind,
+                name=removal.name,
+                uid=removal.uid,
+                resource_version=removal.resource_version,
+                reason=Reason.NOT_NAMED,
+            )
+
+    # --- what is open ------------------------------------------------------------------------------------------------
+
+    def open_writes(self, stream: str) -> Sequence[OpenWrite]:
+        """Return the open writes of a stream."""
+        there = self._there.get(stream, _There())
+        return [
+            OpenWrite(stream, target, effect.decision.cluster, effect.position, type(effect.decision).__name__)
+            for target, effect in there.effects.items()
+        ]
+
+    def _decision(self, write: OpenWrite) -> Write | None:
+        effect = self._there.get(write.stream, _There()).effects.get(write.target)
+        return effect.decision if effect is not None and effect.position == write.position else None
+
+    def is_open(self, write: OpenWrite) -> bool:
+        """Whether a write is still to be carried out."""
+        return self._decision(write) is not None
+
+    def bodies_needed(self, write: OpenWrite) -> Sequence[str]:
+        """Return the ref of the source's object, which is read as it now is: it is in no log."""
+        decision = self._decision(write)
+        namespace = write.stream.split("/")[2]
+        return [live_ref(decision.kind, namespace, decision.name)] if isinstance(decision, CopyDecided) else []
+
+    def request(self, write: OpenWrite, bodies: Mapping[str, bytes], now: datetime) -> Request | None:
+        """Return the request that carries a write out; None if what is to be copied is not there any more."""
+        decision, namespace = self._decision(write), write.stream.split("/")[2]
+        if isinstance(decision, CopyDecided):
+            text = bodies.get(live_ref(decision.kind, namespace, decision.name))
+            if text is None:
+                return None
+            copy = Copy(decision.kind, decision.name, decision.version, decision.uid, decision.resource_version)
+            return follow.copy_request(copy, namespace, msgspec.json.decode(text, type=dict), self._cluster)
+        if isinstance(decision, CopyDropped):
+            removal = Removal(decision.kind, decision.name, decision.uid, decision.resource_version)
+            return follow.removal_request(removal, namespace, self._cluster)
+        return None
+
+    def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
+        """Say nothing: the log has it, and the pod does not wait for it."""
+        return None
+
+    def failed(self, write: OpenWrite, failure: Failure, now: datetime) -> NewEvent:
+        """Return the event that records an API server's no, with a longer pause each time."""
+        before = self._there.get(write.stream, _There()).trouble.get(write.target)
+        failures = before.failures + 1 if before is not None and before.action == write.action else 1
+        event = CandidateWriteFailed(
+            target=write.target,
+            action=write.action,
+            code=failure.code,
+            error=failure.error,
+            message=failure.message,
+            failures=failures,
+            retry_at=now + min(_FIRST_RETRY * 2 ** min(failures - 1, 12), _LAST_RETRY),
+            reason=failure.error,
+        )
+        return NewEvent(stream=write.stream, event=event, cluster=write.cluster, caused_by=write.position)
+
+    def unneeded(self, write: OpenWrite, resource_version: str) -> NewEvent:
+        """Return the event that records that a write changed nothing."""
+        event = CandidateWriteUnneeded(target=write.target, action=write.action, resource_version=resource_version)
+        return NewEvent(stream=write.stream, event=event, cluster=write.cluster, caused_by=write.position)
+
+
+_UNKNOWN = NamedObserved(name="", uid="", resource_version="", kind="")
+
+
+def live_ref(kind: str, namespace: str, name: str) -> str:
+    """Return the ref of a source's object among bodies."""
+    return f"{LIVE}{kind}/{namespace}/{name}"
+
+
+def _shown(event: Event) -> Shown | None:
+    if isinstance(event, (NamedObserved, CopyObserved)):
+        return Shown(KINDS[event.kind].name, event.resource_version)
+    # A name that is taken again has another UID; a copy that lost our mark may get it back.
+    return Shown(KINDS[event.kind].name, event.resource_version) if isinstance(event, CopyGone) else None

@@ -1,0 +1,63 @@
+"""`controlplane scheduler`: the scheduler beside a target cluster. `evaluate` asks its rules without any cluster."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from controlplane.cli.errors import Exit
+from controlplane.cli.frame import Group
+from controlplane.cli.output import line
+
+
+@click.group(cls=Group)
+def scheduler() -> None:
+    """Schedule pods by kube-scheduler's rules, or explain what they say."""
+
+
+@scheduler.command()
+@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
+@click.option("--for-people", is_flag=True, help="Say why each node was refused, as kubectl describe does.")
+def evaluate(files: tuple[Path, ...], for_people: bool) -> int:
+    """Explain where pods would go, and why not elsewhere, without touching a cluster.
+
+    Reads JSON lines from FILES or stdin, one pod with its cluster on each:
+
+    \b
+      {id, pod, nodes, pods, namespaces, services, replicaSets, statefulSets, ...}
+
+    and writes one line for each: what every plugin says of every node, what they decide together, and whom preemption would evict.
+    A line that cannot be read gets {id, error} that names the field, and the others go on; the exit code is then 1.
+    """
+    from controlplane.scheduler.evaluate.lines import explained, said
+
+    failed = False
+    for number, text in enumerate(_lines(files), start=1):
+        if not text.strip():
+            continue
+        if for_people:
+            ok, told = explained(text, number)
+            for one in told:
+                line(one)
+        else:
+            ok, encoded = said(text, number)
+            click.echo(encoded)
+        failed |= not ok
+    return Exit.FAILED if failed else Exit.OK
+
+
+def _lines(files: tuple[Path, ...]) -> Iterator[bytes]:
+    for path in files or (Path("-"),):
+        if str(path) == "-":
+            yield from _binary(sys.stdin)
+        else:
+            with path.open("rb") as opened:
+                yield from opened
+
+
+def _binary(stream: Any) -> Iterator[bytes]:
+    yield from stream.buffer

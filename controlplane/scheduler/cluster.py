@@ -1,0 +1,226 @@
+"""What the rules look at beside nodes and pods: namespaces, Services and controllers, disruption budgets, volumes.
+
+In: Kubernetes objects as dicts. Out: `Cluster`, plain tables by name. What is wrong with a budget's or a controller's
+selector makes it match nothing, as kube-scheduler does; a wrong type is a `Misfit`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from controlplane.pods.quantity import nanos
+from controlplane.pods.selectors import EVERYTHING, NOTHING, InvalidSelector, NodeTerm, Selector, label_selector, of_set
+from controlplane.pods.selectors import node_terms as parse_terms
+from controlplane.scheduler.objects import Pod
+from controlplane.scheduler.reading import Misfit, Obj, items, number, section, string_map, strings, text
+
+Place = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A PodDisruptionBudget: how many of its pods may go, and which already go."""
+
+    namespace: str
+    name: str
+    selector: Selector
+    allowed: int
+    disrupted: frozenset[str]
+
+    def covers(self, pod: Pod) -> bool:
+        """Return whether taking this pod away counts against the budget."""
+        return (
+            bool(pod.labels)
+            and pod.namespace == self.namespace
+            and not self.selector.everything
+            and self.selector.matches(pod.labels)
+            and pod.name not in self.disrupted
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """A PersistentVolume; `terms` None: reachable from every node. `capacity` in billionths of a byte."""
+
+    name: str
+    labels: dict[str, str]
+    terms: tuple[NodeTerm, ...] | None
+    storage_class: str
+    capacity: int
+    modes: frozenset[str]
+    volume_mode: str
+    claim: Place | None
+    phase: str
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A PersistentVolumeClaim. `lost` and `owner` as its status and owner say; `fully_bound` once the binding is complete."""
+
+    namespace: str
+    name: str
+    volume: str
+    fully_bound: bool
+    storage_class: str
+    request: int
+    modes: frozenset[str]
+    volume_mode: str
+    selector: Selector
+    lost: bool
+    terminating: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StorageClass:
+    """A StorageClass: who provisions, when it binds, and on which nodes (None: all)."""
+
+    name: str
+    provisioner: str
+    mode: str
+    topologies: tuple[tuple[tuple[str, frozenset[str]], ...], ...]
+
+    @property
+    def waits(self) -> bool:
+        """Whether a claim is bound only when a pod needs it."""
+        return self.mode == "WaitForFirstConsumer"
+
+
+@dataclass(slots=True)
+class Cluster:
+    """The tables. `services` holds the non-nil selectors of each namespace; `controllers` those of RC, ReplicaSet and StatefulSet."""
+
+    namespaces: dict[str, dict[str, str]] = field(default_factory=dict)
+    services: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
+    controllers: dict[tuple[str, str, str], Selector | dict[str, str]] = field(default_factory=dict)
+    budgets: dict[Place, Budget] = field(default_factory=dict)
+    volumes: dict[str, Volume] = field(default_factory=dict)
+    claims: dict[Place, Claim] = field(default_factory=dict)
+    classes: dict[str, StorageClass] = field(default_factory=dict)
+
+    def put_namespace(self, obj: Obj, where: str = "namespace") -> None:
+        """Read a Namespace."""
+        self.namespaces[_place(obj, where)[1]] = string_map(section(obj, "metadata", where), "labels", where)
+
+    def put_service(self, obj: Obj, where: str = "service") -> None:
+        """Read a Service."""
+        namespace, name = _place(obj, where)
+        spec = section(obj, "spec", where)
+        of_namespace = self.services.setdefault(namespace, {})
+        of_namespace.pop(name, None)
+        if spec.get("selector") is not None:
+            of_namespace[name] = string_map(spec, "selector", f"{where}.spec")
+
+    def put_controller(self, kind: str, obj: Obj, where: str) -> None:
+        """Read a ReplicationController, ReplicaSet or StatefulSet."""
+        namespace, name = _place(obj, where)
+        spec = section(obj, "spec", where)
+        if kind == "ReplicationController":
+            self.controllers[kind, namespace, name] = string_map(spec, "selector", f"{where}.spec")
+        else:
+            self.controllers[kind, namespace, name] = _selector(spec, "selector", f"{where}.spec")
+
+    def put_budget(self, obj: Obj, where: str = "podDisruptionBudget") -> None:
+        """Read a PodDisruptionBudget."""
+        place = _place(obj, where)
+        status = section(obj, "status", where)
+        allowed = number(status, "disruptionsAllowed", f"{where}.status")
+        disrupted = frozenset(section(status, "disruptedPods", f"{where}.status"))
+        selector = _selector(section(obj, "spec", where), "selector", f"{where}.spec")
+        self.budgets[place] = Budget(*place, selector, allowed, disrupted)
+
+    def put_volume(self, obj: Obj, where: str = "persistentVolume") -> None:
+        """Read a PersistentVolume."""
+        meta, spec = section(obj, "metadata", where), section(obj, "spec", where)
+        inside = f"{where}.spec"
+        affinity = section(spec, "nodeAffinity", inside)
+        required = section(affinity, "required", f"{inside}.nodeAffinity")
+        listed = items(required, "nodeSelectorTerms", f"{inside}.nodeAffinity.required")
+        terms = None if affinity.get("required") is None else parse_terms(listed, inside)
+        claim = section(spec, "claimRef", inside)
+        name = text(meta, "name", where)
+        self.volumes[name] = Volume(
+            name=name,
+            labels=string_map(meta, "labels", where),
+            terms=terms,
+            storage_class=text(spec, "storageClassName", inside),
+            capacity=_storage(section(spec, "capacity", inside), f"{inside}.capacity"),
+            modes=frozenset(strings(spec, "accessModes", inside)),
+            volume_mode=text(spec, "volumeMode", inside) or "Filesystem",
+            claim=(text(claim, "namespace", inside), text(claim, "name", inside)) if claim else None,
+            phase=text(section(obj, "status", where), "phase", f"{where}.status"),
+        )
+
+    def put_claim(self, obj: Obj, where: str = "persistentVolumeClaim") -> None:
+        """Read a PersistentVolumeClaim."""
+        place = _place(obj, where)
+        meta, spec = section(obj, "metadata", where), section(obj, "spec", where)
+        inside, annotations = f"{where}.spec", section(meta, "annotations", where)
+        asked = section(section(spec, "resources", inside), "requests", f"{inside}.resources")
+        volume = text(spec, "volumeName", inside)
+        self.claims[place] = Claim(
+            *place,
+            volume=volume,
+            fully_bound=bool(volume) and "pv.kubernetes.io/bind-completed" in annotations,
+            storage_class=text(spec, "storageClassName", inside),
+            request=_storage(asked, f"{inside}.resources.requests"),
+            modes=frozenset(strings(spec, "accessModes", inside)),
+            volume_mode=text(spec, "volumeMode", inside) or "Filesystem",
+            selector=EVERYTHING if spec.get("selector") is None else _selector(spec, "selector", inside),
+            lost=text(section(obj, "status", where), "phase", f"{where}.status") == "Lost",
+            terminating=bool(text(meta, "deletionTimestamp", where)),
+        )
+
+    def put_class(self, obj: Obj, where: str = "storageClass") -> None:
+        """Read a StorageClass."""
+        name = _place(obj, where)[1]
+        topologies = []
+        for at, term in enumerate(items(obj, "allowedTopologies", where)):
+            inside = f"{where}.allowedTopologies[{at}]"
+            labels = items(term, "matchLabelExpressions", inside)
+            topologies.append(tuple((text(e, "key", inside), frozenset(strings(e, "values", inside))) for e in labels))
+        mode = text(obj, "volumeBindingMode", where)
+        self.classes[name] = StorageClass(name, text(obj, "provisioner", where), mode, tuple(topologies))
+
+
+def selector_of_owners(cluster: Cluster, pod: Pod) -> Selector:
+    """Return the selector of the Services and of the controller that a pod belongs to; empty if it belongs to none.
+
+    Rule: specs/scheduler.md section 1.1, default constraints.
+    """
+    labels: dict[str, str] = {}
+    for selector in cluster.services.get(pod.namespace, {}).values():
+        if selector.items() <= pod.labels.items():
+            labels.update(selector)
+    owner = pod.controller
+    known = {"v1": ("ReplicationController",), "apps/v1": ("ReplicaSet", "StatefulSet")}
+    if owner is None or owner.kind not in known.get(owner.api_version, ()):
+        return of_set(labels)
+    found = cluster.controllers.get((owner.kind, pod.namespace, owner.name))
+    if isinstance(found, dict):
+        return of_set(labels | found)
+    selector_ = of_set(labels)
+    return selector_ if found is None or found.nothing else selector_.plus(found.requirements)
+
+
+def _place(obj: Obj, where: str) -> Place:
+    meta = section(obj, "metadata", where)
+    return text(meta, "namespace", f"{where}.metadata"), text(meta, "name", f"{where}.metadata")
+
+
+def _selector(spec: Obj, field_: str, where: str) -> Selector:
+    if spec.get(field_) is None:
+        return NOTHING
+    try:
+        return label_selector(section(spec, field_, where), f"{where}.{field_}")
+    except InvalidSelector:
+        return NOTHING
+
+
+def _storage(amounts: Obj, where: str) -> int:
+    found = amounts.get("storage")
+    if found is None:
+        return 0
+    try:
+        return nanos(found)
+    except ValueError as error:
+        raise Misfit(f"{where}.storage", str(error)) from error

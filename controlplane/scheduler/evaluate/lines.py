@@ -1,0 +1,59 @@
+"""Lines in, lines out: a bad one is answered with what is wrong with it, and never stops the others.
+
+In: the bytes of one JSON line and its number. Out: whether it could be evaluated, and what to print.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from controlplane.kube import Json
+from controlplane.scheduler.configuration import default_framework
+from controlplane.scheduler.evaluate.answer import answer, decide
+from controlplane.scheduler.evaluate.people import told
+from controlplane.scheduler.evaluate.question import Question, read
+
+
+def said(text: bytes, number: int) -> tuple[bool, bytes]:
+    """Return the answer to a line as JSON."""
+    question, problem = _question(text, number)
+    if question is None:
+        return False, msgspec.json.encode(problem)
+    try:
+        return True, msgspec.json.encode(answer(question))
+    except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError) as error:
+        return False, msgspec.json.encode({"id": question.id, "error": _unexpected(error)})
+
+
+def explained(text: bytes, number: int) -> tuple[bool, Iterable[str]]:
+    """Return the answer to a line in sentences."""
+    question, problem = _question(text, number)
+    if question is None:
+        label = "" if problem["id"] is None else f"[{problem['id']}] "
+        return False, [f"{label}line {number} cannot be evaluated: {problem['error']}"]
+    try:
+        return True, list(told(question, decide(default_framework(question.args), question)))
+    except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError) as error:
+        return False, [f"line {number} cannot be evaluated: {_unexpected(error)}"]
+
+
+def _question(text: bytes, number: int) -> tuple[Question | None, Json]:
+    ident: Any = None
+    try:
+        obj = msgspec.json.decode(text)
+        ident = obj.get("id") if isinstance(obj, dict) else None
+        return read(obj), {}
+    except msgspec.DecodeError as error:
+        return None, {"id": None, "error": f"line {number}: not JSON: {error}"}
+    except ValueError as error:  # a Misfit names the object and the field
+        return None, {"id": ident, "error": str(error)}
+    except (LookupError, TypeError, AttributeError) as error:
+        return None, {"id": ident, "error": _unexpected(error)}
+
+
+def _unexpected(error: Exception) -> str:
+    """Say what nobody foresaw; the stream goes on."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

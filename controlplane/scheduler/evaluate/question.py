@@ -1,0 +1,223 @@
+"""One line of `evaluate`: a pod, the objects around it, and what deviates from the default profile.
+
+In: a decoded JSON object. Out: a `Question`, or `Misfit` that names the field. Objects are taken as they are; keys that
+mean nothing here are left alone, so that a line can carry notes of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import msgspec
+
+from controlplane.scheduler.args import (
+    CPU_AND_MEMORY,
+    Args,
+    InterPodAffinityArgs,
+    NodeResourcesBalancedAllocationArgs,
+    NodeResourcesFitArgs,
+    PodTopologySpreadArgs,
+    Ratio,
+    ResourceSpec,
+    ScoringStrategy,
+    Strategy,
+    UtilizationPoint,
+)
+from controlplane.scheduler.cluster import Cluster
+from controlplane.scheduler.objects import Node, Pod, read_node, read_pod
+from controlplane.scheduler.reading import Misfit, Obj, items, number, strings, text
+from controlplane.scheduler.registry import IN_TREE, NOT_HERE
+from controlplane.scheduler.snapshot import Snapshot
+
+T = TypeVar("T")
+STRATEGIES: tuple[Strategy, ...] = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
+_STRAIGHT = (UtilizationPoint(0, 0), UtilizationPoint(100, 10))
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A pod that comes to a node or leaves it, as far as PreFilter's state goes."""
+
+    adds: bool
+    pod: Pod
+    node: str
+
+
+@dataclass(slots=True)
+class Question:
+    """What is asked: a pod and its cluster. `scored` are the rows that PreScore and Score see, plugin by plugin; `only` names plugins."""
+
+    id: Any
+    pod: Pod
+    snapshot: Snapshot
+    nominated: dict[str, list[Pod]] = field(default_factory=dict)
+    args: dict[str, Args] = field(default_factory=dict)
+    strategies: dict[Strategy, NodeResourcesFitArgs] = field(default_factory=dict)
+    scored: list[int] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    only: frozenset[str] | None = None
+
+
+def read(obj: Any) -> Question:
+    """Return the question of one line; `Misfit` names the field."""
+    if not isinstance(obj, Mapping):
+        raise Misfit("line", f"expected an object, found {type(obj).__name__}")
+    if not isinstance(obj.get("pod"), Mapping):
+        raise Misfit("pod", "a line needs the pod that is to be scheduled")
+    pod = read_pod(obj["pod"])
+    nodes = _nodes(obj)
+    pods, nominated = _pods(obj)
+    snapshot = Snapshot(nodes, pods.values(), _cluster(obj))
+    args = _args(obj)
+    fit = _strategies(obj)
+    question = Question(obj.get("id"), pod, snapshot, nominated, {**args, "NodeResourcesFit": fit[STRATEGIES[0]]}, fit)
+    question.scored = _scored(obj, snapshot)
+    question.changes = _changes(obj, snapshot, pods)
+    question.only = _only(obj)
+    return question
+
+
+def _nodes(obj: Obj) -> list[Node]:
+    found: dict[str, Node] = {}
+    for at, node in enumerate(items(obj, "nodes", "")):
+        read_ = read_node(node, f"nodes[{at}]")
+        if read_.name in found:
+            raise Misfit(f"nodes[{at}].metadata.name", f"{read_.name!r} stands there twice")
+        found[read_.name] = read_
+    return list(found.values())
+
+
+def _pods(obj: Obj) -> tuple[dict[str, Pod], dict[str, list[Pod]]]:
+    found: dict[str, Pod] = {}
+    nominated: dict[str, list[Pod]] = {}
+    for at, one in enumerate(items(obj, "pods", "")):
+        pod = read_pod(one, f"pods[{at}]")
+        if pod.identity in found:
+            raise Misfit(f"pods[{at}].metadata", f"{pod.identity!r} stands there twice")
+        found[pod.identity] = pod
+        if not pod.node_name and pod.nominated_node and not pod.finished:
+            nominated.setdefault(pod.nominated_node, []).append(pod)
+    return found, nominated
+
+
+def _cluster(obj: Obj) -> Cluster:
+    cluster = Cluster()
+    put: dict[str, Callable[[Obj, str], None]] = {
+        "namespaces": cluster.put_namespace,
+        "services": cluster.put_service,
+        "podDisruptionBudgets": cluster.put_budget,
+        "persistentVolumes": cluster.put_volume,
+        "persistentVolumeClaims": cluster.put_claim,
+        "storageClasses": cluster.put_class,
+    }
+    for name, take in put.items():
+        for at, one in enumerate(items(obj, name, "")):
+            take(one, f"{name}[{at}]")
+    kinds = {
+        "replicaSets": "ReplicaSet",
+        "statefulSets": "StatefulSet",
+        "replicationControllers": "ReplicationController",
+    }
+    for name, kind in kinds.items():
+        for at, one in enumerate(items(obj, name, "")):
+            cluster.put_controller(kind, one, f"{name}[{at}]")
+    return cluster
+
+
+def _args(obj: Obj) -> dict[str, Args]:
+    defaults = tuple(items(obj, "defaultConstraints", ""))
+    kind = text(obj, "defaultingType", "") or ("List" if defaults else "System")
+    if kind not in ("System", "List"):
+        raise Misfit("defaultingType", f"{kind!r} is neither System nor List")
+    balanced = _resources(obj, "balancedResources")
+    weight = number(obj, "hardPodAffinityWeight", "", default=1)
+    return {
+        "PodTopologySpread": _checked(
+            PodTopologySpreadArgs(defaulting_type="List" if kind == "List" else "System", default_constraints=defaults)
+        ),
+        "InterPodAffinity": _checked(InterPodAffinityArgs(hard_pod_affinity_weight=weight), "hardPodAffinityWeight"),
+        "NodeResourcesBalancedAllocation": _checked(NodeResourcesBalancedAllocationArgs(resources=balanced)),
+    }
+
+
+def _strategies(obj: Obj) -> dict[Strategy, NodeResourcesFitArgs]:
+    resources = _resources(obj, "fitResources")
+    shape = _converted(obj, "rtcrShape", tuple[UtilizationPoint, ...]) or _STRAIGHT
+    found = {}
+    for kind in STRATEGIES:
+        ratio = Ratio(shape) if kind == "RequestedToCapacityRatio" else None
+        strategy = ScoringStrategy(type=kind, resources=resources, requested_to_capacity_ratio=ratio)
+        found[kind] = _checked(NodeResourcesFitArgs(scoring_strategy=strategy))
+    return found
+
+
+def _resources(obj: Obj, name: str) -> tuple[ResourceSpec, ...]:
+    found = _converted(obj, name, tuple[ResourceSpec, ...])
+    return CPU_AND_MEMORY if found is None else found
+
+
+def _converted(obj: Obj, name: str, kind: type[T]) -> T | None:
+    if obj.get(name) is None:
+        return None
+    try:
+        return msgspec.convert(obj[name], kind)
+    except msgspec.ValidationError as error:
+        problem, _, path = str(error).partition(" - at `$")
+        raise Misfit(f"{name}{path.rstrip('`')}", problem) from error
+
+
+A = TypeVar("A", bound=Args)
+
+
+def _checked(args: A, prefix: str = "") -> A:
+    for problem in args.check():
+        where, _, what = problem.partition(": ")
+        raise Misfit(prefix or where, what)
+    return args
+
+
+def _scored(obj: Obj, snapshot: Snapshot) -> list[int]:
+    if obj.get("filteredNodes") is None:
+        return list(range(len(snapshot)))
+    rows = []
+    for at, name in enumerate(strings(obj, "filteredNodes", "")):
+        if name not in snapshot.row:
+            raise Misfit(f"filteredNodes[{at}]", f"there is no node {name!r} in nodes")
+        rows.append(snapshot.row[name])
+    return rows
+
+
+def _changes(obj: Obj, snapshot: Snapshot, pods: Mapping[str, Pod]) -> list[Change]:
+    by_name = {pod.key: pod for pod in pods.values()} | {pod.name: pod for pod in pods.values()} | dict(pods)
+    found = []
+    for at, one in enumerate(items(obj, "simulate", "")):
+        where = f"simulate[{at}]"
+        op, node, other = text(one, "op", where), text(one, "node", where), one.get("pod")
+        if op not in ("add", "remove"):
+            raise Misfit(f"{where}.op", f"{op!r} is neither add nor remove")
+        if isinstance(other, str):
+            if other not in by_name:
+                raise Misfit(f"{where}.pod", f"there is no pod {other!r} in pods")
+            pod = by_name[other]
+        elif isinstance(other, Mapping):
+            pod = read_pod(other, f"{where}.pod")
+        else:
+            raise Misfit(f"{where}.pod", "expected a pod, or the name of one in pods")
+        node = node or pod.node_name
+        if node not in snapshot.row:
+            raise Misfit(f"{where}.node", f"there is no node {node!r} in nodes")
+        found.append(Change(op == "add", pod, node))
+    return found
+
+
+def _only(obj: Obj) -> frozenset[str] | None:
+    if obj.get("only") is None:
+        return None
+    found = strings(obj, "only", "")
+    known = {*IN_TREE, *NOT_HERE, *(f"NodeResourcesFit:{kind}" for kind in STRATEGIES)}
+    for at, name in enumerate(found):
+        if name not in known:
+            raise Misfit(f"only[{at}]", f"there is no plugin {name!r}")
+    return frozenset(found)

@@ -1,0 +1,49 @@
+"""Which plugins there are, and which the default profile has.
+
+`IN_TREE` is kube-scheduler's own set as far as it is here. Others register a `Plugin` class by the entry point group `GROUP`; finding
+them is the composition root's work, and every function here takes the registry as an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from controlplane.scheduler.framework import Plugin
+from controlplane.scheduler.plugins.default_preemption import DefaultPreemption
+from controlplane.scheduler.plugins.image_locality import ImageLocality
+from controlplane.scheduler.plugins.inter_pod_affinity import InterPodAffinity
+from controlplane.scheduler.plugins.node_affinity import NodeAffinity
+from controlplane.scheduler.plugins.node_basics import NodeName, NodePorts, NodeUnschedulable
+from controlplane.scheduler.plugins.node_resources import NodeResourcesBalancedAllocation, NodeResourcesFit
+from controlplane.scheduler.plugins.pod_topology_spread import PodTopologySpread
+from controlplane.scheduler.plugins.queueing import DefaultBinder, PrioritySort, SchedulingGates
+from controlplane.scheduler.plugins.taint_toleration import TaintToleration
+from controlplane.scheduler.plugins.volumes import VolumeBinding, VolumeZone
+
+GROUP = "controlplane.scheduler.plugins"
+Registry = Mapping[str, type[Plugin]]
+
+DEFAULT_MULTI_POINT: tuple[tuple[type[Plugin], int], ...] = (
+    (SchedulingGates, 0),
+    (PrioritySort, 0),
+    (NodeUnschedulable, 0),
+    (NodeName, 0),
+    (TaintToleration, 3),
+    (NodeAffinity, 2),
+    (NodePorts, 0),
+    (NodeResourcesFit, 1),
+    (VolumeBinding, 0),
+    (VolumeZone, 0),
+    (PodTopologySpread, 2),
+    (InterPodAffinity, 2),
+    (DefaultPreemption, 0),
+    (NodeResourcesBalancedAllocation, 1),
+    (ImageLocality, 1),
+    (DefaultBinder, 0),
+)
+"""The default profile in its order, with weights (specs/scheduler.md section 7)."""
+
+IN_TREE: Registry = {plugin.name: plugin for plugin, _ in DEFAULT_MULTI_POINT}
+
+NOT_HERE = frozenset({"VolumeRestrictions", "NodeVolumeLimits", "DynamicResources", "NodeDeclaredFeatures"})
+"""Plugins of kube-scheduler that are not here: a configuration may disable them, not enable them."""

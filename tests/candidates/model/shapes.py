@@ -1,0 +1,46 @@
+"""What a state of the whole is made of, and a step from one to another."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from controlplane.kube import Json
+
+
+class Cell(NamedTuple):
+    """What one target holds of one source: its API server's objects, its scheduler's states, requests on their way, a late sight."""
+
+    store: int
+    side: int
+    ghosts: tuple[tuple[str, int], ...] = ()
+    slot: int = -1
+
+
+class Global(NamedTuple):
+    """A state of the whole. `frozen`: a paused leader of a source, with what it knows. `faults`: how many are left, by kind, and in all;
+    `deviations`: how often this run may still leave the first order of steps."""
+
+    srcs: tuple[int, ...]
+    pods: tuple[int, ...]
+    cells: tuple[Cell, ...]
+    links: int
+    now: int
+    faults: tuple[int, ...]
+    frozen: tuple[int, int] | None = None
+    deviations: int = 0
+
+
+class Move(NamedTuple):
+    """A step: what it is, whether it is a fault (or the user's), where it leads."""
+
+    label: str
+    fault: bool
+    to: Global
+
+
+def short(body: Json) -> str:
+    """Return the part of a request that the protocol is about."""
+    said = body.get("status") or body.get("spec") or body.get("metadata") or {}
+    if "phase" in said:
+        return f"{said['phase']} acknowledged {said.get('acknowledged')}"
+    return " ".join(f"{key}={value}" for key, value in said.items() if key in ("permit", "withdrawn", "finalizers"))

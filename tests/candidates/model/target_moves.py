@@ -1,0 +1,140 @@
+"""What can happen next at the targets: they look, decide and send, their schedulers find nodes or none, and pods live and stop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from controlplane.kube import Request, meta
+from tests.candidates.model.shapes import Cell, Global, Move, short
+from tests.candidates.model.target_steps import TargetSteps
+from tests.candidates.model.world import Config, Violation, at
+
+_PHASES = {"Pending": "Running", "Running": "Succeeded"}
+
+
+class TargetMoves:
+    """The steps of the targets; `Moves` has everybody's."""
+
+    config: Config
+    cells: list[TargetSteps]
+
+    def spend(self, g: Global, kind: str) -> tuple[int, ...] | None:
+        """See `Moves`."""
+        raise NotImplementedError
+
+    def index(self, s: int, t: int) -> int:
+        """Return the number of a cell."""
+        return s * self.config.targets + t
+
+    def with_cell(self, g: Global, i: int, cell: Cell) -> Global:
+        """Return the state with another cell."""
+        return g._replace(cells=(*g.cells[:i], cell, *g.cells[i + 1 :]))
+
+    def _target(self, g: Global, s: int, t: int) -> Iterator[Move]:
+        i = self.index(s, t)
+        cell, steps = g.cells[i], self.cells[i]
+        if self.config.coarse:
+            yield from self._target_turn(g, s, t)
+            return
+        side, store = steps.look(cell.side, cell.store, g.now)
+        if (side, store) != (cell.side, cell.store):
+            yield Move(f"target {t} looks at {s}'s candidates", False, self._moved(g, i, side, store))
+        side = steps.look_pods(cell.side, cell.store, g.now)
+        if side != cell.side:
+            yield Move(f"target {t} looks at {s}'s pods", False, self._moved(g, i, side, cell.store))
+        for name, request in steps.writes(cell.side, g.now):
+            after = steps.execute(cell.store, request)
+            asked = steps.requests[request]
+            if after is not None and after != cell.store:
+                self._check_binding(g, i, asked)
+                what = asked.subresource or f"{asked.verb} {asked.ref.kind.kind}"
+                yield Move(f"target {t} sends {what}: {short(asked.body)}", False, self._moved(g, i, cell.side, after))
+            if len(cell.ghosts) < 1 and (left := self.spend(g, "delayed")) is not None:
+                delayed = self.with_cell(g, i, cell._replace(ghosts=(("t", request),)))
+                yield Move(f"a request of target {t} about {name} is delayed", True, delayed._replace(faults=left))
+        yield from self._scheduler(g, s, t)
+        yield from self._nodes(g, i, t)
+
+    def _check_binding(self, g: Global, i: int, asked: Request) -> None:
+        """S2: a binding that is made has an unexpired permit for the reservation that is held."""
+        if asked.subresource != "binding":
+            return
+        cell, steps = g.cells[i], self.cells[i]
+        candidate = steps.stores[cell.store]["candidates"].get(asked.ref.name)
+        permit = candidate["spec"].get("permit") if candidate is not None else None
+        if permit is None or datetime.fromisoformat(permit["until"]) <= at(g.now):
+            raise Violation("S2", f"{asked.ref.name} is bound at {g.now} by the permit {permit}")
+
+    def _moved(self, g: Global, i: int, side: int, store: int) -> Global:
+        return self.with_cell(g, i, g.cells[i]._replace(side=side, store=store))
+
+    def _scheduler(self, g: Global, s: int, t: int) -> Iterator[Move]:
+        i = self.index(s, t)
+        cell, steps = g.cells[i], self.cells[i]
+        used = sum(
+            self.cells[self.index(r, t)].used(g.cells[self.index(r, t)].side) for r in range(self.config.sources)
+        )
+        for name in sorted(steps.sides[cell.side]):
+            free = used < self.config.capacity
+            for what in (
+                (["reserve"] if free else []) + ([] if free and t not in self.config.preempt else ["full"]) + ["bind"]
+            ):
+                after = steps.said(cell.side, name, what, g.now)
+                if after is not None and after != cell.side:
+                    yield Move(f"target {t}: {what} {s}", False, self._moved(g, i, after, cell.store))
+            if (left := self.spend(g, "timeouts")) is not None:
+                after = steps.said(cell.side, name, "give up", g.now)
+                if after is not None:
+                    moved = self._moved(g, i, after, cell.store)._replace(faults=left)
+                    yield Move(f"target {t} gives up its reservation for {s}", True, moved)
+
+    def _nodes(self, g: Global, i: int, t: int) -> Iterator[Move]:
+        """Pods start, end, stop and vanish."""
+        cell, steps = g.cells[i], self.cells[i]
+        store = steps.stores[cell.store]
+        for name, pod in sorted(store["pods"].items()):
+            if not pod["spec"].get("nodeName"):
+                continue
+            rest = {key: other for key, other in store["pods"].items() if key != name}
+            gone = steps.memo(("gone", cell.store, name), lambda rest=rest: steps.put_store({**store, "pods": rest}))
+            if "deletionTimestamp" in meta(pod):
+                yield Move(f"the pod on target {t} has stopped", False, self._moved(g, i, cell.side, gone))
+                continue
+            if (left := self.spend(g, "lost_pods")) is not None:
+                yield Move(
+                    f"the pod on target {t} vanishes", True, self._moved(g, i, cell.side, gone)._replace(faults=left)
+                )
+            phase = pod.get("status", {}).get("phase", "Pending")
+            if self.config.life and phase in _PHASES:
+                lived = {**pod, "status": {"phase": _PHASES[phase]}}
+                number = steps.memo(
+                    ("lives", cell.store, name),
+                    lambda lived=lived, name=name: steps.put_store({**store, "pods": {**store["pods"], name: lived}}),
+                )
+                yield Move(f"the pod on target {t} is {_PHASES[phase]}", False, self._moved(g, i, cell.side, number))
+
+    def _target_turn(self, g: Global, s: int, t: int) -> Iterator[Move]:
+        """Look at everything, decide, and send all that is open, in one step."""
+        before, i = g, self.index(s, t)
+        cell, steps = g.cells[i], self.cells[i]
+        side, store = cell.side, cell.store
+        for _ in range(8):
+            first = side, store
+            side, store = steps.look(side, store, g.now)
+            side = steps.look_pods(side, store, g.now)
+            for _, request in steps.writes(side, g.now):
+                after = steps.execute(store, request)
+                if after is not None and after != store:
+                    self._check_binding(self._moved(before, i, side, store), i, steps.requests[request])
+                    store = after
+            if (side, store) == first:
+                break
+        if (side, store) != (cell.side, cell.store):
+            yield Move(f"target {t} takes its turn for {s}", False, self._moved(before, i, side, store))
+        for name, request in steps.writes(cell.side, g.now):
+            if len(cell.ghosts) < 1 and (left := self.spend(g, "delayed")) is not None:
+                delayed = self.with_cell(g, i, cell._replace(ghosts=(("t", request),)))
+                yield Move(f"a request of target {t} about {name} is delayed", True, delayed._replace(faults=left))
+        yield from self._scheduler(before, s, t)
+        yield from self._nodes(before, i, t)

@@ -1,0 +1,147 @@
+"""ConfigMaps and Secrets are followed to the winner and removed with it; what is not ours is never touched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.candidates.follow import (
+    Copy,
+    Known,
+    Reference,
+    Removal,
+    copy_request,
+    follow,
+    known,
+    references,
+    removal_request,
+)
+
+SPEC: dict[str, Any] = {
+    "volumes": [
+        {"name": "a", "configMap": {"name": "files"}},
+        {"name": "b", "secret": {"secretName": "keys", "optional": True}},
+        {"name": "c", "projected": {"sources": [{"secret": {"name": "ca"}}, {"configMap": {"name": "files"}}]}},
+        {"name": "d", "csi": {"driver": "x", "nodePublishSecretRef": {"name": "csi"}}},
+        {"name": "e", "emptyDir": {}},
+    ],
+    "initContainers": [{"name": "i", "envFrom": [{"configMapRef": {"name": "first"}}]}],
+    "containers": [
+        {
+            "name": "c",
+            "env": [
+                {"name": "K", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "k"}}},
+                {"name": "V", "value": "v"},
+            ],
+            "envFrom": [{"secretRef": {"name": "env", "optional": True}}],
+        }
+    ],
+    "imagePullSecrets": [{"name": "pull"}],
+}
+
+
+def here(name: str, version: str = "1", kind: str = "Secret", type_: str = "Opaque") -> Known:
+    return Known(kind, name, f"u-{name}", version, type=type_)
+
+
+def there(name: str, mark: str = "home", followed: str = "1", kind: str = "Secret") -> Known:
+    return Known(kind, name, f"t-{name}", "7", mark, followed)
+
+
+def test_every_place_that_names_one() -> None:
+    assert references(SPEC) == [
+        Reference("ConfigMap", "files"),
+        Reference("ConfigMap", "first"),
+        Reference("Secret", "ca"),
+        Reference("Secret", "csi"),
+        Reference("Secret", "env", True),
+        Reference("Secret", "keys"),  # optional in one place, needed in another
+        Reference("Secret", "pull", True),
+    ]
+    assert references({"volumes": "nonsense", "containers": [None, {"env": [{"valueFrom": None}]}]}) == []
+
+
+def test_what_is_new_changed_unneeded_and_in_the_way() -> None:
+    needed = [Reference("Secret", name) for name in ("new", "changed", "same", "foreign", "missing", "token")]
+    sources = [
+        here("new"),
+        here("changed", "2"),
+        here("same"),
+        here("foreign"),
+        here("token", type_="kubernetes.io/service-account-token"),
+    ]
+    present = [
+        there("changed"),
+        there("same"),
+        there("foreign", mark=""),
+        there("old"),
+        there("other", mark="elsewhere"),
+    ]
+    found = follow(needed, sources, present, "home", in_view=True)
+    assert found.copies == (Copy("Secret", "changed", "2", "t-changed", "7"), Copy("Secret", "new", "1"))
+    assert found.removals == (Removal("Secret", "old", "t-old", "7"),)
+    assert [(o.name, o.why.split(":")[0].split(",")[0]) for o in found.obstacles] == [
+        ("foreign", "one of that name is in the target and is not ours"),
+        ("missing", "it does not exist in the source"),
+        ("token", "a Secret of type kubernetes.io/service-account-token means nothing in another cluster"),
+    ]
+
+
+def test_nothing_is_removed_while_the_source_is_not_in_view() -> None:
+    assert follow([], [], [there("old")], "home", in_view=False).removals == ()
+
+
+names = st.sampled_from(["a", "b", "c", "d"])
+kinds = st.sampled_from(["Secret", "ConfigMap"])
+marks = st.sampled_from(["home", "", "elsewhere"])
+
+
+@given(
+    st.lists(st.builds(Reference, kinds, names, st.booleans())),
+    st.lists(st.builds(lambda k, n, v: here(n, v, k), kinds, names, st.sampled_from("12"))),
+    st.lists(st.builds(lambda k, n, m, f: there(n, m, f, k), kinds, names, marks, st.sampled_from("12"))),
+    st.booleans(),
+)
+def test_what_is_not_ours_is_never_touched(
+    needed: list[Reference], sources: list[Known], present: list[Known], in_view: bool
+) -> None:
+    found = follow(needed, sources, present, "home", in_view=in_view)
+    last = {(one.kind, one.name): one for one in present}
+    wanted = {(one.kind, one.name) for one in needed}
+    for change in (*found.copies, *found.removals):
+        before = last.get((change.kind, change.name))
+        assert before is None or before.mark == "home"
+    assert all((one.kind, one.name) in wanted for one in found.copies)
+    assert all(last[one.kind, one.name].uid == one.uid for one in found.removals)
+    # Done once, nothing is left to do.
+    after = {key: one for key, one in last.items() if key not in {(r.kind, r.name) for r in found.removals}}
+    after |= {(c.kind, c.name): there(c.name, "home", c.version, c.kind) for c in found.copies}
+    again = follow(needed, sources, list(after.values()), "home", in_view=in_view)
+    assert (again.copies, again.removals) == ((), ())
+
+
+def test_a_copy_carries_the_data_and_our_mark_and_what_it_was_made_of() -> None:
+    source = {
+        "metadata": {
+            "name": "keys",
+            "uid": "u",
+            "resourceVersion": "5",
+            "labels": {"app": "x"},
+            "annotations": {"n": "o"},
+        },
+        "type": "Opaque",
+        "data": {"k": "dg=="},
+    }
+    request = copy_request(Copy("Secret", "keys", "5"), "team", source, "home")
+    assert (request.verb, str(request.ref)) == ("create", "Secret team/keys")
+    made = {
+        **request.body,
+        "metadata": {**request.body["metadata"], "name": "keys", "uid": "t", "resourceVersion": "9"},
+    }
+    assert known("Secret", made) == Known("Secret", "keys", "t", "9", "home", "5", "Opaque")
+    assert made["data"] == {"k": "dg=="}
+    assert request.owner_label == ("candidates.controlplane.dev/source", "home")
+    removal = removal_request(Removal("Secret", "keys", "t", "9"), "team", "home")
+    assert (removal.verb, removal.uid, removal.resource_version) == ("delete", "t", "9")

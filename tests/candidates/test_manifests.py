@@ -1,0 +1,98 @@
+"""The CRDs take what both sides write, and the rights are exactly these."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controlplane.candidates.objects import CANDIDATE_SOURCES, CANDIDATE_TARGETS, CANDIDATES
+from controlplane.kube import Json, Kind
+from tests.candidates.stage import Stage
+from tests.deploy.manifests import ROOT, documents, one, render, rights
+
+SEE = ("get", "list", "watch")
+
+
+def schema(kind: Kind) -> Json:
+    (crd,) = [item for item in render("deploy/crds") if item["spec"]["names"]["kind"] == kind.kind]
+    assert crd["metadata"]["name"] == kind.name
+    assert crd["spec"]["group"] == kind.group
+    assert crd["spec"]["names"]["plural"] == kind.plural
+    (version,) = crd["spec"]["versions"]
+    assert version["name"] == kind.version
+    found: Json = version["schema"]["openAPIV3Schema"]
+    return found
+
+
+def unknown(value: Any, wanted: Json, where: str = "") -> list[str]:
+    """Return what a structural schema would prune or refuse."""
+    if wanted.get("x-kubernetes-preserve-unknown-fields"):
+        return []
+    if "enum" in wanted and value not in wanted["enum"]:
+        return [f"{where}: {value!r}"]
+    if isinstance(value, dict):
+        if "additionalProperties" in wanted or "properties" not in wanted:
+            return []
+        missing = [f"{where}.{name} is missing" for name in wanted.get("required", []) if name not in value]
+        strange = [f"{where}.{name}" for name in value if name not in wanted["properties"]]
+        deeper = [
+            problem
+            for name, item in value.items()
+            if name in wanted["properties"]
+            for problem in unknown(item, wanted["properties"][name], f"{where}.{name}")
+        ]
+        return missing + strange + deeper
+    if isinstance(value, list):
+        return [problem for item in value for problem in unknown(item, wanted["items"], f"{where}[]")]
+    types = {"string": str, "integer": int, "boolean": bool}
+    return [] if isinstance(value, types[wanted["type"]]) else [f"{where}: {value!r} is no {wanted['type']}"]
+
+
+@pytest.mark.parametrize("kind", [CANDIDATES, CANDIDATE_SOURCES, CANDIDATE_TARGETS], ids=lambda kind: kind.kind)
+def test_the_kinds_are_those_that_the_code_asks_for(kind: Kind) -> None:
+    assert schema(kind)["properties"]["spec"]["type"] == "object"
+
+
+def test_everything_that_is_written_is_in_the_schema() -> None:
+    wanted = schema(CANDIDATES)
+    stage = Stage("a", "b").delegated("a")
+    stage.run("a", "Running", 1)
+    written = [stage.stores["a"]["candidates"], stage.stores["b"]["candidates"]]
+    for obj in [obj for found in written for obj in found.values()]:
+        assert unknown(obj, {**wanted, "properties": {**wanted["properties"], "metadata": {"type": "object"}}}) == []
+
+
+def test_a_source_reaches_only_candidates() -> None:
+    roles = render("deploy/candidates/target")
+    assert rights(one(roles, "ClusterRole", "controlplane-candidate-source")) == {
+        "candidates.controlplane.dev/candidates": tuple(sorted((*SEE, "create", "patch", "delete")))
+    }
+    target = rights(one(roles, "ClusterRole", "controlplane-candidate-target"))
+    assert "create" not in target["candidates.controlplane.dev/candidates"]
+    assert target["core/pods/binding"] == ("create",)
+    assert target["candidates.controlplane.dev/candidates/status"] == ("patch",)
+
+
+def test_in_its_own_cluster_a_source_creates_and_deletes_no_pod() -> None:
+    found = rights(one(render("deploy/candidates/source"), "ClusterRole"))
+    assert found["core/pods"] == ("get", "list", "patch", "watch")
+    assert found["core/pods/status"] == ("patch",)
+
+
+@pytest.mark.parametrize("folder", ["deploy/candidates/source", "deploy/candidates/target"])
+def test_there_is_no_wildcard(folder: str) -> None:
+    for item in render(folder):
+        for rule in item.get("rules", ()):
+            for words in rule.values():
+                assert not [word for word in words if "*" in word]
+
+
+def test_the_example_names_what_is_there() -> None:
+    example = documents((ROOT / "deploy/candidates/target/example.yaml").read_text())
+    binding, invitation = one(example, "RoleBinding"), one(example, "CandidateSource")
+    roles = {item["metadata"]["name"] for item in render("deploy/candidates/target") if item["kind"] == "ClusterRole"}
+    assert binding["roleRef"]["name"] in roles
+    (subject,) = binding["subjects"]
+    assert invitation["spec"]["user"] == f"system:serviceaccount:{subject['namespace']}:{subject['name']}"
+    assert unknown(invitation["spec"], schema(CANDIDATE_SOURCES)["properties"]["spec"]) == []

@@ -1,0 +1,134 @@
+"""The source pod's status: its delegate's, monotone, never back from the end; and what happens to it when a delegate is lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.candidates.objects import HINT_CLUSTER, HINT_NAMESPACE, HINT_POD
+from controlplane.candidates.status import DELEGATED, later, mirrored, rank
+from tests.candidates.stage import NS, Stage, pod
+
+PHASES = ["Pending", "Running", "Succeeded", "Failed", "Unknown", ""]
+
+
+@given(st.lists(st.sampled_from(PHASES), max_size=12))
+def test_a_phase_never_goes_back_and_an_end_stays(said: list[str]) -> None:
+    shown = "Pending"
+    for phase in said:
+        after = later(shown, phase)
+        assert rank(after) >= rank(shown)
+        assert rank(shown) < 2 or after == shown
+        shown = after
+
+
+@given(st.lists(st.tuples(st.sampled_from(["run", "lose", "look", "late"]), st.integers(0, 3)), max_size=8))
+def test_whatever_happens_the_source_pod_only_goes_forward(story: list[tuple[str, int]]) -> None:
+    stage = Stage("a", "b").delegated("a")
+    stage.home["pods"]["web"]["spec"]["restartPolicy"] = "Always"
+    stage.settle()
+    seen = [stage.phase()]
+    for what, number in story:
+        where = next(
+            (n for n in stage.names if any(p["spec"].get("nodeName") for p in stage.stores[n]["pods"].values())), ""
+        )
+        if what == "run" and where:
+            stage.run(where, "Running", number)
+        elif what == "lose" and where:
+            stage.lose_pod(where)
+        elif what == "late" and where:
+            stage.tick(1)
+        stage.settle()
+        for name in stage.names:
+            if not where or stage.state.delegate:
+                break
+            if stage.sides[name] and not stage.sides[name][stage.only(name)].held:
+                stage.reserve(name)
+                stage.settle()
+                stage.bind(name)
+                stage.settle()
+        seen.append(stage.phase())
+    ranks = [rank(phase) for phase in seen]
+    assert ranks == sorted(ranks)
+
+
+def test_the_delegates_status_is_shown_with_where_it_is() -> None:
+    stage = Stage("a", "b").delegated("a")
+    stage.run("a", "Running", 2)
+    stage.settle()
+    shown = stage.home["pods"]["web"]
+    assert shown["status"]["phase"] == "Running"
+    assert shown["status"]["containerStatuses"][0]["restartCount"] == 2
+    conditions = {entry["type"]: entry["status"] for entry in shown["status"]["conditions"]}
+    assert conditions == {DELEGATED: "True", "PodScheduled": "True", "Ready": "True"}
+    hints = {HINT_CLUSTER: "a", HINT_NAMESPACE: NS, HINT_POD: stage.only("a")}
+    assert shown["metadata"]["annotations"] == hints
+    assert stage.look() == []
+    assert stage.requests() == {}
+
+
+@pytest.mark.parametrize(("policy", "phase", "epoch"), [("Never", "Failed", 1), ("Always", "Running", 2)])
+def test_a_started_pod_whose_delegate_is_lost(policy: str, phase: str, epoch: int) -> None:
+    stage = Stage("a", "b")
+    stage.home["pods"]["web"] = pod(spec={"restartPolicy": policy})
+    stage.delegated("a")
+    stage.run("a", "Running", 4)
+    stage.settle()
+    stage.lose_pod("a")
+    stage.settle()
+    status = stage.home["pods"]["web"]["status"]
+    assert (status["phase"], stage.state.epoch) == (phase, epoch)
+    conditions = {entry["type"]: entry["status"] for entry in status["conditions"]}
+    assert conditions["Ready"] == "False"
+    assert conditions.get("DisruptionTarget") == ("True" if policy == "Never" else None)
+    if policy == "Never":
+        assert stage.there("a") == []
+        return
+    assert status["containerStatuses"][0]["restartCount"] == 4
+    stage.reserve("b")
+    stage.settle()
+    assert stage.bind("b")
+    stage.settle()
+    stage.run("b", "Running", 1)
+    stage.settle()
+    assert stage.home["pods"]["web"]["status"]["containerStatuses"][0]["restartCount"] == 6, "4, the loss, and 1"
+
+
+def test_a_pod_that_had_not_started_is_placed_again_whatever_its_restart_policy() -> None:
+    stage = Stage("a", "b")
+    stage.home["pods"]["web"] = pod(spec={"restartPolicy": "Never"})
+    stage.delegated("a").settle()
+    stage.lose_pod("a")
+    stage.settle()
+    assert (stage.phase(), stage.state.epoch) == ("Pending", 2)
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_an_ended_pod_keeps_its_delegate_for_its_logs_and_never_lives_again(phase: str) -> None:
+    stage = Stage("a", "b").delegated("a")
+    stage.run("a", phase)
+    stage.settle()
+    assert stage.phase() == phase
+    assert stage.there("a") == [stage.only("a")]
+    stage.run("a", "Running")
+    stage.settle()
+    assert stage.phase() == phase
+
+
+def test_only_what_the_source_pod_has_is_shown_and_no_address_of_another_network() -> None:
+    delegate: dict[str, Any] = {
+        "podIP": "10.0.0.1",
+        "hostIP": "10.0.0.2",
+        "qosClass": "Burstable",
+        "containerStatuses": [{"name": "c", "restartCount": 1}, {"name": "injected", "restartCount": 9}],
+        "conditions": [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "True"}],
+    }
+    shown = mirrored(delegate, "Running", {"c"}, {"c": 2}, with_network=False)
+    assert [(c["name"], c["restartCount"]) for c in shown["containerStatuses"]] == [("c", 3)]
+    assert [entry["type"] for entry in shown["conditions"]] == ["Ready"]
+    assert "podIP" not in shown
+    assert shown["qosClass"] == "Burstable"
+    assert mirrored(delegate, "Running", {"c"}, {}, with_network=True)["podIP"] == "10.0.0.1"

@@ -1,0 +1,208 @@
+"""Profiles in KubeSchedulerConfiguration's words, and what is said of those that are wrong."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import pytest
+
+from controlplane.app.plugins import PluginError, registry
+from controlplane.kube import Json
+from controlplane.scheduler.configuration import ConfigurationError, build, read
+from controlplane.scheduler.framework import CycleState, FilterPlugin, ScorePlugin
+from controlplane.scheduler.nodeinfo import NodeInfo
+from controlplane.scheduler.objects import Pod
+from controlplane.scheduler.registry import DEFAULT_MULTI_POINT, IN_TREE
+from controlplane.scheduler.runtime import Framework
+from controlplane.scheduler.status import SUCCESS, Status
+
+
+class Mine(FilterPlugin, ScorePlugin):
+    name = "Mine"
+
+    def filter(self, state: CycleState, pod: Pod, info: NodeInfo) -> Status:
+        return SUCCESS
+
+    def score(self, state: CycleState, pod: Pod, info: NodeInfo) -> int:
+        return 0
+
+
+ALL = {**IN_TREE, "Mine": Mine}
+
+
+def profile(**plugins: Any) -> Framework:
+    listed = {"schedulerName": "mine", "plugins": plugins}
+    return build(read({"profiles": [listed]}), ALL)["mine"]
+
+
+def names(framework: Framework, point: str) -> list[str]:
+    return [plugin.name for plugin in framework.points[point]]
+
+
+def enabled(*entries: str | tuple[str, int], disabled: tuple[str, ...] = ()) -> Json:
+    listed = [{"name": e} if isinstance(e, str) else {"name": e[0], "weight": e[1]} for e in entries]
+    return {"enabled": listed, "disabled": [{"name": name} for name in disabled]}
+
+
+def test_the_default_profile() -> None:
+    framework = build(read({}))["default-scheduler"]
+    assert names(framework, "filter") == [
+        "NodeUnschedulable",
+        "NodeName",
+        "TaintToleration",
+        "NodeAffinity",
+        "NodePorts",
+        "NodeResourcesFit",
+        "VolumeBinding",
+        "VolumeZone",
+        "PodTopologySpread",
+        "InterPodAffinity",
+    ]
+    weighted = {plugin.name: weight for plugin, weight in DEFAULT_MULTI_POINT if weight}
+    assert framework.weights == weighted
+
+
+def test_a_plugin_of_ones_own_comes_last_and_may_replace_all() -> None:
+    added = profile(multiPoint=enabled(("Mine", 5)))
+    assert names(added, "filter")[-1] == "Mine"
+    assert added.weights["Mine"] == 5
+    replaced = profile(multiPoint=enabled("PrioritySort", "DefaultBinder", "Mine", disabled=("*",)))
+    assert names(replaced, "filter") == ["Mine"]
+    assert replaced.weights == {"Mine": 1}
+
+
+def test_a_point_of_its_own_overrides_multi_point() -> None:
+    framework = profile(score=enabled(("NodeResourcesFit", 9), disabled=("ImageLocality", "NodeResourcesFit")))
+    assert names(framework, "score")[0] == "NodeResourcesFit"
+    assert "ImageLocality" not in names(framework, "score")
+    assert framework.weights["NodeResourcesFit"] == 9
+    assert "NodeResourcesFit" in names(framework, "filter")
+    assert names(profile(score=enabled("Mine")), "filter").count("Mine") == 0
+
+
+def test_args_reach_their_plugin() -> None:
+    config = [
+        {"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "MostAllocated"}}},
+        {"name": "InterPodAffinity", "args": {"kind": "InterPodAffinityArgs", "hardPodAffinityWeight": 5}},
+    ]
+    framework = build(read({"profiles": [{"pluginConfig": config}]}))["default-scheduler"]
+    plugins = {plugin.name: plugin for plugin in framework.points["filter"]}
+    assert plugins["NodeResourcesFit"].args.scoring_strategy.type == "MostAllocated"
+    assert plugins["InterPodAffinity"].args.hard_pod_affinity_weight == 5
+    assert plugins["NodeResourcesFit"] in framework.points["score"]  # one plugin, whatever the number of its points
+
+
+@pytest.mark.parametrize(
+    ("everywhere", "here", "expected"), [(None, None, 100), (30, None, 30), (30, 0, 0), (None, 50, 50)]
+)
+def test_a_profile_may_look_at_fewer_nodes(everywhere: int | None, here: int | None, expected: int) -> None:
+    profiles = [{"percentageOfNodesToScore": here}]
+    framework = build(read({"percentageOfNodesToScore": everywhere, "profiles": profiles}))["default-scheduler"]
+    assert framework.percentage == expected
+
+
+def args(plugin: str, **given: Any) -> Json:
+    return {"profiles": [{"pluginConfig": [{"name": plugin, "args": given}]}]}
+
+
+HERE = "profiles[0].pluginConfig[0].args"
+
+
+@pytest.mark.parametrize(
+    ("configuration", "problem"),
+    [
+        ({"apiVersion": "v2"}, "apiVersion: 'v2' is not kubescheduler.config.k8s.io/v1"),
+        ({"profiles": []}, "profiles: at least one is needed"),
+        ({"profiles": [{"schedulerName": 1}]}, "profiles[0].schedulerName: Expected `str`, got `int`"),
+        ({"profiles": [{}, {}]}, "profiles[1].schedulerName: 'default-scheduler' stands there twice"),
+        ({"percentageOfNodesToScore": 101}, "percentageOfNodesToScore: 101 is not within 0…100"),
+        ({"podInitialBackoffSeconds": 0}, "podInitialBackoffSeconds: 0 is not above 0"),
+        ({"profiles": [{"plugin": {}}]}, "profiles[0]: Object contains unknown field `plugin`"),
+        ({"profiles": [{"plugins": {"filtre": {}}}]}, "profiles[0].plugins.filtre: there is no such extension point"),
+        (
+            {"profiles": [{"plugins": {"filter": {"enabled": [{"name": "Nope"}]}}}]},
+            "profiles[0].plugins.filter.enabled[0].name: plugin 'Nope' is not registered",
+        ),
+        (
+            {"profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "DynamicResources"}]}}}]},
+            "profiles[0].plugins.multiPoint.enabled[0].name: plugin 'DynamicResources' is not in this scheduler",
+        ),
+        (
+            {"profiles": [{"plugins": {"filter": {"enabled": [{"name": "ImageLocality"}]}}}]},
+            "profiles[0].plugins.filter.enabled[0].name: plugin 'ImageLocality' has no filter",
+        ),
+        (
+            {"profiles": [{"plugins": {"queueSort": {"disabled": [{"name": "*"}]}}}]},
+            "profiles[0].plugins.queueSort: exactly one plugin is needed",
+        ),
+        (
+            {"profiles": [{"plugins": {"bind": {"disabled": [{"name": "*"}]}}}]},
+            "profiles[0].plugins.bind: at least one plugin is needed",
+        ),
+        (args("NodeName", x=1), f"{HERE}: plugin 'NodeName' takes none"),
+        (args("InterPodAffinity", hardPodAffinityWeight=101), f"{HERE}.hardPodAffinityWeight: 101 is not within 0…100"),
+        (
+            args("InterPodAffinity", hardPodAffinityWeight="x"),
+            f"{HERE}.hardPodAffinityWeight: Expected `int`, got `str`",
+        ),
+        (
+            args("PodTopologySpread", defaultConstraints=[{}]),
+            f"{HERE}.defaultConstraints: may only be given with defaultingType List",
+        ),
+        (
+            args(
+                "PodTopologySpread",
+                defaultingType="List",
+                defaultConstraints=[{"topologyKey": "z", "whenUnsatisfiable": "DoNotSchedule"}],
+            ),
+            f"{HERE}.defaultConstraints[0].maxSkew: None is not above 0",
+        ),
+        (
+            args("NodeResourcesFit", scoringStrategy={"type": "RequestedToCapacityRatio"}),
+            f"{HERE}.scoringStrategy.requestedToCapacityRatio.shape: RequestedToCapacityRatio needs at least one point",
+        ),
+        (
+            args("NodeResourcesFit", scoringStrategy={"resources": [{"name": "cpu", "weight": 101}]}),
+            f"{HERE}.scoringStrategy.resources[0].weight: 101 is not within 1…100",
+        ),
+        (
+            args("DefaultPreemption", minCandidateNodesPercentage=-1),
+            f"{HERE}.minCandidateNodesPercentage: -1 is not within 0…100",
+        ),
+    ],
+)
+def test_every_problem_names_its_field(configuration: Json, problem: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        build(read(configuration))
+    assert problem in caught.value.problems
+
+
+def test_what_is_not_here_may_be_disabled() -> None:
+    assert profile(multiPoint=enabled(disabled=("DynamicResources",))).scheduler_name == "mine"
+
+
+def entry(name: str, value: str) -> EntryPoint:
+    return EntryPoint(name, value, "controlplane.scheduler.plugins")
+
+
+def test_plugins_are_found_by_entry_point() -> None:
+    found = registry([entry("Mine", "tests.scheduler.test_configuration:Mine")])
+    assert found["Mine"].name == "Mine"
+    assert set(IN_TREE) <= set(registry())
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        ("Gone", "controlplane.scheduler.nowhere:Gone", "cannot be imported"),
+        ("Gone", "controlplane.scheduler.registry:Gone", "cannot be imported"),
+        ("Group", "controlplane.scheduler.registry:GROUP", "is not a Plugin class"),
+        ("Fit", "controlplane.scheduler.plugins.node_resources:NodeResourcesFit", "the two must be the same"),
+        ("NodeName", "controlplane.scheduler.plugins.node_basics:NodeName", "there is a plugin of that name already"),
+    ],
+)
+def test_an_entry_point_that_cannot_be_used_is_named(name: str, value: str, problem: str) -> None:
+    with pytest.raises(PluginError, match=problem) as caught:
+        registry([entry(name, value)])
+    assert repr(name) in str(caught.value)
