@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
 Json = dict[str, Any]
@@ -73,7 +74,8 @@ class Request:
     """One write to one cluster, with the preconditions that make it safe to repeat.
 
     `uid` and `resource_version` are preconditions: of a delete in its options, of a patch in the body's
-    metadata. `owner_label` is the ownership mark, `(label, value)`: whatever a create finds in its place, or a delete
+    metadata. A create with a `subresource` is a POST to it (`pods/binding`), whose
+    preconditions are in the body. `owner_label` is the ownership mark, `(label, value)`: whatever a create finds in its place, or a delete
     removes, must carry it.
     """
 
@@ -101,6 +103,17 @@ MULTIKUEUE_CONFIGS = Kind("kueue.x-k8s.io", "v1beta2", "MultiKueueConfig", "mult
 MULTIKUEUE_CLUSTERS = Kind("kueue.x-k8s.io", "v1beta2", "MultiKueueCluster", "multikueueclusters", namespaced=False)
 CLUSTER_QUEUES = Kind("kueue.x-k8s.io", "v1beta2", "ClusterQueue", "clusterqueues", namespaced=False)
 LOCAL_QUEUES = Kind("kueue.x-k8s.io", "v1beta2", "LocalQueue", "localqueues")
+PODS = Kind("", "v1", "Pod", "pods")
+NODES = Kind("", "v1", "Node", "nodes", namespaced=False)
+SERVICES = Kind("", "v1", "Service", "services")
+REPLICATION_CONTROLLERS = Kind("", "v1", "ReplicationController", "replicationcontrollers")
+PERSISTENT_VOLUMES = Kind("", "v1", "PersistentVolume", "persistentvolumes", namespaced=False)
+PERSISTENT_VOLUME_CLAIMS = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+REPLICA_SETS = Kind("apps", "v1", "ReplicaSet", "replicasets")
+STATEFUL_SETS = Kind("apps", "v1", "StatefulSet", "statefulsets")
+POD_DISRUPTION_BUDGETS = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
+PRIORITY_CLASSES = Kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", namespaced=False)
+STORAGE_CLASSES = Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", namespaced=False)
 RESOURCE_FLAVORS = Kind("kueue.x-k8s.io", "v1beta2", "ResourceFlavor", "resourceflavors", namespaced=False)
 
 

@@ -124,6 +124,7 @@ class Metrics:
         self._make_outages()
         self._make_log()
         self._make_effects()
+        self._make_scheduler()
         self._make_local()
 
     def _make_clusters(self) -> None:
@@ -209,6 +210,18 @@ class Metrics:
         self.workloads_admitted = new(
             Counter, "workloads_admitted_total", "cluster_queue cluster", "Workloads that a cluster won."
         )
+
+    def _make_scheduler(self) -> None:
+        """The scheduler beside a target cluster."""
+        new = self._new
+        self.schedule_attempts = new(
+            Counter, "scheduler_attempts_total", "result", "Cycles: `scheduled`, `unschedulable` or `error`."
+        )
+        self.cycle_seconds = new(Histogram, "scheduler_cycle_seconds", "", "How long a cycle took.", _SECONDS)
+        self.pending_pods = new(
+            Gauge, "scheduler_pending_pods", "queue", "Pods that wait, by their place in the queue."
+        )
+        self.scheduler_nodes = new(Gauge, "scheduler_nodes", "", "Nodes in the snapshot.")
 
     def _make_local(self) -> None:
         """PodGroups and PipelineRuns of one's own cluster."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,12 +24,16 @@ FORMATS = ("table", "json", "yaml")
 
 @dataclass(slots=True)
 class Options:
-    """The global options. `controllers` is what `run` was told to host; `output` is one of `FORMATS`."""
+    """The global options. `controllers` is what `run` was told to host; `output` is one of `FORMATS`.
+
+    `more` are settings that a verb's own options give: key → (value, option).
+    """
 
     config: Path | None = None
     database: str | None = None
     controllers: str | None = None
     output: str = "table"
+    more: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def resolve(self) -> Resolved:
         """Return the effective settings with their origins; `SettingsError` with every problem."""
@@ -38,7 +42,7 @@ class Options:
         given = {} if self.database is None else {"database.url": (self.database, "--database-url")}
         if self.controllers is not None:
             given["run.controllers"] = (self.controllers, "--controllers")
-        return resolve(self.config, os.environ, given)
+        return resolve(self.config, os.environ, given | self.more)
 
     def settings(self) -> Settings:
         """Return the effective settings; `SettingsError` with every problem."""

@@ -124,7 +124,7 @@ async def serve(
     server = await listen(create_app(health, metrics.registry), settings.http.address, settings.http.port)
     try:
         health.set("schema", True, revision)
-        await _openable(settings, open_server)
+        await check_openable(settings, open_server)
         logger(__name__).info("serving", address=server.address, port=server.port, schema=revision)
         if started is not None:
             started(server)
@@ -182,7 +182,7 @@ async def open_management(settings: Settings) -> ApiServer:
     return in_cluster(MANAGEMENT, identity=identity)
 
 
-async def _openable(settings: Settings, open_server: OpenManagement) -> None:
+async def check_openable(settings: Settings, open_server: OpenManagement) -> None:
     """Find out now whether the kubeconfig can be used. Whether the cluster answers is another matter, for which the service waits."""
     from controlplane.clusters.kubeconfig import KubeconfigError
 

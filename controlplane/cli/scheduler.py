@@ -1,4 +1,4 @@
-"""`controlplane scheduler`: the scheduler beside a target cluster. `evaluate` asks its rules without any cluster."""
+"""`controlplane scheduler`: the scheduler beside a target cluster. `run` is the process, `evaluate` asks its rules without any cluster."""
 
 from __future__ import annotations
 
@@ -10,11 +10,18 @@ from typing import Any
 import click
 
 from controlplane.cli.errors import Exit
-from controlplane.cli.frame import Group
+from controlplane.cli.frame import Entry, Group
 from controlplane.cli.output import line
 
+VERBS = {
+    "run": Entry(
+        "controlplane.cli.scheduler_run:run",
+        "Schedule pods of one cluster: those that name a profile, and candidates.",
+    )
+}
 
-@click.group(cls=Group)
+
+@click.group(cls=Group, verbs=VERBS)
 def scheduler() -> None:
     """Schedule pods by kube-scheduler's rules, or explain what they say."""
 

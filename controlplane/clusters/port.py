@@ -97,6 +97,11 @@ class ClusterPort(Protocol):
     async def create(self, kind: Kind, namespace: str, body: Json, *, field_manager: str = "") -> Json:
         """POST an object; 409 `AlreadyExists` if the name is taken."""
 
+    async def post(
+        self, kind: Kind, namespace: str, name: str, subresource: str, body: Json, *, field_manager: str = ""
+    ) -> Json:
+        """POST to an object's subresource (`binding`, `eviction`); 409 `Conflict` if a precondition in the body does not hold."""
+
     async def patch(
         self,
         kind: Kind,

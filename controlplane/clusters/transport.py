@@ -81,6 +81,13 @@ class Transport:
         """POST an object and return it as stored."""
         return await self._json("POST", kind.path(namespace), _present(fieldManager=field_manager), body, _JSON)
 
+    async def post(
+        self, kind: Kind, namespace: str, name: str, subresource: str, body: Json, *, field_manager: str = ""
+    ) -> Json:
+        """POST to an object's subresource and return the answer, which may be a Status."""
+        path = kind.path(namespace, name, subresource)
+        return await self._json("POST", path, _present(fieldManager=field_manager), body, _JSON)
+
     async def patch(
         self,
         kind: Kind,

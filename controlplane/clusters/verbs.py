@@ -61,7 +61,7 @@ class Executor:
         Raises `ApiError` (a 409 means: observe again), `Foreign` (what is there is not ours) or `Unreachable` (perhaps done, perhaps not).
         """
         if request.verb == "create":
-            return await self._create(request)
+            return await (self._post(request) if request.subresource else self._create(request))
         if request.verb == "patch":
             return await self._patch(request)
         await self._delete(request)
@@ -88,6 +88,22 @@ class Executor:
         if meta(found).get("deletionTimestamp"):
             raise ApiError(409, "AlreadyExists", f"{ref} is being deleted")
         return found
+
+    async def _post(self, request: Request) -> Json:
+        """POST to a subresource: nothing is adopted here, for what an earlier attempt did shows on the object itself."""
+        ref = request.ref
+        return await self._send(
+            "create",
+            request,
+            lambda: self._port.post(
+                ref.kind,
+                ref.namespace,
+                ref.name,
+                request.subresource,
+                request.body,
+                field_manager=request.field_manager,
+            ),
+        )
 
     async def _after_refusal(self, request: Request, refusal: ApiError) -> Json:
         """Return what is in the place of an object that could not be created; raises the refusal if nothing is."""
@@ -195,9 +211,9 @@ class Executor:
             return answer
 
     def _count(self, verb: str, request: Request, code: str) -> None:
-        resource = request.ref.kind.name + (
-            f"/{request.subresource}" if verb == "patch" and request.subresource else ""
-        )
+        resource = request.ref.kind.name
+        if verb in ("patch", "create") and request.subresource:
+            resource += f"/{request.subresource}"
         self._on_request(self._port.name, verb, resource, code)
 
 

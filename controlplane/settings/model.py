@@ -33,6 +33,7 @@ from controlplane.settings.rules import (
     folder_prefix,
     ip_address,
 )
+from controlplane.settings.scheduler import Scheduler
 from controlplane.settings.secret import DatabaseUrl
 
 PREFIX = "CONTROLPLANE_"
@@ -267,6 +268,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     run: Run = Run()
     multikueue: MultiKueue = MultiKueue()
     candidates: Candidates = Candidates()
+    scheduler: Scheduler = Scheduler()
     podgroups: PodGroups = PodGroups()
     coscheduling: Coscheduling = Coscheduling()
     management: Management = Management()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from controlplane.kube import Json, Kind
+from controlplane.kube import PODS, Json, Kind
 from controlplane.simulation.kinds import ServedKind
 
 VERSION: Json = {
@@ -25,6 +25,10 @@ VERSION: Json = {
 }
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+_POSTED: dict[str, Json] = {
+    "binding": {"kind": "Binding"},
+    "eviction": {"group": "policy", "version": "v1", "kind": "Eviction"},
+}
 _STATUS_VERBS = ["get", "patch", "update"]
 
 
@@ -111,6 +115,11 @@ def _resources(kinds: list[ServedKind]) -> Json:
         if served.status_subresource:
             status = {"name": f"{kind.plural}/status", "singularName": "", "namespaced": kind.namespaced}
             resources.append({**status, "kind": kind.kind, "verbs": _STATUS_VERBS})
+        resources += [
+            {"name": f"{kind.plural}/{name}", "singularName": "", "namespaced": True, **posted, "verbs": ["create"]}
+            for name, posted in _POSTED.items()
+            if kind == PODS
+        ]
     group_version = kinds[0].kind.api_version
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources}
 
@@ -133,6 +142,16 @@ def _aggregated_resource(served: ServedKind) -> Json:
     if served.status_subresource:
         status = {"subresource": "status", "responseKind": _gvk(kind), "verbs": _STATUS_VERBS}
         entry["subresources"] = [status]
+    if kind == PODS:
+        kinds = {"binding": ("", "v1", "Binding"), "eviction": ("policy", "v1", "Eviction")}
+        entry["subresources"] += [
+            {
+                "subresource": name,
+                "responseKind": {"group": group, "version": version, "kind": posted},
+                "verbs": ["create"],
+            }
+            for name, (group, version, posted) in kinds.items()
+        ]
     return entry
 
 

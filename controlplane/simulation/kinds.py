@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from controlplane import kube
-from controlplane.kube import Json, Kind
+from controlplane.kube import NODES, PODS, Json, Kind
 from controlplane.simulation.cells import (
     event_object,
     job_completions,
@@ -25,14 +25,23 @@ from controlplane.simulation.cells import (
 )
 
 CONFIG_MAPS = Kind("", "v1", "ConfigMap", "configmaps")
-PODS = Kind("", "v1", "Pod", "pods")
-NODES = Kind("", "v1", "Node", "nodes", namespaced=False)
 CORE_EVENTS = Kind("", "v1", "Event", "events")
 WORKLOAD_PRIORITY_CLASSES = Kind(
     "kueue.x-k8s.io", "v1beta2", "WorkloadPriorityClass", "workloadpriorityclasses", namespaced=False
 )
 
-BUILTIN_GROUPS = frozenset({"", "apps", "batch", "coordination.k8s.io", "events.k8s.io", "policy", "scheduling.k8s.io"})
+BUILTIN_GROUPS = frozenset(
+    {
+        "",
+        "apps",
+        "batch",
+        "coordination.k8s.io",
+        "events.k8s.io",
+        "policy",
+        "scheduling.k8s.io",
+        "storage.k8s.io",
+    }
+)
 
 # The lists of every object's metadata: owner references by uid; an empty tuple marks a set of plain values.
 METADATA_LISTS: Mapping[str, tuple[str, ...]] = {"metadata.ownerReferences": ("uid",), "metadata.finalizers": ()}

@@ -10,9 +10,9 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from controlplane.clock import Clock
-from controlplane.kube import PIPELINE_RUNS
+from controlplane.kube import NODES, PIPELINE_RUNS, PODS
 from controlplane.simulation.behaviour import Behaviour, View
-from controlplane.simulation.kinds import CONFIG_MAPS, NODES, PODS
+from controlplane.simulation.kinds import CONFIG_MAPS
 from controlplane.simulation.kinds_local import (
     CLAIMS,
     DEPLOYMENTS,

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from controlplane import durations
 from controlplane.clock import Clock
-from controlplane.kube import Json, Kind, meta
+from controlplane.kube import NODES, PODS, Json, Kind, meta
 from controlplane.pods.requests import effective
 from controlplane.simulation.behaviour import Behaviour, Key, View
 from controlplane.simulation.jobs import DURATION
-from controlplane.simulation.kinds import NODES, PODS
 from controlplane.simulation.kinds_local import CLAIMS, POD_GROUPS
 
 GROUP_NAME = "scheduling.k8s.io/group-name"

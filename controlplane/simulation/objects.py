@@ -16,9 +16,10 @@ from typing import Any
 
 import orjson
 
-from controlplane.kube import JOBS, NAMESPACES, SECRETS, Json, Kind
+from controlplane.kube import JOBS, NAMESPACES, PODS, SECRETS, Json, Kind
+from controlplane.simulation import pods
 from controlplane.simulation.errors import Cause, bad_request, conflict, invalid
-from controlplane.simulation.kinds import PODS, ServedKind
+from controlplane.simulation.kinds import ServedKind
 
 _NAME = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
 _LABEL_KEY = re.compile(r"^([a-z0-9.\-]{1,253}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
@@ -230,10 +231,10 @@ def next_generation(served: ServedKind, old: Json, new: Json) -> None:
         new["metadata"]["generation"] = old["metadata"].get("generation", 1) + 1
 
 
-def mark_deleted(metadata: Json, now: str) -> None:
-    """Set the deletion fields of an object that finalizers keep."""
-    metadata["deletionTimestamp"] = now
-    metadata["deletionGracePeriodSeconds"] = 0
+def mark_deleted(metadata: Json, at: str, grace: int = 0) -> None:
+    """Set the deletion fields of an object that finalizers, or a kubelet for `grace` seconds until `at`, keep."""
+    metadata["deletionTimestamp"] = at
+    metadata["deletionGracePeriodSeconds"] = grace
     if "generation" in metadata:
         metadata["generation"] += 1
 
@@ -251,7 +252,7 @@ def defaults(served: ServedKind, obj: Json) -> None:
     elif served.kind == SECRETS:
         _secret(obj)
     elif served.kind == PODS:
-        obj["status"] = {"phase": "Pending"}
+        pods.defaults(obj, obj["metadata"]["creationTimestamp"])
     elif served.kind == JOBS:
         _job(obj)
 

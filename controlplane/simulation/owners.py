@@ -12,9 +12,8 @@ from typing import Any
 import orjson
 
 from controlplane.clock import Clock
-from controlplane.kube import Json, Kind, meta
+from controlplane.kube import PODS, Json, Kind, meta
 from controlplane.simulation.behaviour import Behaviour, Key, View
-from controlplane.simulation.kinds import PODS
 from controlplane.simulation.kinds_local import CLAIMS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS
 
 HASH_LABEL = "pod-template-hash"

@@ -15,11 +15,12 @@ from typing import Any
 import orjson
 import yaml
 
-from controlplane.kube import APPLY_PATCH, JOBS, Json
+from controlplane.kube import APPLY_PATCH, JOBS, PODS, Json
 from controlplane.simulation import errors
 from controlplane.simulation.core_events import to_core, to_stored
 from controlplane.simulation.history import Record
 from controlplane.simulation.kinds import ServedKind
+from controlplane.simulation.pods import SUBRESOURCES, bind, evict
 from controlplane.simulation.routes import Route, truthy
 from controlplane.simulation.selectors import field_test, label_test
 from controlplane.simulation.shown import Shown
@@ -120,6 +121,8 @@ class Rest:
     def call(self, call: Call) -> Answer:
         """Carry out one request."""
         served = call.route.served
+        if served.kind == PODS and call.route.subresource in SUBRESOURCES:
+            return self._act(call)
         if call.route.subresource not in (("", "status") if served.status_subresource else ("",)):
             raise errors.no_such_resource()
         return self._verbs[call.route.verb](call)
@@ -171,6 +174,20 @@ class Rest:
         obj = self._placed(call, parse_body(call.body, yaml_too="yaml" in call.content_type))
         created = self.store.create(route.served.stored, obj, field_manager=call.manager, dry_run=call.dry_run)
         return self._shown(call, created, 201)
+
+    def _act(self, call: Call) -> Answer:
+        """Carry out a POST to a pod's binding or eviction."""
+        route, dry_run = call.route, call.dry_run
+        if route.verb != "create":
+            raise errors.method_not_allowed()
+        body = parse_body(call.body, yaml_too="yaml" in call.content_type)
+        if not isinstance(body, dict):
+            raise errors.bad_request("the object provided is unrecognized (must be of type Object)")
+        if route.subresource == "binding":
+            done = bind(self.store, route.namespace, route.name, body, manager=call.manager, dry_run=dry_run)
+        else:
+            done = evict(self.store, route.namespace, route.name, body, dry_run=dry_run)
+        return Answer(201, orjson.dumps(done))
 
     def _update(self, call: Call) -> Answer:
         route = call.route
@@ -238,6 +255,7 @@ class Rest:
         return {
             "uid": preconditions.get("uid") or "",
             "resource_version": preconditions.get("resourceVersion") or "",
+            "grace": options.get("gracePeriodSeconds", _seconds(call.query.get("gracePeriodSeconds"))),
             "propagation": propagation or ("Orphan" if call.route.served.kind == JOBS else "Background"),
             "dry_run": call.dry_run or options.get("dryRun") == ["All"],
         }
@@ -262,6 +280,10 @@ class Rest:
 
     def _shown(self, call: Call, obj: Json, status: int) -> Answer:
         return Answer(status, orjson.dumps(to_core(obj) if call.route.served.stored_as is not None else obj))
+
+
+def _seconds(text: str | None) -> int | None:
+    return int(text) if text and text.lstrip("-").isdigit() else None
 
 
 def _place(record: Record) -> tuple[str, str]:

@@ -15,6 +15,7 @@ from controlplane.simulation.kinds import ServedKind
 
 _ON_COLLECTION = {"GET": "list", "HEAD": "list", "POST": "create", "DELETE": "deletecollection"}
 _ON_OBJECT = {"GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+POSTED = frozenset({"binding", "eviction"})
 _TRUE = frozenset({"true", "True", "1", "t", "T", "TRUE"})
 
 
@@ -64,6 +65,8 @@ class Routes:
             raise no_such_resource()
         name, subresource = (*rest[1:], "", "")[:2]
         verb = (_ON_OBJECT if name else _ON_COLLECTION).get(method)
+        if method == "POST" and subresource in POSTED:
+            verb = "create"
         if verb is None or (served.kind.namespaced and not namespace and verb not in ("list",)):
             raise method_not_allowed()
         if verb == "list" and truthy(query.get("watch")):

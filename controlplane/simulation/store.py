@@ -9,10 +9,10 @@ with it what he likes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from typing import Literal
 
-from controlplane.kube import APPLY_PATCH, MERGE_PATCH, NAMESPACES, Json, Kind
+from controlplane.kube import APPLY_PATCH, MERGE_PATCH, NAMESPACES, Json, Kind, meta
 from controlplane.simulation import errors, managed
 from controlplane.simulation.collector import PROPAGATION_FINALIZERS, Collector, check_namespace, deleting, finalizers
 from controlplane.simulation.commits import CommitLog
@@ -39,6 +39,7 @@ from controlplane.simulation.objects import (
     next_generation,
 )
 from controlplane.simulation.patches import patched
+from controlplane.simulation.pods import grace_of, stamp, waits
 from controlplane.simulation.reading import Reading, StoreEvent
 
 __all__ = ["Admission", "ServedKind", "Store", "StoreEvent"]
@@ -56,7 +57,8 @@ class Store(Reading):
     `admission` hooks are called as `(operation, kind, subresource, old, new)` before anything is stored: they may
     raise `ApiError` or change `new`; `old` is for reading. All verbs raise `ApiError`: 404 for objects and kinds that
     are not there, 409 for preconditions, 422 for objects that are not valid. With `dry_run` they do everything but
-    store.
+    store. `graceful`: pods on nodes wait for their kubelet to say that they have stopped; where nobody plays kubelets they would wait
+    for ever.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Store(Reading):
     ) -> None:
         self.name, self.now, self._new_uid = name, now, new_uid
         self.admission: list[Admission] = []
+        self.graceful = False
         self.served: dict[Kind, ServedKind] = {served.kind: served for served in kinds}
         self._schemas = {
             kind: FieldSchema({**METADATA_LISTS, **served.list_map_keys}, served.builtin)
@@ -184,33 +187,43 @@ class Store(Reading):
         uid: str = "",
         resource_version: str = "",
         propagation: str = "Background",
+        grace: int | None = None,
         dry_run: bool = False,
     ) -> Json:
-        """Delete an object; return it if finalizers still hold it, else a Status. 409 `Conflict` if a precondition does
-        not hold.
+        """Delete an object; return it if finalizers or a kubelet still hold it, else a Status. 409 `Conflict` if a
+        precondition does not hold. `grace` is in seconds, None for the pod's own.
         """
         record = self.record(kind, namespace, name)
         check_delete_options(kind, record.obj["metadata"], uid, resource_version)
         self._admit("delete", kind, "", record.obj, None)
         if dry_run:
             return errors.success_body(kind, name, record.uid)
-        held = self.remove(record, propagation)
+        held = self.remove(record, propagation, grace)
         return held.copy() if held is not None else errors.success_body(kind, name, record.uid)
 
     # What the collector uses
 
-    def remove(self, record: Record, propagation: str) -> Record | None:
-        """Delete a record, or mark it deleted and return it if a finalizer holds it."""
+    def overwrite(self, kind: Kind, obj: Json, *, field_manager: str, dry_run: bool = False) -> Record:
+        """Store what the server itself made of an object, spec and status alike."""
+        old, new = self.record(kind, meta(obj).get("namespace", ""), meta(obj)["name"]), detach(obj)
+        writer = self._writer(kind, field_manager)
+        next_generation(self.served[kind], old.obj, new)
+        new["metadata"]["managedFields"] = managed.track_update(old.obj, new, writer, self._schemas[kind])
+        return old if dry_run else self._log.commit("MODIFIED", kind, new, old)
+
+    def remove(self, record: Record, propagation: str, grace: int | None = None) -> Record | None:
+        """Delete a record, or mark it deleted and return it if a finalizer or a kubelet holds it."""
         own = [name for name in finalizers(record.obj) if name not in PROPAGATION_FINALIZERS.values()]
         if propagation in PROPAGATION_FINALIZERS:
             own.append(PROPAGATION_FINALIZERS[propagation])
-        if not own and record.kind != NAMESPACES:
+        seconds = grace_of(record, grace) if self.graceful else 0
+        if not own and not seconds and record.kind != NAMESPACES:
             self.expunge(record)
             return None
         metadata = dict(record.obj["metadata"])
         metadata["finalizers"] = own
-        if not deleting(record):
-            mark_deleted(metadata, self._timestamp())
+        if not deleting(record) or seconds < metadata.get("deletionGracePeriodSeconds", 0):
+            mark_deleted(metadata, self._timestamp(seconds), seconds)
         drop_empty(metadata)
         new = {**record.obj, "metadata": metadata}
         if record.kind == NAMESPACES:
@@ -234,8 +247,8 @@ class Store(Reading):
 
     # Within
 
-    def _timestamp(self) -> str:
-        return self.now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    def _timestamp(self, later: int = 0) -> str:
+        return stamp(self.now() + timedelta(seconds=later))
 
     def _writer(
         self, kind: Kind, manager: str, subresource: str = "", operation: Literal["Apply", "Update"] = "Update"
@@ -325,7 +338,7 @@ class Store(Reading):
             return old
         if dry_run:
             return record_of(kind, new)
-        if deleting(old) and not finalizers(new) and kind != NAMESPACES:
+        if deleting(old) and not finalizers(new) and not waits(new) and kind != NAMESPACES:
             self.expunge(old)
             return record_of(kind, new)
         record = self._log.commit("MODIFIED", kind, new, old)

@@ -11,10 +11,10 @@ import hashlib
 from typing import Any
 
 from controlplane.clock import Clock
-from controlplane.kube import PIPELINE_RUNS, Json, Kind, meta
+from controlplane.kube import PIPELINE_RUNS, PODS, Json, Kind, meta
 from controlplane.simulation.behaviour import Behaviour, Key, View
 from controlplane.simulation.jobs import DURATION
-from controlplane.simulation.kinds import CONFIG_MAPS, PODS
+from controlplane.simulation.kinds import CONFIG_MAPS
 from controlplane.simulation.kinds_local import TASK_RUNS
 from controlplane.simulation.kueue_common import timestamp
 from controlplane.simulation.owners import controller_of, owner_reference

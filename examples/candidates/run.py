@@ -206,6 +206,8 @@ async def main() -> int:
     with contextlib.ExitStack() as stack:
         folder = options.data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="candidates-")))
         folder.mkdir(parents=True, exist_ok=True)
+        if not options.data:
+            folder.chmod(0o711)  # PostgreSQL refuses root, and then runs as somebody who has to get through
         if options.database_url:
             return await example(options.database_url, folder)
         async with EmbeddedPostgres(folder / "postgres") as postgres:

@@ -16,10 +16,10 @@ import psycopg
 
 from controlplane.clock import SystemClock
 from controlplane.clusters.port import ApiError
-from controlplane.kube import NAMESPACES, Json, Kind, meta
+from controlplane.kube import NAMESPACES, NODES, PODS, Json, Kind, meta
 from controlplane.settings import Settings
 from controlplane.settings.local import Coscheduling, PodGroups
-from controlplane.simulation.kinds import CONFIG_MAPS, NODES, PODS
+from controlplane.simulation.kinds import CONFIG_MAPS
 from controlplane.simulation.kinds_local import LOCAL_KINDS
 from controlplane.simulation.local import Machinery
 from controlplane.simulation.seeding import ensure

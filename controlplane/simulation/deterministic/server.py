@@ -21,6 +21,7 @@ from controlplane.simulation.deterministic.stream import Selection, Stream
 from controlplane.simulation.discovery import Discovery
 from controlplane.simulation.errors import no_such_resource
 from controlplane.simulation.history import Record
+from controlplane.simulation.pods import bind, evict
 from controlplane.simulation.rest import Call, Rest
 from controlplane.simulation.routes import Route
 from controlplane.simulation.shown import Shown
@@ -111,6 +112,23 @@ class Server:
             created = self._store(kind).create(kind, body, field_manager=field_manager or MANAGER)
             self._tell("create", kind, name, None, body)
             return created
+
+        found: Json = await self._send(Asked("create", kind.name, name), carry_out)
+        return found
+
+    async def post(
+        self, kind: Kind, namespace: str, name: str, subresource: str, body: Json, *, field_manager: str = ""
+    ) -> Json:
+        """Bind or evict a pod; 409 `Conflict` if a precondition in the body does not hold."""
+
+        def carry_out() -> Json:
+            store = self._store(kind)
+            if subresource == "binding":
+                done = bind(store, namespace, name, body, manager=field_manager or MANAGER, dry_run=False)
+            else:
+                done = evict(store, namespace, name, body, dry_run=False)
+            self._tell(subresource, kind, name, None, body)
+            return done
 
         found: Json = await self._send(Asked("create", kind.name, name), carry_out)
         return found

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from controlplane.kube import EVENTS, PIPELINE_RUNS, Json, meta
+from controlplane.kube import EVENTS, NODES, PIPELINE_RUNS, PODS, Json, meta
 from controlplane.simulation.jobs import DURATION
-from controlplane.simulation.kinds import CONFIG_MAPS, NODES, PODS
+from controlplane.simulation.kinds import CONFIG_MAPS
 from controlplane.simulation.kinds_local import CLAIMS, STATEFUL_SETS, TASK_RUNS
 from tests.coscheduling.e2e.conftest import Make
 from tests.support.local import NS, Stage

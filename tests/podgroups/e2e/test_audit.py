@@ -9,8 +9,7 @@ from click.testing import CliRunner
 
 from controlplane.cli import cli
 from controlplane.cli.errors import Failure
-from controlplane.kube import meta
-from controlplane.simulation.kinds import PODS
+from controlplane.kube import PODS, meta
 from tests.podgroups.e2e.conftest import Make
 from tests.podgroups.e2e.test_groups import BY_DEPLOYMENT, container, deployment, phase, rules, running
 from tests.support.local import Stage

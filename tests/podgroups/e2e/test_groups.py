@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from controlplane.kube import EVENTS, Json, meta
-from controlplane.simulation.kinds import CONFIG_MAPS, DEFAULT_KINDS, NODES, PODS
+from controlplane.kube import EVENTS, NODES, PODS, Json, meta
+from controlplane.simulation.kinds import CONFIG_MAPS, DEFAULT_KINDS
 from controlplane.simulation.kinds_local import DEPLOYMENTS, POD_GROUPS, REPLICA_SETS, WORKFLOWS
 from tests.podgroups.e2e.conftest import Make
 from tests.support.local import NS, Stage

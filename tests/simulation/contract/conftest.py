@@ -12,7 +12,9 @@ import pytest
 
 from controlplane.kube import Json
 from controlplane.simulation.apiserver import ApiServer
-from controlplane.simulation.kinds import DEFAULT_KINDS, ServedKind
+from controlplane.simulation.kinds import ServedKind
+from controlplane.simulation.kinds_nodes import NODE_KINDS
+from controlplane.simulation.pods import priority
 from controlplane.simulation.store import Store
 from tests.simulation.contract import realserver
 from tests.simulation.contract.client import MACHINES, WIDGETS, Api, Kind
@@ -27,7 +29,7 @@ CONDITIONS = {
     "x-kubernetes-list-map-keys": ["type"],
 }
 SERVED = (
-    *DEFAULT_KINDS,
+    *NODE_KINDS,
     ServedKind(WIDGETS, short_names=("wd",), list_map_keys={"status.conditions": ("type",)}),
     ServedKind(MACHINES, status_subresource=False),
 )
@@ -87,6 +89,8 @@ async def api(request: pytest.FixtureRequest) -> AsyncIterator[Api]:
             now=lambda: datetime.now(UTC),
             new_uid=lambda: f"00000000-0000-4000-8000-{next(numbers):012d}",
         )
+        store.admission.append(priority(store))
+        store.graceful = True
         server = ApiServer(store, token="sesame", bookmark_period=0.2)
         async with aiohttp.ClientSession() as session:
             api = Api(session, await server.start(), "sesame", simulated=True)

@@ -1,0 +1,1 @@
+"""The scheduler beside a target cluster, put together. `service.SchedulerService` is what `controlplane scheduler run` runs."""

@@ -1,0 +1,142 @@
+"""Candidates as errands of the scheduling loop: a cycle's findings in the words of the protocol with their source.
+
+In: what the loop found or asks. Out: the protocol's own answers (`controlplane.candidates.target`), on the candidate's stream; and on the
+pod's stream what its condition is to say, so that the target's autoscaler and its people see why it waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from controlplane.candidates.reasons import TargetReason
+from controlplane.candidates.target import TargetCandidates
+from controlplane.candidates.target_calls import waits_for_node
+from controlplane.candidates.target_events import BindStarted
+from controlplane.candidates.target_state import TargetState
+from controlplane.capability import Decided, OpenWrite
+from controlplane.kube import PODS, ObjectRef, Request
+from controlplane.log.event import NewEvent
+from controlplane.scheduler.books import Placements
+from controlplane.scheduler.errands import Answer, Dropped, Way
+from controlplane.scheduler.events import SchedulingFailed
+from controlplane.scheduler.reasons import SchedulingReason
+from controlplane.scheduler.render import scheduled
+from controlplane.scheduler.state import pod_stream
+
+_REASONS = {
+    SchedulingReason.NODE_GONE: TargetReason.NODE_GONE,
+    SchedulingReason.PREEMPTED: TargetReason.PREEMPTED,
+    SchedulingReason.PERMIT_REFUSED: TargetReason.NO_NODE,
+    SchedulingReason.PRE_BIND_FAILED: TargetReason.BIND_FAILED,
+}
+
+
+class Targets(TargetCandidates):
+    """The target side, which says on a candidate's Pod what kube-scheduler would say: the Event `Scheduled`."""
+
+    identity = ""
+
+    def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
+        """Return the Event of a binding."""
+        decision, state = self._decision(write), self.candidates.get(write.stream)
+        if not isinstance(decision, BindStarted) or state is None:
+            return None
+        ref = ObjectRef(PODS, state.namespace, state.name)
+        scheduler, mark = self.policy.scheduler_name, str(write.position)
+        return scheduled(ref, decision.uid, decision.node, scheduler, self.identity, mark, now)
+
+
+class CandidateErrands:
+    """The errands of candidates' Pods. What a plugin wants to write before the binding is not done for them: they are refused then."""
+
+    def __init__(self, targets: TargetCandidates, placements: Placements) -> None:
+        self._targets, self._placements = targets, placements
+        self._waits: dict[str, set[str]] = {}
+
+    def streams(self) -> Iterable[str]:
+        """Return all streams that there are."""
+        return list(self._targets.candidates)
+
+    def identity(self, stream: str) -> str:
+        """Return the Pod's UID, "" if there is none."""
+        state = self._state(stream)
+        return state.pod.uid if state is not None and state.pod is not None else ""
+
+    def version(self, stream: str) -> int:
+        """Return the version of the stream as it is folded."""
+        state = self._state(stream)
+        return state.version if state is not None else 0
+
+    def waits(self, stream: str) -> bool:
+        """Whether a cycle may look for a node."""
+        state = self._state(stream)
+        return state is not None and waits_for_node(state)
+
+    def taken(self, stream: str) -> str:
+        """Return the node that is reserved, being bound, or bound."""
+        state = self._state(stream)
+        return state.node if state is not None else ""
+
+    def firm(self, stream: str) -> bool:
+        """Whether the binding may be on its way or is made."""
+        state = self._state(stream)
+        return state is not None and (state.binding is not None or state.bound is not None)
+
+    def dropped(self, stream: str) -> Dropped:
+        """Return nobody: what ended a candidate's reservation was its time, its source or its node."""
+        return Dropped()
+
+    def may_bind(self, stream: str, now: datetime) -> bool:
+        """Whether the source permits it, and no Permit plugin waits any more."""
+        return not self._waits.get(stream) and self._targets.may_bind(stream, now)
+
+    def may_preempt(self, stream: str, now: datetime) -> bool:
+        """Whether the source permits to make room."""
+        return self._targets.may_preempt(stream, now)
+
+    def urged(self, stream: str, now: datetime) -> bool:
+        """Whether a permit to make room waits to be used: it holds for a while only."""
+        return self.may_preempt(stream, now)
+
+    def found(self, stream: str, node: str, score: int, waits: Mapping[str, datetime], now: datetime) -> Answer:
+        """Reserve a node, and let the source know."""
+        self._waits[stream] = set(waits)
+        return _answer(stream, self._targets.reserved(stream, node, score, now))
+
+    def go_on(self, stream: str, way: Way, now: datetime) -> Answer:
+        """Begin the binding under the source's permit."""
+        if way.pre_bind:
+            return self.drop(
+                stream, SchedulingReason.PRE_BIND_FAILED, "a plugin wants to write before a candidate is bound", ""
+            )
+        return _answer(stream, self._targets.bind(stream, now))
+
+    def not_found(self, stream: str, failed: SchedulingFailed, now: datetime, *, preemptable: bool) -> Answer:
+        """Tell the source, and the Pod."""
+        told = self._targets.not_schedulable(stream, failed.message, now, preemptable=preemptable)
+        answer = _answer(stream, told)
+        state = self._state(stream)
+        own = pod_stream(state.namespace, state.name) if state is not None else ""
+        known = self._placements.states.get(own)
+        if known is None or known.told == failed:
+            return answer
+        said = NewEvent(stream=own, event=failed, caused_by=known.position)
+        return Answer([*answer.events, said], {**answer.expected, own: known.version})
+
+    def permit(self, stream: str, plugin: str, now: datetime) -> Answer:
+        """A Permit plugin lets it go on; the source's permit may already be there."""
+        self._waits.get(stream, set()).discard(plugin)
+        return Answer()
+
+    def drop(self, stream: str, reason: SchedulingReason, message: str, plugin: str) -> Answer:
+        """Give the reservation back, and let the source know."""
+        target_reason = _REASONS.get(reason, TargetReason.NO_NODE)
+        return _answer(stream, self._targets.must_unreserve(stream, target_reason, message))
+
+    def _state(self, stream: str) -> TargetState | None:
+        return self._targets.candidates.get(stream)
+
+
+def _answer(stream: str, decided: Decided) -> Answer:
+    return Answer(decided.events, {stream: decided.version}) if decided.events else Answer()

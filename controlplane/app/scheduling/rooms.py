@@ -1,0 +1,87 @@
+"""The capabilities of a scheduler process, and what it wants to see of its cluster.
+
+In: settings and profiles. Out: one `Capability` for the loop, the watches, and what the log knows already, with which reflectors begin.
+Most of what is watched is never recorded: it feeds the snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controlplane.app.scheduling.candidates import Targets
+from controlplane.candidates.events import Gone, Seen
+from controlplane.candidates.objects import CANDIDATE_SOURCES, CANDIDATES
+from controlplane.candidates.target_decide import TargetPolicy
+from controlplane.candidates.target_events import (
+    CandidateObserved,
+    CandidatePodGone,
+    CandidatePodObserved,
+    CandidateVanished,
+)
+from controlplane.clusters.streams import WatchSpec
+from controlplane.connectivity.here import Here
+from controlplane.connectivity.newest import Shown
+from controlplane.kube import PODS, PRIORITY_CLASSES, Kind
+from controlplane.log.event import Event
+from controlplane.reconcile.several import Room, Several
+from controlplane.scheduler.books import Evictions, Placements
+from controlplane.scheduler.events import PendingPodGone, PendingPodObserved, VictimGone, VictimSeen
+from controlplane.scheduler.view import KINDS
+from controlplane.settings import Settings
+
+CANDIDATE_KINDS = (CANDIDATES, CANDIDATE_SOURCES)
+WATCHED: Sequence[Kind] = (*KINDS, PRIORITY_CLASSES, *CANDIDATE_KINDS)
+
+
+class SchedulerRooms:
+    """The capabilities of one turn. `capability` is what the loop sees."""
+
+    def __init__(self, settings: Settings, profiles: Sequence[str]) -> None:
+        identity = settings.leader.identity
+        self.placements, self.evictions = Placements(profiles, identity), Evictions(identity)
+        own = settings.scheduler
+        policy = TargetPolicy(
+            scheduler_name=own.candidate_profile or profiles[0],
+            reservation_ttl=own.reservation_ttl,
+            skew=own.clock_skew,
+        )
+        self.targets = Targets(policy)
+        self.targets.identity = identity
+        self.here = Here(shown)
+        candidates = frozenset({"candidate", "invitation", "refused"})
+        ours = frozenset({"pod", "victim"})
+        self.capability = Several(
+            [
+                Room("placements", self.placements, frozenset({"pod"})),
+                Room("evictions", self.evictions, frozenset({"victim"}), mark="victim"),
+                Room("candidates", self.targets, candidates, mark="candidate"),
+                Room("here", self.here, frozenset({"cluster", "service"}), hears=candidates | ours, mark="here"),
+            ]
+        )
+        self.watches = [WatchSpec(kind) for kind in WATCHED]
+
+    def known(self, kind: Kind) -> dict[str, tuple[str, str, str]]:
+        """Return what the log says exists of a kind: UID to (namespace, name, resourceVersion)."""
+        if kind == PODS:
+            return self.evictions.known() | self.placements.known() | self.targets.known(kind.name)
+        return self.targets.known(kind.name) if kind in CANDIDATE_KINDS else {}
+
+
+_CANDIDATE = (CandidateObserved, CandidateVanished)
+_POD = (CandidatePodObserved, CandidatePodGone)
+
+
+def shown(event: Event) -> Shown | None:
+    """Return what an observation of this process says of an object."""
+    match event:
+        case PendingPodObserved() | VictimSeen():
+            return Shown(PODS.name, event.resource_version)
+        case PendingPodGone() | VictimGone():
+            return Shown(PODS.name, event.resource_version, event.uid)
+        case Seen() | Gone():
+            kind = (
+                CANDIDATES if isinstance(event, _CANDIDATE) else PODS if isinstance(event, _POD) else CANDIDATE_SOURCES
+            )
+            return Shown(kind.name, event.resource_version, event.uid if isinstance(event, Gone) else "")
+        case _:
+            return None

@@ -1,0 +1,114 @@
+"""`controlplane scheduler run`: one replica of the scheduler beside a target cluster, until it is told to stop.
+
+In: settings and a KubeSchedulerConfiguration. Out: an exit code. What can be known to be wrong before the first pod is found here, in
+the order in which a person would look for it: settings, profiles, database, schema, port, kubeconfig.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from controlplane.cli.errors import Exit, Failure
+from controlplane.cli.frame import Verb
+from controlplane.cli.options import Options
+from controlplane.cli.run import OpenManagement, check_openable, open_management, stop_on_signals, usable
+
+if TYPE_CHECKING:
+    from controlplane.app.scheduling.profiles import Setup
+    from controlplane.log.connect import Database
+    from controlplane.settings import Settings
+    from controlplane.web import Server
+
+
+@click.command(cls=Verb)
+@click.option(
+    "--scheduler-config",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="The KubeSchedulerConfiguration; scheduler.config otherwise.",
+)
+@click.option("--kubeconfig", type=click.Path(), metavar="FILE", help="The cluster; management.kubeconfig otherwise.")
+@click.option("--log", "log_name", metavar="NAME", help="The name of the scheduler's log; scheduler.log otherwise.")
+@click.pass_obj
+def run(options: Options, scheduler_config: str | None, kubeconfig: str | None, log_name: str | None) -> None:
+    """Schedule pods of one cluster: those that name a profile, and candidates.
+
+    Any number of replicas may run; one leads, the others follow. SIGTERM and Ctrl-C let the bindings that are on their way end and then
+    leave with code 0; a second one leaves at once. A configuration that cannot be used ends with code 3 and names the field.
+    """
+    given = {
+        "scheduler.config": (scheduler_config, "--scheduler-config"),
+        "scheduler.log": (log_name, "--log"),
+        "management.kubeconfig": (kubeconfig, "--kubeconfig"),
+    }
+    options.more = {key: (value, flag) for key, (value, flag) in given.items() if value is not None}
+    url = options.database_url()
+    settings = options.settings()
+    setup = _profiles(settings)
+    from controlplane import telemetry
+
+    telemetry.configure(settings.log.level, settings.log.format)
+    asyncio.run(_run(settings, setup, url))
+
+
+def _profiles(settings: Settings) -> Setup:
+    from controlplane.app.scheduling.profiles import BadConfiguration, load
+
+    try:
+        setup = load(settings.scheduler.config)
+    except BadConfiguration as error:
+        problems = str(error).splitlines()
+        told = problems[0] if len(problems) == 1 else "\n  ".join(["the profiles cannot be used:", *problems])
+        raise Failure(told, Exit.CONFIGURATION) from None
+    wanted = settings.scheduler.candidate_profile
+    if wanted and wanted not in setup.names:
+        known = ", ".join(setup.names)
+        raise Failure(f'scheduler.candidateProfile: there is no profile "{wanted}", only {known}', Exit.CONFIGURATION)
+    return setup
+
+
+async def _run(settings: Settings, setup: Setup, url: str) -> None:
+    from controlplane.log.connect import Database
+
+    stop = stop_on_signals()
+    database = Database(url, settings.database.role)
+    revision = await usable(database)
+    if not stop.is_set():
+        await serve_scheduler(settings, setup, database, revision, functools.partial(open_management, settings), stop)
+
+
+async def serve_scheduler(
+    settings: Settings,
+    setup: Setup,
+    database: Database,
+    revision: str,
+    open_server: OpenManagement,
+    stop: asyncio.Event,
+    started: Callable[[Server], None] | None = None,
+) -> None:
+    """Serve the operators' endpoints and run the scheduler until `stop` is set; `started` hears when the endpoints are there.
+
+    Raises `ListenError`, `Failure` for a kubeconfig that cannot be used, and what `SchedulerService.run` raises.
+    """
+    from controlplane.app.scheduling.service import SCHEDULER_CHECKS, SchedulerService
+    from controlplane.telemetry import logger, metrics
+    from controlplane.web import Health, create_app
+    from controlplane.web import serve as listen
+
+    health = Health(SCHEDULER_CHECKS)
+    server = await listen(create_app(health, metrics.registry), settings.http.address, settings.http.port)
+    try:
+        health.set("schema", True, revision)
+        await check_openable(settings, open_server)
+        logger(__name__).info("serving", address=server.address, port=server.port, schema=revision)
+        if started is not None:
+            started(server)
+        service = SchedulerService(settings, setup, database, open_server, metrics=metrics, health=health)
+        await service.run(stop)
+    finally:
+        await server.stop()

@@ -1,0 +1,87 @@
+"""The connection to the one API server that a process stands beside: the `Capability` of a process that has no other clusters.
+
+In: the events of `cluster/NAME` and `service`. Out: the connection, and the newest versions that were seen of each kind. It decides
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from controlplane.capability import Decided, Failure, OpenWrite, Sighting
+from controlplane.connectivity.events import EVENTS, MANAGEMENT, ServiceStarted, cluster_stream
+from controlplane.connectivity.newest import Newest, Reads
+from controlplane.connectivity.state import Connection, fold, restarted
+from controlplane.kube import Request
+from controlplane.log.event import Event, NewEvent, Recorded
+
+SERVICE_STREAM = "service"
+
+
+class Here:
+    """The connection under `MANAGEMENT`. `reads` says what the observations of the other capabilities show of objects."""
+
+    types: Sequence[type[Event]] = EVENTS
+
+    def __init__(self, reads: Reads) -> None:
+        self.connection = Connection(name=MANAGEMENT)
+        self.newest = Newest(reads)
+
+    def observe(self, sighting: Sighting, now: datetime) -> NewEvent | None:
+        """Return nothing: objects are for the others."""
+        return None
+
+    def fold(self, recorded: Recorded) -> None:
+        """Take one more event, in the log's order; of every stream, for the versions that it shows."""
+        self.newest.fold(recorded)
+        if isinstance(recorded.event, ServiceStarted):
+            self.connection = restarted(self.connection, recorded)
+        elif recorded.stream == cluster_stream(MANAGEMENT):
+            self.connection = fold(self.connection, recorded)
+
+    def take_dirty(self) -> list[str]:
+        """Return nothing: there is nothing to decide."""
+        return []
+
+    def decide(self, stream: str, now: datetime) -> Decided:
+        """Decide nothing."""
+        return Decided()
+
+    def open_writes(self, stream: str) -> Sequence[OpenWrite]:
+        """Return nothing: nothing is written."""
+        return ()
+
+    def is_open(self, write: OpenWrite) -> bool:
+        """Nothing is."""
+        return False
+
+    def bodies_needed(self, write: OpenWrite) -> Sequence[str]:
+        """Return nothing."""
+        return ()
+
+    def request(self, write: OpenWrite, bodies: Mapping[str, bytes], now: datetime) -> Request | None:
+        """Return nothing."""
+        return None
+
+    def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
+        """Return nothing."""
+        return None
+
+    def failed(self, write: OpenWrite, failure: Failure, now: datetime) -> NewEvent:
+        """Nothing of ours can fail."""
+        raise NotImplementedError("connectivity writes nothing")
+
+    def unneeded(self, write: OpenWrite, resource_version: str) -> NewEvent:
+        """Nothing of ours can be unneeded."""
+        raise NotImplementedError("connectivity writes nothing")
+
+
+def service_started(epoch: int, holder: str, version: str) -> NewEvent:
+    """Return the first event of a process that took the log over."""
+    return NewEvent(stream=SERVICE_STREAM, event=ServiceStarted(epoch=epoch, holder=holder, version=version))
+
+
+def connectivity_event(cluster: str, event: Event) -> NewEvent:
+    """Put an event of connectivity on its cluster's stream."""
+    return NewEvent(stream=cluster_stream(cluster), event=event, cluster=cluster)

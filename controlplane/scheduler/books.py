@@ -1,0 +1,306 @@
+"""What the log says of the pods that a scheduler has to place and of those that it evicts: two `Capability`s of the loop.
+
+In: events in the log's order, and what the API server shows. Out: which streams to decide about, what was decided, what an open write looks
+like; for the scheduling loop the states. They remember nothing beside the log, but what they recorded last of each pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Generic, TypeVar
+
+from controlplane.capability import Decided, Failure, OpenWrite, Sighting
+from controlplane.kube import PODS, Json, Request, meta
+from controlplane.log.event import Event, NewEvent, Recorded
+from controlplane.scheduler.decide import SchedulingPlan, decide_pod, decide_victim
+from controlplane.scheduler.events import (
+    SCHEDULING_EVENTS,
+    PendingPodGone,
+    PendingPodObserved,
+    PreBindSeen,
+    SchedulingWrite,
+    SchedulingWriteFailed,
+    SchedulingWriteUnneeded,
+    VictimGone,
+    VictimSeen,
+)
+from controlplane.scheduler.observe import news, pending_pod
+from controlplane.scheduler.render import render_pod, render_victim, tell_pod, tell_victim
+from controlplane.scheduler.state import (
+    POD_STREAM,
+    PRE_BIND,
+    VICTIM_STREAM,
+    PodState,
+    VictimState,
+    pod_fold,
+    pod_initial,
+    pod_stream,
+    victim_fold,
+    victim_initial,
+    victim_stream,
+)
+
+_FIRST_RETRY, _LAST_RETRY = timedelta(seconds=1), timedelta(minutes=5)
+S = TypeVar("S", PodState, VictimState)
+
+
+class _Book(Generic[S]):
+    """The states of one sort of stream, and what the loop asks of all capabilities alike."""
+
+    types: Sequence[type[Event]] = SCHEDULING_EVENTS
+
+    def __init__(self, identity: str) -> None:
+        self.identity = identity
+        self.states: dict[str, S] = {}
+        self._dirty: dict[str, None] = {}
+
+    def take_dirty(self) -> list[str]:
+        """Return the streams to decide about since the last call."""
+        dirty, self._dirty = list(self._dirty), {}
+        return dirty
+
+    def open_writes(self, stream: str) -> Sequence[OpenWrite]:
+        """Return the open writes of a stream."""
+        state = self.states.get(stream)
+        return [
+            OpenWrite(stream, target, effect.decision.cluster, effect.position, type(effect.decision).__name__)
+            for target, effect in (state.effects.items() if state is not None else ())
+        ]
+
+    def is_open(self, write: OpenWrite) -> bool:
+        """Whether a write is still to be carried out."""
+        return self._decision(write) is not None
+
+    def bodies_needed(self, write: OpenWrite) -> Sequence[str]:
+        """Return nothing: a scheduler's writes are small."""
+        return ()
+
+    def failed(self, write: OpenWrite, failure: Failure, now: datetime) -> NewEvent:
+        """Return the event that records an API server's no, with a longer pause each time."""
+        state = self.states.get(write.stream)
+        before = state.trouble.get(write.target) if state is not None else None
+        failures = before.failures + 1 if before is not None and before.action == write.action else 1
+        event = SchedulingWriteFailed(
+            target=write.target,
+            action=write.action,
+            code=failure.code,
+            error=failure.error,
+            message=failure.message,
+            failures=failures,
+            retry_at=now + min(_FIRST_RETRY * 2 ** (failures - 1), _LAST_RETRY),
+            reason=failure.error,
+        )
+        return NewEvent(stream=write.stream, event=event, cluster=write.cluster, caused_by=write.position)
+
+    def unneeded(self, write: OpenWrite, resource_version: str) -> NewEvent:
+        """Return the event that records that a write changed nothing."""
+        event = SchedulingWriteUnneeded(target=write.target, action=write.action, resource_version=resource_version)
+        return NewEvent(stream=write.stream, event=event, cluster=write.cluster, caused_by=write.position)
+
+    def _decision(self, write: OpenWrite) -> SchedulingWrite | None:
+        state = self.states.get(write.stream)
+        effect = state.effects.get(write.target) if state is not None else None
+        return effect.decision if effect is not None and effect.position == write.position else None
+
+    def _keep(self, stream: str, state: S) -> None:
+        if state.settled:
+            self.states.pop(stream, None)
+        else:
+            self.states[stream] = state
+        self._dirty[stream] = None
+
+
+class Placements(_Book[PodState]):
+    """The pods that are ours to schedule: those that name one of `profiles`."""
+
+    def __init__(self, profiles: Collection[str], identity: str) -> None:
+        super().__init__(identity)
+        self.profiles = frozenset(profiles)
+        self._shown: dict[str, tuple[str, PendingPodObserved]] = {}
+        self._awaited: dict[
+            tuple[str, str, str], str
+        ] = {}  # what a request before a binding is about → the pod's stream
+
+    def observe(self, sighting: Sighting, now: datetime) -> NewEvent | None:
+        """Return the event of something seen on the API server; None if it says nothing new about a pod of ours."""
+        if self._awaited and (stream := self._awaited.get(_place(sighting))) is not None:
+            return self._pre_bind_seen(stream, sighting)
+        if sighting.kind != PODS:
+            return None
+        uid = str(meta(sighting.object).get("uid", ""))
+        stream, before = self._shown.get(uid, ("", None))
+        if sighting.gone:
+            if before is None:
+                return None
+            del self._shown[uid]
+            return _seen(
+                stream, PendingPodGone(uid=uid, resource_version=sighting.resource_version), sighting, uid, now
+            )
+        found = pending_pod(sighting.object, sighting.resource_version, self.profiles)
+        if found is None or not news(before, found):
+            return None
+        if found.node:
+            self._shown.pop(uid, None)
+        else:
+            stream = pod_stream(str(meta(sighting.object).get("namespace", "")), str(meta(sighting.object)["name"]))
+            self._shown[uid] = (stream, found)
+        return _seen(stream, found, sighting, uid, now)
+
+    def _pre_bind_seen(self, stream: str, sighting: Sighting) -> NewEvent | None:
+        state = self.states.get(stream)
+        first = state.pre_bind if state is not None else None
+        if state is None or first is None or sighting.gone or state.pre_bound >= len(first.calls):
+            return None
+        if not _holds(first.calls[state.pre_bound].body, sighting.object):
+            return None
+        event = PreBindSeen(number=first.number, index=state.pre_bound)
+        return NewEvent(stream=stream, event=event, cluster=sighting.cluster)
+
+    def fold(self, recorded: Recorded) -> None:
+        """Take one more event, in the log's order."""
+        stream, event = recorded.stream, recorded.event
+        before = self.states.get(stream) or pod_initial(stream)
+        after = pod_fold(before, recorded)
+        if isinstance(event, PendingPodObserved) and not event.node:
+            known = self._shown.get(event.uid)
+            if known is None or _older(known[1], event):
+                self._shown[event.uid] = (stream, event)
+        elif isinstance(event, PendingPodObserved | PendingPodGone):
+            self._shown.pop(event.uid, None)
+        self._await(stream, before, after)
+        self._keep(stream, after)
+
+    def _await(self, stream: str, before: PodState, after: PodState) -> None:
+        if before.pre_bind is not None or after.pre_bind is not None:
+            self._awaited = {place: of for place, of in self._awaited.items() if of != stream}
+            if after.pre_bind is not None and PRE_BIND in after.effects:
+                call = after.pre_bind.calls[after.pre_bound]
+                self._awaited[call.where.name, call.namespace, call.name] = stream
+
+    def decide(self, stream: str, now: datetime) -> Decided:
+        """Return what follows for a pod."""
+        state = self.states.get(stream)
+        return _decided(stream, state, decide_pod(state, now)) if state is not None else Decided()
+
+    def request(self, write: OpenWrite, bodies: Mapping[str, bytes], now: datetime) -> Request | None:
+        """Return the request that carries a write out, None if there is nothing to do."""
+        decision = self._decision(write)
+        return render_pod(self.states[write.stream], decision, now) if decision is not None else None
+
+    def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
+        """Return the Kubernetes Event that tells of a write."""
+        decision = self._decision(write)
+        if decision is None:
+            return None
+        return tell_pod(self.states[write.stream], decision, self.identity, str(write.position), now)
+
+    def known(self) -> dict[str, tuple[str, str, str]]:
+        """Return the pods that the log knows: UID to (namespace, name, resourceVersion)."""
+        pods = ((state, state.pod) for state in self.states.values())
+        return {pod.uid: (state.namespace, state.name, pod.resource_version) for state, pod in pods if pod is not None}
+
+
+class Evictions(_Book[VictimState]):
+    """The pods that have to go for others."""
+
+    def __init__(self, identity: str) -> None:
+        super().__init__(identity)
+        self._streams: dict[str, str] = {}
+
+    def observe(self, sighting: Sighting, now: datetime) -> NewEvent | None:
+        """Return the event of a victim that changed or went."""
+        uid = str(meta(sighting.object).get("uid", ""))
+        stream = self._streams.get(uid) if sighting.kind == PODS else None
+        if stream is None:
+            return None
+        if sighting.gone:
+            return _seen(stream, VictimGone(uid=uid, resource_version=sighting.resource_version), sighting, uid, now)
+        event = VictimSeen(
+            uid=uid,
+            resource_version=sighting.resource_version,
+            marked=_marked(sighting.object),
+            terminating=bool(meta(sighting.object).get("deletionTimestamp")),
+        )
+        return _seen(stream, event, sighting, uid, now) if event.marked or event.terminating else None
+
+    def fold(self, recorded: Recorded) -> None:
+        """Take one more event, in the log's order."""
+        stream = recorded.stream
+        before = self.states.get(stream) or victim_initial(stream)
+        after = victim_fold(before, recorded)
+        if before.chosen is not None:
+            self._streams.pop(before.chosen.uid, None)
+        if after.chosen is not None:
+            self._streams[after.chosen.uid] = stream
+        self._keep(stream, after)
+
+    def decide(self, stream: str, now: datetime) -> Decided:
+        """Return what follows for a victim."""
+        state = self.states.get(stream)
+        return _decided(stream, state, decide_victim(state, now)) if state is not None else Decided()
+
+    def request(self, write: OpenWrite, bodies: Mapping[str, bytes], now: datetime) -> Request | None:
+        """Return the request that carries a write out, None if there is nothing to do."""
+        decision = self._decision(write)
+        return render_victim(self.states[write.stream], decision, now) if decision is not None else None
+
+    def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
+        """Return the Kubernetes Event that tells of a write."""
+        decision = self._decision(write)
+        if decision is None:
+            return None
+        return tell_victim(self.states[write.stream], decision, self.identity, str(write.position), now)
+
+    def leaving(self, uid: str) -> bool:
+        """Whether a pod is being evicted already."""
+        return uid in self._streams
+
+    def known(self) -> dict[str, tuple[str, str, str]]:
+        """Return the victims that the log knows: UID to (namespace, name, no version)."""
+        states = ((state, state.chosen) for state in self.states.values())
+        return {chosen.uid: (state.namespace, state.name, "") for state, chosen in states if chosen is not None}
+
+
+def _decided(stream: str, state: PodState | VictimState, plan: SchedulingPlan) -> Decided:
+    events = [NewEvent(stream=stream, event=event, caused_by=state.position) for event in plan.decisions]
+    return Decided(events, state.version, plan.wake)
+
+
+def _seen(stream: str, event: Event, sighting: Sighting, uid: str, now: datetime) -> NewEvent:
+    version = sighting.resource_version
+    mark = int(version) if version.isdigit() else 0
+    source = f"{sighting.cluster}/{sighting.incarnation}/{sighting.kind.name}/{uid}" if mark and uid else ""
+    return NewEvent(stream=stream, event=event, source=source, mark=mark, cluster=sighting.cluster, observed_at=now)
+
+
+def _place(sighting: Sighting) -> tuple[str, str, str]:
+    metadata = meta(sighting.object)
+    return sighting.kind.name, str(metadata.get("namespace", "")), str(metadata.get("name", ""))
+
+
+def _older(known: PendingPodObserved, event: PendingPodObserved) -> bool:
+    """Whether what is known is older than an event: versions of one object count up."""
+    one, other = known.resource_version, event.resource_version
+    return one.isdigit() and other.isdigit() and int(one) < int(other)
+
+
+def _marked(obj: Json) -> bool:
+    status = obj.get("status")
+    conditions = status.get("conditions") if isinstance(status, dict) else None
+    return any(
+        isinstance(c, dict) and c.get("type") == "DisruptionTarget" and c.get("status") == "True"
+        for c in (conditions if isinstance(conditions, list) else ())
+    )
+
+
+def _holds(wanted: Any, found: Any) -> bool:
+    """Whether an object shows everything that a merge patch, or a created object, asks for."""
+    if isinstance(wanted, dict):
+        return isinstance(found, dict) and all(
+            (key not in found) if value is None else _holds(value, found.get(key)) for key, value in wanted.items()
+        )
+    return bool(wanted == found)
+
+
+__all__ = ["POD_STREAM", "VICTIM_STREAM", "Evictions", "Placements", "victim_stream"]

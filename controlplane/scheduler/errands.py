@@ -1,0 +1,223 @@
+"""What the scheduling loop asks about a pod whose place it looks for, whoever decides about it: for a plain pod its own stream, for a
+candidate the protocol with its source.
+
+In: a stream, and what a cycle found. Out: the events to append, with the versions that they were decided on; nothing if the pod does not
+want it any more. `Plain` is the first sort; candidates' own is at the root, which sees both capabilities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple, Protocol
+
+from controlplane.kube import PODS, ObjectRef, Request
+from controlplane.log.event import Event, NewEvent
+from controlplane.scheduler.books import Placements
+from controlplane.scheduler.events import (
+    BindingDecided,
+    NodeReserved,
+    PermitGiven,
+    PreBindDecided,
+    ReservationDropped,
+    SchedulingFailed,
+    call_of,
+)
+from controlplane.scheduler.reasons import SchedulingReason
+from controlplane.scheduler.render import binding
+
+
+class Answer(NamedTuple):
+    """Events to be appended together, if the streams are still at the versions of `expected`; no events: it is not wanted."""
+
+    events: Sequence[NewEvent] = ()
+    expected: Mapping[str, int] = {}
+
+
+class Dropped(NamedTuple):
+    """Why the last reservation was given up: by which Permit plugins, or by an error (none)."""
+
+    plugins: frozenset[str] = frozenset()
+
+
+class Way(NamedTuple):
+    """What is to be written once everyone permits: the requests before the binding, and the binding that a plugin asks for."""
+
+    pre_bind: Sequence[Request]
+    bind: Request
+
+
+class Errands(Protocol):
+    """One sort of pods. Every method takes the pod's stream."""
+
+    def streams(self) -> Iterable[str]:
+        """Return all streams that there are."""
+
+    def identity(self, stream: str) -> str:
+        """Return the pod's UID, "" if there is none."""
+
+    def version(self, stream: str) -> int:
+        """Return the version of the stream as it is folded."""
+
+    def waits(self, stream: str) -> bool:
+        """Whether a cycle may look for a node."""
+
+    def taken(self, stream: str) -> str:
+        """Return the node that the log says is taken for the pod, "" if none is."""
+
+    def firm(self, stream: str) -> bool:
+        """Whether the binding may be on its way, so that the node cannot be given back."""
+
+    def dropped(self, stream: str) -> Dropped:
+        """Return why the last reservation was given up."""
+
+    def may_bind(self, stream: str, now: datetime) -> bool:
+        """Whether everyone who is asked through the log permits the binding now."""
+
+    def may_preempt(self, stream: str, now: datetime) -> bool:
+        """Whether room may be made for the pod by evicting others."""
+
+    def urged(self, stream: str, now: datetime) -> bool:
+        """Whether the pod has to be tried now, whatever refused it last: it was allowed what it was not before."""
+
+    def found(self, stream: str, node: str, score: int, waits: Mapping[str, datetime], now: datetime) -> Answer:
+        """Reserve a node; `waits`: until when each Permit plugin waits."""
+
+    def go_on(self, stream: str, way: Way, now: datetime) -> Answer:
+        """Begin the binding, or what comes before it."""
+
+    def not_found(self, stream: str, failed: SchedulingFailed, now: datetime, *, preemptable: bool) -> Answer:
+        """Say why there is no node, if that is news."""
+
+    def permit(self, stream: str, plugin: str, now: datetime) -> Answer:
+        """Say that a Permit plugin lets the pod go on."""
+
+    def drop(self, stream: str, reason: SchedulingReason, message: str, plugin: str) -> Answer:
+        """Give the reservation back."""
+
+
+class Plain:
+    """The errands of plain pods."""
+
+    def __init__(self, placements: Placements) -> None:
+        self._placements = placements
+
+    def streams(self) -> Iterable[str]:
+        """Return all streams that there are."""
+        return list(self._placements.states)
+
+    def identity(self, stream: str) -> str:
+        """Return the pod's UID, "" for a pod that is a Candidate's."""
+        state = self._placements.states.get(stream)
+        return state.pod.uid if state is not None and state.pod is not None and not state.pod.candidate else ""
+
+    def version(self, stream: str) -> int:
+        """Return the version of the stream as it is folded."""
+        state = self._placements.states.get(stream)
+        return state.version if state is not None else 0
+
+    def waits(self, stream: str) -> bool:
+        """Whether a cycle may look for a node."""
+        state = self._placements.states.get(stream)
+        return state is not None and state.waits_for_node
+
+    def taken(self, stream: str) -> str:
+        """Return the node that the log says is taken for the pod."""
+        state = self._placements.states.get(stream)
+        return state.node if state is not None else ""
+
+    def firm(self, stream: str) -> bool:
+        """Whether the binding, or what comes before it, may be on its way."""
+        state = self._placements.states.get(stream)
+        return state is not None and (state.binding is not None or state.pre_bind is not None)
+
+    def dropped(self, stream: str) -> Dropped:
+        """Return why the last reservation was given up."""
+        state = self._placements.states.get(stream)
+        last = state.dropped if state is not None else None
+        return Dropped(frozenset({last.plugin}) if last is not None and last.plugin else frozenset())
+
+    def may_bind(self, stream: str, now: datetime) -> bool:
+        """Whether every Permit plugin has let the pod go on, and nothing is under way yet."""
+        state = self._placements.states.get(stream)
+        return state is not None and state.permitted and not self.firm(stream)
+
+    def may_preempt(self, stream: str, now: datetime) -> bool:
+        """Whether room may be made: always; the pod's preemptionPolicy is the plugin's to look at."""
+        return True
+
+    def urged(self, stream: str, now: datetime) -> bool:
+        """Never: a plain pod may always do what it may."""
+        return False
+
+    def found(self, stream: str, node: str, score: int, waits: Mapping[str, datetime], now: datetime) -> Answer:
+        """Reserve a node."""
+        state = self._placements.states.get(stream)
+        if state is None or state.pod is None or not state.waits_for_node:
+            return Answer()
+        event = NodeReserved(
+            number=state.reservations + 1,
+            node=node,
+            uid=state.pod.uid,
+            score=score,
+            waits=dict(waits),
+            reason=SchedulingReason.NODE_FOUND,
+        )
+        return self._said(stream, event)
+
+    def bound_at_once(self, stream: str, reserved: Answer, way: Way) -> Answer:
+        """Return a reservation together with the beginning of the binding: where nobody waits, one append does for both."""
+        event = reserved.events[0].event
+        assert isinstance(event, NodeReserved)
+        more = _way(stream, event.number, event.node, event.uid, way)
+        return Answer([*reserved.events, NewEvent(stream=stream, event=more)], reserved.expected)
+
+    def go_on(self, stream: str, way: Way, now: datetime) -> Answer:
+        """Begin the binding, or what comes before it."""
+        state = self._placements.states.get(stream)
+        if state is None or state.held is None or not self.may_bind(stream, now):
+            return Answer()
+        return self._said(stream, _way(stream, state.held.number, state.held.node, state.held.uid, way))
+
+    def not_found(self, stream: str, failed: SchedulingFailed, now: datetime, *, preemptable: bool) -> Answer:
+        """Say why there is no node, if that is news."""
+        state = self._placements.states.get(stream)
+        if state is None or state.pod is None or state.held is not None or state.told == failed:
+            return Answer()
+        return self._said(stream, failed)
+
+    def permit(self, stream: str, plugin: str, now: datetime) -> Answer:
+        """Say that a Permit plugin lets the pod go on."""
+        state = self._placements.states.get(stream)
+        held = state.held if state is not None else None
+        if state is None or held is None or plugin not in held.waits or plugin in state.allowed:
+            return Answer()
+        return self._said(stream, PermitGiven(number=held.number, plugin=plugin, reason=SchedulingReason.PERMITTED))
+
+    def drop(self, stream: str, reason: SchedulingReason, message: str, plugin: str) -> Answer:
+        """Give the reservation back; nothing if the binding may be on its way."""
+        state = self._placements.states.get(stream)
+        if state is None or state.held is None or self.firm(stream):
+            return Answer()
+        events: list[Event] = [
+            ReservationDropped(number=state.held.number, reason=reason, message=message, plugin=plugin)
+        ]
+        if plugin:
+            told = SchedulingReason.UNSCHEDULABLE
+            events.append(SchedulingFailed(reason=told, message=message, plugins=[plugin]))
+        return self._said(stream, *events)
+
+    def _said(self, stream: str, *events: Event) -> Answer:
+        state = self._placements.states[stream]
+        said = [NewEvent(stream=stream, event=event, caused_by=state.position) for event in events]
+        return Answer(said, {stream: state.version})
+
+
+def _way(stream: str, number: int, node: str, uid: str, way: Way) -> PreBindDecided | BindingDecided:
+    _, namespace, name = stream.split("/", 2)
+    usual = binding(ObjectRef(PODS, namespace, name), uid, node)
+    own = None if way.bind == usual else call_of(way.bind)
+    if way.pre_bind:
+        calls = [call_of(request) for request in way.pre_bind]
+        return PreBindDecided(number=number, calls=calls, bind=own, reason=SchedulingReason.PRE_BIND)
+    return BindingDecided(number=number, node=node, uid=uid, call=own, reason=SchedulingReason.BIND)

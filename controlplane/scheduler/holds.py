@@ -1,0 +1,40 @@
+"""What the scheduling loop hands on and keeps: proposals to the log, pods between cycle and binding, the profiles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from controlplane.log.event import Append
+from controlplane.scheduler.framework import CycleState
+from controlplane.scheduler.objects import Pod
+from controlplane.scheduler.runtime import Framework
+
+
+@dataclass(slots=True, eq=False)
+class Proposal:
+    """Events that a turn decided on. `folded`: the stream's version once they are folded; `reserves`: they take a node."""
+
+    append: Append
+    stream: str
+    identity: str
+    folded: int
+    reserves: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Hold:
+    """A pod between its cycle and its binding: what the plugins keep of the cycle, and for whom it still waits beside the log."""
+
+    framework: Framework
+    state: CycleState
+    pod: Pod
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Profiles:
+    """The frameworks by scheduler name, and for each how many nodes are looked at (percent; 0: it adapts)."""
+
+    frameworks: Mapping[str, Framework]
+    sampling: Mapping[str, int]

@@ -1,0 +1,381 @@
+"""The scheduling loop without its waiting: from the queue through a cycle to events, and from folded events back to the queue.
+
+In: changes that the watches show, streams that were folded, and turns. Out: `Proposal`s: events to be appended, each on the version of the
+stream that it was decided on. Pure, time is an argument. A node is taken for a pod from its cycle on (assumed); whether the log took the
+proposal decides whether it stays so (`sync`, `turned_down`). Cycles of other pods go on meanwhile (specs/scheduler.md section 8).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from controlplane.kube import PODS, Json, Kind, meta
+from controlplane.log.event import Append
+from controlplane.scheduler.cycle import Decision, Sampling, schedule
+from controlplane.scheduler.errands import Answer, Errands, Plain, Way
+from controlplane.scheduler.framework import CycleState
+from controlplane.scheduler.hints import ClusterEvent
+from controlplane.scheduler.holds import Hold, Profiles, Proposal
+from controlplane.scheduler.nominations import Nominations
+from controlplane.scheduler.objects import Pod
+from controlplane.scheduler.outcome import Faults, failure_of, score_of, victims_of
+from controlplane.scheduler.queue import Place, Queue
+from controlplane.scheduler.reasons import SchedulingReason
+from controlplane.scheduler.runtime import Framework
+from controlplane.scheduler.status import Code, Status
+from controlplane.scheduler.view import ClusterView
+
+
+class Loop:
+    """See the module. `errands` has one sort of pods for each first word of a stream; `pick` chooses among equally good nodes, `leaving`
+    says whether a pod (UID) is being evicted already.
+    """
+
+    def __init__(
+        self,
+        profiles: Profiles,
+        queue: Queue,
+        view: ClusterView,
+        errands: Mapping[str, Errands],
+        *,
+        pick: Callable[[], int] = lambda: 0,
+        leaving: Callable[[str], bool] = lambda uid: False,
+    ) -> None:
+        self.profiles, self.queue, self.view, self._errands, self._pick = profiles, queue, view, errands, pick
+        self._leaving = leaving
+        self.outbox: deque[Proposal] = deque()
+        self.nominations = Nominations(view.pods)
+        self.faults = Faults()
+        self.attempts: dict[str, int] = {"scheduled": 0, "unschedulable": 0, "error": 0}
+        self._pending: dict[str, Proposal] = {}
+        self._holds: dict[str, Hold] = {}
+        self._identities: dict[str, str] = {}
+        self._streams: dict[str, str] = {}
+        self._start: dict[str, int] = {}
+        self._overtaken: set[str] = set()
+
+    # ---------------------------------------------------------------- what the watches show
+
+    def changed(self, kind: Kind, obj: Json, now: datetime, *, gone: bool) -> None:
+        """Take one change of the cluster."""
+        for event in self.view.apply(kind, obj, gone=gone):
+            self.queue.move(event, now.timestamp())
+            if event.resource == "Node" and event.action == "Delete":
+                self._node_gone(event.old.name)
+        if kind == PODS and not gone:
+            self._pod_changed(str(meta(obj).get("uid", "")), now)
+
+    def _pod_changed(self, identity: str, now: datetime) -> None:
+        pod, stream = self.view.pods.get(identity), self._streams.get(identity)
+        if pod is None or pod.node_name:
+            return
+        if identity in self.queue:
+            self.queue.add(pod, now.timestamp())
+        elif stream is not None:
+            self.sync(stream, now)
+
+    def _node_gone(self, node: str) -> None:
+        for identity in [identity for identity, claimed in self.view.claims.items() if claimed == node]:
+            self._drop(identity, SchedulingReason.NODE_GONE, f'node "{node}" is gone')
+
+    # ---------------------------------------------------------------- what the log says
+
+    def begin(self, now: datetime) -> None:
+        """Take up what the log says, after everything was listed: what was held is held, who waits is queued."""
+        for errands in self._errands.values():
+            for stream in errands.streams():
+                self.sync(stream, now)
+
+    def sync(self, stream: str, now: datetime) -> None:
+        """Bring snapshot and queue up to what the log says of a pod now."""
+        errands = self._errands.get(stream.partition("/")[0])
+        if errands is None:
+            return
+        identity, before = errands.identity(stream), self._identities.get(stream, "")
+        if before and before != identity:
+            self._leave(before, stream)
+        if not identity:
+            return
+        self._identities[stream], self._streams[identity] = identity, stream
+        pending = self._pending.get(identity)
+        if pending is not None:
+            if errands.version(stream) < pending.folded:
+                return
+            del self._pending[identity]
+        node = errands.taken(stream)
+        self.view.claim(identity, node)
+        if node:
+            self._holding(errands, stream, identity, node, now)
+        elif errands.waits(stream):
+            self._wait(errands, stream, identity, now)
+        else:
+            self._forget(identity)
+
+    def _holding(self, errands: Errands, stream: str, identity: str, node: str, now: datetime) -> None:
+        entry = self.queue.entry(identity)
+        if entry is not None and entry.place is not Place.IN_FLIGHT:
+            self.queue.remove(identity)
+        self.nominations.remove(identity)
+        if identity not in self._holds and not errands.firm(stream):
+            self._resume(stream, identity, node)
+        if identity in self._holds and identity not in self._pending and errands.may_bind(stream, now):
+            self._go_on(errands, stream, identity, now)
+
+    def _wait(self, errands: Errands, stream: str, identity: str, now: datetime) -> None:
+        hold, pod, seconds = self._holds.pop(identity, None), self.view.pods.get(identity), now.timestamp()
+        if hold is not None:
+            hold.framework.unreserve(hold.state, hold.pod, hold.node)
+        if pod is None or pod.node_name or pod.scheduler_name not in self.profiles.frameworks:
+            return
+        entry = self.queue.entry(identity)
+        if entry is None:
+            self.nominations.put(identity, pod.nominated_node)
+            self.queue.add(pod, seconds)
+        elif entry.place is Place.IN_FLIGHT:
+            plugins = errands.dropped(stream).plugins
+            if identity in self._overtaken:
+                self.queue.again(identity, seconds)
+            elif plugins:
+                self.queue.refused(identity, plugins, seconds)
+            else:
+                self.queue.failed(identity, seconds)
+        elif identity in self._overtaken:
+            self.queue.activate(identity, seconds)
+        if errands.urged(stream, now):
+            self.queue.activate(identity, seconds, at_once=True)
+        self._overtaken.discard(identity)
+        if hold is not None:
+            # What it had taken is free: for others that is as if a pod had left.
+            self.queue.move(ClusterEvent("Pod", "AssignedDelete", hold.pod, None), seconds)
+
+    def _leave(self, identity: str, stream: str) -> None:
+        """The pod is not this stream's any more: bound, gone, or another has its name."""
+        self._identities.pop(stream, None)
+        if self._streams.get(identity) == stream:
+            del self._streams[identity]
+        self._pending.pop(identity, None)
+        self.view.claim(identity, "")
+        self._forget(identity)
+
+    def _forget(self, identity: str) -> None:
+        self.queue.remove(identity)
+        self._overtaken.discard(identity)
+        self.nominations.remove(identity)
+        hold, pod = self._holds.pop(identity, None), self.view.pods.get(identity)
+        if hold is None:
+            return
+        if pod is not None and pod.node_name:
+            hold.framework.post_bind(hold.state, hold.pod, hold.node)
+        else:
+            hold.framework.unreserve(hold.state, hold.pod, hold.node)
+
+    # ---------------------------------------------------------------- turns
+
+    def turn(self, now: datetime) -> bool:
+        """Run the cycle of the pod whose turn it is; False if there is none."""
+        entry = self.queue.pop(now.timestamp())
+        if entry is None:
+            return False
+        identity = entry.pod.identity
+        pod, stream = self.view.pods.get(identity), self._streams.get(identity, "")
+        errands = self._errands.get(stream.partition("/")[0])
+        if pod is None or errands is None or pod.node_name or not errands.waits(stream):
+            self.queue.remove(identity)
+            return True
+        framework = self.profiles.frameworks[pod.scheduler_name]
+        pod = self._promised(pod)
+        found = self._cycle(framework, pod)
+        if found.node:
+            self._found(errands, stream, framework, pod, found, now)
+        else:
+            self._not_found(errands, stream, framework, pod, found, now)
+        return True
+
+    def _promised(self, pod: Pod) -> Pod:
+        node = self.nominations.of(pod.identity)
+        return pod if pod.nominated_node == node else replace(pod, nominated_node=node)
+
+    def _cycle(self, framework: Framework, pod: Pod) -> Decision:
+        name = framework.scheduler_name
+        sampling = Sampling(self.profiles.sampling.get(name, 0), self._start.get(name, 0))
+        nominated = self.nominations.by_node(pod.identity)
+        found = self.faults.guard(
+            lambda: schedule(framework, self.view.snapshot, pod, nominated, sampling, self._pick())
+        )
+        self._start[name] = found.next_start
+        return found
+
+    def _found(
+        self, errands: Errands, stream: str, framework: Framework, pod: Pod, found: Decision, now: datetime
+    ) -> None:
+        identity, node, state = pod.identity, found.node, found.state
+        self.view.claim(identity, node)
+        status, waits = self.faults.status(lambda: self._reserve(framework, state, pod, node))
+        if status.ok or status.code is Code.WAIT:
+            until = {plugin: now + timedelta(seconds=seconds) for plugin, seconds in waits.items()}
+            score = score_of(framework, self.view.snapshot, pod, found)
+            answer = errands.found(stream, node, score, until, now)
+            if answer.events and not waits and isinstance(errands, Plain):
+                status, way = self._way(framework, state, pod, node)
+                if way is not None:
+                    answer = errands.bound_at_once(stream, answer, way)
+            if status.ok or status.code is Code.WAIT:
+                self.attempts["scheduled"] += 1
+                self._holds[identity] = Hold(framework, state, pod, node)
+                if answer.events:
+                    self._propose(answer, stream, identity, reserves=True)
+                else:
+                    self._release(identity)
+                    self.queue.remove(identity)
+                return
+        framework.unreserve(state, pod, node)
+        self.view.claim(identity, "")
+        found.status, found.room = status, None
+        self._not_found(errands, stream, framework, pod, found, now)
+
+    def _reserve(self, framework: Framework, state: CycleState, pod: Pod, node: str) -> tuple[Status, dict[str, float]]:
+        status = framework.reserve(state, pod, node)
+        return framework.permit(state, pod, node) if status.ok else (status, {})
+
+    def _way(self, framework: Framework, state: CycleState, pod: Pod, node: str) -> tuple[Status, Way | None]:
+        """Ask PreBind and Bind what is to be written."""
+
+        def ask() -> tuple[Status, Way | None]:
+            status, first = framework.pre_bind(state, pod, node)
+            if not status.ok:
+                return status, None
+            status, last = framework.bind(state, pod, node)
+            return (status, Way(first, last[0])) if status.ok and last else (status, None)
+
+        return self.faults.answer(ask)
+
+    def _not_found(
+        self, errands: Errands, stream: str, framework: Framework, pod: Pod, found: Decision, now: datetime
+    ) -> None:
+        identity, seconds = pod.identity, now.timestamp()
+        allowed = errands.may_preempt(stream, now)
+        failed = failure_of(found, self.nominations.of(identity) if allowed else "", preempt=allowed)
+        error = failed.reason is SchedulingReason.SCHEDULER_ERROR
+        self.attempts["error" if error else "unschedulable"] += 1
+        if error:
+            self.queue.failed(identity, seconds)
+        else:
+            self.queue.refused(identity, frozenset(failed.plugins), seconds)
+        room = found.room
+        preemptable = room is not None and bool(room.candidates)
+        answer = errands.not_found(stream, failed, now, preemptable=preemptable)
+        if room is not None and room.nominate is not None and (allowed or not room.nominate):
+            for other in self.nominations.nominate(pod, room.nominate):
+                self.queue.activate(other, seconds)
+            if room.nominate:
+                answer = self._evict(answer, stream, pod, room.candidates[room.nominate].pods, room.nominate, framework)
+        if answer.events:
+            self._propose(answer, stream, identity)
+
+    def _evict(
+        self, answer: Answer, stream: str, pod: Pod, victims: tuple[Pod, ...], node: str, framework: Framework
+    ) -> Answer:
+        """Make room: who is only reserved gives it back, who is bound is evicted, for the same append that says for whom."""
+        chosen = []
+        for victim in victims:
+            reserved = victim.identity in self.view.claims
+            if reserved and self._drop(victim.identity, SchedulingReason.PREEMPTED, f"preempted by pod {pod.key}"):
+                continue
+            if not victim.terminating and not self._leaving(victim.uid):
+                chosen.append(victim)
+        return Answer([*answer.events, *victims_of(chosen, pod, node, framework.scheduler_name)], answer.expected)
+
+    def _go_on(self, errands: Errands, stream: str, identity: str, now: datetime) -> None:
+        """Everyone permits: ask PreBind and Bind, and begin."""
+        hold = self._holds[identity]
+        status, way = self._way(hold.framework, hold.state, hold.pod, hold.node)
+        if way is None:
+            self._drop(identity, SchedulingReason.PRE_BIND_FAILED, "; ".join(status.reasons))
+            return
+        answer = errands.go_on(stream, way, now)
+        if answer.events:
+            self._propose(answer, stream, identity)
+
+    def _resume(self, stream: str, identity: str, node: str) -> None:
+        """A reservation from before this process: the plugins hear of it, and are asked again whether it may go on."""
+        pod = self.view.pods.get(identity)
+        framework = self.profiles.frameworks.get(pod.scheduler_name) if pod is not None else None
+        if pod is None or framework is None:
+            return
+        state, ours = CycleState(), framework
+        status, _ = self.faults.status(lambda: self._reserve(ours, state, pod, node))
+        if status.ok or status.code is Code.WAIT:
+            self._holds[identity] = Hold(framework, state, pod, node)
+        else:
+            framework.unreserve(state, pod, node)
+            self._drop(identity, SchedulingReason.PERMIT_REFUSED, "; ".join(status.reasons), status.plugin)
+
+    # ---------------------------------------------------------------- Permit, from outside
+
+    def allow(self, identity: str, plugin: str, now: datetime) -> None:
+        """A Permit plugin that waited lets a pod go on."""
+        stream = self._streams.get(identity, "")
+        errands = self._errands.get(stream.partition("/")[0])
+        if errands is None:
+            return
+        answer = errands.permit(stream, plugin, now)
+        if answer.events:
+            self._propose(answer, stream, identity)
+        else:
+            self.sync(stream, now)
+
+    def reject(self, identity: str, plugin: str, message: str) -> None:
+        """A Permit plugin that waited refuses a pod after all: its reservation is given back."""
+        self._drop(identity, SchedulingReason.PERMIT_REFUSED, message, plugin)
+
+    # ---------------------------------------------------------------- proposals
+
+    def _propose(self, answer: Answer, stream: str, identity: str, *, reserves: bool = False) -> None:
+        mine = sum(event.stream == stream for event in answer.events)
+        folded = answer.expected.get(stream, 0) + mine if mine else 0
+        proposal = Proposal(Append(answer.events, dict(answer.expected)), stream, identity, folded, reserves)
+        self._pending[identity] = proposal
+        self.outbox.append(proposal)
+
+    def _drop(self, identity: str, reason: SchedulingReason, message: str, plugin: str = "") -> bool:
+        """Propose to give a reservation back; False if it cannot be."""
+        stream = self._streams.get(identity, "")
+        errands = self._errands.get(stream.partition("/")[0])
+        if errands is None or identity in self._pending:
+            return False
+        answer = errands.drop(stream, reason, message, plugin)
+        if answer.events:
+            self._propose(answer, stream, identity)
+        return bool(answer.events)
+
+    def committed(self, proposal: Proposal) -> None:
+        """The log took a proposal. What it says of its own stream counts when it is folded; one that says nothing of it is settled now."""
+        if not proposal.folded and self._pending.get(proposal.identity) is proposal:
+            del self._pending[proposal.identity]
+
+    def turned_down(self, proposal: Proposal, now: datetime) -> None:
+        """The log refused a proposal: its stream has moved on, or the database would not have it.
+
+        What it took stays taken until what moved the stream is folded: it may be this very proposal, whose first answer was lost.
+        """
+        identity = proposal.identity
+        if self._pending.get(identity) is not proposal:
+            return
+        self._overtaken.add(identity)
+        proposal.folded = proposal.append.expected.get(proposal.stream, 0) + 1 if proposal.append.expected else 0
+        self.sync(proposal.stream, now)
+
+    def given_up(self, proposal: Proposal, now: datetime) -> None:
+        """The database will not have a proposal as it is: it is as if it had not been made."""
+        proposal.folded = 0
+        if self._pending.get(proposal.identity) is proposal:
+            self.sync(proposal.stream, now)
+
+    def _release(self, identity: str) -> None:
+        hold = self._holds.pop(identity, None)
+        if hold is not None:
+            hold.framework.unreserve(hold.state, hold.pod, hold.node)
+        self.view.claim(identity, "")

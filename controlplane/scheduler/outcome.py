@@ -1,0 +1,114 @@
+"""What a cycle's outcome means in events and in words: the failure that a pod is told, the victims, the score; and what a plugin's own
+fault means.
+
+In: a `Decision`. Out: `SchedulingFailed` with the message that readers of `kubectl describe` know, `VictimChosen` events. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from controlplane.log.event import NewEvent
+from controlplane.scheduler.cycle import Decision
+from controlplane.scheduler.errands import Way
+from controlplane.scheduler.events import SchedulingFailed, VictimChosen
+from controlplane.scheduler.framework import CycleState
+from controlplane.scheduler.objects import Pod
+from controlplane.scheduler.reasons import SchedulingReason
+from controlplane.scheduler.runtime import Framework
+from controlplane.scheduler.snapshot import Snapshot
+from controlplane.scheduler.state import victim_stream
+from controlplane.scheduler.status import SUCCESS, Status, Verdicts, failed
+
+
+def failure_of(found: Decision, nominated: str, *, preempt: bool) -> SchedulingFailed:
+    """Return why there is no node. `nominated` is the node that was promised before; without `preempt` no room may be made."""
+    status, room = found.status, found.room
+    if not status.rejected:
+        return SchedulingFailed(reason=SchedulingReason.SCHEDULER_ERROR, message="; ".join(status.reasons))
+    message = " ".join(status.reasons)
+    if room is not None and room.status.reasons and not room.candidates:
+        message = f"{message} {' '.join(room.status.reasons)}"
+    if room is not None and room.nominate is not None and (preempt or not room.nominate):
+        nominated = room.nominate
+    return SchedulingFailed(
+        reason=SchedulingReason.UNSCHEDULABLE, message=message, plugins=refusing(found), nominated=nominated
+    )
+
+
+def refusing(found: Decision) -> list[str]:
+    """Return the plugins that refused: those of the nodes, or the one that ended the cycle."""
+    plugins = {found.verdicts.statuses[number].plugin for number in np.unique(found.verdicts.which).tolist()}
+    if not found.node:
+        plugins.add(found.status.plugin)
+    else:
+        plugins = {found.status.plugin}  # nodes there were; Reserve or Permit refused
+    return sorted(plugins - {""})
+
+
+def victims_of(victims: Sequence[Pod], pod: Pod, node: str, scheduler: str) -> list[NewEvent]:
+    """Return the events that choose the pods which have to go for another."""
+    return [
+        NewEvent(
+            stream=victim_stream(victim.namespace, victim.name),
+            event=VictimChosen(
+                uid=victim.uid,
+                node=node,
+                preemptor=pod.key,
+                preemptor_uid=pod.uid,
+                scheduler=scheduler,
+                reason=SchedulingReason.LOWER_PRIORITY,
+            ),
+        )
+        for victim in victims
+    ]
+
+
+def score_of(framework: Framework, snapshot: Snapshot, pod: Pod, found: Decision) -> int:
+    """Return the total score of the chosen node; of an only one too, which a cycle does not score: a source compares it with other
+    clusters'.
+    """
+    row = snapshot.row[found.node]
+    if found.scores is not None:
+        at = np.flatnonzero(found.scores.rows == row)
+        return int(found.scores.total[at[0]]) if len(at) else 0
+    rows, state = np.array([row], dtype=np.int64), found.state.clone()
+    if not framework.pre_score(state, pod, snapshot, rows).ok:
+        return 0
+    return int(framework.score(state, pod, snapshot, rows).total[0])
+
+
+class Faults:
+    """A plugin that fails by an exception fails one pod's cycle, not the scheduler. `heard` is told of each."""
+
+    def __init__(self) -> None:
+        self.heard: Callable[[Exception], None] = lambda error: None
+
+    def guard(self, cycle: Callable[[], Decision]) -> Decision:
+        """Run a cycle; a fault is an error of the cycle."""
+        try:
+            return cycle()
+        except Exception as error:
+            nothing = np.empty(0, dtype=np.int64)
+            verdicts = Verdicts(np.empty(0, dtype=np.int32), (SUCCESS,))
+            return Decision(self._said(error), verdicts, nothing, CycleState())
+
+    def status(self, ask: Callable[[], tuple[Status, dict[str, float]]]) -> tuple[Status, dict[str, float]]:
+        """Run Reserve and Permit; a fault is an error of theirs."""
+        try:
+            return ask()
+        except Exception as error:
+            return self._said(error), {}
+
+    def answer(self, ask: Callable[[], tuple[Status, Way | None]]) -> tuple[Status, Way | None]:
+        """Run PreBind and Bind; a fault is an error of theirs."""
+        try:
+            return ask()
+        except Exception as error:
+            return self._said(error), None
+
+    def _said(self, error: Exception) -> Status:
+        self.heard(error)
+        return failed(f"a plugin failed: {type(error).__name__}: {error}")

@@ -1,0 +1,291 @@
+"""The folds of a scheduler: one pod on its way to a node, and one pod that is evicted.
+
+In: the events of `pod/NS/NAME` and `victim/NS/NAME`, in order. Out: `PodState` and `VictimState`, values. Which node is taken for a
+pod that the watch does not show there yet is read from these states alone, so a scheduler that starts anew holds what it held.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from controlplane.log.event import Recorded
+from controlplane.scheduler.events import (
+    HERE,
+    BindingDecided,
+    NodeReserved,
+    PendingPodGone,
+    PendingPodObserved,
+    PermitGiven,
+    PodStatusDecided,
+    PreBindDecided,
+    PreBindSeen,
+    ReservationDropped,
+    SchedulingFailed,
+    SchedulingWrite,
+    SchedulingWriteFailed,
+    SchedulingWriteUnneeded,
+    VictimChosen,
+    VictimGone,
+    VictimMarkDecided,
+    VictimRemovalDecided,
+    VictimSeen,
+)
+
+POD_STREAM, VICTIM_STREAM = "pod", "victim"
+BINDING, STATUS = f"{HERE}/{BindingDecided.WHAT}", f"{HERE}/{PodStatusDecided.WHAT}"
+PRE_BIND = f"{HERE}/{PreBindDecided.WHAT}"
+MARK, REMOVAL = f"{HERE}/{VictimMarkDecided.WHAT}", f"{HERE}/{VictimRemovalDecided.WHAT}"
+_replace = msgspec.structs.replace
+
+
+class OpenEffect(msgspec.Struct, frozen=True):
+    """An open write: the decision, where it (or its present step) stands in the log, and when it was taken."""
+
+    position: int
+    decision: SchedulingWrite
+    decided_at: datetime
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """An API server's last no to a write."""
+
+    failures: int
+    code: int
+    error: str
+    message: str
+    until: datetime
+    action: str
+
+
+class PodState(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod and what was decided about it.
+
+    `held` is the reservation, `allowed` the Permit plugins that have let it go on, `pre_bound` how many requests before the binding are
+    done; `binding` may be on its way (`unsure`: the API server did not confirm it). `dropped` is the last reservation that was given up,
+    `told` the last failure to find a node.
+    """
+
+    namespace: str
+    name: str
+    version: int = 0
+    position: int = 0
+    pod: PendingPodObserved | None = None
+    reservations: int = 0
+    held: NodeReserved | None = None
+    allowed: frozenset[str] = frozenset()
+    pre_bind: PreBindDecided | None = None
+    pre_bound: int = 0
+    binding: BindingDecided | None = None
+    unsure: bool = False
+    dropped: ReservationDropped | None = None
+    told: SchedulingFailed | None = None
+    effects: dict[str, OpenEffect] = {}
+    trouble: dict[str, Refusal] = {}
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing more can come of it: it is gone, or on its node."""
+        return self.pod is None or bool(self.pod.node)
+
+    @property
+    def node(self) -> str:
+        """The node that is taken for it before the watch shows it there; "" if none is."""
+        return self.held.node if self.held is not None else ""
+
+    @property
+    def waits_for_node(self) -> bool:
+        """Whether a cycle may look for a node for it."""
+        pod = self.pod
+        if pod is None or pod.candidate or pod.deleting or pod.over or pod.node or pod.problem:
+            return False
+        return self.held is None
+
+    @property
+    def permitted(self) -> bool:
+        """Whether no Permit plugin holds it back any more."""
+        return self.held is not None and self.allowed >= self.held.waits.keys()
+
+
+class VictimState(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod that is evicted: for whom, and how far it is."""
+
+    namespace: str
+    name: str
+    version: int = 0
+    position: int = 0
+    chosen: VictimChosen | None = None
+    marked: bool = False
+    effects: dict[str, OpenEffect] = {}
+    trouble: dict[str, Refusal] = {}
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is left to do."""
+        return self.chosen is None
+
+
+def pod_stream(namespace: str, name: str) -> str:
+    """Return the stream of a pod."""
+    return f"{POD_STREAM}/{namespace}/{name}"
+
+
+def victim_stream(namespace: str, name: str) -> str:
+    """Return the stream of a pod that is evicted."""
+    return f"{VICTIM_STREAM}/{namespace}/{name}"
+
+
+def pod_initial(stream: str) -> PodState:
+    """Return the state before the first event of a pod's stream."""
+    _, namespace, name = stream.split("/", 2)
+    return PodState(namespace=namespace, name=name)
+
+
+def victim_initial(stream: str) -> VictimState:
+    """Return the state before the first event of a victim's stream."""
+    _, namespace, name = stream.split("/", 2)
+    return VictimState(namespace=namespace, name=name)
+
+
+def pod_fold(state: PodState, recorded: Recorded) -> PodState:
+    """Return the state after one more event of the stream."""
+    event = recorded.event
+    state = _replace(state, version=recorded.version, position=recorded.position)
+    match event:
+        case PendingPodObserved():
+            return _observed(state, event)
+        case PendingPodGone():
+            return _gone(state) if state.pod is not None and state.pod.uid == event.uid else state
+        case NodeReserved():
+            return _replace(
+                _released(state), reservations=event.number, held=event, dropped=None, told=None, trouble={}
+            )
+        case PermitGiven() if state.held is not None and state.held.number == event.number:
+            return _replace(state, allowed=state.allowed | {event.plugin})
+        case ReservationDropped() if state.held is not None and state.held.number == event.number:
+            return _replace(_released(state), dropped=event)
+        case PreBindSeen() if state.pre_bind is not None and state.pre_bind.number == event.number:
+            return _next_call(state, event.index + 1, recorded)
+        case SchedulingFailed():
+            return _replace(state, told=event)
+        case SchedulingWriteFailed():
+            return _refused(state, event)
+        case SchedulingWriteUnneeded():
+            return _without(state, event.target)
+        case SchedulingWrite():
+            return _opened(state, event, recorded)
+        case _:
+            return state
+
+
+def _observed(state: PodState, pod: PendingPodObserved) -> PodState:
+    before = state.pod
+    if before is not None and before.uid != pod.uid:
+        state = _replace(_gone(state), told=None, dropped=None)
+    state = _replace(state, pod=pod)
+    if pod.node:
+        return _replace(_released(state), told=None)
+    effect = state.effects.get(STATUS)
+    if effect is not None and shows(pod, effect.decision):
+        return _without(state, STATUS)
+    return state
+
+
+def shows(pod: PendingPodObserved, decision: SchedulingWrite) -> bool:
+    """Whether a pod's status says already what was decided to say."""
+    if not isinstance(decision, PodStatusDecided):
+        return False
+    return pod.nominated == decision.nominated and said(pod) == (decision.said, decision.message)
+
+
+def said(pod: PendingPodObserved) -> tuple[str, str]:
+    """Return reason and message of PodScheduled=False, two empty strings if the pod does not say so."""
+    known = pod.scheduled
+    return (known.reason, known.message) if known is not None and known.status == "False" else ("", "")
+
+
+def _gone(state: PodState) -> PodState:
+    return _replace(_released(state), pod=None, effects={}, trouble={})
+
+
+def _released(state: PodState) -> PodState:
+    """Return the state without a reservation and what hangs on it."""
+    state = _without(_without(state, BINDING), PRE_BIND)
+    return _replace(state, held=None, allowed=frozenset(), pre_bind=None, pre_bound=0, binding=None, unsure=False)
+
+
+def _opened(state: PodState, decision: SchedulingWrite, recorded: Recorded) -> PodState:
+    effect = OpenEffect(recorded.position, decision, recorded.recorded_at)
+    if isinstance(decision, PreBindDecided):
+        return _next_call(_replace(state, pre_bind=decision), 0, recorded)
+    if isinstance(decision, BindingDecided):
+        state = _replace(state, binding=decision, unsure=False)
+    return _replace(state, effects={**state.effects, decision.target: effect})
+
+
+def _next_call(state: PodState, index: int, recorded: Recorded) -> PodState:
+    decision = state.pre_bind
+    assert decision is not None
+    state = _replace(_without(state, PRE_BIND), pre_bound=index)
+    if index >= len(decision.calls):
+        return state
+    effect = OpenEffect(recorded.position, decision, recorded.recorded_at)
+    return _replace(state, effects={**state.effects, PRE_BIND: effect})
+
+
+def _refused(state: PodState, event: SchedulingWriteFailed) -> PodState:
+    unsure = event.target == BINDING and state.binding is not None
+    kept = {key: effect for key, effect in state.effects.items() if key != event.target}
+    return _replace(
+        state, effects=kept, trouble={**state.trouble, event.target: refusal(event)}, unsure=unsure or state.unsure
+    )
+
+
+def refusal(event: SchedulingWriteFailed) -> Refusal:
+    """Return what is remembered of a no."""
+    return Refusal(event.failures, event.code, event.error, event.message, event.retry_at, event.action)
+
+
+def _without(state: PodState, target: str) -> PodState:
+    if target not in state.effects and target not in state.trouble:
+        return state
+    return _replace(
+        state,
+        effects={key: effect for key, effect in state.effects.items() if key != target},
+        trouble={key: known for key, known in state.trouble.items() if key != target},
+    )
+
+
+def victim_fold(state: VictimState, recorded: Recorded) -> VictimState:
+    """Return the state after one more event of the stream."""
+    event = recorded.event
+    state = _replace(state, version=recorded.version, position=recorded.position)
+    match event:
+        case VictimChosen():
+            return _replace(state, chosen=event, marked=False, effects={}, trouble={})
+        case VictimGone() if state.chosen is not None and state.chosen.uid == event.uid:
+            return _replace(state, chosen=None, effects={}, trouble={})
+        case VictimSeen() if state.chosen is not None and state.chosen.uid == event.uid:
+            return _victim_seen(state, event)
+        case SchedulingWriteFailed():
+            kept = {key: effect for key, effect in state.effects.items() if key != event.target}
+            return _replace(state, effects=kept, trouble={**state.trouble, event.target: refusal(event)})
+        case SchedulingWriteUnneeded():
+            kept = {key: effect for key, effect in state.effects.items() if key != event.target}
+            return _replace(state, effects=kept, marked=state.marked or event.target == MARK)
+        case SchedulingWrite():
+            effect = OpenEffect(recorded.position, event, recorded.recorded_at)
+            return _replace(state, effects={**state.effects, event.target: effect})
+        case _:
+            return state
+
+
+def _victim_seen(state: VictimState, event: VictimSeen) -> VictimState:
+    """A victim that is being deleted is its kubelet's business from then on."""
+    if event.terminating:
+        return _replace(state, chosen=None, effects={}, trouble={})
+    if not event.marked:
+        return state
+    kept = {key: effect for key, effect in state.effects.items() if key != MARK}
+    return _replace(state, marked=True, effects=kept)

@@ -1,0 +1,51 @@
+"""The settings of the scheduler beside a target cluster."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated
+
+import msgspec
+
+from controlplane.settings.rules import DNS_LABEL, DNS_NAME, Duration, Setting, Text
+
+
+class Scheduler(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What `controlplane scheduler run` schedules, and how."""
+
+    config: Annotated[
+        str,
+        Setting(
+            Text(what="the path of a file", longest=4096, empty=True),
+            "The KubeSchedulerConfiguration (YAML). Empty: one profile `controlplane` with the default plugins.",
+        ),
+    ] = ""
+    log: Annotated[
+        str,
+        Setting(
+            Text(what="lower-case letters, digits and `-`", pattern=DNS_LABEL, longest=63),
+            "The name of the scheduler's log in the database. Each target cluster's scheduler has one of its own.",
+        ),
+    ] = "scheduler"
+    candidate_profile: Annotated[
+        str,
+        Setting(
+            Text(what="the name of a scheduler", pattern=DNS_NAME, empty=True),
+            "The profile that places the Pods of Candidates. Empty: the first one.",
+        ),
+    ] = ""
+    reservation_ttl: Annotated[
+        timedelta,
+        Setting(
+            Duration(most=timedelta(minutes=15)),
+            "How long a node is held for a candidate that its source has not permitted to bind.",
+        ),
+    ] = timedelta(seconds=30)
+    clock_skew: Annotated[
+        timedelta,
+        Setting(
+            Duration(zero="clocks agree", most=timedelta(minutes=1)),
+            "By how much a source's clock may differ from this one, plus the time that a binding may be on its way: so long before the "
+            "end of its lease no binding is begun.",
+        ),
+    ] = timedelta(seconds=5)

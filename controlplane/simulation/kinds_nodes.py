@@ -1,0 +1,65 @@
+"""What a simulated cluster with nodes serves beyond `DEFAULT_KINDS`: what a scheduler looks at. Pure data, as `kinds`."""
+
+from __future__ import annotations
+
+from controlplane import kube
+from controlplane.simulation.kinds import AGE, DEFAULT_KINDS, Column, ServedKind
+
+_CONDITIONS = {"status.conditions": ("type",)}
+
+SCHEDULING_KINDS: tuple[ServedKind, ...] = (
+    ServedKind(kube.SERVICES, short_names=("svc",), columns=(Column("Type", ".spec.type"), AGE), generation=False),
+    ServedKind(
+        kube.REPLICATION_CONTROLLERS,
+        short_names=("rc",),
+        columns=(Column("Desired", ".spec.replicas", "integer"), AGE),
+        list_map_keys=_CONDITIONS,
+    ),
+    ServedKind(
+        kube.REPLICA_SETS,
+        short_names=("rs",),
+        columns=(Column("Desired", ".spec.replicas", "integer"), AGE),
+        list_map_keys=_CONDITIONS,
+    ),
+    ServedKind(
+        kube.STATEFUL_SETS,
+        short_names=("sts",),
+        columns=(Column("Ready", ".status.readyReplicas", "integer"), AGE),
+        list_map_keys=_CONDITIONS,
+    ),
+    ServedKind(
+        kube.PERSISTENT_VOLUMES,
+        short_names=("pv",),
+        columns=(Column("Status", ".status.phase"), Column("StorageClass", ".spec.storageClassName"), AGE),
+        generation=False,
+    ),
+    ServedKind(
+        kube.PERSISTENT_VOLUME_CLAIMS,
+        short_names=("pvc",),
+        columns=(Column("Status", ".status.phase"), Column("Volume", ".spec.volumeName"), AGE),
+        list_map_keys=_CONDITIONS,
+        generation=False,
+    ),
+    ServedKind(
+        kube.STORAGE_CLASSES,
+        status_subresource=False,
+        short_names=("sc",),
+        columns=(Column("Provisioner", ".provisioner"), Column("VolumeBindingMode", ".volumeBindingMode"), AGE),
+        generation=False,
+    ),
+    ServedKind(
+        kube.PRIORITY_CLASSES,
+        status_subresource=False,
+        short_names=("pc",),
+        columns=(Column("Value", ".value", "integer"), AGE),
+    ),
+    ServedKind(
+        kube.POD_DISRUPTION_BUDGETS,
+        short_names=("pdb",),
+        columns=(Column("Allowed Disruptions", ".status.disruptionsAllowed", "integer"), AGE),
+        list_map_keys=_CONDITIONS,
+    ),
+)
+
+NODE_KINDS: tuple[ServedKind, ...] = (*DEFAULT_KINDS, *SCHEDULING_KINDS)
+"""Everything that a cluster with nodes serves."""

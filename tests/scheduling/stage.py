@@ -1,0 +1,199 @@
+"""A stage for the scheduler as a process: a simulated cluster with nodes over HTTP, a database, and replicas in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from controlplane.app.scheduling.profiles import Setup, load
+from controlplane.app.scheduling.service import SCHEDULER_CHECKS, SchedulerService
+from controlplane.candidates.objects import CANDIDATE_SOURCES, CANDIDATES
+from controlplane.clock import SystemClock
+from controlplane.clusters.kubeconfig import parse_kubeconfig
+from controlplane.clusters.streams import ApiServer as Port
+from controlplane.clusters.transport import Transport
+from controlplane.connectivity.events import MANAGEMENT
+from controlplane.kube import EVENTS, NAMESPACES, NODES, PODS, Json, meta
+from controlplane.log.connect import Database
+from controlplane.settings import Settings
+from controlplane.settings.model import Leader
+from controlplane.settings.scheduler import Scheduler
+from controlplane.simulation.apiserver import ApiServer
+from controlplane.simulation.behaviour import View
+from controlplane.simulation.kinds import ServedKind
+from controlplane.simulation.kinds_nodes import NODE_KINDS
+from controlplane.simulation.kubelet import Kubelet, Life
+from controlplane.simulation.pods import priority
+from controlplane.simulation.store import Store
+from controlplane.telemetry import Metrics
+from controlplane.web.health import Health
+
+KINDS = (
+    *NODE_KINDS,
+    ServedKind(CANDIDATES, list_map_keys={"status.conditions": ("type",)}),
+    ServedKind(CANDIDATE_SOURCES, status_subresource=False),
+)
+WITHIN = 20.0
+HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+PROFILE = "controlplane"
+
+
+class Cluster:
+    """A simulated cluster with nodes and kubelets."""
+
+    def __init__(self, life: Life | None = None) -> None:
+        clock, draw = SystemClock(), random.Random(7)
+        self.store = Store(
+            "target", kinds=KINDS, now=lambda: datetime.now(UTC), new_uid=lambda: f"{draw.getrandbits(96):024x}"
+        )
+        self.store.admission.append(priority(self.store))
+        self.server = ApiServer(self.store, token="sesame")
+        self.view = View(self.store, [PODS, NODES])
+        self.kubelet = Kubelet("kubelet", self.view, clock, life)
+
+    def namespace(self, name: str) -> None:
+        self.store.create(NAMESPACES, {"metadata": {"name": name}})
+
+    def node(self, name: str, *, cpu: str = "4", labels: dict[str, str] | None = None, **spec: Any) -> None:
+        room = {"cpu": cpu, "memory": "64Gi", "pods": "110"}
+        self.store.create(NODES, {"metadata": {"name": name, "labels": {HOST: name} | (labels or {})}, "spec": spec})
+        self.store.patch(NODES, "", name, {"status": {"allocatable": room, "capacity": room}}, subresource="status")
+
+    def pod(self, name: str, *, cpu: str = "1", scheduler: str = PROFILE, **spec: Any) -> Json:
+        metadata = {"name": name, "namespace": "default", "labels": spec.pop("labels", {"app": name})}
+        metadata["annotations"] = spec.pop("annotations", {})
+        container = {"name": "main", "image": "app", "resources": {"requests": {"cpu": cpu}}}
+        body = {"metadata": metadata, "spec": {"schedulerName": scheduler, "containers": [container], **spec}}
+        return self.store.create(PODS, body)
+
+    def get(self, name: str, namespace: str = "default") -> Json:
+        return self.store.get(PODS, namespace, name)
+
+    def on(self, name: str) -> str:
+        return str(self.get(name)["spec"].get("nodeName", ""))
+
+    def condition(self, name: str, kind: str = "PodScheduled") -> Json:
+        conditions = self.get(name)["status"].get("conditions") or []
+        return next((c for c in conditions if c["type"] == kind), {})
+
+    def pods(self) -> dict[str, Json]:
+        return {obj["metadata"]["name"]: obj for obj in self.store.list(PODS)[0]}
+
+    def told(self, name: str) -> list[tuple[str, str]]:
+        """The Events about a pod: reason and note."""
+        events = [obj for obj in self.store.list(EVENTS)[0] if obj["regarding"]["name"] == name]
+        return [(event["reason"], event["note"]) for event in sorted(events, key=lambda event: event["eventTime"])]
+
+    def overcommitted(self) -> list[str]:
+        """Nodes on which the pods ask for more cpu than there is."""
+        used: dict[str, float] = {}
+        for obj in self.store.list(PODS)[0]:
+            node, phase = obj["spec"].get("nodeName"), obj["status"].get("phase")
+            if node and phase not in ("Succeeded", "Failed"):
+                requests = obj["spec"]["containers"][0]["resources"]["requests"]
+                used[node] = used.get(node, 0.0) + float(requests["cpu"])
+        room = {meta(n)["name"]: float(n["status"]["allocatable"]["cpu"]) for n in self.store.list(NODES)[0]}
+        return [node for node, cpu in used.items() if cpu > room.get(node, float("inf"))]
+
+
+class Replica:
+    """One scheduler process, in this one."""
+
+    def __init__(self, cluster: Cluster, url: str, number: int, setup: Setup, settings: Settings) -> None:
+        self.metrics, self.health = Metrics(), Health(SCHEDULER_CHECKS)
+        self.health.set("schema", True, "newest")
+        self.cluster, self.stop = cluster, asyncio.Event()
+        named = msgspec.structs.replace(settings, leader=Leader(identity=f"replica-{number}"))
+        self.service = SchedulerService(
+            named, setup, Database(url), self._open, metrics=self.metrics, health=self.health
+        )
+        self.task: asyncio.Task[None] | None = None
+
+    async def _open(self) -> Port:
+        config = parse_kubeconfig(yaml.safe_dump(self.cluster.server.kubeconfig()).encode())
+        return Transport(MANAGEMENT, config)
+
+    def start(self) -> None:
+        self.task = asyncio.create_task(self.service.run(self.stop))
+
+    async def end(self) -> None:
+        self.stop.set()
+        if self.task is not None:
+            await asyncio.wait_for(self.task, 20)
+
+    async def kill(self) -> None:
+        """End it as a SIGKILL does: nothing is drained, nothing is resigned."""
+        turn = self.service.turn
+        assert self.task is not None
+        assert turn is not None
+        turn._leader._holds = False  # a killed process does not resign
+        turn._effects._closing = True
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+    @property
+    def leads(self) -> bool:
+        return bool(self.metrics.registry.get_sample_value("controlplane_leader"))
+
+    @property
+    def ready(self) -> bool:
+        return self.health.ready and self.leads
+
+
+class Stage:
+    def __init__(self, cluster: Cluster, url: str, setup: Setup, settings: Settings) -> None:
+        self.cluster, self.url, self.setup, self.settings = cluster, url, setup, settings
+        self.replicas: list[Replica] = []
+
+    async def replica(self, *, leads: bool = True) -> Replica:
+        replica = Replica(self.cluster, self.url, len(self.replicas), self.setup, self.settings)
+        self.replicas.append(replica)
+        replica.start()
+        if leads:
+            await until(lambda: replica.ready, f"replica leads: {replica.health.checks}")
+        return replica
+
+    def requests(self) -> dict[tuple[str, str, str], int]:
+        """The requests that the cluster's server has had, by verb, resource and subresource."""
+        return dict(self.cluster.server.counts)
+
+
+async def until(holds: Callable[[], bool], what: object = "", within: float = WITHIN) -> None:
+    """Wait until something holds; AssertionError if it does not in time."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + within
+    while True:
+        with contextlib.suppress(LookupError):
+            if holds():
+                return
+        assert loop.time() < end, f"not within {within} s: {what or holds}"
+        await asyncio.sleep(0.01)
+
+
+@contextlib.asynccontextmanager
+async def staged(
+    url: str, *, config: str | Path = "", life: Life | None = None, scheduler: Scheduler | None = None
+) -> AsyncIterator[Stage]:
+    """A cluster that is served, with kubelets; replicas are ended afterwards."""
+    cluster = Cluster(life)
+    await cluster.server.start()
+    cluster.view.start()
+    kubelets = asyncio.create_task(cluster.kubelet.run())
+    settings = Settings(scheduler=scheduler or Scheduler())
+    stage = Stage(cluster, url, load(str(config)), settings)
+    try:
+        yield stage
+    finally:
+        for replica in stage.replicas:
+            if replica.task is not None and not replica.task.done():
+                await replica.end()
+        kubelets.cancel()
+        await cluster.server.stop()
