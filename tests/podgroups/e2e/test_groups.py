@@ -251,3 +251,13 @@ async def test_groups_go_with_their_owner(stage: Make) -> None:
     it.store.delete(DEPLOYMENTS, NS, "web", propagation="Background")
     await it.until(lambda: not it.all(POD_GROUPS) and not it.pods(app="web"), "nothing left")
     await it.quiet()
+
+
+async def test_pods_that_come_and_go_within_a_breath_are_forgotten(stage: Make) -> None:
+    it = await stage()
+    for number in range(5):
+        it.make(PODS, f"brief-{number}", spec={"schedulerName": "volcano", "containers": [container()]})
+        it.store.delete(PODS, NS, f"brief-{number}")
+    await it.until(lambda: len(it.said("MemberGone")) == len(it.said("MemberObserved")) > 0, "their end")
+    await it.until(lambda: not it.all(POD_GROUPS), "no group left")
+    await it.quiet()
