@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from controlplane.audit.explain import Explanation
 from controlplane.audit.group_words import group_because
 from controlplane.audit.standing import Standing, Word
+from controlplane.audit.words import what
 from controlplane.log.event import Recorded
 from controlplane.podgroups.events import (
     GroupGone,
@@ -29,7 +30,7 @@ from controlplane.podgroups.walk import Resolution
 _WORDS: dict[str, Word] = {"Inqueue": "Admitted", "Running": "Running", "Completed": "Finished"}
 
 
-def explain_member(stream: str, events: Sequence[Recorded], around: Sequence[Recorded]) -> Explanation:
+def explain_member(events: Sequence[Recorded], around: Sequence[Recorded]) -> Explanation:
     """Return whose PodGroup a pod is in, and why."""
     state = MemberState()
     for recorded in events:
@@ -103,8 +104,8 @@ def _phase(group: GroupState) -> str:
     return f"The group is {group.phase}: {seen.running} of at least {seen.min_member} run."
 
 
-def explain_group(stream: str, events: Sequence[Recorded]) -> Explanation:
-    """Return why a PodGroup is in its phase."""
+def explain_group(events: Sequence[Recorded], around: Sequence[Recorded]) -> Explanation:
+    """Return why a PodGroup is in its phase. `around` has the newest event of the cluster's room, if there is one."""
     state = GroupState()
     for recorded in events:
         state = fold_group(state, recorded)
@@ -121,14 +122,17 @@ def explain_group(stream: str, events: Sequence[Recorded]) -> Explanation:
         if state.phase == "Pending" and decided.event.reason == Reason.MEMBERS_CHANGED:
             asks = ", ".join(f"{name} {amount}" for name, amount in sorted(seen.min_resources.items())) or "nothing"
             why = f": it waits for {seen.min_member} members, and for room for what they ask for together ({asks})"
+    room = around[-1] if around and state.phase == "Pending" else None
+    if state.phase == "Pending":
+        known = what(room.event) if room is not None else "room: not known, because nodes or pods are not in view"
+        why += f"; {known}"
     trouble = f" The last write failed: {state.slot.trouble.message}." if state.slot.trouble is not None else ""
     owner = f" It is owned by {seen.owner}." if seen.owner else " Nobody owns it."
     counts = f" Of its members {seen.running} run, {seen.succeeded} succeeded and {seen.failed} failed."
     waits = "members and room" if state.phase == "Pending" else ""
     sentence = f"It is {state.phase}{why}.{counts}{owner}{trouble}"
-    return _answer(
-        Standing(_WORDS.get(state.phase, "Pending"), "", waits), sentence, [_last(events, GroupObserved), decided]
-    )
+    rests_on = [_last(events, GroupObserved), decided, room]
+    return _answer(Standing(_WORDS.get(state.phase, "Pending"), "", waits), sentence, rests_on)
 
 
 def _answer(stands: Standing, sentence: str, rests_on: Sequence[Recorded | None]) -> Explanation:

@@ -21,8 +21,8 @@ from controlplane.audit.words import reason_of, type_of, what
 from controlplane.coscheduling.events import CoschedulingFailed, CoschedulingUnneeded
 from controlplane.coscheduling.events import Decision as RunDecision
 from controlplane.log.event import Event, Recorded, Unknown
-from controlplane.podgroups.events import Decision as GroupDecision
 from controlplane.podgroups.events import (
+    ROOM_STREAM,
     GroupWriteFailed,
     GroupWriteUnneeded,
     MemberObserved,
@@ -31,6 +31,7 @@ from controlplane.podgroups.events import (
     member_stream,
     owner_stream,
 )
+from controlplane.podgroups.events import Decision as GroupDecision
 
 PREFIXES = {
     "pod": "pod", "pods": "pod", "po": "pod",
@@ -55,7 +56,10 @@ def story(reader: Reader, kind: str, namespace: str, name: str) -> Story | None:
         return _pod(reader, namespace, name)
     stream = group_stream(namespace, name) if kind == "podgroup" else f"pipelinerun/{namespace}/{name}"
     events = list(reader.events(Filter(streams=[stream])))
-    return Story(kind, stream, events) if events else None
+    if not events:
+        return None
+    room = reader.events(Filter(streams=[ROOM_STREAM]), limit=1, newest=True) if kind == "podgroup" else ()
+    return Story(kind, stream, events, list(room))
 
 
 def _pod(reader: Reader, namespace: str, name: str) -> Story | None:
@@ -81,9 +85,10 @@ def _pod(reader: Reader, namespace: str, name: str) -> Story | None:
 def explain_story(found: Story) -> Explanation:
     """Return why the object of a story is where it is."""
     if found.kind == "pod":
-        return explain_member(found.stream, found.events, found.around)
-    explain = explain_group if found.kind == "podgroup" else explain_run
-    return explain(found.stream, found.events)
+        return explain_member(found.events, found.around)
+    if found.kind == "podgroup":
+        return explain_group(found.events, found.around)
+    return explain_run(found.stream, found.events)
 
 
 def story_moments(found: Story) -> list[Moment]:

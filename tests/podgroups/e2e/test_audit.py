@@ -11,7 +11,7 @@ from controlplane.cli import cli
 from controlplane.cli.errors import Failure
 from controlplane.kube import PODS, meta
 from tests.podgroups.e2e.conftest import Make
-from tests.podgroups.e2e.test_groups import BY_DEPLOYMENT, container, deployment, phase, rules, running
+from tests.podgroups.e2e.test_groups import BY_DEPLOYMENT, MIN_MEMBER, container, deployment, phase, rules, running
 from tests.support.local import Stage
 
 
@@ -53,3 +53,29 @@ async def test_what_was_never_seen_is_named_with_the_reason(stage: Make) -> None
             ask(it, verb, name)
         assert refused.value.code == 5
         assert f"{name.split('/')[2]} in the log main" in str(refused.value)
+
+
+async def test_a_group_that_waits_tells_of_the_room(stage: Make) -> None:
+    it = await stage(start=False, nodes=1)
+    rules(it, BY_DEPLOYMENT)
+    made = deployment(it, "big", 200, **{MIN_MEMBER: "200"})
+    await it.up()
+    group = f"podgroup-{meta(made)['uid']}"
+    await it.until(lambda: phase(it, group) == "Pending" and it.said("RoomObserved"), "a group that waits")
+    said = " ".join(ask(it, "why", f"pg/default/{group}").split())
+    assert "waits for 200 members, and for room for what they ask for together (cpu 100)" in said
+    assert "room: 0 of 64 cpu" in said
+
+
+async def test_where_nodes_may_not_be_seen_the_room_is_said_to_be_unknown(stage: Make) -> None:
+    it = await stage(start=False)
+    it.cluster.faults.storm(403, resources=["nodes"])
+    rules(it, BY_DEPLOYMENT)
+    made = deployment(it, "web", 1)
+    await it.up()
+    group = f"podgroup-{meta(made)['uid']}"
+    await it.until(lambda: phase(it, group) == "Pending", "a group that waits")
+    assert "room: not known, because nodes or pods are not in view" in " ".join(
+        ask(it, "why", f"pg/default/{group}").split()
+    )
+    assert [one["kind"] for one in it.said("KindOff")] == ["nodes"]
