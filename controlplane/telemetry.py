@@ -125,6 +125,7 @@ class Metrics:
         self._make_log()
         self._make_effects()
         self._make_scheduler()
+        self._make_local()
 
     def _make_clusters(self) -> None:
         """Requests to API servers, and what is seen there."""
@@ -221,6 +222,21 @@ class Metrics:
             Gauge, "scheduler_pending_pods", "queue", "Pods that wait, by their place in the queue."
         )
         self.scheduler_nodes = new(Gauge, "scheduler_nodes", "", "Nodes in the snapshot.")
+
+    def _make_local(self) -> None:
+        """PodGroups and PipelineRuns of one's own cluster."""
+        new = self._new
+        self.pod_groups = new(Gauge, "podgroups", "phase", "PodGroups, by phase.")
+        self.ungrouped_pods = new(
+            Gauge, "podgroups_unresolved_pods", "", "Pods whose PodGroup's owner is not known yet."
+        )
+        self.coscheduled_runs = new(Gauge, "coscheduled_pipelineruns", "mode", "PipelineRuns under way, by mode.")
+        self.admission_reviews = new(
+            Counter,
+            "admission_reviews_total",
+            "result",
+            "AdmissionReviews answered: patched, unchanged, or unknown (let through with a warning).",
+        )
 
     def forget_clusters(self) -> None:
         """Drop the gauges of all clusters: whoever does not lead any more knows nothing of them."""

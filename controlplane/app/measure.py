@@ -11,16 +11,26 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import get_args
 
+from controlplane.app.local import Local
 from controlplane.audit.absence import owed
 from controlplane.candidates.events import CandidateObservationRefused
 from controlplane.candidates.events import Decision as CandidateDecision
 from controlplane.connectivity.events import ClusterConnected, ClusterSuspected, KindSynced
 from controlplane.connectivity.state import Connection, Phase
+from controlplane.coscheduling.events import Decision as RunDecision
+from controlplane.coscheduling.events import SightingRefused
+from controlplane.coscheduling.flags import Mode
 from controlplane.log.event import Recorded, Unknown
 from controlplane.multikueue.events import CheckStateDecided, CloneDecided, Decision, ObservationRefused
 from controlplane.multikueue.fleet import Fleet
 from controlplane.multikueue.reasons import Reason
+from controlplane.podgroups.events import Decision as GroupDecision
+from controlplane.podgroups.events import MemberRefused
+from controlplane.podgroups.phases import Phase as GroupPhase
 from controlplane.telemetry import Metrics
+
+Refused = ObservationRefused | CandidateObservationRefused | MemberRefused | SightingRefused
+"""An object that is not what it claims to be, in each capability's words."""
 
 _MINUTE = timedelta(minutes=1)
 _PHASES: tuple[Phase, ...] = get_args(Phase)
@@ -44,6 +54,9 @@ class Measure:
 
     def follows(self) -> None:
         """Say that this process does not lead, and forget what only a leader knows."""
+        for labelled in (self._metrics.pod_groups, self._metrics.coscheduled_runs):
+            labelled.clear()
+        self._metrics.ungrouped_pods.set(0)
         for gauge in (self._metrics.leader, self._metrics.leader_sure, self._metrics.mass_outage):
             gauge.set(0)
         self._metrics.requeue_budget.set(0)
@@ -78,11 +91,11 @@ class Measure:
                 max(0.0, (recorded.recorded_at - recorded.observed_at).total_seconds())
             )
         match event:
-            case Decision() | CandidateDecision():
+            case Decision() | CandidateDecision() | GroupDecision() | RunDecision():
                 self._metrics.decisions.labels(type=type(event).__name__, reason=str(event.reason)).inc()
                 if isinstance(event, Decision):
                     self._count_dispatch(recorded, event)
-            case ObservationRefused() | CandidateObservationRefused():
+            case ObservationRefused() | CandidateObservationRefused() | MemberRefused() | SightingRefused():
                 self._metrics.observations_refused.labels(cluster=recorded.cluster, kind=event.kind).inc()
             case KindSynced():
                 reason = "gap" if event.gap else "start"
@@ -140,6 +153,21 @@ class Measure:
                 cluster, at = effect.decision.cluster, effect.decided_at
                 found[cluster] = min(at, found.get(cluster, at))
         return found
+
+    def local(self, found: Local) -> None:
+        """Set the gauges of the controllers of one's own cluster."""
+        metrics = self._metrics
+        if found.groups is not None:
+            index = found.groups.index
+            phases = Counter(group.phase for group in index.groups.values() if group.seen is not None)
+            for phase in get_args(GroupPhase):
+                metrics.pod_groups.labels(phase=phase).set(phases[phase])
+            metrics.ungrouped_pods.set(len(index.unresolved))
+        if found.runs is not None:
+            under_way = (state.current for state in found.runs.runs.values())
+            modes = Counter(one.pinned.mode for one in under_way if one is not None and one.pinned and not one.over)
+            for mode in Mode:
+                metrics.coscheduled_runs.labels(mode=mode.value).set(modes[mode.value])
 
     def effects(self, open_by_cluster: dict[str, int]) -> None:
         """Set the gauge of open writes."""

@@ -2,14 +2,15 @@
 
 In: settings. Out: one `Capability` for the loop, the watches of the management cluster and of the others, and what the log knows already,
 with which reflectors begin. A controller that is off watches nothing, records nothing and decides nothing. MultiKueueClusters are followed
-in any case: they are how every controller gets to its clusters.
+wherever a controller needs other clusters: they are how it gets to them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
 
+from controlplane.app import local
+from controlplane.app.local import Knows
 from controlplane.app.policy import candidate_policy, candidate_targets, policy_of
 from controlplane.candidates import copies as followed
 from controlplane.candidates import placing as candidates
@@ -17,7 +18,6 @@ from controlplane.candidates.copies import Copies
 from controlplane.candidates.objects import CANDIDATE_TARGETS, CANDIDATES, PODS, SOURCE_LABEL
 from controlplane.candidates.placing import Placing
 from controlplane.clusters.streams import WatchSpec
-from controlplane.connectivity.newest import Newest
 from controlplane.kube import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -36,7 +36,7 @@ from controlplane.settings import Settings
 # What the dispatch of Workloads watches on the management cluster, the kinds of jobs aside.
 HOME_KINDS = (ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, MULTIKUEUE_CLUSTERS, CLUSTER_QUEUES, WORKLOADS)
 
-TYPES: Sequence[type[Event]] = merged([Fleet.types, Placing.types, Copies.types])
+TYPES: Sequence[type[Event]] = merged([Fleet.types, Placing.types, Copies.types, local.TYPES])
 """The events of every capability, hosted or not: whoever reads a log reads all of it."""
 
 _FLEET_STREAMS = frozenset(
@@ -54,19 +54,9 @@ _FLEET_STREAMS = frozenset(
 )
 
 
-class _Knows(Protocol):
-    """A capability's index, as far as reflectors begin with it."""
-
-    @property
-    def newest(self) -> Newest:
-        """The versions that were seen."""
-
-    def known(self, cluster: str, kind: str) -> dict[str, tuple[str, str, str]]:
-        """Return what the log says exists of a kind on a cluster."""
-
-
 class Hosted:
-    """The capabilities of one turn. `capability` is what the loop sees; `sources` is there if candidates are on.
+    """The capabilities of one turn. `capability` is what the loop sees; `sources` is there if candidates are on, `local` holds what is on
+    of one's own cluster. `follows`: whether other clusters are connected to.
 
     `policy` takes the place of what the settings say of Workloads: simulations have their own.
     """
@@ -79,7 +69,8 @@ class Hosted:
         self.copies: Copies | None = None
         rooms = [Room("multikueue", self.fleet, _FLEET_STREAMS)]
         jobs = [adapter.kind for adapter in policy.adapters.values()]
-        home = [WatchSpec(MULTIKUEUE_CLUSTERS)]
+        self.follows = policy.dispatches or "candidates" in settings.run.controllers
+        home = [WatchSpec(MULTIKUEUE_CLUSTERS)] if self.follows else []
         workers: list[WatchSpec] = []
         if policy.dispatches:
             home = [WatchSpec(kind) for kind in (*HOME_KINDS, *jobs)]
@@ -102,15 +93,27 @@ class Hosted:
                 rooms.append(Room("copies", self.copies, followed.OWNS, followed.HEARS, mark="copies"))
             if "*" in chosen.namespaces:
                 workers.append(candidates_in("", chosen.cluster))
+        self.local = local.local(settings)
+        rooms += self.local.rooms
+        home += self.local.home
         self.capability = Several(rooms)
         # Alone, the dispatch of Workloads knows of an object what its reflector knows.
         self.sole = len(rooms) == 1
         self.home, self.workers = united(home), united(workers)
-        self._indices: list[_Knows] = [self.fleet.index]
+        self._indices: list[Knows] = [self.fleet.index, *self.local.knows]
         if self.sources is not None:
             self._indices.append(self.sources)
         if self.copies is not None:
             self._indices.append(self.copies)
+
+    @property
+    def unseen(self) -> str:
+        """What is not in view yet of what decisions rest on, in words; "" if all is."""
+        if self.follows and not self.fleet.index.ready:
+            return "the management cluster is not in view"
+        return "; ".join(
+            f"{name} does not see all that it needs" for name, ready in self.local.ready.items() if not ready()
+        )
 
     def known(self, cluster: str, kind: str) -> dict[str, tuple[str, str, str]]:
         """Return what the log says exists of a kind on a cluster: UID to (namespace, name, resourceVersion)."""

@@ -18,6 +18,7 @@ from controlplane.app.measure import Measure
 from controlplane.app.rooms import TYPES, Hosted
 from controlplane.app.turn import OpenManagement, Shared, Turn
 from controlplane.clock import Clock, SystemClock
+from controlplane.coscheduling.room import Coscheduling
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
 from controlplane.log.event import Append, Fenced
@@ -57,6 +58,7 @@ class Service:
             random.Random(),  # noqa: S311 - jitter
         )
         self.fleet: Fleet | None = None
+        self.runs: Coscheduling | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
         """Follow, lead, and start over, until `stop` is set."""
@@ -88,6 +90,7 @@ class Service:
         gc.unfreeze()  # what the turn before has left
         hosted = Hosted(self._settings)
         fleet = self.fleet = hosted.fleet
+        self.runs = hosted.local.runs
         measure = Measure(self._shared.metrics, fleet)
         gate = Gate()
         log = PostgresLog(

@@ -20,17 +20,16 @@ import structlog
 from controlplane.app.extras import Extras
 from controlplane.app.facts import event_of, lift
 from controlplane.app.following import Held
-from controlplane.app.measure import Measure
+from controlplane.app.measure import Measure, Refused
 from controlplane.app.rooms import Hosted
 from controlplane.app.secrets import Secrets
 from controlplane.app.workers import Workers
-from controlplane.candidates.events import CandidateObservationRefused
 from controlplane.clock import Clock
 from controlplane.clusters.budget import Limits
 from controlplane.clusters.connections import Connections
 from controlplane.clusters.facts import Fact, Reached, Removed
 from controlplane.clusters.home import Home
-from controlplane.clusters.port import ClusterError, Delta, Executes
+from controlplane.clusters.port import ClusterError, Delta, Executes, Looks
 from controlplane.clusters.reflector import Pace
 from controlplane.clusters.streams import ApiServer, WatchSpec
 from controlplane.clusters.surroundings import Surroundings, Timing
@@ -39,13 +38,13 @@ from controlplane.connectivity.state import life_of
 from controlplane.kube import SECRETS, Kind, ObjectRef
 from controlplane.log.event import Head, LogUnavailable, Recorded
 from controlplane.log.postgres import PostgresLog
-from controlplane.multikueue.events import ObservationRefused
 from controlplane.multikueue.fleet import connectivity_event
 from controlplane.multikueue.render import event_about
 from controlplane.reconcile.effects import Effects
 from controlplane.reconcile.gate import Gate
 from controlplane.reconcile.leader import Leader
 from controlplane.reconcile.logclock import LogClock
+from controlplane.reconcile.reads import Reads
 from controlplane.reconcile.recorder import Recorder
 from controlplane.reconcile.runner import Runner
 from controlplane.settings import Settings
@@ -105,7 +104,8 @@ class Turn:
         self._home_kinds = [spec.kind for spec in hosted.home]
         self._worker_kinds = [spec.kind for spec in hosted.workers]
         self._connections = Connections(self._surroundings(hosted.workers, settings.budgets.worker, self._recorder))
-        home_specs = [*hosted.home, WatchSpec(SECRETS, namespace=settings.multikueue.namespace)]
+        secrets = [WatchSpec(SECRETS, namespace=settings.multikueue.namespace)] if hosted.follows else []
+        home_specs = [*hosted.home, *secrets]
         self._home = Home(
             MANAGEMENT,
             shared.open_management,
@@ -130,7 +130,12 @@ class Turn:
         if hosted.sources is not None:
             self._extras = Extras(hosted.sources, hosted.copies, self._connections, self._home, self._recorder, bodies)
         self._workers = Workers(fleet, self._connections, self._facts)
-        self.runner = Runner(log, capability, self._effects, gate, self._time, on_folded=self._folded)
+        self._reads = (
+            Reads(log, capability, self._time, self._look, rng=shared.random) if hosted.capability.reads else None
+        )
+        self.runner = Runner(
+            log, capability, self._effects, gate, self._time, reads=self._reads, on_folded=self._folded
+        )
 
     def _surroundings(self, specs: Sequence[WatchSpec], budget: BudgetSettings, sink: Any) -> Surroundings:
         settings, shared, hosted = self._shared.settings, self._shared, self._hosted
@@ -201,7 +206,9 @@ class Turn:
     async def lead(self, stop: asyncio.Event) -> None:
         """Record, decide and act until stopped; raises `Fenced`, or the fault of whatever part ended first."""
         self._live = True
-        self._effects.failure = asyncio.get_running_loop().create_future()
+        failure = self._effects.failure = asyncio.get_running_loop().create_future()
+        if self._reads is not None:
+            self._reads.failure = failure
         self._fleet.index.changed_clusters.update(self._fleet.index.clusters)
         self._workers.wake()
         for name in self._hosted.abandoned():
@@ -214,7 +221,7 @@ class Turn:
             *([self._extras.run()] if self._extras is not None else []),
             self._leader.keep(),
             self._report(),
-            _wait(self._effects.failure),
+            _wait(failure),
             stop.wait(),
         ]
         tasks = [asyncio.create_task(part) for part in parts]
@@ -230,6 +237,8 @@ class Turn:
 
     async def close(self) -> None:
         """Let what is on its way end, and let go of every cluster."""
+        if self._reads is not None:
+            await self._reads.close()
         await self._effects.close()
         await self._connections.close()
 
@@ -237,6 +246,9 @@ class Turn:
 
     def _executor(self, cluster: str) -> Executes | None:
         return self._home.executor if cluster == MANAGEMENT else self._connections.executor(cluster)
+
+    def _look(self, cluster: str) -> Looks | None:
+        return self._home.looks if cluster == MANAGEMENT else self._connections.looks(cluster)
 
     async def _home_sink(self, cluster: str, deltas: Sequence[Delta]) -> None:
         if deltas and deltas[0].kind == SECRETS:
@@ -286,10 +298,10 @@ class Turn:
         for recorded in events:
             if isinstance(recorded.event, ClusterConnected):
                 self._effects.cluster_back(recorded.cluster)
-            elif isinstance(recorded.event, ObservationRefused | CandidateObservationRefused) and self._live:
+            elif isinstance(recorded.event, Refused) and self._live:
                 self._tell(recorded.cluster, recorded.event)
 
-    def _tell(self, cluster: str, refused: ObservationRefused | CandidateObservationRefused) -> None:
+    def _tell(self, cluster: str, refused: Refused) -> None:
         """Say on an object of the management cluster that it cannot be understood: a Warning Event, once a version."""
         _log.warning("object refused", cluster=cluster, kind=refused.kind, name=refused.name, error=refused.error)
         kind = next((kind for kind in self._home_kinds if kind.name == refused.kind), None)
@@ -310,15 +322,15 @@ class Turn:
             self._gauges(full=count % _EVERY == 0)
             silent = self._silence()
             self._health.set("database", silent is None, silent or "")
-            index = self._fleet.index
-            self._health.set("caches", index.ready, "" if index.ready else "the management cluster is not in view")
+            index, unseen = self._fleet.index, self._hosted.unseen
+            self._health.set("caches", not unseen, unseen)
             untried = [
                 name
                 for name, seen in index.clusters.items()
                 if not seen.deleting and ((known := index.connections.get(name)) is None or known.phase == "Unknown")
             ]
             self._health.set(
-                "clusters", index.ready and not untried, f"not tried yet: {' '.join(untried)}" if untried else ""
+                "clusters", not unseen and not untried, f"not tried yet: {' '.join(untried)}" if untried else ""
             )
             await self._clock.sleep(0.25)
 
@@ -339,6 +351,7 @@ class Turn:
         self._measure.effects(self._effects.open_by_cluster())
         if full:
             self._measure.backlog(now)
+            self._measure.local(self._hosted.local)
 
 
 async def _quietly(work: Awaitable[Any]) -> None:

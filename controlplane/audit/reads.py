@@ -18,10 +18,12 @@ from psycopg import sql
 
 from controlplane.candidates.copy_events import COPY_EVENTS
 from controlplane.candidates.placing import Placing
+from controlplane.coscheduling.events import EVENTS as _RUN_EVENTS
 from controlplane.log.codec import Codec
 from controlplane.log.event import Recorded
 from controlplane.log.schema import libpq_url
 from controlplane.multikueue.fleet import Fleet
+from controlplane.podgroups.events import EVENTS as _GROUP_EVENTS
 
 _COLUMNS: LiteralString = (
     "position, stream, version, type, schema, data::text, cluster,"
@@ -65,6 +67,10 @@ WHERE s.log = %(log)s AND s.kind = 'workload' AND s.namespace = %(namespace)s AN
 ORDER BY o.position DESC"""
 
 
+LOCAL_EVENTS = (*_GROUP_EVENTS, *_RUN_EVENTS)
+"""The events of one's own cluster: readable whether their controllers are on or off."""
+
+
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
     """Which events to read: all that fit every field that is not empty. Positions are exclusive below and inclusive above."""
 
@@ -95,7 +101,7 @@ class Reader:
 
     def __init__(self, connection: psycopg.Connection[Any], log: str) -> None:
         self.connection, self.log = connection, log
-        self._codec = Codec((*Fleet.types, *Placing.types, *COPY_EVENTS))
+        self._codec = Codec((*Fleet.types, *Placing.types, *COPY_EVENTS, *LOCAL_EVENTS))
         self._deaf: bool | None = None
 
     @classmethod

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from controlplane.audit import local_reference
 from controlplane.audit.pod_words import POD_EVENTS, POD_REASONS
 from controlplane.audit.sentences import REASONS
 from controlplane.candidates import events as candidates
@@ -58,7 +59,7 @@ default is left out. [SQL](sql.md) says how to read them; `controlplane events -
 | `named/KIND/NS/NAME` | a ConfigMap or Secret that a placed pod names |
 | `copies/CLUSTER/NS` | our copies of those in a namespace of a target |
 | `sourcenamespace/NAME` | a namespace that may send pods by its label |
-| `fleet` | what concerns all clusters together |
+@LOCAL@| `fleet` | what concerns all clusters together |
 | `service` | the processes that took the log over |
 
 """
@@ -78,7 +79,7 @@ def reference() -> str:
     decisions = [event for event in multikueue.EVENTS if issubclass(event, multikueue.Decision)]
     observations = [event for event in multikueue.EVENTS if event not in decisions and event not in outcomes]
     parts = [
-        _HEAD,
+        _HEAD.replace("@LOCAL@", local_reference.STREAMS),
         "## Connections\n\n",
         _table(("event", "says"), ((event, _doc(event)) for event in connectivity.EVENTS)),
         "\n## Observations\n\n",
@@ -97,6 +98,7 @@ def reference() -> str:
         _FIELDS,
         *(_fields(event) for event in (*connectivity.EVENTS, *multikueue.EVENTS)),
         *_pods(),
+        *local_reference.parts(_table, _doc, _fields),
     ]
     return "".join(parts)
 

@@ -8,10 +8,11 @@ count says that something is wrong. What goes away later is the service's own bu
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import os
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,10 +23,12 @@ from controlplane.cli.frame import Verb
 from controlplane.cli.options import Options
 
 if TYPE_CHECKING:
+    from controlplane.app.service import Service
     from controlplane.clusters.streams import ApiServer
     from controlplane.log.connect import Database
     from controlplane.settings import Settings
-    from controlplane.web import Server
+    from controlplane.telemetry import Metrics
+    from controlplane.web import Certificate, Server
 
 OpenManagement = Callable[[], Awaitable["ApiServer"]]
 Started = Callable[["Server"], None]
@@ -35,7 +38,7 @@ Started = Callable[["Server"], None]
 @click.option(
     "--controllers",
     metavar="NAME,…",
-    help="Which controllers run: multikueue, candidates. Without it, those of the setting run.controllers.",
+    help="Which controllers run: multikueue, candidates, podgroups, coscheduling. Without it, those of the setting run.controllers.",
 )
 @click.pass_obj
 def run(options: Options, controllers: str | None) -> None:
@@ -109,13 +112,14 @@ async def serve(
 ) -> None:
     """Serve the operators' endpoints and run the service until `stop` is set; `started` hears when the endpoints are there.
 
-    Raises `ListenError`, `Failure` for a kubeconfig that cannot be used, and what `Service.run` raises.
+    Raises `ListenError`, `Failure` for a kubeconfig or a webhook's certificate that cannot be used, and what `Service.run` raises.
     """
     from controlplane.app.service import CHECKS, Service
     from controlplane.telemetry import logger, metrics
     from controlplane.web import Health, create_app
     from controlplane.web import serve as listen
 
+    certificate = _certificate(settings)
     health = Health(CHECKS)
     server = await listen(create_app(health, metrics.registry), settings.http.address, settings.http.port)
     try:
@@ -124,9 +128,47 @@ async def serve(
         logger(__name__).info("serving", address=server.address, port=server.port, schema=revision)
         if started is not None:
             started(server)
-        await Service(settings, database, open_server, metrics=metrics, health=health).run(stop)
+        service = Service(settings, database, open_server, metrics=metrics, health=health)
+        async with _admission(settings, service, certificate, metrics):
+            await service.run(stop)
     finally:
         await server.stop()
+
+
+def _certificate(settings: Settings) -> Certificate | None:
+    """Return the certificate of the admission webhook, None if none is to be served; `Failure` if it cannot be used."""
+    from controlplane.web import Certificate, CertificateError
+
+    chosen = settings.coscheduling
+    if "coscheduling" not in settings.run.controllers or not chosen.webhook_certificate:
+        return None
+    try:
+        return Certificate(chosen.webhook_certificate, chosen.webhook_key)
+    except CertificateError as error:
+        raise Failure(f"coscheduling.webhookCertificate: {error}", Exit.CONFIGURATION) from None
+
+
+@contextlib.asynccontextmanager
+async def _admission(
+    settings: Settings, service: Service, certificate: Certificate | None, metrics: Metrics
+) -> AsyncIterator[None]:
+    """Serve the admission webhook while the block runs, if there is a certificate for it."""
+    from controlplane.app.admission import PATH, Admission
+    from controlplane.clock import SystemClock
+    from controlplane.telemetry import logger
+    from controlplane.web import serve_webhook
+
+    if certificate is None:
+        yield
+        return
+    chosen = settings.coscheduling
+    answer = Admission(lambda: service.runs, chosen.webhook_patience.total_seconds(), SystemClock(), metrics)
+    webhook = await serve_webhook(PATH, answer, certificate, chosen.webhook_address, chosen.webhook_port)
+    logger(__name__).info("serving admission", address=chosen.webhook_address, port=webhook.port, path=PATH)
+    try:
+        yield
+    finally:
+        await webhook.stop()
 
 
 async def open_management(settings: Settings) -> ApiServer:

@@ -19,13 +19,15 @@ COLUMNS = ("at (UTC)", "after", "cluster", "what", "why")
 
 
 @click.command(cls=Verb)
-@click.argument("name", metavar="[pod/]NAMESPACE/NAME")
+@click.argument("name", metavar="[KIND/]NAMESPACE/NAME")
 @click.option("-a", "--all", "everything", is_flag=True, help="Every event, also what changed nothing.")
 @click.pass_obj
 def timeline(options: Options, name: str, everything: bool) -> None:
     """Tell the story of a Workload: what happened when, where and why.
 
-    NAME may be that of the Workload or of its job; pod/NAMESPACE/NAME is a pod that is placed on another cluster.
+    NAME may be that of the Workload or of its job. With podgroup/ or
+    pipelinerun/ before it the story of that object is told, with pod/ that of
+    a pod that is placed on another cluster, or of a member of a PodGroup.
 
     \b
     With -o json or yaml, one object:
@@ -77,7 +79,10 @@ def _story(options: Options, name: str) -> tuple[Found, list[Moment]]:
     from controlplane.audit.answer import told
     from controlplane.audit.find import Found
     from controlplane.audit.pods import pod_moments
+    from controlplane.cli.local_history import narrated
 
+    if (local := narrated(options, name)) is not None:
+        return local
     pod = pod_name(name)
     with open_reader(options) as reader:
         if pod is not None:

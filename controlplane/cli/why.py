@@ -18,12 +18,14 @@ COLUMNS = ("position", "at (UTC)", "type", "reason", "cluster", "what")
 
 
 @click.command(cls=Verb)
-@click.argument("name", metavar="[pod/]NAMESPACE/NAME")
+@click.argument("name", metavar="[KIND/]NAMESPACE/NAME")
 @click.pass_obj
 def why(options: Options, name: str) -> None:
     """Say why a Workload is where it is, waits, or was taken back.
 
-    NAME may be that of the Workload or of its job; pod/NAMESPACE/NAME is a pod that is placed on another cluster.
+    NAME may be that of the Workload or of its job. With pod/ before it, it is
+    said where a pod is placed, or whose PodGroup it is in; with podgroup/ or
+    pipelinerun/, why a PodGroup is in its phase, and a run's pods on a node.
 
     \b
     With -o json or yaml, one object:
@@ -73,8 +75,11 @@ def ask(options: Options, name: str) -> tuple[str, Explanation]:
     """Return the stream of the Workload that was named ("" if the job has none) and the explanation."""
     from controlplane.app.policy import policy_of
     from controlplane.audit.answer import answer
+    from controlplane.cli.local_history import explained
     from controlplane.clock import SystemClock
 
+    if (local := explained(options, name)) is not None:
+        return local
     pod = pod_name(name)
     if pod is not None:
         return _ask_pod(options, *pod)

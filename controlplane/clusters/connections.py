@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from controlplane.clusters.facts import Removed
 from controlplane.clusters.link import Link
-from controlplane.clusters.port import Executes, Sink
+from controlplane.clusters.port import Executes, Looks, Sink
 from controlplane.clusters.sources import SecretSource, Source
 from controlplane.clusters.streams import WatchSpec
 from controlplane.clusters.surroundings import Surroundings
@@ -72,6 +72,11 @@ class Connections:
         """Return the verbs of a connected cluster, else None. Ask each time: it changes with the connection."""
         found = self._links.get(name)
         return found[0].executor if found else None
+
+    def looks(self, name: str) -> Looks | None:
+        """Return the reading face of a connected cluster, None otherwise."""
+        found = self._links.get(name)
+        return found[0].looks if found else None
 
     def executors(self) -> Mapping[str, Executes]:
         """Return the verbs of all connected clusters."""

@@ -26,7 +26,7 @@ class Home(Link):
         try:
             await self._keep_connected(ClientConfig(server=self.name))
         finally:
-            self.executor = None
+            self.executor = self.looks = None
 
     async def _until_worth_trying(self) -> None:
         """Nobody tells when the process's own credentials change: look again now and then."""

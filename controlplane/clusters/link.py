@@ -26,6 +26,7 @@ from typing import Literal
 
 from controlplane.clusters.backoff import Backoff, jittered
 from controlplane.clusters.budget import Budget
+from controlplane.clusters.dynamic import Dynamic
 from controlplane.clusters.facts import (
     Connected,
     ConnectFailed,
@@ -62,10 +63,10 @@ class Link:
     def __init__(self, name: str, source: Source, around: Surroundings) -> None:
         self.name, self.source = name, source
         self.executor: Executor | None = None
+        self.looks: Dynamic | None = None
         self._around, self._clock = around, around.clock
         self._budget = Budget(around.limits, clock=around.clock, random=around.random)
-        self._nudge = asyncio.Event()
-        self._unauthorized = asyncio.Event()
+        self._nudge, self._unauthorized = asyncio.Event(), asyncio.Event()
         self._reflectors: list[Reflector] = []
         self._wanted: Mapping[WatchSpec, Sink] = {}
         self._rewanted, self._announced = asyncio.Event(), asyncio.Event()
@@ -96,10 +97,10 @@ class Link:
                     continue
                 await first_to_end(self._until_changed(fingerprint), self._keep_connected(found))
                 if self.executor is not None:
-                    self.executor = None
+                    self.executor = self.looks = None
                     await self._around.facts(self.name, Disconnected("kubeconfig changed"))
         finally:
-            self.executor = None
+            self.executor = self.looks = None
 
     async def _read(self, *, patient: bool) -> tuple[str, ClientConfig | KubeconfigError]:
         """Return a fingerprint of what the source holds now, and what it comes to.
@@ -164,7 +165,7 @@ class Link:
                 await self._live(server, config)
             except _Trouble as trouble:
                 if self.executor is not None:
-                    self.executor = None
+                    self.executor = self.looks = None
                     backoff.reset()
                     await self._around.facts(self.name, Lost(trouble.reason, trouble.message))
                     wait = backoff.next()
@@ -260,13 +261,12 @@ class Link:
 
     def _reflector(self, spec: WatchSpec, sink: Sink) -> Reflector:
         around = self._around
-        known = around.known(self.name, spec)
         return Reflector(
             self.name,
             spec,
             sink,
             self._budget,
-            known={uid: place for uid, place in known.items() if spec.namespace in ("", place[0])},
+            known={uid: at for uid, at in around.known(self.name, spec).items() if spec.namespace in ("", at[0])},
             newest=around.newest(self.name, spec.kind),
             is_gone=partial(around.is_gone, self.name),
             pace=around.pace,
@@ -331,6 +331,7 @@ class Link:
             await reflector.settled.wait()
         off = tuple(r.spec.kind.name for r in self._reflectors if not r.available)
         self.executor = Executor(server, self._budget, self._counted, self._around.allowed)
+        self.looks = Dynamic(server, self._budget, self._counted)
         await self._around.facts(self.name, Connected(reached.incarnation, reached.server_version, off))
         self._announced.set()
 

@@ -78,6 +78,9 @@ class ApiServer(ClusterPort, Protocol):
         A refusal raises `ApiError` before the first line; a cut, or `idle_timeout` seconds without a byte, raises `Unreachable`.
         """
 
+    async def resources(self, api_version: str) -> Json:
+        """Return the APIResourceList of a group and version; 404 if it is not served."""
+
     async def version(self, timeout: float) -> Json:
         """Return `/version`: a request that every API server answers cheaply."""
 

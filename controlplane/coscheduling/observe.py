@@ -97,7 +97,13 @@ def observe(sighting: Sighting, now: datetime, config_namespace: str) -> NewEven
 def _misshapen(sighting: Sighting, error: Exception) -> _Built:
     body, identity = body_of(sighting.object), _last(sighting.object)
     kind = sighting.kind.name
-    event = seen.SightingRefused(kind=kind, **identity, error=f"{type(error).__name__}: {error}", object=body.ref)
+    event = seen.SightingRefused(
+        kind=kind,
+        **identity,
+        error=f"{type(error).__name__}: {error}",
+        resource_version=sighting.resource_version,
+        object=body.ref,
+    )
     return f"refused/{sighting.cluster}/{kind}/{event.namespace}/{event.name}", event, (body,)
 
 

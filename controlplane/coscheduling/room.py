@@ -15,34 +15,76 @@ import msgspec
 from controlplane.capability import Decided, Failure, OpenWrite, Sighting
 from controlplane.connectivity import events as connectivity
 from controlplane.connectivity.events import MANAGEMENT, ServiceStarted, cluster_stream
+from controlplane.connectivity.places import Places, Repeats
 from controlplane.connectivity.state import Connection, restarted
 from controlplane.connectivity.state import fold as fold_connection
 from controlplane.coscheduling import render
-from controlplane.coscheduling.decide import Node, Surroundings, decide
+from controlplane.coscheduling.decide import Node, Surroundings, decide, outline
 from controlplane.coscheduling.events import (
     EVENTS,
+    ClaimDeleted,
+    ClaimObserved,
     CoschedulingFailed,
     CoschedulingUnneeded,
+    DefaultsGone,
     DefaultsObserved,
     FlagsGone,
     FlagsObserved,
     FlagsRefused,
+    Gone,
     NodeGone,
     NodeObserved,
+    PlaceholderCreated,
+    PlaceholderDeleted,
+    PlaceholderPodGone,
+    PlaceholderReady,
+    PlaceholderUnready,
+    TaskBound,
+    TaskGone,
+    TaskPodGone,
+    TaskPodObserved,
+    WorkerRunGone,
+    WorkerRunObserved,
     Write,
 )
 from controlplane.coscheduling.eviction import NodeView
 from controlplane.coscheduling.flags import Flags, Mode, effective
-from controlplane.coscheduling.objects import CLAIMS, NODES, PODS, STATEFUL_SETS, TASK_RUNS
-from controlplane.coscheduling.observe import DEFAULTS_STREAM, FLAGS_STREAM, observe
+from controlplane.coscheduling.objects import CLAIMS, CONFIG_MAPS, NODES, PODS, STATEFUL_SETS, TASK_RUNS, Run
+from controlplane.coscheduling.observe import DEFAULTS_STREAM, FLAGS_STREAM, observe, run_stream
 from controlplane.coscheduling.placeholders import NOP_IMAGE, Style
 from controlplane.coscheduling.reasons import Reason
-from controlplane.coscheduling.state import Effect, RunState, fold, initial
+from controlplane.coscheduling.state import Attempt, Effect, RunState, fold, initial
 from controlplane.kube import PIPELINE_RUNS, Request
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.pods.tolerations import Taint
 
-_NEEDED = (PIPELINE_RUNS, STATEFUL_SETS, CLAIMS, PODS, NODES, TASK_RUNS)
+_SEEN: dict[type[Event], str] = {
+    WorkerRunObserved: PIPELINE_RUNS.name,
+    TaskBound: TASK_RUNS.name,
+    PlaceholderCreated: STATEFUL_SETS.name,
+    PlaceholderReady: PODS.name,
+    PlaceholderUnready: PODS.name,
+    TaskPodObserved: PODS.name,
+    ClaimObserved: CLAIMS.name,
+    NodeObserved: NODES.name,
+    FlagsObserved: CONFIG_MAPS.name,
+    DefaultsObserved: CONFIG_MAPS.name,
+}
+_GONE: dict[type[Event], str] = {
+    WorkerRunGone: PIPELINE_RUNS.name,
+    TaskGone: TASK_RUNS.name,
+    PlaceholderDeleted: STATEFUL_SETS.name,
+    PlaceholderPodGone: PODS.name,
+    TaskPodGone: PODS.name,
+    ClaimDeleted: CLAIMS.name,
+    NodeGone: NODES.name,
+    FlagsGone: CONFIG_MAPS.name,
+    DefaultsGone: CONFIG_MAPS.name,
+}
+# A node says how it is every few seconds; a task, with each step. Nothing is written to them, so only what decides is news.
+_NO_NEWS = (NodeObserved, TaskBound, TaskPodObserved)
+#: The kinds (`Kind.name`) that decisions rest on.
+NEEDED = tuple(kind.name for kind in (PIPELINE_RUNS, STATEFUL_SETS, CLAIMS, PODS, NODES, TASK_RUNS))
 _FIRST_RETRY, _LAST_RETRY = timedelta(seconds=1), timedelta(minutes=5)
 
 
@@ -71,6 +113,8 @@ class Coscheduling:
         self.nodes: dict[str, Node] = {}
         self.connection = Connection(name=policy.cluster)
         self.flags, self.defaults = Flags(), ""
+        self.places = Places(_SEEN, _GONE)
+        self._repeats = Repeats()
         self._refusals: dict[str, str] = {}
         self._said: dict[str, str] = {}
         self._versions: dict[str, int] = {}
@@ -83,10 +127,16 @@ class Coscheduling:
         """Return the event of something seen on the cluster; None if it concerns no run."""
         if sighting.cluster != self.policy.cluster:
             return None
-        return observe(sighting, now, self.policy.config_namespace)
+        event = observe(sighting, now, self.policy.config_namespace)
+        if event is not None and isinstance(event.event, Gone):
+            self._repeats.forget(event.source)
+        elif event is not None and isinstance(event.event, _NO_NEWS) and event.source:
+            return None if self._repeats.says_nothing_new(event.source, event.event) else event
+        return event
 
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
+        self.places.fold(recorded)
         room, _, name = recorded.stream.partition("/")
         match room:
             case "pipelinerun":
@@ -100,6 +150,33 @@ class Coscheduling:
             case "service" if isinstance(recorded.event, ServiceStarted):
                 self._connected(restarted(self.connection, recorded))
 
+    # --- what the admission webhook asks -----------------------------------------------------------------------------
+
+    def _attempt(self, namespace: str, name: str, uid: str) -> Attempt | None:
+        state = self.runs.get(run_stream(namespace, name))
+        if state is None:
+            return None
+        return state.attempts.get(uid) if uid else state.current
+
+    def find(self, namespace: str, name: str, uid: str) -> Run | None:
+        """Return as much of a run as placeholders follow from; None if it was not seen."""
+        attempt = self._attempt(namespace, name, uid)
+        return outline(attempt.run) if attempt is not None and attempt.run is not None else None
+
+    def is_pinned(self, namespace: str, name: str, uid: str) -> bool:
+        """Whether a run's mode is decided, or is nothing to wait for: it is refused, over, or another controller's."""
+        attempt = self._attempt(namespace, name, uid)
+        if attempt is None or attempt.run is None:
+            return False
+        return attempt.pinned is not None or bool(attempt.refused) or attempt.over or bool(attempt.run.managed_by)
+
+    def mode_of(self, namespace: str, name: str, uid: str) -> Mode:
+        """Return the mode of a run: what it is pinned to, else what holds now. `uid` may be "" for the run that is there."""
+        attempt = self._attempt(namespace, name, uid)
+        if attempt is not None and attempt.pinned is not None:
+            return Mode(attempt.pinned.mode)
+        return self._surroundings().flags.mode
+
     def take_dirty(self) -> list[str]:
         """Return the streams to decide about since the last call."""
         dirty, self._dirty = list(self._dirty), {}
@@ -108,7 +185,7 @@ class Coscheduling:
     @property
     def ready(self) -> bool:
         """Whether all that decisions rest on is in view."""
-        return all(self.connection.in_view(kind.name) for kind in _NEEDED)
+        return all(self.connection.in_view(kind) for kind in NEEDED)
 
     def _mark(self, *streams: str) -> None:
         self._dirty.update(dict.fromkeys(streams))

@@ -199,4 +199,5 @@ class SightingRefused(Event, frozen=True, kw_only=True):
     name: str
     uid: str
     error: str
+    resource_version: str = ""
     object: str

@@ -139,7 +139,8 @@ class MemberRefused(Event, frozen=True, kw_only=True):
 
 
 class RoomObserved(Event, frozen=True, kw_only=True):
-    """The cluster's capacity, as the scheduler beside it sums it up; without it no group becomes Inqueue."""
+    """What the cluster has and what is used, summed up from nodes and pods here or by the scheduler beside it. Without it no group
+    becomes Inqueue."""
 
     room: Room
 

@@ -12,6 +12,8 @@ from datetime import datetime, timedelta
 
 from controlplane.capability import Decided, Failure, OpenRead, OpenWrite, ReadAnswer, Sighting
 from controlplane.connectivity import events as connectivity
+from controlplane.connectivity.newest import Newest
+from controlplane.connectivity.places import Repeats
 from controlplane.kube import Request, meta
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.podgroups import render
@@ -24,15 +26,18 @@ from controlplane.podgroups.events import (
     GroupWriteUnneeded,
     MemberGone,
     MemberObserved,
+    OwnerGone,
+    OwnerObserved,
     OwnerRead,
     OwnerReadFailed,
     Write,
     owner_stream,
 )
 from controlplane.podgroups.index import Index, Policy
-from controlplane.podgroups.objects import Misfit, Reference, owner_facts
+from controlplane.podgroups.objects import DEFAULT_SCHEDULER, PODS, Misfit, Reference, owner_facts
 from controlplane.podgroups.observe import observe
 from controlplane.podgroups.reasons import Reason
+from controlplane.podgroups.shown import KINDS, shown
 from controlplane.podgroups.state import GroupState, MemberState, Slot
 from controlplane.podgroups.walk import Answer, Outcome, Read
 
@@ -48,20 +53,32 @@ class PodGroups:
     def __init__(self, policy: Policy, identity: str) -> None:
         self.policy, self.identity = policy, identity
         self.index = Index(policy)
+        self.newest = Newest(shown)
         self._wanted: dict[str, Read] = {}
+        self._repeats = Repeats()
+        self._shown: set[str] = set()
 
     # --- what was seen -----------------------------------------------------------------------------------------------
 
     def observe(self, sighting: Sighting, now: datetime) -> NewEvent | None:
         """Return the event of something seen on our cluster; None if it concerns nobody."""
-        found = observe(sighting) if sighting.cluster == self.policy.cluster else None
+        if sighting.cluster != self.policy.cluster or self._is_others(sighting):
+            return None
+        found = observe(sighting)
         if found is None:
             return None
         stream, event = found
-        if isinstance(event, MemberObserved) and event.facts.scheduler_name not in self.policy.schedulers:
-            return None  # what schedules a pod cannot be changed
-        if isinstance(event, MemberGone) and stream not in self.index.members:
-            return None
+        if isinstance(event, MemberObserved):
+            self._shown.add(stream)
+        elif isinstance(event, MemberGone):
+            # One that came and went within one breath of the watch is recorded and not folded yet.
+            if stream not in self.index.members and stream not in self._shown:
+                return None
+            self._shown.discard(stream)
+        if isinstance(event, OwnerObserved) and self._repeats.says_nothing_new(stream, event):
+            return None  # an owner's status moves with every pod; nothing of it is written by us
+        if isinstance(event, OwnerGone):
+            self._repeats.forget(stream)
         uid, version = str(meta(sighting.object).get("uid", "")), sighting.resource_version
         mark = int(version) if version.isdigit() else 0
         return NewEvent(
@@ -73,9 +90,20 @@ class PodGroups:
             observed_at=now,
         )
 
+    def _is_others(self, sighting: Sighting) -> bool:
+        """Whether a pod is another scheduler's, by the cheapest look: where room is summed up, every pod of the cluster comes by."""
+        spec = sighting.object.get("spec") if sighting.kind == PODS and not sighting.gone else None
+        name = (spec.get("schedulerName") or DEFAULT_SCHEDULER) if isinstance(spec, dict) else None
+        return isinstance(name, str) and name not in self.policy.schedulers
+
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
+        self.newest.fold(recorded)
         self.index.fold(recorded)
+
+    def known(self, cluster: str, kind: str) -> dict[str, tuple[str, str, str]]:
+        """Return what the log says exists of a kind on a cluster: UID to (namespace, name, resourceVersion)."""
+        return self.index.existing(KINDS[kind]) if cluster == self.policy.cluster and kind in KINDS else {}
 
     def take_dirty(self) -> list[str]:
         """Return the streams to decide about since the last call."""

@@ -123,6 +123,11 @@ class Several:
 
     # --- what has to be read -----------------------------------------------------------------------------------------
 
+    @property
+    def reads(self) -> bool:
+        """Whether any room's decisions need reads."""
+        return any(room.reading is not None for room in self.rooms)
+
     def open_reads(self, stream: str, now: datetime) -> Sequence[OpenRead]:
         """Return the reads that a stream waits for now."""
         owner = self._owners.get(_word(stream))

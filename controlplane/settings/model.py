@@ -18,6 +18,7 @@ import msgspec
 from msgspec.structs import FieldInfo
 
 from controlplane.settings.candidates import Candidates
+from controlplane.settings.local import Coscheduling, PodGroups
 from controlplane.settings.rules import (
     DNS_LABEL,
     DNS_NAME,
@@ -38,7 +39,7 @@ from controlplane.settings.secret import DatabaseUrl
 PREFIX = "CONTROLPLANE_"
 KINDS = ("batch/job", "jobset.x-k8s.io/jobset", "tekton.dev/pipelinerun")
 """The kinds that have an adapter, by the names of Kueue's `integrations.frameworks`; a PipelineRun is an external one there."""
-CONTROLLERS = ("multikueue", "candidates")
+CONTROLLERS = ("multikueue", "candidates", "podgroups", "coscheduling")
 """What `controlplane run` can host."""
 
 _USUAL_KINDS = KINDS[:2]
@@ -75,7 +76,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         tuple[str, ...],
         Setting(
             Names(CONTROLLERS),
-            "Which controllers run, in one log: `multikueue` dispatches Workloads, `candidates` places pods on other clusters.",
+            "Which controllers run, in one log: `multikueue` dispatches Workloads, `candidates` places pods on other clusters, "
+            "`podgroups` puts pods of this cluster into PodGroups, `coscheduling` keeps the pods of a PipelineRun on one node.",
         ),
     ] = ("multikueue",)
 
@@ -267,6 +269,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     multikueue: MultiKueue = MultiKueue()
     candidates: Candidates = Candidates()
     scheduler: Scheduler = Scheduler()
+    podgroups: PodGroups = PodGroups()
+    coscheduling: Coscheduling = Coscheduling()
     management: Management = Management()
     budgets: Budgets = Budgets()
     clusters: Clusters = Clusters()
@@ -331,6 +335,20 @@ def contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
             "candidates.clockSkew",
             "must be less than candidates.lease, because a target keeps off the end of a lease by it",
         )
+    yield from _local_contradictions(settings)
     names = [target.partition(":")[0] for target in candidates.targets]
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield "candidates.targets", f'names "{name}" twice'
+
+
+def _local_contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
+    placed = settings.coscheduling
+    if "coscheduling" in settings.run.controllers and not placed.image:
+        yield (
+            "coscheduling.image",
+            "must be set when run.controllers names coscheduling: it is the image that placeholders run",
+        )
+    if "podgroups" in settings.run.controllers and not settings.podgroups.scheduler_names:
+        yield "podgroups.schedulerNames", "must name a scheduler when run.controllers names podgroups"
+    if placed.webhook_key and not placed.webhook_certificate:
+        yield "coscheduling.webhookKey", "is set without coscheduling.webhookCertificate"

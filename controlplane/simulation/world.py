@@ -114,10 +114,12 @@ class SimulatedCluster:
         self._uids = random.Random(f"{self._uids.getrandbits(64)}-{self.store.version}")  # noqa: S311
 
     def seed(self) -> None:
-        """Create namespaces, flavor and queues, as far as they are not there."""
+        """Create namespaces, flavor and queues, as far as they are not there; no queues in a cluster without Kueue."""
         spec, store = self.spec, self.store
         for namespace in spec.namespaces:
             ensure(store, NAMESPACES, namespace)
+        if CLUSTER_QUEUES not in store.served:
+            return
         ensure(store, RESOURCE_FLAVORS, spec.flavor, spec={})
         quota = [{"name": name, "nominalQuota": amount} for name, amount in spec.quota.items()]
         group = {"coveredResources": list(spec.quota), "flavors": [{"name": spec.flavor, "resources": quota}]}
@@ -184,6 +186,8 @@ class World:
             cluster.view.start()
             cluster.seed()
         store = self.management.store
+        if CLUSTER_QUEUES not in store.served:
+            return
         ensure(store, NAMESPACES, KUEUE_NAMESPACE)
         parameters = {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": CHECK}
         ensure(store, ADMISSION_CHECKS, CHECK, spec={"controllerName": MULTIKUEUE, "parameters": parameters})

@@ -70,16 +70,20 @@ async def serve(app: web.Application, address: str, port: int) -> Server:
         await web.TCPSite(runner, address, port).start()
     except OSError as error:
         await runner.cleanup()
-        raise ListenError(_why(error, address, port)) from None
+        raise ListenError(why_not(error, address, port, "http")) from None
     return Server(runner, address, runner.addresses[0][1])
 
 
-def _why(error: OSError, address: str, port: int) -> str:
+def why_not(error: OSError, address: str, port: int, section: str) -> str:
+    """Return why an address cannot be listened on, and which setting of a section (`http`) to change."""
     where = f"{address}:{port}" if ":" not in address else f"[{address}]:{port}"
+    port_key, address_key = (
+        (f"{section}.port", f"{section}.address") if "." not in section else (f"{section}Port", f"{section}Address")
+    )
     if error.errno == errno.EADDRINUSE:
-        return f"Another program listens on {where} already: stop it, or choose another port with http.port (0: any free one)."
+        return f"Another program listens on {where} already: stop it, or choose another port with {port_key} (0: any free one)."
     if error.errno == errno.EACCES:
-        return f"This user may not listen on {where}: choose a port from 1024 with http.port."
+        return f"This user may not listen on {where}: choose a port from 1024 with {port_key}."
     if error.errno == errno.EADDRNOTAVAIL:
-        return f"{where} is not an address of this machine: choose another with http.address."
+        return f"{where} is not an address of this machine: choose another with {address_key}."
     return f"{where} cannot be listened on: {error.strerror or error}."

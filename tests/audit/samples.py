@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import typing
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any, TypeVar
 
 import msgspec
@@ -26,7 +28,9 @@ def filled(kind: Any) -> Any:
         return arguments[0]
     if origin is list:
         return [filled(arguments[0])]
-    if origin is dict:
+    if origin is tuple:
+        return (filled(arguments[0]),)
+    if origin in (dict, Mapping):
         return {"a": filled(arguments[1])}
     if arguments:  # optional
         return filled(arguments[0])
@@ -34,6 +38,8 @@ def filled(kind: Any) -> Any:
         return Reason.NOMINATED
     if kind is PodReason:
         return PodReason.FIRST_READY
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        return next(iter(kind))
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return sample(kind)
     return {str: "text", int: 1, float: 1.5, bool: True, datetime: datetime(2026, 1, 1, tzinfo=UTC), typing.Any: 1}[

@@ -66,6 +66,17 @@ def test_a_port_in_use(at: list[str]) -> None:
     assert f"listens on 127.0.0.1:{port} already" in said
 
 
+def test_a_certificate_of_the_webhook_that_is_not_there(at: list[str], tmp_path: Path) -> None:
+    wanted = {"run_controllers": "coscheduling", "coscheduling_image": "nop"}
+    missing = str(tmp_path / "tls.crt")
+    said = refused(3, *at, coscheduling_webhook_certificate=missing, **wanted)
+    assert f"coscheduling.webhookCertificate: {missing} cannot be read" in said
+    (tmp_path / "tls.crt").write_text("no certificate")
+    said = refused(3, *at, coscheduling_webhook_certificate=missing, **wanted)
+    assert "both must be PEM and belong together" in said
+    assert "coscheduling.image must be set" in refused(3, *at, run_controllers="coscheduling")
+
+
 def test_no_management_cluster(at: list[str], tmp_path: Path) -> None:
     local = {"http_address": "127.0.0.1", "http_port": "0"}
     assert "there is no management cluster" in refused(3, *at, **local)

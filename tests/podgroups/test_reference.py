@@ -46,6 +46,8 @@ def test_the_rights() -> None:
         "apps/replicasets": SEE,
         "apps/statefulsets": SEE,
         "batch/jobs": SEE,
+        "core/nodes": SEE,
+        "core/namespaces[kube-system]": ("get",),
         "events.k8s.io/events": ("create",),
     }
     assert rights(one(objects, "Role")) == {

@@ -18,6 +18,7 @@ from controlplane.clusters.streams import Lines, ListPage
 from controlplane.kube import APPLY_PATCH, MERGE_PATCH, Json, Kind
 from controlplane.simulation.deterministic.network import Answer, Asked, Network
 from controlplane.simulation.deterministic.stream import Selection, Stream
+from controlplane.simulation.discovery import Discovery
 from controlplane.simulation.errors import no_such_resource
 from controlplane.simulation.history import Record
 from controlplane.simulation.pods import bind, evict
@@ -88,6 +89,19 @@ class Server:
         found: Json = await self._send(
             Asked("get", kind.name, name), lambda: self._store(kind).get(kind, namespace, name)
         )
+        return found
+
+    async def resources(self, api_version: str) -> Json:
+        """Return the kinds of a group and version that are not switched off."""
+
+        def carry_out() -> Json:
+            served = [one for one in self._cluster.store.served.values() if one.kind.name not in self._cluster.off]
+            path = f"/{'apis' if '/' in api_version else 'api'}/{api_version}"
+            if (found := Discovery(served).document(path)) is None:
+                raise no_such_resource()
+            return found
+
+        found: Json = await self._send(Asked("get", "discovery"), carry_out)
         return found
 
     async def create(self, kind: Kind, namespace: str, body: Json, *, field_manager: str = "") -> Json:

@@ -1,0 +1,144 @@
+"""Why a pod is in its PodGroup, and why a PodGroup is in its phase: one sentence, and the events that it rests on.
+
+In: the events of the pod or the group, for a pod also those of its group and its owners. Out: an `Explanation`, of the folds by which the
+service decides. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controlplane.audit.explain import Explanation
+from controlplane.audit.group_words import group_because
+from controlplane.audit.standing import Standing, Word
+from controlplane.audit.words import what
+from controlplane.log.event import Recorded
+from controlplane.podgroups.events import (
+    GroupGone,
+    GroupObserved,
+    GroupStatusDecided,
+    MemberObserved,
+    MembershipDecided,
+    OwnerReadFailed,
+    OwnerResolved,
+    group_stream,
+)
+from controlplane.podgroups.reasons import Reason
+from controlplane.podgroups.state import GroupState, MemberState, fold_group, fold_member
+from controlplane.podgroups.walk import Resolution
+
+_WORDS: dict[str, Word] = {"Inqueue": "Admitted", "Running": "Running", "Completed": "Finished"}
+
+
+def explain_member(events: Sequence[Recorded], around: Sequence[Recorded]) -> Explanation:
+    """Return whose PodGroup a pod is in, and why."""
+    state = MemberState()
+    for recorded in events:
+        state = fold_member(state, recorded)
+    if state.seen is None:
+        return Explanation(Standing("Deleted"), "It is gone.", list(events[-1:]))
+    seen = state.seen
+    if state.resolved is None:
+        return _unresolved(seen, events, around)
+    group, rests = _group_of(group_stream(seen.facts.namespace, state.resolved.group), around)
+    found = state.resolved.resolution
+    odd = " ".join(f"{one}." for one in found.warnings)
+    carried = seen.facts.group_name == state.resolved.group
+    waits = "" if carried else " The pod does not carry its name yet."
+    if seen.problem:
+        waits = f" {seen.problem.rstrip('.')}."
+    sentence = (
+        f"It is in PodGroup {state.resolved.group} of {found.owner.kind} {found.owner.name}, because "
+        f"{group_because(state.resolved)}{_steps(found)} ({_chain(found)}). {_phase(group)}{waits} {odd}"
+    )
+    rests_on = [_last(events, OwnerResolved), _last(events, MembershipDecided), *rests]
+    word: Word = (
+        "Running" if seen.stage == "Bound" else "Finished" if seen.stage in ("Succeeded", "Failed") else "Pending"
+    )
+    waits_for = "its PodGroup to be admitted" if word == "Pending" and group.phase == "Pending" else ""
+    return _answer(Standing(word, "", waits_for), sentence, rests_on)
+
+
+def _unresolved(seen: MemberObserved, events: Sequence[Recorded], around: Sequence[Recorded]) -> Explanation:
+    if seen.facts.group_name:
+        group, rests = _group_of(group_stream(seen.facts.namespace, seen.facts.group_name), around)
+        sentence = f"It names its group itself: PodGroup {seen.facts.group_name}. {_phase(group)}"
+        return _answer(Standing("Pending"), sentence, [_last(events, MemberObserved), *rests])
+    failed = _last(around, OwnerReadFailed)
+    if failed is not None and isinstance(failed.event, OwnerReadFailed):
+        read = failed.event
+        what = f"{read.owner.kind} {read.owner.name} could not be read ({read.code or ''} {read.error}: {read.message})"
+        sentence = f"It has no PodGroup yet: {what}. It is tried again at {read.retry_at:%H:%M:%S}."
+        return _answer(Standing("Pending", "", "its owner to be read"), sentence, [failed])
+    if seen.facts.static:
+        return _answer(
+            Standing("Running"), "It mirrors a file on a node and gets no PodGroup.", [_last(events, MemberObserved)]
+        )
+    sentence = "It has no PodGroup yet: its owners are being looked at."
+    return _answer(Standing("Pending", "", "its owner to be found"), sentence, [_last(events, MemberObserved)])
+
+
+def _steps(found: Resolution) -> str:
+    if found.matched is None or found.matched == found.selected:
+        return ""
+    down = found.matched - found.selected
+    return f", and its level puts the group {down} step{'s' if down > 1 else ''} below"
+
+
+def _chain(found: Resolution) -> str:
+    return " ← ".join(f"{one.kind} {one.name}" for one in found.chain)
+
+
+def _group_of(stream: str, around: Sequence[Recorded]) -> tuple[GroupState, list[Recorded | None]]:
+    state = GroupState()
+    own = [recorded for recorded in around if recorded.stream == stream]
+    for recorded in own:
+        state = fold_group(state, recorded)
+    return state, [_last(own, GroupObserved, GroupGone), _last(own, GroupStatusDecided)]
+
+
+def _phase(group: GroupState) -> str:
+    if group.seen is None:
+        return "The group is not there yet."
+    seen = group.seen
+    return f"The group is {group.phase}: {seen.running} of at least {seen.min_member} run."
+
+
+def explain_group(events: Sequence[Recorded], around: Sequence[Recorded]) -> Explanation:
+    """Return why a PodGroup is in its phase. `around` has the newest event of the cluster's room, if there is one."""
+    state = GroupState()
+    for recorded in events:
+        state = fold_group(state, recorded)
+    if state.seen is None:
+        last = events[-1] if events else None
+        gone = last is not None and isinstance(last.event, GroupGone)
+        text = "It is gone." if gone else "It is not there yet."
+        return _answer(Standing("Deleted" if gone else "Pending"), text, [last])
+    seen = state.seen
+    decided = _last(events, GroupStatusDecided)
+    why = ""
+    if decided is not None and isinstance(decided.event, GroupStatusDecided):
+        why = f", because {group_because(decided.event)}"
+        if state.phase == "Pending" and decided.event.reason == Reason.MEMBERS_CHANGED:
+            asks = ", ".join(f"{name} {amount}" for name, amount in sorted(seen.min_resources.items())) or "nothing"
+            why = f": it waits for {seen.min_member} members, and for room for what they ask for together ({asks})"
+    room = around[-1] if around and state.phase == "Pending" else None
+    if state.phase == "Pending":
+        known = what(room.event) if room is not None else "room: not known, because nodes or pods are not in view"
+        why += f"; {known}"
+    trouble = f" The last write failed: {state.slot.trouble.message}." if state.slot.trouble is not None else ""
+    owner = f" It is owned by {seen.owner}." if seen.owner else " Nobody owns it."
+    counts = f" Of its members {seen.running} run, {seen.succeeded} succeeded and {seen.failed} failed."
+    waits = "members and room" if state.phase == "Pending" else ""
+    sentence = f"It is {state.phase}{why}.{counts}{owner}{trouble}"
+    rests_on = [_last(events, GroupObserved), decided, room]
+    return _answer(Standing(_WORDS.get(state.phase, "Pending"), "", waits), sentence, rests_on)
+
+
+def _answer(stands: Standing, sentence: str, rests_on: Sequence[Recorded | None]) -> Explanation:
+    found = {recorded.position: recorded for recorded in rests_on if recorded is not None}
+    return Explanation(stands, " ".join(sentence.split()), [found[position] for position in sorted(found)])
+
+
+def _last(events: Sequence[Recorded], *kinds: type[object]) -> Recorded | None:
+    return next((recorded for recorded in reversed(events) if isinstance(recorded.event, kinds)), None)

@@ -1,0 +1,122 @@
+"""The words of coscheduling: what each event says, in a few words, and why each decision was taken.
+
+In: an event of `controlplane.coscheduling`. Out: one short line, as `controlplane.audit.words` has them, and a clause that completes
+"because …". A test sees to it that no event and no reason is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from controlplane.audit.sentences import Sentence
+from controlplane.coscheduling import events
+from controlplane.coscheduling.reasons import Reason
+from controlplane.log.event import Event
+
+RUN_EVENTS: tuple[type[Event], ...] = events.EVENTS
+
+
+def _run(event: events.WorkerRunObserved) -> str:
+    if event.deleting:
+        return "run is being deleted"
+    if event.done:
+        return "run is over"
+    return "run waits" if event.waits else "run is under way"
+
+
+def _node(event: events.NodeObserved) -> str:
+    taints = ", ".join(f"{one.key}:{one.effect}" for one in event.taints)
+    state = "is cordoned" if event.cordoned else "takes pods"
+    return f"node {event.name} {state}" + (f" (taints {taints})" if taints else "")
+
+
+def _task_pod(event: events.TaskPodObserved) -> str:
+    if event.over:
+        return f"task's pod {event.name} is over"
+    if event.node:
+        return f"task's pod {event.name} is on node {event.node}"
+    return f"task's pod {event.name} waits" + (f": {event.complaint}" if event.complaint else "")
+
+
+def _made(what: str, event: events.Seen) -> str:
+    return f"{what} {event.name} {'is being deleted' if event.deleting else 'is there'}"
+
+
+RUN_WORDS: Mapping[type[Event], Callable[[Any], str]] = {
+    events.WorkerRunObserved: _run,
+    events.WorkerRunGone: lambda e: "run is gone",
+    events.PlaceholderCreated: lambda e: _made("placeholder", e),
+    events.PlaceholderDeleted: lambda e: f"placeholder {e.name} is gone",
+    events.PlaceholderReady: lambda e: f"placeholder's pod {e.name} is ready on node {e.node}",
+    events.PlaceholderUnready: lambda e: f"placeholder's pod {e.name} is not ready",
+    events.PlaceholderPodGone: lambda e: f"placeholder's pod {e.name} is gone",
+    events.ClaimObserved: lambda e: _made("claim", e),
+    events.ClaimDeleted: lambda e: f"claim {e.name} is gone",
+    events.TaskBound: lambda e: (
+        f"task {e.task or e.name} " + (f"follows {e.placeholder}" if e.placeholder else "follows no placeholder")
+    ),
+    events.TaskGone: lambda e: f"TaskRun {e.name} is gone",
+    events.TaskPodObserved: _task_pod,
+    events.TaskPodGone: lambda e: f"task's pod {e.name} is gone",
+    events.NodeObserved: _node,
+    events.NodeGone: lambda e: f"node {e.name} is gone",
+    events.FlagsObserved: lambda e: f"flag coschedule is {e.data.get('coschedule', 'not set')}",
+    events.FlagsGone: lambda e: "ConfigMap feature-flags is gone",
+    events.DefaultsObserved: lambda e: "ConfigMap config-defaults " + ("cannot be used" if e.problems else "is there"),
+    events.DefaultsGone: lambda e: "ConfigMap config-defaults is gone",
+    events.SightingRefused: lambda e: f"{e.kind} {e.namespace}/{e.name} cannot be understood: {e.error}",
+    events.ClusterChosen: lambda e: f"attempt {e.attempt} begins",
+    events.ModePinned: lambda e: f"mode is {e.mode}",
+    events.RunRefused: lambda e: f"run is to say {e.condition_reason}: {e.message}",
+    events.ClaimCreationDecided: lambda e: f"claim {e.name} is to be created for workspace {e.workspace}",
+    events.PlaceholderCreationDecided: lambda e: f"placeholder {e.name} is to be created",
+    events.PlaceholderEvicted: lambda e: f"placeholder's pod is to leave node {e.node}",
+    events.RunCompleted: lambda e: "what was made for the run is to go",
+    events.AttemptFenced: lambda e: "an older attempt is over",
+    events.PlaceholderRemovalDecided: lambda e: f"placeholder {e.name} is to be removed",
+    events.ClaimReleaseDecided: lambda e: f"claim {e.name} is to be let go",
+    events.ClaimRemovalDecided: lambda e: f"claim {e.name} is to be removed",
+    events.FlagsRefused: lambda e: f"ConfigMap cannot be used: {e.message}",
+    events.CoschedulingFailed: lambda e: f"write refused ({f'{e.code} {e.error}'.strip()})",
+    events.CoschedulingUnneeded: lambda e: "write changed nothing",
+}
+
+R = Reason
+RUN_REASONS: Mapping[Reason, Sentence] = {
+    R.RUN_STARTED: Sentence("the run begins, and keeps its mode", "the run begins, and keeps its mode"),
+    R.SEEN_HERE: Sentence("the run was seen in this cluster", "the run was seen in this cluster"),
+    R.RUN_FINISHED: Sentence("the run is over", "the run is over"),
+    R.RUN_DELETED: Sentence("the run was deleted", "the run was deleted"),
+    R.RECREATED: Sentence("another run has its name now", "another run has its name now"),
+    R.WORKSPACE_HAS_A_CLAIM: Sentence("a workspace has a claim", "a workspace has a claim"),
+    R.ONE_PER_RUN: Sentence("in this mode a run has one placeholder", "in its mode a run has one placeholder"),
+    R.CLAIM_FROM_TEMPLATE: Sentence(
+        "a workspace asks for a claim of its own", "workspace {workspace} asks for a claim"
+    ),
+    R.BAD_INPUT: Sentence("the run cannot be used as it is", "it cannot be used as it is: {message}"),
+    R.SEVERAL_CLAIMS: Sentence("a task uses several claims, which this mode refuses", "{message}"),
+    R.BAD_FLAGS: Sentence("a ConfigMap holds something that is none of its values", "{message}"),
+    R.NODE_CORDONED: Sentence("the placeholder's node was cordoned", "node {node} was cordoned"),
+    R.TAINT_NOT_TOLERATED: Sentence(
+        "the placeholder's node has a taint that it does not tolerate", "node {node} has a taint: {detail}"
+    ),
+    R.POD_LIMIT: Sentence("the placeholder takes the last place on its node", "node {node} is full: {detail}"),
+    R.TEMPLATE_CLAIM: Sentence("it was made from a template for this run alone", "it was made for this run alone"),
+    R.AUTO_CLEANUP: Sentence(
+        "the run asks for it (`tekton.dev/auto-cleanup-pvc`)", "the run asks for it (tekton.dev/auto-cleanup-pvc)"
+    ),
+    R.ATTEMPT_OVER: Sentence("the run it was made for is over", "the run it was made for is over"),
+    R.CLAIM_MISSING: Sentence("the cluster lacks a claim that the run names", "the cluster lacks a claim of the run"),
+    R.STORAGE_CLASS_MISSING: Sentence("the cluster lacks a storage class", "the cluster lacks a storage class"),
+    R.MODE_DIFFERS: Sentence("the cluster has another mode", "the cluster has another mode"),
+    R.NO_NODE_FITS: Sentence("no node holds the largest wave of tasks", "no node holds the largest wave of tasks"),
+    R.NO_POD_SLOT: Sentence("no node has places for the largest wave", "no node has places for the largest wave"),
+    R.EVERY_NODE_HAS_A_RUN: Sentence("every node has a run already", "every node has a run already"),
+}
+
+
+def run_because(decision: events.Decision) -> str:
+    """Return why a decision about a run was taken, to follow "because"."""
+    names = ("message", "node", "detail", "workspace")
+    return RUN_REASONS[decision.reason].clause.format_map({name: str(getattr(decision, name, "")) for name in names})

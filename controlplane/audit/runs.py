@@ -1,0 +1,118 @@
+"""Why a PipelineRun's pods are where they are: its mode, its placeholders and what became of them, and what is left of it.
+
+In: the events of a run's stream. Out: an `Explanation`, of the fold by which the service decides. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controlplane.audit.explain import Explanation
+from controlplane.audit.run_words import run_because
+from controlplane.audit.sentences import listed
+from controlplane.audit.standing import Standing
+from controlplane.coscheduling.events import (
+    ClaimRemovalDecided,
+    CoschedulingFailed,
+    ModePinned,
+    PlaceholderEvicted,
+    PlaceholderReady,
+    PlaceholderRemovalDecided,
+    RunCompleted,
+    RunRefused,
+)
+from controlplane.coscheduling.state import Attempt, RunState, fold, initial
+from controlplane.log.event import Recorded
+
+
+def explain_run(stream: str, events: Sequence[Recorded]) -> Explanation:
+    """Return where the pods of a run are kept, and why; of one that is over, what was cleaned up."""
+    state = initial(stream)
+    for recorded in events:
+        state = fold(state, recorded)
+    attempt = state.current or (list(state.attempts.values())[-1] if state.attempts else None)
+    pinned = _last(events, ModePinned)
+    mode = pinned.event.mode if pinned is not None and isinstance(pinned.event, ModePinned) else ""
+    if attempt is None or not attempt.live or attempt.over:
+        return _over(state, attempt, mode, events)
+    if attempt.refused:
+        refused = _last(events, RunRefused)
+        sentence = f"It is not placed: {attempt.refused.rstrip('.')}."
+        return _answer(Standing("Rejected", "", "its spec to be mended"), sentence, refused)
+    if attempt.run is not None and attempt.run.managed_by:
+        sentence = f"It is managed by {attempt.run.managed_by}: nothing is made for it here."
+        return _answer(Standing("Pending"), sentence, pinned)
+    if not mode:
+        return _answer(Standing("Pending", "", "its mode"), "It was seen, and its mode is not decided yet.", events[-1])
+    kept = f"Its mode is {mode}, kept from its start."
+    if mode == "disabled":
+        return _answer(Standing("Running"), f"{kept} Nothing keeps its pods together.", pinned)
+    sentence = f"{kept} {_placeholders(state, attempt)} {_moved(events)} {_trouble(state)}"
+    rests = [pinned, _last(events, PlaceholderReady), *_all(events, PlaceholderEvicted), _failure(state, events)]
+    ready = any(isinstance(pod, PlaceholderReady) for pod in state.pods.values())
+    return _answer(
+        Standing("Running" if ready else "Pending", "", "" if ready else "its placeholder"), sentence, *rests
+    )
+
+
+def _placeholders(state: RunState, attempt: Attempt) -> str:
+    if not attempt.placeholders:
+        return "It has no placeholder yet."
+    told = []
+    for uid, made in sorted(attempt.placeholders.items(), key=lambda item: item[1].name):
+        pod = next((one for one in state.pods.values() if one.owner == uid), None)
+        if isinstance(pod, PlaceholderReady):
+            where = f"on node {pod.node}"
+        else:
+            where = f"not ready, on node {pod.node}" if pod is not None and pod.node else "waiting for a node"
+        beside = sum(task.placeholder == made.name for task in attempt.tasks.values())
+        told.append(f"placeholder {made.name} is {where}, and {beside} tasks follow it")
+    return f"Its {listed(told)}."
+
+
+def _moved(events: Sequence[Recorded]) -> str:
+    moves = [one.event for one in _all(events, PlaceholderEvicted) if isinstance(one.event, PlaceholderEvicted)]
+    told = [f"away from {move.node} because {run_because(move)}" for move in moves]
+    return f"It was moved {listed(told)}." if told else ""
+
+
+def _trouble(state: RunState) -> str:
+    told = [f"{target}: {one.message or one.error}" for target, one in sorted(state.trouble.items())]
+    return f"The API server refuses {'; '.join(told)}." if told else ""
+
+
+def _failure(state: RunState, events: Sequence[Recorded]) -> Recorded | None:
+    return _last(events, CoschedulingFailed) if state.trouble else None
+
+
+def _over(state: RunState, attempt: Attempt | None, mode: str, events: Sequence[Recorded]) -> Explanation:
+    completed = _last(events, RunCompleted)
+    gone = attempt is None or not attempt.live
+    why = run_because(completed.event) if completed and isinstance(completed.event, RunCompleted) else "the run is gone"
+    removed = [
+        one.event.name
+        for one in _all(events, PlaceholderRemovalDecided, ClaimRemovalDecided)
+        if isinstance(one.event, PlaceholderRemovalDecided | ClaimRemovalDecided)
+    ]
+    left = [one.name for one in state.claims.values()]
+    left += [made.name for one in state.attempts.values() for made in one.placeholders.values()]
+    first = f"It is over, because {why}." if not gone else "It is gone."
+    cleaned = f" Cleaned up: {listed(list(dict.fromkeys(removed)))}." if removed else ""
+    rest = f" Still there: {listed(sorted(left))}." if left else " Nothing that was made for it is left."
+    kept = f" Its mode was {mode}." if mode else ""
+    stands = Standing("Deleted" if gone else "Finished", "", "what was made for it to go" if left and removed else "")
+    rests = [completed, *_all(events, PlaceholderEvicted, PlaceholderRemovalDecided, ClaimRemovalDecided)]
+    return _answer(stands, f"{first}{kept} {_moved(events)}{cleaned}{rest}", *(rests if any(rests) else [events[-1]]))
+
+
+def _answer(stands: Standing, sentence: str, *rests_on: Recorded | None) -> Explanation:
+    found = {recorded.position: recorded for recorded in rests_on if recorded is not None}
+    return Explanation(stands, " ".join(sentence.split()), [found[position] for position in sorted(found)])
+
+
+def _last(events: Sequence[Recorded], *kinds: type[object]) -> Recorded | None:
+    return next((recorded for recorded in reversed(events) if isinstance(recorded.event, kinds)), None)
+
+
+def _all(events: Sequence[Recorded], *kinds: type[object]) -> list[Recorded]:
+    return [recorded for recorded in events if isinstance(recorded.event, kinds)]

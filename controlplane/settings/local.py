@@ -1,0 +1,134 @@
+"""The settings of the controllers of one's own cluster: who owns the PodGroup of a pod, and a PipelineRun's pods on one node."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated
+
+import msgspec
+
+from controlplane.settings.rules import (
+    DNS_LABEL,
+    DNS_NAME,
+    Checked,
+    Choice,
+    Duration,
+    Integer,
+    Items,
+    Setting,
+    Text,
+    ip_address,
+)
+
+_YES_NO = Choice(("yes", "no"))
+MODES = ("flag", "workspaces", "pipelineruns", "isolate-pipelinerun", "disabled")
+
+
+class PodGroups(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Who owns the PodGroup of a pod; used if `run.controllers` names `podgroups`."""
+
+    scheduler_names: Annotated[
+        tuple[str, ...],
+        Setting(
+            Items("names of schedulers", DNS_NAME, 253),
+            "Pods with one of these as `spec.schedulerName` are put into PodGroups; no others are recorded.",
+        ),
+    ] = ("volcano", "controlplane")
+    block_owner_deletion: Annotated[
+        str,
+        Setting(
+            _YES_NO,
+            "The flag `blockOwnerDeletion` of a PodGroup's owner reference. `no` where the admission plugin "
+            "OwnerReferencesPermissionEnforcement would ask for rights on the owners' finalizers.",
+        ),
+    ] = "yes"
+    inqueue_limit: Annotated[
+        timedelta,
+        Setting(
+            Duration(),
+            "How long a PodGroup that was admitted may take to start. It rests as long before it is tried again.",
+        ),
+    ] = timedelta(minutes=10)
+    capacity: Annotated[
+        str,
+        Setting(
+            Choice(("nodes", "scheduler")),
+            "Where the cluster's room comes from, without which no PodGroup is admitted: summed up here from Nodes and all Pods, or "
+            "recorded in this log by the scheduler beside the cluster.",
+        ),
+    ] = "nodes"
+    overcommit_percent: Annotated[
+        int,
+        Setting(
+            Integer(least=100, most=1000),
+            "How much of the cluster's total is given to PodGroups that are admitted: 120 is Volcano's factor 1.2.",
+        ),
+    ] = 120
+
+
+class Coscheduling(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How the pods of a PipelineRun are kept on one node; used if `run.controllers` names `coscheduling`."""
+
+    mode: Annotated[
+        str,
+        Setting(
+            Choice(MODES),
+            "What is kept together. `flag`: what Tekton's own flag `coschedule` says; another mode holds instead of it, for a Tekton that "
+            "is told to place nothing (`coschedule: disabled`).",
+        ),
+    ] = "flag"
+    config_namespace: Annotated[
+        str,
+        Setting(
+            Text(what="the name of a namespace", pattern=DNS_LABEL, longest=63),
+            "The namespace of Tekton's ConfigMaps `feature-flags` and `config-defaults`.",
+        ),
+    ] = "tekton-pipelines"
+    image: Annotated[
+        str,
+        Setting(
+            Text(what="the name of an image", pattern=r"\S+", longest=512, empty=True),
+            "The image of placeholders, which does nothing: Tekton's own (`-nop-image` of its controller). Needed if `run.controllers` "
+            "names `coscheduling`.",
+        ),
+    ] = ""
+    old_worker: Annotated[
+        str,
+        Setting(
+            _YES_NO, "Whether Tekton here is so old (up to v0.68) that `disable-affinity-assistant` counts as well."
+        ),
+    ] = "no"
+    isolate_everywhere: Annotated[
+        str,
+        Setting(
+            _YES_NO,
+            "In the mode `isolate-pipelinerun`: whether a node has one run of all namespaces, or, as Tekton does it, one of each.",
+        ),
+    ] = "no"
+    webhook_certificate: Annotated[
+        str,
+        Setting(
+            Text(what="the path of a file", longest=4096, empty=True),
+            "The certificate (PEM) with which the admission webhook is served, read anew when it changes. Empty: there is no webhook.",
+        ),
+    ] = ""
+    webhook_key: Annotated[
+        str,
+        Setting(
+            Text(what="the path of a file", longest=4096, empty=True),
+            "The private key (PEM) of that certificate. Empty: it is in the same file.",
+        ),
+    ] = ""
+    webhook_address: Annotated[
+        str, Setting(Checked("IP address", ip_address), "The address on which the webhook listens.")
+    ] = "0.0.0.0"  # noqa: S104
+    webhook_port: Annotated[
+        int, Setting(Integer(least=0, most=65_535), "The port on which the webhook listens. 0: any free one.")
+    ] = 8443
+    webhook_patience: Annotated[
+        timedelta,
+        Setting(
+            Duration(zero="not at all", most=timedelta(seconds=10)),
+            "How long the webhook waits for a run that it does not know yet. Less than the `timeoutSeconds` of its configuration.",
+        ),
+    ] = timedelta(seconds=2)

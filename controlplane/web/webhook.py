@@ -1,0 +1,133 @@
+"""An admission webhook over HTTPS: AdmissionReviews in, answers out, with a certificate that may change while it is served.
+
+In: a function that answers, certificate files, an address. Out: a running server. The certificate is looked at by content every few
+seconds: a mounted Secret changes by a link that is swapped, and its times mislead. One that cannot be used leaves the one before in force.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import ssl
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import structlog
+from aiohttp import web
+
+from controlplane.web.ops import ListenError, Server, why_not
+
+_log = structlog.get_logger(__name__)
+
+LOOK_AGAIN = 5.0  # seconds between two looks at the files
+_LARGEST = 4 * 1024 * 1024  # an object has at most 3 MiB in an API server, and a review may hold it as it was besides
+Json = dict[str, Any]
+Answer = Callable[[Json], Awaitable[Json]]
+"""Answers a review; raises `ValueError` with the reason for what is none."""
+
+
+class CertificateError(Exception):
+    """The certificate cannot be used; the message is one sentence that names the file and says what to do."""
+
+
+class Certificate:
+    """A certificate and its key in files, and the TLS context that serves them. `CertificateError` if they cannot be used."""
+
+    def __init__(self, certificate: str, key: str = "") -> None:
+        self._files = certificate, key or certificate
+        self._seen = self._fingerprint()
+        self.context = self._fresh()
+
+    def _fingerprint(self) -> str:
+        digest = hashlib.sha256()
+        for file in dict.fromkeys(self._files):
+            try:
+                digest.update(Path(file).expanduser().read_bytes())
+            except OSError as error:
+                raise CertificateError(f"{file} cannot be read ({error.strerror or error}): mount it there") from None
+        return digest.hexdigest()
+
+    def _fresh(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self._load(context)
+        return context
+
+    def _load(self, context: ssl.SSLContext) -> None:
+        certificate, key = (str(Path(file).expanduser()) for file in self._files)
+        try:
+            # Without a password: a key that asks for one must not stop the process at a prompt.
+            context.load_cert_chain(certificate, key, password=lambda: "")
+        except (ssl.SSLError, OSError) as error:
+            said = getattr(error, "reason", None) or error.strerror or error
+            what = f"{self._files[0]} with {self._files[1]} is no certificate with its key ({said})"
+            raise CertificateError(f"{what}: both must be PEM and belong together") from None
+
+    def renew(self) -> bool:
+        """Take over what is in the files now, for connections from now on; return whether it is another certificate."""
+        found = self._fingerprint()
+        if found == self._seen:
+            return False
+        self._fresh()  # in a context of its own first: a bad one would leave the one in use half changed
+        self._load(self.context)
+        self._seen = found
+        return True
+
+
+class Webhook:
+    """A running webhook. `port` is the one it got."""
+
+    def __init__(self, server: Server, certificate: Certificate) -> None:
+        self._server, self._certificate = server, certificate
+        self._task = asyncio.create_task(self._watch(), name="webhook certificate")
+
+    @property
+    def port(self) -> int:
+        """The port on which it listens."""
+        return self._server.port
+
+    async def stop(self) -> None:
+        """Stop listening."""
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+        await self._server.stop()
+
+    async def _watch(self) -> None:
+        said = ""
+        while True:
+            await asyncio.sleep(LOOK_AGAIN)
+            try:
+                if self._certificate.renew():
+                    _log.info("webhook certificate changed")
+                said = ""
+            except CertificateError as error:
+                if str(error) != said:
+                    _log.warning("webhook certificate not changed", error=str(error))
+                said = str(error)
+
+
+async def serve_webhook(path: str, answer: Answer, certificate: Certificate, address: str, port: int) -> Webhook:
+    """Listen for reviews POSTed to a path and return the running webhook; `ListenError` if that cannot be done."""
+    app = web.Application(client_max_size=_LARGEST)
+
+    async def handle(request: web.Request) -> web.Response:
+        try:
+            review = orjson.loads(await request.read())
+            if not isinstance(review, dict):
+                raise ValueError("an AdmissionReview is an object")
+            return web.Response(body=orjson.dumps(await answer(review)), content_type="application/json")
+        except ValueError as error:  # orjson's, and the answer's own
+            return web.Response(status=400, text=f"{error}\n")
+
+    app.router.add_post(path, handle)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=5)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, address, port, ssl_context=certificate.context).start()
+    except OSError as error:
+        await runner.cleanup()
+        raise ListenError(why_not(error, address, port, "coscheduling.webhook")) from None
+    return Webhook(Server(runner, address, runner.addresses[0][1]), certificate)

@@ -1,0 +1,51 @@
+"""The rights of the controllers of one's own cluster are what they use, and the webhook's configuration is what is served."""
+
+from __future__ import annotations
+
+from controlplane.app.admission import PATH
+from controlplane.app.local import local
+from controlplane.settings import Settings
+from tests.deploy.manifests import one, render, rights
+from tests.support.local import settings
+
+
+def watched(controller: str) -> set[str]:
+    """What a controller watches in the whole cluster, as `group/resource`."""
+    specs = local(settings(controller)).home
+    return {f"{spec.kind.group or 'core'}/{spec.kind.plural}" for spec in specs if not spec.namespace}
+
+
+def test_what_is_watched_may_be_watched() -> None:
+    for controller in ("podgroups", "coscheduling"):
+        role = rights(one(render(f"deploy/{controller}"), "ClusterRole", f"controlplane-{controller}"))
+        for resource in watched(controller):
+            assert {"list", "watch"} <= set(role[resource]), resource
+        assert role["core/namespaces[kube-system]"] == ("get",)
+
+
+def test_namespaces_of_config_maps_are_those_of_the_settings() -> None:
+    role = one(render("deploy/coscheduling"), "Role")
+    assert role["metadata"]["namespace"] == Settings().coscheduling.config_namespace
+
+
+def test_everything_is_bound_to_the_services_account() -> None:
+    for controller in ("podgroups", "coscheduling"):
+        objects = render(f"deploy/{controller}")
+        bound = {item["roleRef"]["name"] for item in objects if item["kind"].endswith("RoleBinding")}
+        assert f"controlplane-{controller}" in bound
+        for item in objects:
+            if item["kind"].endswith("RoleBinding"):
+                assert item["subjects"] == [
+                    {"kind": "ServiceAccount", "name": "controlplane", "namespace": "kueue-system"}
+                ]
+
+
+def test_the_webhook_is_where_the_service_serves_it() -> None:
+    objects, chosen = render("deploy/coscheduling"), Settings().coscheduling
+    service = one(objects, "Service")
+    assert service["spec"]["ports"][0]["targetPort"] == chosen.webhook_port
+    for hook in one(objects, "MutatingWebhookConfiguration")["webhooks"]:
+        target = hook["clientConfig"]["service"]
+        assert (target["name"], target["path"]) == (service["metadata"]["name"], PATH)
+        assert hook["timeoutSeconds"] > chosen.webhook_patience.total_seconds()
+        assert (hook["sideEffects"], hook["failurePolicy"]) == ("None", "Ignore")

@@ -1,0 +1,48 @@
+"""Reads among several rooms: the room that owns a stream answers for it, and the others are not asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from controlplane.capability import OpenRead, ReadAnswer
+from controlplane.log.event import NewEvent
+from controlplane.podgroups.capacity import Capacity
+from controlplane.podgroups.events import RoomObserved
+from controlplane.podgroups.phases import Room as Sums
+from controlplane.reconcile.several import Room, Several
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+READ = OpenRead("owner/a", "@management", "v1", "Thing", "ns", "t")
+
+
+class Reader(Capacity):
+    def open_reads(self, stream: str, now: datetime) -> Sequence[OpenRead]:
+        return [READ] if stream == "member/a" else []
+
+    def is_wanted(self, read: OpenRead) -> bool:
+        return read == READ
+
+    def answered(self, read: OpenRead, answer: ReadAnswer, now: datetime) -> NewEvent:
+        return NewEvent(stream=read.stream, event=RoomObserved(room=Sums()))
+
+
+def rooms(*, reads: bool) -> Several:
+    reader = Reader()
+    first = Room("first", reader, frozenset({"member", "owner"}), reading=reader if reads else None)
+    return Several([first, Room("second", Capacity(), frozenset({"node"}), mark="second")])
+
+
+def test_reads_go_to_the_owner_of_the_stream() -> None:
+    several = rooms(reads=True)
+    assert several.reads
+    assert list(several.open_reads("member/a", NOW)) == [READ]
+    assert list(several.open_reads("node/a", NOW)) == list(several.open_reads("nobody/a", NOW)) == []
+    assert several.is_wanted(READ)
+    assert several.answered(READ, ReadAnswer(not_served=True), NOW).stream == "owner/a"
+
+
+def test_rooms_that_read_nothing_need_nobody_who_reads() -> None:
+    several = rooms(reads=False)
+    assert not several.reads
+    assert list(several.open_reads("member/a", NOW)) == []

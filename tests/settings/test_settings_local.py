@@ -1,0 +1,75 @@
+"""The settings of the controllers of one's own cluster: what goes with what, and what decisions are made of them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from controlplane.app.local import groups_policy, local, runs_policy
+from controlplane.coscheduling.flags import Mode
+from controlplane.settings import Settings
+from controlplane.settings.local import MODES, Coscheduling, PodGroups
+from controlplane.settings.model import Run, contradictions
+
+
+def settings(*controllers: str, groups: PodGroups | None = None, runs: Coscheduling | None = None) -> Settings:
+    return msgspec.structs.replace(
+        Settings(),
+        run=Run(controllers=controllers),
+        podgroups=groups or PodGroups(),
+        coscheduling=runs or Coscheduling(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("wanted", "keys"),
+    [
+        (settings("multikueue"), []),
+        (settings("coscheduling"), ["coscheduling.image"]),
+        (settings("coscheduling", runs=Coscheduling(image="nop")), []),
+        (settings("podgroups", groups=PodGroups(scheduler_names=())), ["podgroups.schedulerNames"]),
+        (settings("multikueue", runs=Coscheduling(webhook_key="k")), ["coscheduling.webhookKey"]),
+    ],
+)
+def test_contradictions_name_the_key(wanted: Settings, keys: list[str]) -> None:
+    assert [key for key, _ in contradictions(wanted)] == keys
+
+
+def test_every_mode_is_one_or_the_flags() -> None:
+    assert set(MODES) == {"flag", *(mode.value for mode in Mode)}
+    assert runs_policy(settings(runs=Coscheduling(mode="flag"))).mode is None
+    assert runs_policy(settings(runs=Coscheduling(mode="isolate-pipelinerun"))).mode is Mode.ISOLATE
+
+
+def test_decisions_depend_on_what_was_set() -> None:
+    chosen = PodGroups(
+        scheduler_names=("a", "b"),
+        block_owner_deletion="no",
+        inqueue_limit=timedelta(minutes=3),
+        overcommit_percent=150,
+    )
+    policy = groups_policy(settings(groups=chosen))
+    assert (policy.schedulers, policy.block_owner_deletion) == (("a", "b"), False)
+    assert (policy.inqueue_limit, policy.overcommit) == (timedelta(minutes=3), 1.5)
+
+
+def test_a_controller_that_is_off_adds_nothing() -> None:
+    found = local(settings("multikueue"))
+    assert (found.rooms, found.home, found.knows, found.ready) == ([], [], [], {})
+
+
+@pytest.mark.parametrize(
+    ("names", "selector"),
+    [
+        (("volcano",), "spec.schedulerName=volcano"),
+        (("volcano", "controlplane"), "spec.schedulerName!=default-scheduler"),
+        (("volcano", "default-scheduler"), ""),
+    ],
+)
+def test_where_the_scheduler_sums_up_only_its_pods_are_watched(names: tuple[str, ...], selector: str) -> None:
+    found = local(settings("podgroups", groups=PodGroups(scheduler_names=names, capacity="scheduler")))
+    assert [spec.field_selector for spec in found.home if spec.kind.name == "pods"] == [selector]
+    assert not [spec for spec in found.home if spec.kind.name == "nodes"]
+    assert [room.name for room in found.rooms] == ["podgroups"]

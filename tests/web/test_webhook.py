@@ -1,0 +1,117 @@
+"""A webhook over real TLS: certificates that are renewed, that are not there, and that do not fit."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from controlplane.web import Certificate, CertificateError, ListenError, Webhook, serve_webhook, webhook
+from tests.clusters import pki
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "first").mkdir()
+    (tmp_path / "second").mkdir()
+    for name in ("first", "second"):
+        pki.make(tmp_path / name, "IP:127.0.0.1")
+    install(tmp_path, "first")
+    return tmp_path
+
+
+def install(folder: Path, which: str) -> None:
+    for name in ("server.crt", "server.key"):
+        shutil.copy(folder / which / name, folder / name)
+
+
+async def echo(review: dict[str, Any]) -> dict[str, Any]:
+    if "no" in review:
+        raise ValueError("no review")
+    return {"seen": review}
+
+
+@pytest.fixture
+async def served(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Webhook]:
+    monkeypatch.setattr(webhook, "LOOK_AGAIN", 0.05)
+    certificate = Certificate(str(folder / "server.crt"), str(folder / "server.key"))
+    running = await serve_webhook("/mutate", echo, certificate, "127.0.0.1", 0)
+    yield running
+    await running.stop()
+
+
+async def post(port: int, authority: Path, body: bytes = b"{}", path: str = "/mutate") -> tuple[int, str]:
+    trust = ssl.create_default_context(cafile=str(authority))
+    trust.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(f"https://127.0.0.1:{port}{path}", data=body, ssl=trust) as answer,
+    ):
+        return answer.status, await answer.text()
+
+
+async def test_reviews_are_answered(served: Webhook, folder: Path) -> None:
+    assert await post(served.port, folder / "first" / "ca.crt", b'{"a":1}') == (200, '{"seen":{"a":1}}')
+    assert (await post(served.port, folder / "first" / "ca.crt", path="/other"))[0] == 404
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"no":1}'])
+async def test_what_is_no_review_is_refused(served: Webhook, folder: Path, body: bytes) -> None:
+    status, text = await post(served.port, folder / "first" / "ca.crt", body)
+    assert status == 400
+    assert text.strip()
+
+
+async def test_a_renewed_certificate_is_served_without_a_restart(served: Webhook, folder: Path) -> None:
+    with pytest.raises(aiohttp.ClientConnectorCertificateError):
+        await post(served.port, folder / "second" / "ca.crt")
+    install(folder, "second")
+    async with asyncio.timeout(5):
+        while True:
+            try:
+                assert (await post(served.port, folder / "second" / "ca.crt"))[0] == 200
+            except aiohttp.ClientConnectorCertificateError:
+                await asyncio.sleep(0.05)
+            else:
+                return
+
+
+async def test_half_a_renewal_leaves_the_certificate_before_in_force(served: Webhook, folder: Path) -> None:
+    shutil.copy(folder / "second" / "server.key", folder / "server.key")
+    await asyncio.sleep(0.3)
+    assert (await post(served.port, folder / "first" / "ca.crt"))[0] == 200
+    (folder / "server.crt").unlink()
+    await asyncio.sleep(0.3)
+    assert (await post(served.port, folder / "first" / "ca.crt"))[0] == 200
+
+
+def test_a_missing_file_is_named(folder: Path) -> None:
+    with pytest.raises(CertificateError, match=r"nowhere\.crt cannot be read \(No such file or directory\)"):
+        Certificate(str(folder / "nowhere.crt"), str(folder / "server.key"))
+
+
+def test_a_key_that_does_not_fit_is_said(folder: Path) -> None:
+    with pytest.raises(CertificateError, match="belong together"):
+        Certificate(str(folder / "server.crt"), str(folder / "second" / "server.key"))
+
+
+def test_one_file_may_hold_both(folder: Path) -> None:
+    both = folder / "both.pem"
+    both.write_bytes((folder / "server.crt").read_bytes() + (folder / "server.key").read_bytes())
+    assert not Certificate(str(both)).renew()
+
+
+async def test_a_port_that_is_taken_is_said_with_its_setting(folder: Path) -> None:
+    certificate = Certificate(str(folder / "server.crt"), str(folder / "server.key"))
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(ListenError, match=r"coscheduling\.webhookPort"):
+            await serve_webhook("/mutate", echo, certificate, "127.0.0.1", taken.getsockname()[1])
