@@ -7,7 +7,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from benchmarks import decide, dispatch, failover, log, podgroups, replay, scheduler, takeover
+from benchmarks import coscheduling, decide, dispatch, failover, log, podgroups, replay, scheduler, takeover
 from benchmarks.machine import describe
 from controlplane import telemetry
 
@@ -19,6 +19,7 @@ BENCHMARKS = {
     "takeover": takeover.run,
     "failover": failover.run,
     "podgroups": podgroups.run,
+    "coscheduling": coscheduling.run,
     "scheduler": scheduler.run,
 }
 
@@ -49,6 +50,8 @@ def parser() -> argparse.ArgumentParser:
     podgroups_ = found.add_argument_group("podgroups")
     podgroups_.add_argument("--pods", type=int, default=10_000, help="pods to group")
     podgroups_.add_argument("--deployments", type=int, default=500, help="Deployments that own them")
+    coscheduling_ = found.add_argument_group("coscheduling")
+    coscheduling_.add_argument("--runs", type=int, default=1000, help="PipelineRuns of the wave")
     scheduler_ = found.add_argument_group("scheduler")
     scheduler_.add_argument("--nodes", type=int, nargs="+", default=[100, 1000, 5000], help="sizes of the cluster")
     scheduler_.add_argument("--cycles", type=int, default=200, help="pods to schedule, one after the other")

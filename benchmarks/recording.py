@@ -17,15 +17,16 @@ from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
 from controlplane.log.event import Append, Body, NewEvent, Recorded, Unknown
 from controlplane.log.postgres import PostgresLog
-from controlplane.multikueue.adapters import ADAPTERS, adapters_for
+from controlplane.multikueue.adapters import adapters_for
 from controlplane.multikueue.context import Policy
 from controlplane.multikueue.events import Decision
 from controlplane.multikueue.fleet import Fleet
+from controlplane.settings import Settings
 
 
 def new_fleet() -> Fleet:
     """Return MultiKueue's states, empty."""
-    return Fleet(Policy(adapters=adapters_for(ADAPTERS)), "benchmark")
+    return Fleet(Policy(adapters=adapters_for(Settings().multikueue.kinds)), "benchmark")
 
 
 def codec() -> Codec:

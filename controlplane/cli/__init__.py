@@ -33,6 +33,9 @@ VERBS: dict[str, Entry] = {
     "events": Entry(
         "controlplane.cli.events:events", "Show events of the log: the newest ones, or those after a position."
     ),
+    "coscheduling": Entry(
+        "controlplane.cli.coscheduling:coscheduling", "Plan how a PipelineRun's pods are brought to one node."
+    ),
     "scheduler": Entry(
         "controlplane.cli.scheduler:scheduler", "Schedule pods by kube-scheduler's rules, or explain what they say."
     ),

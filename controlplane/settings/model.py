@@ -36,10 +36,12 @@ from controlplane.settings.scheduler import Scheduler
 from controlplane.settings.secret import DatabaseUrl
 
 PREFIX = "CONTROLPLANE_"
-KINDS = ("batch/job", "jobset.x-k8s.io/jobset")
-"""The kinds that have an adapter, by the names of Kueue's `integrations.frameworks`."""
+KINDS = ("batch/job", "jobset.x-k8s.io/jobset", "tekton.dev/pipelinerun")
+"""The kinds that have an adapter, by the names of Kueue's `integrations.frameworks`; a PipelineRun is an external one there."""
 CONTROLLERS = ("multikueue", "candidates")
 """What `controlplane run` can host."""
+
+_USUAL_KINDS = KINDS[:2]
 
 _FINITE = 1_000_000
 
@@ -119,7 +121,7 @@ class MultiKueue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     kinds: Annotated[
         tuple[str, ...],
         Setting(Names(KINDS), "The kinds of job that are dispatched, named as in Kueue's `integrations.frameworks`."),
-    ] = KINDS
+    ] = _USUAL_KINDS
     kubeconfig_prefix: Annotated[
         str,
         Setting(

@@ -12,7 +12,15 @@ from controlplane.connectivity.events import (
     ClusterLost,
     cluster_stream,
 )
-from controlplane.kube import ADMISSION_CHECKS, JOBS, JOBSETS, MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, WORKLOADS
+from controlplane.kube import (
+    ADMISSION_CHECKS,
+    JOBS,
+    JOBSETS,
+    MULTIKUEUE_CLUSTERS,
+    MULTIKUEUE_CONFIGS,
+    PIPELINE_RUNS,
+    WORKLOADS,
+)
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
 from controlplane.log.event import Append, Event, NewEvent, Recorded
@@ -38,7 +46,7 @@ from controlplane.multikueue.events import (
 from controlplane.multikueue.fleet import Fleet, service_started
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-HOME = (ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, MULTIKUEUE_CLUSTERS, WORKLOADS, JOBS, JOBSETS)
+HOME = (ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, MULTIKUEUE_CLUSTERS, WORKLOADS, JOBS, JOBSETS, PIPELINE_RUNS)
 POLICY = Policy(adapters=adapters_for(ADAPTERS))
 
 

@@ -18,6 +18,7 @@ from controlplane.kube import (
     JOBSETS,
     MULTIKUEUE_CLUSTERS,
     MULTIKUEUE_CONFIGS,
+    PIPELINE_RUNS,
     WORKLOADS,
 )
 from controlplane.log.event import Event, Recorded
@@ -45,7 +46,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 NS, WL, JOB = "default", "job-train-12345", "train"
 STREAM, JOB_STREAM = f"workload/{NS}/{WL}", f"job/{JOBS.name}/{NS}/{JOB}"
 CHECK = "multikueue"
-HOME_KINDS = [ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, MULTIKUEUE_CLUSTERS, WORKLOADS, JOBS, JOBSETS]
+HOME_KINDS = [ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, MULTIKUEUE_CLUSTERS, WORKLOADS, JOBS, JOBSETS, PIPELINE_RUNS]
 
 
 def stamp(now: datetime) -> str:

@@ -154,7 +154,7 @@ def test_a_jobs_clone_is_suspended_unmanaged_and_leaves_the_template_as_it_is(ad
     before = copy.deepcopy(template)
     clone = adapter.clone(template, NS, "n", WL, "o")
     assert template == before
-    assert clone["spec"]["suspend"] is True
+    assert adapter.suspended(clone)
     assert "managedBy" not in clone["spec"]
     assert clone["kind"] == adapter.kind.kind
     assert clone["metadata"]["annotations"][PREBUILT] == WL

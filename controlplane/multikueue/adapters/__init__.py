@@ -10,8 +10,11 @@ from collections.abc import Iterable
 from controlplane.multikueue.adapters.base import Adapter
 from controlplane.multikueue.adapters.job import JobAdapter
 from controlplane.multikueue.adapters.jobset import JobSetAdapter
+from controlplane.multikueue.adapters.pipelinerun import PipelineRunAdapter
 
-ADAPTERS: dict[str, Adapter] = {adapter.integration: adapter for adapter in (JobAdapter(), JobSetAdapter())}
+ADAPTERS: dict[str, Adapter] = {
+    adapter.integration: adapter for adapter in (JobAdapter(), JobSetAdapter(), PipelineRunAdapter())
+}
 
 
 def adapters_for(integrations: Iterable[str]) -> dict[str, Adapter]:

@@ -46,7 +46,7 @@ from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
 from controlplane.log.event import Event
 from controlplane.log.memory import MemoryLog, MemoryStore
-from controlplane.multikueue.adapters import ADAPTERS, adapters_for
+from controlplane.multikueue.adapters import adapters_for
 from controlplane.multikueue.context import Policy
 from controlplane.multikueue.fleet import Fleet, connectivity_event
 from controlplane.reconcile.bodies import Bodies
@@ -202,7 +202,7 @@ class Mocked:
         self.workers = workers
         self.clock = SteppedClock()
         self.ports = {name: Double(name) for name in (MANAGEMENT, *workers)}
-        self.fleet = Fleet(Policy(adapters=adapters_for(ADAPTERS), **policy), "test")
+        self.fleet = Fleet(Policy(adapters=adapters_for(("batch/job", "jobset.x-k8s.io/jobset")), **policy), "test")
         self.log = MemoryLog(MemoryStore(), Codec(self.fleet.types), self.clock.now)
         gate, bodies = Gate(), Bodies(self.log)
         self.recorder = Recorder(self.log, self.fleet, bodies, self.clock, lift)

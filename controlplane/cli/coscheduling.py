@@ -1,0 +1,144 @@
+"""`controlplane coscheduling plan`: what would be created, moved and removed for a PipelineRun, from files, without a cluster.
+
+In: the run, Tekton's ConfigMaps, and whatever else is there, as YAML streams or Lists. Out: the plan; exit code 1 if the input is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from controlplane.cli.errors import Exit, Failure
+from controlplane.cli.frame import Group
+from controlplane.cli.options import Options
+from controlplane.cli.output import dump, line, table
+
+if TYPE_CHECKING:
+    from controlplane.coscheduling.plan import Plan
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+COLUMNS = ("action", "kind", "name", "why")
+
+
+@click.group(cls=Group)
+def coscheduling() -> None:
+    """Plan how a PipelineRun's pods are brought to one node."""
+
+
+@coscheduling.command()
+@click.option(
+    "-f", "--file", "files", multiple=True, required=True, type=_FILE, metavar="FILE", help="Objects; may be repeated."
+)
+@click.option("--config", "flags", type=_FILE, metavar="FILE", help="Tekton's ConfigMap feature-flags.")
+@click.option("--defaults", type=_FILE, metavar="FILE", help="Tekton's ConfigMap config-defaults.")
+@click.option("--run", "name", metavar="NAME", help="Which PipelineRun, if there are several; default: the first.")
+@click.option("--nop-image", metavar="IMAGE", help="The placeholders' image, as in Tekton's flag -nop-image.")
+@click.option("--old-worker", is_flag=True, help="The cluster's Tekton still knows disable-affinity-assistant.")
+@click.option("--isolate-everywhere", is_flag=True, help="Isolated runs avoid those of other namespaces too.")
+@click.pass_obj
+def plan(
+    options: Options,
+    files: tuple[Path, ...],
+    flags: Path | None,
+    defaults: Path | None,
+    name: str | None,
+    nop_image: str | None,
+    old_worker: bool,
+    isolate_everywhere: bool,
+) -> int:
+    """Say what would be created, moved and removed for a PipelineRun.
+
+    A dry run: no cluster is asked. StatefulSets, claims, Pods, Nodes, Pipelines, Tasks and TaskRuns in the files count as being there.
+
+    \b
+    With -o json or yaml, one object:
+      mode, error, statefulSets, persistentVolumeClaims (what would be created),
+      taskRuns: task, kind, annotations, workspaces, podTemplate, affinity,
+      deletions, cleanup, adopted, warnings
+    Exit code 1 if the input is refused; `error` then says why.
+    """
+    from controlplane.coscheduling.plan import Plan, plan_json
+    from controlplane.coscheduling.problems import Refused
+
+    try:
+        found = _plan(files, flags, defaults, name, nop_image, old_worker=old_worker, everywhere=isolate_everywhere)
+    except Refused as refused:
+        found = Plan(problems=refused.problems)
+    if options.output != "table":
+        dump(options.output, plan_json(found))
+        return Exit.FAILED if found.error else Exit.OK
+    if found.error:
+        raise Failure(found.error)
+    _tell(found)
+    return Exit.OK
+
+
+def _plan(
+    files: tuple[Path, ...],
+    flags: Path | None,
+    defaults: Path | None,
+    name: str | None,
+    image: str | None,
+    *,
+    old_worker: bool,
+    everywhere: bool,
+) -> Plan:
+    from controlplane.coscheduling import inputs
+    from controlplane.coscheduling.flags import DEFAULT_WHERE, FLAGS_NAME
+    from controlplane.coscheduling.placeholders import NOP_IMAGE
+    from controlplane.coscheduling.plan import Cluster
+    from controlplane.coscheduling.plan import plan as plan_of
+    from controlplane.coscheduling.templates import DEFAULTS_NAME, DEFAULTS_WHERE
+    from controlplane.coscheduling.world import World
+
+    objects = [obj for file in files for obj in inputs.read_objects(file.read_bytes(), str(file))]
+    found: dict[str, tuple[str, Mapping[str, object]]] = {
+        FLAGS_NAME: (DEFAULT_WHERE, {}),
+        DEFAULTS_NAME: (DEFAULTS_WHERE, {}),
+    }
+    for wanted, given in ((FLAGS_NAME, flags), (DEFAULTS_NAME, defaults)):
+        if given is not None:
+            found[wanted] = inputs.read_settings(given.read_bytes(), str(given), wanted)
+        elif (among := inputs.config_among(objects, wanted)) is not None:
+            found[wanted] = among
+    flags_where, flags_data = found[FLAGS_NAME]
+    defaults_where, defaults_data = found[DEFAULTS_NAME]
+    cluster = Cluster(
+        flags=flags_data,
+        defaults=defaults_data,
+        flags_where=flags_where,
+        defaults_where=defaults_where,
+        old_worker=old_worker,
+        image=image or inputs.nop_image_of(objects) or NOP_IMAGE,
+        everywhere=everywhere,
+    )
+    return plan_of(inputs.chosen_run(objects, name), World(objects), cluster)
+
+
+def _tell(found: Plan) -> None:
+    line(f"PipelineRun {found.run}: mode {found.mode}")
+    table(COLUMNS, _rows(found))
+    for warning in found.warnings:
+        line(f"Warning: {warning}")
+
+
+def _rows(found: Plan) -> Iterator[tuple[object, ...]]:
+    for obj in [*found.claims, *found.stateful_sets]:
+        yield (
+            "create",
+            obj["kind"],
+            obj["metadata"]["name"],
+            "a template" if obj["kind"] != "StatefulSet" else "a placeholder",
+        )
+    for task in found.tasks:
+        workspaces = ", ".join(task.claims) or "no claim"
+        yield "bind", task.kind, task.task, f"{workspaces}{' beside ' + task.placeholder if task.placeholder else ''}"
+    for obj in found.adopted:
+        yield "keep", obj["kind"], obj["metadata"]["name"], "it is there, and the run's"
+    for pod, eviction in found.deletions:
+        yield "move", "Pod", pod["metadata"]["name"], eviction.detail
+    for removal in found.cleanup:
+        yield "delete", removal.kind.kind, removal.name, removal.reason.value

@@ -1,0 +1,115 @@
+"""Turns the text of files into objects: YAML or JSON, streams, Lists, and ConfigMaps as they are stored or as a plain mapping.
+
+In: bytes and the name of their file. Out: objects, or `Refused` that names the file and the document. Times stay texts, as they
+are for Kubernetes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from controlplane.coscheduling.problems import Problem, Refused, label
+from controlplane.coscheduling.world import objects_of
+from controlplane.kube import Json, meta
+
+_NOP_FLAG = "-nop-image"
+_TIMESTAMP = "tag:yaml.org,2002:timestamp"
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads YAML as Kubernetes does: a time is a text."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def read_objects(data: bytes, where: str) -> list[Json]:
+    """Return the objects of a YAML stream; `Refused` names the document that is none."""
+    return [
+        obj
+        for number, document in enumerate(_documents(data, where), 1)
+        for obj in objects_of(document, f"{where}, document {number}")
+    ]
+
+
+def read_settings(data: bytes, where: str, name: str) -> tuple[str, Mapping[str, object]]:
+    """Return how sentences call a ConfigMap, and its data: the one of that name, the only one there, or a plain mapping."""
+    documents = [document for document in _documents(data, where) if document is not None]
+    maps = [obj for document in documents for obj in _maps(document)]
+    named = [obj for obj in maps if meta(obj).get("name") == name] or maps
+    if len(named) == 1:
+        return config_data(named[0], name)
+    if not named and len(documents) <= 1:
+        document = documents[0] if documents else {}
+        if isinstance(document, dict) and "kind" not in document:
+            return where, document
+    what = f"expected one ConfigMap {name}, found {len(named)}"
+    raise Refused(Problem(where, "the document", what, f"give the ConfigMap {name} of the cluster"))
+
+
+def config_data(obj: Json, name: str) -> tuple[str, Mapping[str, object]]:
+    """Return how sentences call a ConfigMap, and its data."""
+    where = label("ConfigMap", str(meta(obj).get("namespace") or ""), str(meta(obj).get("name") or name))
+    data = obj.get("data")
+    if data is None:
+        return where, {}
+    if not isinstance(data, dict):
+        raise Refused(Problem(where, "data", "expected an object", "give texts by key"))
+    return where, data
+
+
+def config_among(objects: Iterable[Json], name: str) -> tuple[str, Mapping[str, object]] | None:
+    """Return a ConfigMap's name in sentences and its data, if it is among objects."""
+    for obj in objects:
+        if obj.get("kind") == "ConfigMap" and meta(obj).get("name") == name:
+            return config_data(obj, name)
+    return None
+
+
+def chosen_run(objects: Sequence[Json], name: str | None) -> Json:
+    """Return the PipelineRun of a name, or the first one."""
+    runs = [obj for obj in objects if obj.get("kind") == "PipelineRun"]
+    found = [obj for obj in runs if name is None or meta(obj).get("name") == name]
+    if found:
+        return found[0]
+    names = ", ".join(str(meta(obj).get("name")) for obj in runs)
+    what = f'there is none called "{name}", only {names}' if runs else "there is none among the files"
+    raise Refused(Problem("PipelineRun", "metadata.name" if runs else "kind", what, "give its file with -f"))
+
+
+def nop_image_of(objects: Iterable[Json]) -> str:
+    """Return the image that a Deployment of Tekton's controller says in its flag `-nop-image`, "" if none is there."""
+    for obj in objects:
+        if obj.get("kind") != "Deployment":
+            continue
+        spec = ((obj.get("spec") or {}).get("template") or {}).get("spec") or {}
+        for container in spec.get("containers") or ():
+            arguments = [str(argument) for argument in (container.get("args") or ())]
+            if _NOP_FLAG in arguments[:-1]:
+                return arguments[arguments.index(_NOP_FLAG) + 1]
+    return ""
+
+
+def _documents(data: bytes, where: str) -> Iterator[Any]:
+    try:
+        yield from yaml.load_all(data, Loader=_Loader)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        what = " ".join(str(error).split())
+        raise Refused(
+            Problem(where, "the document", f"it is no YAML: {what}", "mend it, or give another file")
+        ) from None
+
+
+def _maps(document: Any) -> list[Json]:
+    if not isinstance(document, dict):
+        return []
+    items = document.get("items")
+    if isinstance(items, list):
+        return [obj for item in items for obj in _maps(item)]
+    return [document] if document.get("kind") == "ConfigMap" else []

@@ -1,0 +1,127 @@
+"""A pipeline's tasks, as far as the placement of their pods depends on them.
+
+In: a PipelineSpec (inline, stored in the run's status, or that of a Pipeline) and the Tasks that are known. Out: the tasks in
+order, `finally` last, with the workspaces that each uses; those that an inline task only mentions in its steps are added, as Tekton does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from controlplane.coscheduling.problems import Refused
+from controlplane.coscheduling.reader import Reader
+from controlplane.coscheduling.substitution import Values, fill
+from controlplane.kube import Json
+
+TaskKind = Literal["TaskRun", "CustomRun", "PipelineRun"]
+_MENTION = re.compile(r"\$\(workspaces(?:\.([A-Za-z0-9_-]+)|\[[\"']([^\"'\]]+)[\"']\])\.")
+
+
+class Use(msgspec.Struct, frozen=True):
+    """A workspace as a task uses it: its name there, the run's workspace behind it, the path below."""
+
+    name: str
+    workspace: str
+    sub_path: str = ""
+
+
+class PipelineTask(msgspec.Struct, frozen=True, kw_only=True):
+    """A task of a pipeline. `kind` is what Tekton creates for it; `optional` are the workspaces that it can do without, None if its
+    declaration is not known; `spec` is the inline or looked-up task's own spec, empty if it is not known; `body` the entry itself."""
+
+    name: str
+    kind: TaskKind
+    final: bool
+    uses: tuple[Use, ...]
+    optional: frozenset[str] | None
+    spec: Json
+    body: Json
+
+
+class Pipeline(msgspec.Struct, frozen=True):
+    """A pipeline: its tasks, and which workspaces it declares, required and optional."""
+
+    tasks: tuple[PipelineTask, ...]
+    required: tuple[str, ...] = ()
+    optional: frozenset[str] = frozenset()
+
+
+def read_pipeline(
+    reader: Reader, spec: Json, values: Values, tasks: Mapping[str, Json], path: str = "spec.pipelineSpec"
+) -> Pipeline:
+    """Read a PipelineSpec; `values` are what variables in its paths stand for, `tasks` the known Tasks by name."""
+    found: list[PipelineTask] = []
+    for field in ("tasks", "finally"):
+        for number, item in enumerate(reader.items(spec, field, path)):
+            found.append(_task(reader, item, f"{path}.{field}[{number}]", field == "finally", values, tasks))
+    if not found:
+        raise Refused(reader.problem(f"{path}.tasks", "there is no task", "give the pipeline at least one task"))
+    declared = reader.items(spec, "workspaces", path)
+    names = [reader.text(item, "name", f"{path}.workspaces[{number}]") for number, item in enumerate(declared)]
+    optional = frozenset(name for name, item in zip(names, declared, strict=True) if item.get("optional") is True)
+    return Pipeline(tuple(found), tuple(name for name in names if name not in optional), optional)
+
+
+def _task(
+    reader: Reader, item: Json, path: str, final: bool, values: Values, tasks: Mapping[str, Json]
+) -> PipelineTask:
+    name = reader.text(item, "name", path)
+    if not name:
+        raise Refused(reader.problem(f"{path}.name", "it is not set", "name the task"))
+    inline = reader.section(item, "taskSpec", path)
+    reference = reader.section(item, "taskRef", path)
+    kind = _kind(item, inline, reference)
+    spec = inline
+    if not inline and kind == "TaskRun":
+        known = tasks.get(reader.text(reference, "name", f"{path}.taskRef"))
+        spec = reader.section(known, "spec") if known else {}
+    uses = [
+        Use(
+            reader.text(use, "name", f"{path}.workspaces[{number}]"),
+            reader.text(use, "workspace", f"{path}.workspaces[{number}]")
+            or reader.text(use, "name", f"{path}.workspaces[{number}]"),
+            fill(reader.text(use, "subPath", f"{path}.workspaces[{number}]"), values),
+        )
+        for number, use in enumerate(reader.items(item, "workspaces", path))
+    ]
+    named = {use.name for use in uses}
+    uses += [Use(mentioned, mentioned) for mentioned in _mentioned(inline) if mentioned not in named]
+    optional = None
+    if spec:
+        optional = frozenset(
+            reader.text(one, "name", f"{path}.taskSpec.workspaces[{number}]")
+            for number, one in enumerate(reader.items(spec, "workspaces", f"{path}.taskSpec"))
+            if one.get("optional") is True
+        )
+    return PipelineTask(name=name, kind=kind, final=final, uses=tuple(uses), optional=optional, spec=spec, body=item)
+
+
+def _kind(item: Json, inline: Json, reference: Json) -> TaskKind:
+    if item.get("pipelineRef") is not None or item.get("pipelineSpec") is not None:
+        return "PipelineRun"
+    # Tekton takes any reference with both fields for a custom one, even `tekton.dev/v1beta1` and `Task`.
+    custom = any(one.get("apiVersion") and one.get("kind") for one in (reference, inline))
+    return "CustomRun" if custom else "TaskRun"
+
+
+def _mentioned(inline: Json) -> list[str]:
+    """Return the workspaces that an inline task's steps speak of, sorted."""
+    texts: list[str] = []
+    for field in ("steps", "sidecars", "stepTemplate"):
+        _collect(inline.get(field), texts)
+    return sorted({first or second for text in texts for first, second in _MENTION.findall(text)})
+
+
+def _collect(value: object, texts: list[str]) -> None:
+    if isinstance(value, str):
+        texts.append(value)
+    elif isinstance(value, list):
+        for item in value:
+            _collect(item, texts)
+    elif isinstance(value, dict):
+        for item in value.values():
+            _collect(item, texts)

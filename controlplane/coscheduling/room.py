@@ -1,0 +1,271 @@
+"""All runs of one cluster in memory, as the log says it: the loop's `Capability`.
+
+In: events in the log's order. Out: which runs to decide about, what was decided, what an open write looks like. It runs next to
+the cluster whose pods it places (section 8.8): when a hub is away, nodes are still cordoned. What follows is decided in
+`decide`, how it looks in `render`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from controlplane.capability import Decided, Failure, OpenWrite, Sighting
+from controlplane.connectivity import events as connectivity
+from controlplane.connectivity.events import MANAGEMENT, ServiceStarted, cluster_stream
+from controlplane.connectivity.state import Connection, restarted
+from controlplane.connectivity.state import fold as fold_connection
+from controlplane.coscheduling import render
+from controlplane.coscheduling.decide import Node, Surroundings, decide
+from controlplane.coscheduling.events import (
+    EVENTS,
+    CoschedulingFailed,
+    CoschedulingUnneeded,
+    DefaultsObserved,
+    FlagsGone,
+    FlagsObserved,
+    FlagsRefused,
+    NodeGone,
+    NodeObserved,
+    Write,
+)
+from controlplane.coscheduling.eviction import NodeView
+from controlplane.coscheduling.flags import Flags, Mode, effective
+from controlplane.coscheduling.objects import CLAIMS, NODES, PODS, STATEFUL_SETS, TASK_RUNS
+from controlplane.coscheduling.observe import DEFAULTS_STREAM, FLAGS_STREAM, observe
+from controlplane.coscheduling.placeholders import NOP_IMAGE, Style
+from controlplane.coscheduling.reasons import Reason
+from controlplane.coscheduling.state import Effect, RunState, fold, initial
+from controlplane.kube import PIPELINE_RUNS, Request
+from controlplane.log.event import Event, NewEvent, Recorded
+from controlplane.pods.tolerations import Taint
+
+_NEEDED = (PIPELINE_RUNS, STATEFUL_SETS, CLAIMS, PODS, NODES, TASK_RUNS)
+_FIRST_RETRY, _LAST_RETRY = timedelta(seconds=1), timedelta(minutes=5)
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of the room. `mode`: what holds instead of Tekton's flag, where Tekton itself is told to place nothing.
+
+    `config_namespace` is where Tekton's ConfigMaps are; `old_worker`, `image` and `everywhere` as in the dry run.
+    """
+
+    cluster: str = MANAGEMENT
+    config_namespace: str = "tekton-pipelines"
+    mode: Mode | None = None
+    old_worker: bool = False
+    image: str = NOP_IMAGE
+    everywhere: bool = False
+
+
+class Coscheduling:
+    """The states of all runs and the answers that the loop asks of them. `identity` names this process in Kubernetes Events."""
+
+    types: Sequence[type[Event]] = (*connectivity.EVENTS, *EVENTS)
+
+    def __init__(self, policy: Policy, identity: str) -> None:
+        self.policy, self.identity = policy, identity
+        self.runs: dict[str, RunState] = {}
+        self.nodes: dict[str, Node] = {}
+        self.connection = Connection(name=policy.cluster)
+        self.flags, self.defaults = Flags(), ""
+        self._refusals: dict[str, str] = {}
+        self._said: dict[str, str] = {}
+        self._versions: dict[str, int] = {}
+        self._on_node: dict[str, set[str]] = {}
+        self._dirty: dict[str, None] = {}
+
+    # --- what was seen -----------------------------------------------------------------------------------------------
+
+    def observe(self, sighting: Sighting, now: datetime) -> NewEvent | None:
+        """Return the event of something seen on the cluster; None if it concerns no run."""
+        if sighting.cluster != self.policy.cluster:
+            return None
+        return observe(sighting, now, self.policy.config_namespace)
+
+    def fold(self, recorded: Recorded) -> None:
+        """Take one more event, in the log's order."""
+        room, _, name = recorded.stream.partition("/")
+        match room:
+            case "pipelinerun":
+                self._fold_run(recorded)
+            case "node":
+                self._fold_node(recorded, name)
+            case "coscheduling":
+                self._fold_config(recorded)
+            case "cluster" if recorded.stream == cluster_stream(self.policy.cluster):
+                self._connected(fold_connection(self.connection, recorded))
+            case "service" if isinstance(recorded.event, ServiceStarted):
+                self._connected(restarted(self.connection, recorded))
+
+    def take_dirty(self) -> list[str]:
+        """Return the streams to decide about since the last call."""
+        dirty, self._dirty = list(self._dirty), {}
+        return dirty
+
+    @property
+    def ready(self) -> bool:
+        """Whether all that decisions rest on is in view."""
+        return all(self.connection.in_view(kind.name) for kind in _NEEDED)
+
+    def _mark(self, *streams: str) -> None:
+        self._dirty.update(dict.fromkeys(streams))
+
+    def _connected(self, connection: Connection) -> None:
+        before, self.connection = self.ready, connection
+        if self.ready and not before:
+            self._mark(FLAGS_STREAM, DEFAULTS_STREAM, *self.runs)
+
+    def _fold_run(self, recorded: Recorded) -> None:
+        stream = recorded.stream
+        before = self.runs.get(stream) or initial(stream)
+        state = fold(before, recorded)
+        for node in {pod.node for pod in before.pods.values()} - {pod.node for pod in state.pods.values()}:
+            self._on_node.get(node, set()).discard(stream)
+        for pod in state.pods.values():
+            if pod.node:
+                self._on_node.setdefault(pod.node, set()).add(stream)
+        if state.settled:
+            self.runs.pop(stream, None)
+        else:
+            self.runs[stream] = state
+        self._mark(stream)
+
+    def _fold_node(self, recorded: Recorded, name: str) -> None:
+        event, before = recorded.event, self.nodes.get(name)
+        if isinstance(event, NodeObserved):
+            found = tuple(Taint(one.key, one.value, one.effect) for one in event.taints)
+            view = NodeView(name=name, cordoned=event.cordoned, taints=found)
+            if before is not None and before.view == view:
+                return
+            self.nodes[name] = Node(view, recorded.position)
+        elif isinstance(event, NodeGone):
+            self.nodes.pop(name, None)
+        self._mark(*sorted(self._on_node.get(name, ())))
+
+    def _fold_config(self, recorded: Recorded) -> None:
+        stream, event = recorded.stream, recorded.event
+        self._versions[stream] = recorded.version
+        match event:
+            case FlagsRefused():
+                self._said[stream] = event.message
+                return
+            case FlagsObserved() | FlagsGone():
+                data = event.data if isinstance(event, FlagsObserved) else {}
+                found = effective(self.flags, data, old_worker=self.policy.old_worker)
+                self.flags = found.flags
+                self._refusals[stream] = str(found.problem) if found.problem else ""
+            case DefaultsObserved():
+                problems = [f"{one.object}: {one.field}: {one.what}; {one.todo}" for one in event.problems]
+                self._refusals[stream] = "\n".join(problems)
+                self.defaults = self.defaults if problems else event.defaults
+            case _:
+                self.defaults, self._refusals[stream] = "", ""
+        if not self._refusals[stream]:
+            self._said.pop(stream, None)
+        self._mark(stream)
+
+    # --- what follows ------------------------------------------------------------------------------------------------
+
+    def decide(self, stream: str, now: datetime) -> Decided:
+        """Return what follows for a stream."""
+        state = self.runs.get(stream)
+        if state is None:
+            return self._decide_config(stream)
+        turn = decide(state, self._surroundings(), now)
+        events = [self._event(stream, decision, state.position) for decision in turn.decisions]
+        return Decided(events, state.version, turn.wake)
+
+    def _decide_config(self, stream: str) -> Decided:
+        message = self._refusals.get(stream, "")
+        if not message or self._said.get(stream) == message:
+            return Decided()
+        event = FlagsRefused(message=message, reason=Reason.BAD_FLAGS)
+        return Decided([self._event(stream, event, 0)], self._versions.get(stream, 0))
+
+    def _surroundings(self) -> Surroundings:
+        flags = self.flags
+        if self.policy.mode is not None:
+            flags = msgspec.structs.replace(flags, mode=self.policy.mode)
+        return Surroundings(
+            cluster=self.policy.cluster, ready=self.ready, flags=flags, defaults=self.defaults, nodes=self.nodes
+        )
+
+    def _event(self, stream: str, event: Event, caused_by: int) -> NewEvent:
+        cluster = getattr(event, "cluster", "") or self.policy.cluster
+        return NewEvent(stream=stream, event=event, cluster=cluster, caused_by=caused_by)
+
+    # --- what is open ------------------------------------------------------------------------------------------------
+
+    def _effects(self, stream: str) -> Mapping[str, Effect]:
+        state = self.runs.get(stream)
+        return state.effects if state is not None else {}
+
+    def open_writes(self, stream: str) -> Sequence[OpenWrite]:
+        """Return the open writes of a stream."""
+        return [
+            OpenWrite(stream, target, effect.decision.cluster, effect.position, type(effect.decision).__name__)
+            for target, effect in self._effects(stream).items()
+        ]
+
+    def is_open(self, write: OpenWrite) -> bool:
+        """Whether a write is still to be carried out."""
+        return self._decision(write) is not None
+
+    def _decision(self, write: OpenWrite) -> Write | None:
+        effect = self._effects(write.stream).get(write.target)
+        return effect.decision if effect is not None and effect.position == write.position else None
+
+    def bodies_needed(self, write: OpenWrite) -> Sequence[str]:
+        """Return the refs of the bodies that `request` needs."""
+        decision = self._decision(write)
+        attempt = self.runs[write.stream].attempts.get(decision.attempt_uid) if decision is not None else None
+        return render.bodies_needed(decision, attempt) if decision is not None and attempt is not None else []
+
+    def request(self, write: OpenWrite, bodies: Mapping[str, bytes], now: datetime) -> Request | None:
+        """Return the request that carries a write out, or None if what it was decided on is gone."""
+        decision = self._decision(write)
+        if decision is None:
+            return None
+        state = self.runs[write.stream]
+        attempt = state.attempts.get(decision.attempt_uid)
+        if attempt is None:
+            return None
+        style = Style(image=self.policy.image, everywhere=self.policy.everywhere)
+        try:
+            return render.render(decision, attempt, state.namespace, bodies, style, now)
+        except render.Obsolete:
+            return None
+
+    def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
+        """Return the Kubernetes Event that tells of a write."""
+        decision = self._decision(write)
+        if decision is None:
+            return None
+        state = self.runs[write.stream]
+        return render.announcement(decision, state.namespace, state.name, write.position, self.identity, now)
+
+    # --- how it ended ------------------------------------------------------------------------------------------------
+
+    def failed(self, write: OpenWrite, failure: Failure, now: datetime) -> NewEvent:
+        """Return the event that records an API server's no, with a longer pause each time."""
+        state = self.runs.get(write.stream)
+        before = state.trouble.get(write.target) if state is not None else None
+        failures = before.failures + 1 if before is not None and before.action == write.action else 1
+        event = CoschedulingFailed(
+            target=write.target,
+            action=write.action,
+            code=failure.code,
+            error=failure.error,
+            message=failure.message,
+            failures=failures,
+            retry_at=now + min(_FIRST_RETRY * 2 ** (failures - 1), _LAST_RETRY),
+        )
+        return NewEvent(stream=write.stream, event=event, cluster=write.cluster, caused_by=write.position)
+
+    def unneeded(self, write: OpenWrite, resource_version: str) -> NewEvent:
+        """Return the event that records that a write changed nothing."""
+        event = CoschedulingUnneeded(target=write.target, action=write.action, resource_version=resource_version)
+        return NewEvent(stream=write.stream, event=event, cluster=write.cluster, caused_by=write.position)

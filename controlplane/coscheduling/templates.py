@@ -1,0 +1,141 @@
+"""Pod templates: what a cluster's defaults fill in, and the part of them that reaches a placeholder (section 2.2).
+
+In: the run's pod template, Tekton's ConfigMap `config-defaults`. Out: merged templates, always new objects: a builder that edits
+the user's own template changes every pod that is made of it later (section 7, number 1).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import yaml
+
+from controlplane.coscheduling.objects import Run
+from controlplane.coscheduling.problems import Problem, Refused
+from controlplane.kube import Json
+
+POD_TEMPLATE = "default-pod-template"
+ASSISTANT_TEMPLATE = "default-affinity-assistant-pod-template"
+SERVICE_ACCOUNT = "default-service-account"
+DEFAULTS_NAME = "config-defaults"
+DEFAULTS_WHERE = f"ConfigMap tekton-pipelines/{DEFAULTS_NAME}"
+# What a placeholder takes over; not schedulerName, hostNetwork, runtimeClassName or volumes.
+_ASSISTANT_FIELDS = ("nodeSelector", "tolerations", "imagePullSecrets", "securityContext", "priorityClassName")
+_KINDS: dict[str, type] = {
+    "nodeSelector": dict,
+    "tolerations": list,
+    "imagePullSecrets": list,
+    "securityContext": dict,
+    "affinity": dict,
+    "priorityClassName": str,
+    "serviceAccountName": str,
+}
+_WORDS: dict[type, str] = {dict: "an object", list: "a list", str: "a text"}
+_NAMED_LISTS = ("env", "volumes")
+
+
+class Defaults(msgspec.Struct, frozen=True, kw_only=True):
+    """What `config-defaults` fills in; None and "" where it says nothing."""
+
+    pod_template: Json | None = None
+    assistant_template: Json | None = None
+    service_account: str = ""
+
+
+def read_defaults(data: Mapping[str, object], where: str = DEFAULTS_WHERE) -> Defaults:
+    """Read the defaults; `Refused` names the key whose text is no pod template."""
+    account = data.get(SERVICE_ACCOUNT, "")
+    if not isinstance(account, str):
+        raise Refused(
+            Problem(where, f"data.{SERVICE_ACCOUNT}", "expected a text", "give the name of a service account")
+        )
+    return Defaults(
+        pod_template=_template(data, POD_TEMPLATE, where),
+        assistant_template=_template(data, ASSISTANT_TEMPLATE, where),
+        service_account=account,
+    )
+
+
+def _template(data: Mapping[str, object], key: str, where: str) -> Json | None:
+    found = data.get(key)
+    if isinstance(found, str):
+        try:
+            found = yaml.safe_load(found)
+        except yaml.YAMLError as error:
+            what = " ".join(str(error).split())
+            raise Refused(Problem(where, f"data.{key}", f"it is no YAML: {what}", "give a pod template")) from None
+    if found is None:
+        return None
+    if not isinstance(found, dict):
+        raise Refused(Problem(where, f"data.{key}", "it is no object", "give the fields of a pod template"))
+    check_template(found, where, f"data.{key}")
+    return found
+
+
+def check_template(template: Json, where: str, path: str) -> None:
+    """Refuse a pod template with a field that cannot be handed on."""
+    for field, kind in _KINDS.items():
+        found = template.get(field)
+        if found is not None and not isinstance(found, kind):
+            wanted = _WORDS[kind]
+            what = f"expected {wanted}, found a {type(found).__name__}"
+            raise Refused(Problem(where, f"{path}.{field}", what, f"give {wanted}"))
+
+
+def merged(template: Json | None, default: Json | None) -> Json | None:
+    """Return a pod template with what it leaves open filled in from a default; lists of names are joined, its own first."""
+    if template is None or default is None:
+        found = template if template is not None else default
+        return copy.deepcopy(found)
+    result = copy.deepcopy(template)
+    for field, value in default.items():
+        if field in _NAMED_LISTS:
+            result[field] = _joined(value or [], result.get(field) or [])
+        elif _is_open(field, result.get(field)):
+            result[field] = copy.deepcopy(value)
+    return result
+
+
+def _is_open(field: str, value: Any) -> bool:
+    if field in ("schedulerName", "serviceAccountName"):
+        return not value
+    return value is None or (field == "hostNetwork" and value is False)
+
+
+def _joined(base: list[Json], own: list[Json]) -> list[Json]:
+    if not own:
+        return copy.deepcopy(base)
+    names = {one.get("name") for one in own}
+    return copy.deepcopy([*own, *(one for one in base if one.get("name") not in names)])
+
+
+def with_defaults(run: Run, defaults: Defaults) -> Run:
+    """Return the run as admission leaves it: the default pod template merged into its own, the default service account set."""
+    return msgspec.structs.replace(
+        run,
+        pod_template=merged(run.pod_template, defaults.pod_template),
+        service_account=run.service_account or defaults.service_account,
+    )
+
+
+def placeholder_template(run: Run, defaults: Defaults) -> Json:
+    """Return the part of a pod spec that a placeholder takes from the run, then from its own default template."""
+    own = run.pod_template or {}
+    found = {field: own[field] for field in _ASSISTANT_FIELDS if own.get(field) is not None}
+    default = defaults.assistant_template or {}
+    for field in _ASSISTANT_FIELDS:
+        if field not in found and default.get(field) is not None:
+            found[field] = default[field]
+    account = default.get("serviceAccountName") or run.service_account
+    if account:
+        found["serviceAccountName"] = account
+    return copy.deepcopy(found)
+
+
+def task_template(run: Run, task: str) -> Json | None:
+    """Return the pod template of a task's TaskRun: the task's own, filled in from the run's."""
+    specs = run.task_specs.get(task)
+    return merged(specs.pod_template if specs else None, run.pod_template)

@@ -1,0 +1,145 @@
+"""What is refused before anything is created (section 3).
+
+In: a run, its pipeline and what its tasks are bound to. Out: problems, all of them. Tekton finds some of them only when
+placeholders and claims are there already; a run that cannot work makes nothing here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from controlplane.coscheduling.binding import Bound
+from controlplane.coscheduling.flags import Mode
+from controlplane.coscheduling.names import claim_name, is_dns_label, is_dns_name, template_name
+from controlplane.coscheduling.objects import SOURCES, Binding, Run
+from controlplane.coscheduling.pipeline import Pipeline
+from controlplane.coscheduling.problems import Problem, Refused
+from controlplane.coscheduling.templates import check_template
+
+_NAMED = {
+    "persistentVolumeClaim": "claimName",
+    "configMap": "name",
+    "secret": "secretName",
+    "projected": "sources",
+    "csi": "driver",
+}
+
+
+def run_problems(run: Run, mode: Mode) -> list[Problem]:
+    """Return what is wrong with a run by itself: what admission refuses, and what the API server would."""
+    found: list[Problem] = []
+    if not is_dns_label(run.name):
+        what = f'"{run.name}" is no DNS label of at most 63 characters'
+        found.append(Problem(run.label, "metadata.name", what, "rename the run: its name becomes a label"))
+    if run.pipeline_spec is not None and run.pipeline_name:
+        what = "expected exactly one of pipelineRef and pipelineSpec, found both"
+        found.append(Problem(run.label, "spec.pipelineRef", what, "keep one of them"))
+    seen: dict[str, int] = {}
+    for binding in run.bindings:
+        found += _binding_problems(run, binding, seen, mode)
+    found += _template_problems(run)
+    return found
+
+
+def pipeline_problems(run: Run, pipeline: Pipeline) -> list[Problem]:
+    """Return where a run does not give what its pipeline needs, or speaks of a task that is not there."""
+    bound = {binding.name for binding in run.bindings}
+    found = [
+        Problem(
+            run.label,
+            "spec.workspaces",
+            f'pipeline requires workspace with name "{name}" be provided by pipelinerun',
+            "bind it, or declare it optional in the pipeline",
+        )
+        for name in pipeline.required
+        if name not in bound
+    ]
+    tasks = {task.name for task in pipeline.tasks}
+    found += [
+        Problem(
+            run.label,
+            "spec.taskRunSpecs",
+            f'the pipeline has no task "{name}"',
+            f"name one of {', '.join(sorted(tasks))}, or leave the entry out",
+        )
+        for name in run.task_specs
+        if name not in tasks
+    ]
+    return found
+
+
+def claim_problems(run: Run, bound: Iterable[Bound], mode: Mode) -> list[Problem]:
+    """Return the tasks that use several claims where each claim has a placeholder of its own.
+
+    Tekton lets their siblings start and then fails the run; this is found before anything is created (section 9).
+    """
+    if mode is not Mode.WORKSPACES:
+        return []
+    return [
+        Problem(
+            run.label,
+            f'task "{task.task}"',
+            f"more than one PersistentVolumeClaim is bound ({', '.join(task.claims)}): each would have a placeholder of its own",
+            f'use one claim with sub paths, or the mode "{Mode.PIPELINERUNS}"',
+        )
+        for task in bound
+        if task.kind == "TaskRun" and len(task.claims) > 1
+    ]
+
+
+def _binding_problems(run: Run, binding: Binding, seen: dict[str, int], mode: Mode) -> list[Problem]:
+    where = f"spec.workspaces[{binding.index}]"
+    found = []
+    if not binding.name:
+        found.append(Problem(run.label, f"{where}.name", "it is not set", "name the workspace that is bound"))
+    elif binding.name in seen:
+        what = (
+            f'workspace "{binding.name}" provided by pipelinerun more than once, '
+            f"at index {seen[binding.name]} and {binding.index}"
+        )
+        found.append(Problem(run.label, f"{where}.name", what, "bind it once"))
+    seen.setdefault(binding.name, binding.index)
+    if len(binding.sources) != 1:
+        given = f"found {', '.join(binding.sources)}" if binding.sources else "found none"
+        what = f'workspace "{binding.name}": expected exactly one source, {given}'
+        found.append(Problem(run.label, where, what, f"give one of {', '.join(SOURCES)}"))
+        return found
+    source = binding.sources[0]
+    field = _NAMED.get(source)
+    if field is not None and not binding.body[source].get(field):
+        what = f'workspace "{binding.name}": missing field'
+        found.append(Problem(run.label, f"{where}.{source}.{field}", what, "set it"))
+        return found
+    return found + _claim_name_problems(run, binding, where, mode)
+
+
+def _claim_name_problems(run: Run, binding: Binding, where: str, mode: Mode) -> list[Problem]:
+    if binding.claim:
+        if is_dns_name(binding.claim):
+            return []
+        field = f"{where}.persistentVolumeClaim.claimName"
+        return [Problem(run.label, field, f'"{binding.claim}" is no name of a claim', "name an existing claim")]
+    if binding.template is None:
+        return []
+    field = f"{where}.volumeClaimTemplate.metadata.name"
+    if mode.per_run:
+        name, fits = template_name(binding.base, binding.name, run.uid), is_dns_label
+    else:
+        name, fits = claim_name(binding.base, binding.name, run.uid), is_dns_name
+    if fits(name):
+        return []
+    what = f'"{name}", which is made of it, is no valid name'
+    return [Problem(run.label, field, what, "give a DNS label, or leave it out")]
+
+
+def _template_problems(run: Run) -> list[Problem]:
+    templates = {"spec.taskRunTemplate.podTemplate": run.pod_template}
+    for task, specs in run.task_specs.items():
+        templates[f"spec.taskRunSpecs[{task}].podTemplate"] = specs.pod_template
+    found: list[Problem] = []
+    for path, template in templates.items():
+        try:
+            check_template(template or {}, run.label, path)
+        except Refused as refused:
+            found += refused.problems
+    return found

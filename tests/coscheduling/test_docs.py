@@ -1,0 +1,36 @@
+"""The reference names every event and reason of the room, and every field of the plan, and nothing that is not."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+from controlplane.coscheduling.events import EVENTS
+from controlplane.coscheduling.plan import Plan, plan_json
+from controlplane.coscheduling.reasons import Reason
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs/reference/coscheduling.md").read_text()
+
+
+def rows(heading: str) -> dict[str, str]:
+    section = next(part for part in re.split(r"^## ", PAGE, flags=re.MULTILINE) if part.startswith(f"{heading}\n"))
+    return dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", section, re.MULTILINE))
+
+
+def test_events() -> None:
+    assert rows("Events") == {event.__name__: " ".join((inspect.getdoc(event) or "").split()) for event in EVENTS}
+
+
+def test_reasons() -> None:
+    assert set(rows("Reasons")) == set(Reason)
+
+
+def test_the_plans_fields() -> None:
+    assert set(rows("The plan")) == set(plan_json(Plan()))
+
+
+def test_reasons_are_used() -> None:
+    room = Path(inspect.getfile(Reason)).parent
+    text = "".join(path.read_text() for path in room.glob("*.py"))
+    assert [reason for reason in Reason if f"Reason.{reason.name}" not in text] == []

@@ -1,0 +1,93 @@
+"""A PipelineRun as a kind that is dispatched: inert here, whole on the worker (specs/coscheduling section 8)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controlplane.kube import PIPELINE_RUNS
+from controlplane.multikueue.adapters import ADAPTERS, adapters_for
+from controlplane.multikueue.adapters.base import ORIGIN_LABEL, PREBUILT
+from controlplane.multikueue.adapters.pipelinerun import PipelineRunAdapter
+from controlplane.settings import KINDS, Settings
+
+ADAPTER = PipelineRunAdapter()
+RUNNING = {"type": "Succeeded", "status": "Unknown", "reason": "Running"}
+DONE = {"type": "Succeeded", "status": "True"}
+FAILED = {"type": "Succeeded", "status": "False", "reason": "PipelineRunTimeout"}
+
+
+def test_it_is_registered_and_has_to_be_asked_for() -> None:
+    assert adapters_for(["tekton.dev/pipelinerun"]) == {
+        "tekton.dev/v1, Kind=PipelineRun": ADAPTERS["tekton.dev/pipelinerun"]
+    }
+    assert set(KINDS) == set(ADAPTERS)
+    assert Settings().multikueue.kinds == ("batch/job", "jobset.x-k8s.io/jobset")
+
+
+@pytest.mark.parametrize(
+    ("spec", "controller"), [({}, ""), ({"managedBy": "kueue.x-k8s.io/multikueue"}, "kueue.x-k8s.io/multikueue")]
+)
+def test_who_manages_it(spec: dict[str, str], controller: str) -> None:
+    assert ADAPTER.managed_by({"spec": spec}) == controller
+
+
+@pytest.mark.parametrize(
+    ("status", "suspended"), [("PipelineRunPending", True), ("", False), ("Cancelled", False), (None, False)]
+)
+def test_pending_is_suspended(status: str | None, suspended: bool) -> None:
+    assert ADAPTER.suspended({"spec": {"status": status}}) is suspended
+    assert ADAPTER.suspended({}) is False
+
+
+@pytest.mark.parametrize(
+    ("status", "finished", "inactive"),
+    [
+        ({}, False, True),
+        ({"conditions": [RUNNING]}, False, True),
+        ({"startTime": "t", "conditions": [RUNNING]}, False, False),
+        ({"startTime": "t", "conditions": [DONE]}, True, True),
+        ({"startTime": "t", "conditions": [FAILED]}, True, True),
+        ({"startTime": "t", "conditions": [{"type": "Other", "status": "True"}]}, False, False),
+    ],
+)
+def test_how_it_stands(status: dict[str, Any], finished: bool, inactive: bool) -> None:
+    assert ADAPTER.finished(status) is finished
+    assert ADAPTER.inactive(status) is inactive
+    assert ADAPTER.inactive(ADAPTER.drained(status))
+
+
+def test_the_copy() -> None:
+    template = {
+        "labels": {"team": "a"},
+        "annotations": {"x": "y"},
+        "spec": {"managedBy": "kueue.x-k8s.io/multikueue", "pipelineRef": {"name": "build"}},
+    }
+    assert ADAPTER.clone(template, "ci", "build-1", "workload-1", "hub") == {
+        "apiVersion": "tekton.dev/v1",
+        "kind": "PipelineRun",
+        "metadata": {
+            "namespace": "ci",
+            "name": "build-1",
+            "labels": {"team": "a", ORIGIN_LABEL: "hub"},
+            "annotations": {"x": "y", PREBUILT: "workload-1"},
+        },
+        "spec": {"pipelineRef": {"name": "build"}, "status": "PipelineRunPending"},
+    }
+    assert template["spec"]["managedBy"]
+
+
+def test_the_status_is_relayed_always_and_drained_of_what_runs() -> None:
+    for local in (True, False):
+        assert ADAPTER.may_relay(local_suspended=local, remote_suspended=False, remote_finished=False)
+    status = {
+        "startTime": "t",
+        "childReferences": [{"name": "x"}],
+        "pipelineSpec": {"tasks": []},
+        "conditions": [RUNNING, {"type": "Coscheduled", "status": "True"}],
+    }
+    kept = [{"type": "Coscheduled", "status": "True"}]
+    assert ADAPTER.drained(status) == {"pipelineSpec": {"tasks": []}, "conditions": kept}
+    assert ADAPTER.kind == PIPELINE_RUNS
+    assert not ADAPTER.marks_suspended()
