@@ -28,10 +28,14 @@ from controlplane.scheduler.render import binding
 
 
 class Answer(NamedTuple):
-    """Events to be appended together, if the streams are still at the versions of `expected`; no events: it is not wanted."""
+    """Events to be appended together, if the streams are still at the versions of `expected`; no events: it is not wanted.
+
+    `kept`: nothing is to be recorded yet, but the node is taken all the same.
+    """
 
     events: Sequence[NewEvent] = ()
     expected: Mapping[str, int] = {}
+    kept: bool = False
 
 
 class Dropped(NamedTuple):
@@ -70,6 +74,9 @@ class Errands(Protocol):
 
     def dropped(self, stream: str) -> Dropped:
         """Return why the last reservation was given up."""
+
+    def awaits(self, stream: str, plugin: str) -> bool:
+        """Whether the pod has a node and waits for this Permit plugin."""
 
     def may_bind(self, stream: str, now: datetime) -> bool:
         """Whether everyone who is asked through the log permits the binding now."""
@@ -136,6 +143,12 @@ class Plain:
         state = self._placements.states.get(stream)
         last = state.dropped if state is not None else None
         return Dropped(frozenset({last.plugin}) if last is not None and last.plugin else frozenset())
+
+    def awaits(self, stream: str, plugin: str) -> bool:
+        """Whether the log says that the pod waits for this Permit plugin."""
+        state = self._placements.states.get(stream)
+        held = state.held if state is not None else None
+        return state is not None and held is not None and plugin in held.waits and plugin not in state.allowed
 
     def may_bind(self, stream: str, now: datetime) -> bool:
         """Whether every Permit plugin has let the pod go on, and nothing is under way yet."""

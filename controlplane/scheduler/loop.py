@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from controlplane.kube import PODS, Json, Kind, meta
@@ -17,44 +17,18 @@ from controlplane.log.event import Append
 from controlplane.scheduler.cycle import Decision, Sampling, schedule
 from controlplane.scheduler.errands import Answer, Errands, Plain, Way
 from controlplane.scheduler.framework import CycleState
+from controlplane.scheduler.gangs import place_of
 from controlplane.scheduler.hints import ClusterEvent
 from controlplane.scheduler.nominations import Nominations
 from controlplane.scheduler.objects import Pod
 from controlplane.scheduler.outcome import Faults, failure_of, score_of, victims_of
+from controlplane.scheduler.proposals import Hold, Profiles, Proposal
 from controlplane.scheduler.queue import Place, Queue
+from controlplane.scheduler.quorums import Quorums
 from controlplane.scheduler.reasons import SchedulingReason
 from controlplane.scheduler.runtime import Framework
 from controlplane.scheduler.status import Code, Status
 from controlplane.scheduler.view import ClusterView
-
-
-@dataclass(slots=True, eq=False)
-class Proposal:
-    """Events that a turn decided on. `folded`: the stream's version once they are folded; `reserves`: they take a node."""
-
-    append: Append
-    stream: str
-    identity: str
-    folded: int
-    reserves: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class Hold:
-    """A pod between its cycle and its binding: what the plugins keep of the cycle, and for whom it still waits beside the log."""
-
-    framework: Framework
-    state: CycleState
-    pod: Pod
-    node: str
-
-
-@dataclass(frozen=True, slots=True)
-class Profiles:
-    """The frameworks by scheduler name, and for each how many nodes are looked at (percent; 0: it adapts)."""
-
-    frameworks: Mapping[str, Framework]
-    sampling: Mapping[str, int]
 
 
 class Loop:
@@ -77,6 +51,7 @@ class Loop:
         self.outbox: deque[Proposal] = deque()
         self.nominations = Nominations(view.pods)
         self.faults = Faults()
+        self.quorums = Quorums(view.cluster.gangs, queue, self)
         self.attempts: dict[str, int] = {"scheduled": 0, "unschedulable": 0, "error": 0}
         self._pending: dict[str, Proposal] = {}
         self._holds: dict[str, Hold] = {}
@@ -93,6 +68,7 @@ class Loop:
             self.queue.move(event, now.timestamp())
             if event.resource == "Node" and event.action == "Delete":
                 self._node_gone(event.old.name)
+        self.quorums.look(now)
         if kind == PODS and not gone:
             self._pod_changed(str(meta(obj).get("uid", "")), now)
 
@@ -102,6 +78,7 @@ class Loop:
             return
         if identity in self.queue:
             self.queue.add(pod, now.timestamp())
+            self._gated(identity, now)
         elif stream is not None:
             self.sync(stream, now)
 
@@ -113,6 +90,7 @@ class Loop:
 
     def begin(self, now: datetime) -> None:
         """Take up what the log says, after everything was listed: what was held is held, who waits is queued."""
+        self.quorums.look(now)
         for errands in self._errands.values():
             for stream in errands.streams():
                 self.sync(stream, now)
@@ -149,6 +127,7 @@ class Loop:
         self.nominations.remove(identity)
         if identity not in self._holds and not errands.firm(stream):
             self._resume(stream, identity, node)
+        self.quorums.held(identity, errands, stream, now)
         if identity in self._holds and identity not in self._pending and errands.may_bind(stream, now):
             self._go_on(errands, stream, identity, now)
 
@@ -156,6 +135,7 @@ class Loop:
         hold, pod, seconds = self._holds.pop(identity, None), self.view.pods.get(identity), now.timestamp()
         if hold is not None:
             hold.framework.unreserve(hold.state, hold.pod, hold.node)
+        self.quorums.freed(identity)
         if pod is None or pod.node_name or pod.scheduler_name not in self.profiles.frameworks:
             return
         entry = self.queue.entry(identity)
@@ -177,7 +157,13 @@ class Loop:
         self._overtaken.discard(identity)
         if hold is not None:
             # What it had taken is free: for others that is as if a pod had left.
-            self.queue.move(ClusterEvent("Pod", "AssignedDelete", hold.pod, None), seconds)
+            self.queue.move(ClusterEvent("Pod", "AssignedDelete", hold.pod, None), seconds, but=place_of(hold.pod))
+        self._gated(identity, now)
+
+    def _gated(self, identity: str, now: datetime) -> None:
+        errands, stream = self.errands_of(identity)
+        if errands is not None:
+            self.quorums.gated(identity, errands, stream, now)
 
     def _leave(self, identity: str, stream: str) -> None:
         """The pod is not this stream's any more: bound, gone, or another has its name."""
@@ -190,6 +176,7 @@ class Loop:
 
     def _forget(self, identity: str) -> None:
         self.queue.remove(identity)
+        self.quorums.freed(identity)
         self._overtaken.discard(identity)
         self.nominations.remove(identity)
         hold, pod = self._holds.pop(identity, None), self.view.pods.get(identity)
@@ -204,6 +191,7 @@ class Loop:
 
     def turn(self, now: datetime) -> bool:
         """Run the cycle of the pod whose turn it is; False if there is none."""
+        self.quorums.look(now)
         entry = self.queue.pop(now.timestamp())
         if entry is None:
             return False
@@ -255,6 +243,8 @@ class Loop:
                 self._holds[identity] = Hold(framework, state, pod, node)
                 if answer.events:
                     self._propose(answer, stream, identity, reserves=True)
+                elif answer.kept:
+                    self.sync(stream, now)
                 else:
                     self._release(identity)
                     self.queue.remove(identity)
@@ -302,6 +292,8 @@ class Loop:
                 answer = self._evict(answer, stream, pod, room.candidates[room.nominate].pods, room.nominate, framework)
         if answer.events:
             self._propose(answer, stream, identity)
+        promised = bool(self.nominations.of(identity))
+        self.quorums.failed(identity, now, "" if error else failed.message, promised=promised)
 
     def _evict(
         self, answer: Answer, stream: str, pod: Pod, victims: tuple[Pod, ...], node: str, framework: Framework
@@ -359,6 +351,26 @@ class Loop:
         """A Permit plugin that waited refuses a pod after all: its reservation is given back."""
         self._drop(identity, SchedulingReason.PERMIT_REFUSED, message, plugin)
 
+    # ---------------------------------------------------------------- what the gangs ask
+
+    def errands_of(self, identity: str) -> tuple[Errands | None, str]:
+        """Return who decides about a pod, and its stream."""
+        stream = self._streams.get(identity, "")
+        return self._errands.get(stream.partition("/")[0]), stream
+
+    def busy(self, identity: str) -> bool:
+        """Whether a proposal about a pod is under way."""
+        return identity in self._pending
+
+    def propose_together(self, answer: Answer, on_end: Callable[[bool], None]) -> None:
+        """Append events of several streams, or none of them; `on_end` hears whether the log took them."""
+        self.outbox.append(Proposal(Append(answer.events, dict(answer.expected)), "", "", 0, on_end=on_end))
+
+    def next_due(self) -> float | None:
+        """Return when `turn` has something to do, in seconds; None if nothing waits for time."""
+        due = [at for at in (self.queue.next_due(), self.quorums.next_due()) if at is not None]
+        return min(due, default=None)
+
     # ---------------------------------------------------------------- proposals
 
     def _propose(self, answer: Answer, stream: str, identity: str, *, reserves: bool = False) -> None:
@@ -381,7 +393,9 @@ class Loop:
 
     def committed(self, proposal: Proposal) -> None:
         """The log took a proposal. What it says of its own stream counts when it is folded; one that says nothing of it is settled now."""
-        if not proposal.folded and self._pending.get(proposal.identity) is proposal:
+        if proposal.on_end is not None:
+            proposal.on_end(True)
+        elif not proposal.folded and self._pending.get(proposal.identity) is proposal:
             del self._pending[proposal.identity]
 
     def turned_down(self, proposal: Proposal, now: datetime) -> None:
@@ -390,6 +404,8 @@ class Loop:
         What it took stays taken until what moved the stream is folded: it may be this very proposal, whose first answer was lost.
         """
         identity = proposal.identity
+        if proposal.on_end is not None:
+            proposal.on_end(False)
         if self._pending.get(identity) is not proposal:
             return
         self._overtaken.add(identity)
@@ -399,6 +415,8 @@ class Loop:
     def given_up(self, proposal: Proposal, now: datetime) -> None:
         """The database will not have a proposal as it is: it is as if it had not been made."""
         proposal.folded = 0
+        if proposal.on_end is not None:
+            proposal.on_end(False)
         if self._pending.get(proposal.identity) is proposal:
             self.sync(proposal.stream, now)
 

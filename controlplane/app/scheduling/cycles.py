@@ -17,7 +17,8 @@ from controlplane.clock import Clock
 from controlplane.log.event import Fenced, LogError, LogUnavailable, VersionConflict
 from controlplane.log.port import Log
 from controlplane.reconcile.gate import Gate
-from controlplane.scheduler.loop import Loop, Proposal
+from controlplane.scheduler.loop import Loop
+from controlplane.scheduler.proposals import Proposal
 
 _log = structlog.get_logger(__name__)
 
@@ -114,7 +115,7 @@ class Cycles:
             self._failure.set_exception(error)
 
     async def _nap(self) -> None:
-        due = self._loop.queue.next_due()
+        due = self._loop.next_due()
         seconds = _LONGEST_NAP if due is None else min(_LONGEST_NAP, due - self._clock.now().timestamp())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(seconds, 0.005)):

@@ -1,0 +1,47 @@
+"""What passes between the scheduling loop and whoever runs it: proposals to the log, profiles; and what the loop holds for a pod.
+
+In and out: plain values, here so that `loop` is about what it does with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from controlplane.log.event import Append
+from controlplane.scheduler.framework import CycleState
+from controlplane.scheduler.objects import Pod
+from controlplane.scheduler.runtime import Framework
+
+
+@dataclass(slots=True, eq=False)
+class Proposal:
+    """Events that a turn decided on. `folded`: the stream's version once they are folded; `reserves`: they take a node.
+
+    `on_end` hears whether the log took what is about several pods, or about none.
+    """
+
+    append: Append
+    stream: str
+    identity: str
+    folded: int
+    reserves: bool = False
+    on_end: Callable[[bool], None] | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Hold:
+    """A pod between its cycle and its binding: what the plugins keep of the cycle, and for whom it still waits beside the log."""
+
+    framework: Framework
+    state: CycleState
+    pod: Pod
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Profiles:
+    """The frameworks by scheduler name, and for each how many nodes are looked at (percent; 0: it adapts)."""
+
+    frameworks: Mapping[str, Framework]
+    sampling: Mapping[str, int]
