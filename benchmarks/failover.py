@@ -56,21 +56,24 @@ async def run(args: argparse.Namespace) -> None:
 
 
 async def _measure(clusters: Fleet, replica: Service, health: Health, running: int) -> None:
-    killed, at = time.perf_counter(), datetime.now(UTC)
+    killed, at, cpu = time.perf_counter(), datetime.now(UTC), time.process_time()
     await _until(lambda: _said(health, "leader", "leads"))
     leads = time.perf_counter() - killed
     await _until(lambda: _sees(replica, at))
-    ready = time.perf_counter() - killed
+    ready, cpu = time.perf_counter() - killed, time.process_time() - cpu
     asked = Counter[str]()
     for name, state in (await clusters.states()).items():
         for verb, resource, _, count in state["requests"]:
             asked[f"{verb} {resource.partition('.')[0]} on {name if name == MANAGEMENT else 'workers'}"] += count
+    served = sum(float(state["cpu"]) for state in (await clusters.states()).values())
     await clusters.management.ask("jobs", count=1, first=running)
     await _running(clusters, running + 1)
     rows: list[list[object]] = [
         ["the follower leads", leads],
         ["it has listed every cluster", ready],
         ["a Job that was created then runs on a worker", time.perf_counter() - killed],
+        ["processor seconds of the follower until it had listed them", cpu],
+        ["processor seconds of the simulated clusters until then", served],
     ]
     show(
         f"failover: {running:,} Jobs running on {len(WORKERS)} workers; seconds after SIGKILL",

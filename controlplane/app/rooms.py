@@ -117,6 +117,17 @@ class Hosted:
             found |= index.known(cluster, kind)
         return found
 
+    def abandoned(self) -> list[str]:
+        """Return the clusters that no MultiKueueCluster names any more, and of which nobody has said that we let go of them.
+
+        The process that should have said it ended before it could; whoever waits for such a cluster would wait for ever.
+        """
+        if self.sources is None:
+            return []
+        ours, clusters = self.sources.connections, self.fleet.index.clusters
+        gone = (name for name, known in ours.items() if known.phase == "Unknown" and name not in clusters)
+        return sorted(name for name in gone if not name.startswith("@"))
+
     def listed(self, cluster: str, kind: str) -> bool:
         """Whether the kind was listed as a whole in the cluster's present life."""
         return any(index.newest.listed(cluster, kind) for index in self._indices)

@@ -27,7 +27,7 @@ from controlplane.candidates.events import CandidateObservationRefused
 from controlplane.clock import Clock
 from controlplane.clusters.budget import Limits
 from controlplane.clusters.connections import Connections
-from controlplane.clusters.facts import Fact, Reached
+from controlplane.clusters.facts import Fact, Reached, Removed
 from controlplane.clusters.home import Home
 from controlplane.clusters.port import ClusterError, Delta, Executes
 from controlplane.clusters.reflector import Pace
@@ -200,6 +200,8 @@ class Turn:
         self._effects.failure = asyncio.get_running_loop().create_future()
         self._fleet.index.changed_clusters.update(self._fleet.index.clusters)
         self._workers.wake()
+        for name in self._hosted.abandoned():
+            await self._facts(name, Removed())
         parts: list[Coroutine[Any, Any, Any]] = [
             self.runner.run(),
             self._home.run(),

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from controlplane.audit.sentences import Sentence, listed
-from controlplane.candidates import copies, events
-from controlplane.candidates.copies import COPY_EVENTS
+from controlplane.candidates import copy_events as copies
+from controlplane.candidates import events
+from controlplane.candidates.copy_events import COPY_EVENTS
 from controlplane.candidates.placing import Placing
 from controlplane.candidates.reasons import Reason
 from controlplane.candidates.surroundings import (

@@ -120,7 +120,12 @@ def _answer(word: str, cluster: str, sentence: str, events: Sequence[Recorded], 
     standing = Standing("Pending", cluster, "a cluster with a node for it")
     if word in ("Running", "Finished"):
         standing = Standing("Running" if word == "Running" else "Finished", cluster, "")
-    return Explanation(standing, " ".join(sentence.split()), sorted(newest, key=lambda one: one.position))
+    return Explanation(standing, _ended(" ".join(sentence.split())), sorted(newest, key=lambda one: one.position))
+
+
+def _ended(sentence: str) -> str:
+    """Return a sentence with one full stop; what an API server said may have had one already."""
+    return sentence.rstrip(".") + "."
 
 
 def _last(events: Sequence[Recorded], kind: type[object]) -> Recorded | None:

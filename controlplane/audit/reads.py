@@ -16,7 +16,7 @@ import msgspec
 import psycopg
 from psycopg import sql
 
-from controlplane.candidates.copies import COPY_EVENTS
+from controlplane.candidates.copy_events import COPY_EVENTS
 from controlplane.candidates.placing import Placing
 from controlplane.log.codec import Codec
 from controlplane.log.event import Recorded

@@ -15,13 +15,16 @@ from typing import Any
 import msgspec
 
 from controlplane.candidates import follow
-from controlplane.candidates.events import (
-    CandidateWriteFailed,
-    CandidateWriteUnneeded,
-    Gone,
-    Seen,
-    Write,
+from controlplane.candidates.copy_events import (
+    COPY_EVENTS,
+    CopyDecided,
+    CopyDropped,
+    CopyGone,
+    CopyObserved,
+    NamedMissing,
+    NamedObserved,
 )
+from controlplane.candidates.events import CandidateWriteFailed, CandidateWriteUnneeded, Write
 from controlplane.candidates.follow import Copy, Known, Reference, Removal
 from controlplane.candidates.objects import CONFIG_MAPS, PODS
 from controlplane.candidates.placing import Placing
@@ -39,73 +42,6 @@ HEARS = frozenset({"sourcepod", "cluster"})
 KINDS: dict[str, Kind] = {"ConfigMap": CONFIG_MAPS, "Secret": SECRETS}
 LIVE = "live:"  # begins the refs of bodies that are in no log
 _FIRST_RETRY, _LAST_RETRY = timedelta(seconds=1), timedelta(minutes=5)
-
-
-class NamedObserved(Seen, frozen=True, kw_only=True):
-    """A ConfigMap or Secret (`kind`) of the source that a placed pod names; only its version is kept."""
-
-    kind: str
-    type: str = ""
-
-
-class NamedMissing(Event, frozen=True, kw_only=True):
-    """An object that a placed pod names is not there, or cannot be read: `message` says why."""
-
-    kind: str
-    namespace: str
-    name: str
-    message: str = ""
-
-
-class CopyObserved(Seen, frozen=True, kw_only=True):
-    """A copy of ours in a target; `followed` is the version of the source that it was made of."""
-
-    kind: str
-    mark: str = ""
-    followed: str = ""
-
-
-class CopyGone(Gone, frozen=True, kw_only=True):
-    """A copy is not in its target any more."""
-
-    kind: str
-
-
-class CopyDecided(Write, frozen=True, kw_only=True):
-    """Bring a copy up to a version of the source's object; `uid` is the copy's, "" if there is none yet."""
-
-    kind: str
-    name: str
-    version: str
-    uid: str = ""
-
-    @property
-    def target(self) -> str:
-        """The key of the copy in its stream."""
-        return f"{self.kind}/{self.name}"
-
-
-class CopyDropped(Write, frozen=True, kw_only=True):
-    """Remove a copy, by UID and version: no pod that is placed there names it."""
-
-    kind: str
-    name: str
-    uid: str
-
-    @property
-    def target(self) -> str:
-        """The key of the copy in its stream."""
-        return f"{self.kind}/{self.name}"
-
-
-COPY_EVENTS: tuple[type[Event], ...] = (
-    NamedObserved,
-    NamedMissing,
-    CopyObserved,
-    CopyGone,
-    CopyDecided,
-    CopyDropped,
-)
 
 
 class _There(msgspec.Struct):

@@ -14,10 +14,19 @@ from datetime import datetime
 import msgspec
 
 from controlplane.candidates import surroundings
-from controlplane.candidates.events import CandidateGone, CandidateSeen, Gone, Seen, SourceDeleted, SourcePodObserved
+from controlplane.candidates.events import (
+    CandidateGone,
+    CandidateSeen,
+    Gone,
+    Seen,
+    SourceDeleted,
+    SourcePodObserved,
+    StatusShown,
+)
 from controlplane.candidates.objects import CANDIDATE_TARGETS, CANDIDATES, PODS, Misfit
 from controlplane.candidates.observe import refused
 from controlplane.candidates.policy import Policy, Target
+from controlplane.candidates.reasons import Reason
 from controlplane.candidates.source import SourceCandidates
 from controlplane.candidates.state import STREAM, SourceState
 from controlplane.candidates.surroundings import (
@@ -30,11 +39,11 @@ from controlplane.candidates.surroundings import (
     SourceNamespaceObserved,
 )
 from controlplane.candidates.turn import Context
-from controlplane.capability import Sighting
+from controlplane.capability import Decided, Sighting
 from controlplane.connectivity.events import MANAGEMENT
 from controlplane.connectivity.newest import Newest, Shown
 from controlplane.connectivity.state import Connection
-from controlplane.kube import NAMESPACES, meta
+from controlplane.kube import MULTIKUEUE_CLUSTERS, NAMESPACES, meta
 from controlplane.log.event import Body, Event, NewEvent, Recorded
 
 OWNS = frozenset({STREAM, TARGET, NAMESPACE})
@@ -56,6 +65,7 @@ class Placing(SourceCandidates):
         self.newest = Newest(_shown)
         self.watch_changed = True
         self._pairs: Counter[tuple[str, str]] = Counter()
+        self._clusters: set[str] = set()
 
     def targets(self, namespace: str) -> list[Target]:
         """Return the clusters that pods of a namespace may go to: its own CandidateTargets say more than the settings."""
@@ -94,6 +104,9 @@ class Placing(SourceCandidates):
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
         self.newest.fold(recorded)
+        room, _, name = recorded.stream.partition("/")
+        if room == "cluster":
+            self._clusters.add(name)
         before = _places(self.sources.get(recorded.stream))
         super().fold(recorded)
         self._count(before, _places(self.sources.get(recorded.stream)))
@@ -136,6 +149,25 @@ class Placing(SourceCandidates):
             found.setdefault(cluster, set()).add(namespace)
         return found
 
+    def decide(self, stream: str, now: datetime) -> Decided:
+        """Return what follows for a stream. That nobody has the pod is not said while it is not known who can be reached."""
+        decided = super().decide(stream, now)
+        state = self.sources.get(stream)
+        if state is None or not any(self._untried(name, state.namespace) for name in state.targets):
+            return decided
+        kept = [new for new in decided.events if not _says_nobody(new.event)]
+        return decided if len(kept) == len(decided.events) else msgspec.structs.replace(decided, events=kept)
+
+    def _untried(self, name: str, namespace: str) -> bool:
+        """Whether it will soon be known of a target whether it can be reached, and is not yet: when a process starts."""
+        connection = self.connections.get(name)
+        if connection is None:
+            home = self.connections.get(MANAGEMENT)
+            return name in self._clusters or home is None or not home.in_view(MULTIKUEUE_CLUSTERS.name)
+        label = CANDIDATES.name if "*" in self.policy.namespaces else watched_in(namespace)
+        listed = label in connection.synced or label in connection.off
+        return connection.phase == "Unknown" or (connection.connected and not listed)
+
     def context(self, stream: str, state: SourceState) -> Context:
         """Return what a decision on a source pod may look at."""
         context = super().context(stream, state)
@@ -171,6 +203,10 @@ class Placing(SourceCandidates):
         elif kind == NAMESPACES.name:
             found = self._namespaces.values()
         return {seen.uid: (seen.namespace, seen.name, seen.resource_version) for seen in found}
+
+
+def _says_nobody(event: Event) -> bool:
+    return isinstance(event, StatusShown) and event.reason == Reason.UNSCHEDULABLE_EVERYWHERE
 
 
 def watched_in(namespace: str) -> str:

@@ -13,7 +13,7 @@ from datetime import datetime
 
 import msgspec
 
-from controlplane.capability import Capability, Decided, Failure, OpenWrite, Sighting
+from controlplane.capability import Capability, Decided, Failure, OpenRead, OpenWrite, ReadAnswer, Reading, Sighting
 from controlplane.kube import Request
 from controlplane.log.event import Event, NewEvent, Recorded
 
@@ -26,7 +26,7 @@ class Room:
 
     `owns` and `hears` are first words of streams (`workload` of `workload/NS/NAME`). `mark` sets the identities of its observations
     apart from those of the other rooms, which may see the same object; "" for the one room whose identities stay as they are, since the log
-    has them already.
+    has them already. `reading` is the capability again if its decisions need reads (docs/decisions/0017).
     """
 
     name: str
@@ -34,6 +34,7 @@ class Room:
     owns: frozenset[str]
     hears: frozenset[str] = frozenset()
     mark: str = ""
+    reading: Reading | None = None
 
 
 class Several:
@@ -119,6 +120,24 @@ class Several:
     def unneeded(self, write: OpenWrite, resource_version: str) -> NewEvent:
         """Return the event that records that a write changed nothing."""
         return self._of(write).unneeded(write, resource_version)
+
+    # --- what has to be read -----------------------------------------------------------------------------------------
+
+    def open_reads(self, stream: str, now: datetime) -> Sequence[OpenRead]:
+        """Return the reads that a stream waits for now."""
+        owner = self._owners.get(_word(stream))
+        return owner.reading.open_reads(stream, now) if owner is not None and owner.reading is not None else ()
+
+    def is_wanted(self, read: OpenRead) -> bool:
+        """Whether anybody still waits for a read; its answer belongs to whoever owns the stream that it is recorded on."""
+        owner = self._owners.get(_word(read.stream))
+        return owner is not None and owner.reading is not None and owner.reading.is_wanted(read)
+
+    def answered(self, read: OpenRead, answer: ReadAnswer, now: datetime) -> NewEvent:
+        """Return the event that records how a read ended."""
+        reading = self._owners[_word(read.stream)].reading
+        assert reading is not None, f"nobody reads for {read.stream}"
+        return reading.answered(read, answer, now)
 
     def _of(self, write: OpenWrite) -> Capability:
         return self._owners[_word(write.stream)].capability

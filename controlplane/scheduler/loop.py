@@ -19,10 +19,10 @@ from controlplane.scheduler.errands import Answer, Errands, Plain, Way
 from controlplane.scheduler.framework import CycleState
 from controlplane.scheduler.gangs import place_of
 from controlplane.scheduler.hints import ClusterEvent
+from controlplane.scheduler.holds import Hold, Profiles, Proposal
 from controlplane.scheduler.nominations import Nominations
 from controlplane.scheduler.objects import Pod
 from controlplane.scheduler.outcome import Faults, failure_of, score_of, victims_of
-from controlplane.scheduler.proposals import Hold, Profiles, Proposal
 from controlplane.scheduler.queue import Place, Queue
 from controlplane.scheduler.quorums import Quorums
 from controlplane.scheduler.reasons import SchedulingReason

@@ -39,6 +39,7 @@ class Kubelet(Behaviour):
         super().__init__(name, clock)
         self._view, self._life = view, life or Life()
         self._since: dict[tuple[str, str], float] = {}  # (uid, state) → when it was first seen in that state
+        view.store.graceful = True
         view.listen(self._on_change)
 
     def reconcile(self, key: Key) -> float | None:

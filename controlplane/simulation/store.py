@@ -57,7 +57,8 @@ class Store(Reading):
     `admission` hooks are called as `(operation, kind, subresource, old, new)` before anything is stored: they may
     raise `ApiError` or change `new`; `old` is for reading. All verbs raise `ApiError`: 404 for objects and kinds that
     are not there, 409 for preconditions, 422 for objects that are not valid. With `dry_run` they do everything but
-    store.
+    store. `graceful`: pods on nodes wait for their kubelet to say that they have stopped; where nobody plays kubelets they would wait
+    for ever.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Store(Reading):
     ) -> None:
         self.name, self.now, self._new_uid = name, now, new_uid
         self.admission: list[Admission] = []
+        self.graceful = False
         self.served: dict[Kind, ServedKind] = {served.kind: served for served in kinds}
         self._schemas = {
             kind: FieldSchema({**METADATA_LISTS, **served.list_map_keys}, served.builtin)
@@ -214,7 +216,7 @@ class Store(Reading):
         own = [name for name in finalizers(record.obj) if name not in PROPAGATION_FINALIZERS.values()]
         if propagation in PROPAGATION_FINALIZERS:
             own.append(PROPAGATION_FINALIZERS[propagation])
-        seconds = grace_of(record, grace)
+        seconds = grace_of(record, grace) if self.graceful else 0
         if not own and not seconds and record.kind != NAMESPACES:
             self.expunge(record)
             return None

@@ -1,10 +1,15 @@
-"""What the service may do in a source cluster: as much as it watches and writes, and no more."""
+"""What the service may do in a source cluster: as much as it watches and writes, and no more; and whom it has let go of."""
 
 from __future__ import annotations
+
+from datetime import UTC, datetime
 
 import pytest
 
 from controlplane.app.rooms import Hosted
+from controlplane.connectivity.events import ClusterConnected, ClusterDisconnected, ServiceStarted
+from controlplane.log.event import Event, Recorded
+from controlplane.multikueue.events import MultiKueueClusterGone, MultiKueueClusterObserved
 from controlplane.settings import Settings
 from tests.candidates.e2e.stage import settings
 from tests.deploy.manifests import one, render, rights
@@ -55,3 +60,29 @@ def test_the_account_is_that_of_the_service() -> None:
 def test_all_namespaces_are_watched_as_one_where_all_may_send(namespaces: tuple[str, ...]) -> None:
     (spec,) = [s for s in Hosted(settings(namespaces=namespaces)).workers if s.kind.kind == "Candidate"]
     assert (spec.namespace, spec.label_selector) == ("", "candidates.controlplane.dev/source=home")
+
+
+def test_a_cluster_that_was_removed_without_a_word_is_found() -> None:
+    hosted = Hosted(settings())
+    seen = MultiKueueClusterObserved(name="east", uid="u", resource_version="1", location="east-kubeconfig")
+    gone = MultiKueueClusterGone(name="east", uid="u", resource_version="2")
+    story: list[tuple[str, Event]] = [
+        ("cluster/@management", ClusterConnected(kinds=["pods"])),
+        ("cluster/east", seen),
+        ("cluster/east", ClusterConnected()),
+        ("service", ServiceStarted(epoch=2, holder="next", version="1")),
+    ]
+    fold(hosted, story)
+    assert hosted.abandoned() == []
+    fold(hosted, [("cluster/east", gone)])
+    assert hosted.abandoned() == ["east"]
+    fold(hosted, [("cluster/east", ClusterDisconnected(reason="Removed"))])
+    assert hosted.abandoned() == []
+
+
+def fold(hosted: Hosted, story: list[tuple[str, Event]]) -> None:
+    for number, (stream, event) in enumerate(story, 1):
+        at = datetime(2026, 1, 1, tzinfo=UTC)
+        hosted.capability.fold(
+            Recorded(position=number, stream=stream, version=number, event=event, cluster="", recorded_at=at)
+        )

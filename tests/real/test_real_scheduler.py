@@ -207,7 +207,12 @@ async def test_the_important_pod_takes_the_place(real: Real) -> None:
 async def test_a_candidate_is_reserved_permitted_and_bound(real: Real) -> None:
     await real.node("held", cpu="1")
     head = {"apiVersion": CANDIDATES.api_version}
-    invitation = {**head, "kind": "CandidateSource", "metadata": {"name": HOME}, "spec": {"cluster": HOME, "user": "on-premises"}}
+    invitation = {
+        **head,
+        "kind": "CandidateSource",
+        "metadata": {"name": HOME},
+        "spec": {"cluster": HOME, "user": "on-premises"},
+    }
     await real.api.create(CANDIDATE_SOURCES, "default", invitation)
     container = {"name": "main", "image": "app", "resources": {"requests": {"cpu": "1"}}}
     template = {"spec": {"containers": [container], "nodeSelector": {"pool": "held"}}}

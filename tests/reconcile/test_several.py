@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.capability import Decided, Failure, OpenWrite, Sighting
+from controlplane.capability import Decided, Failure, OpenRead, OpenWrite, ReadAnswer, Sighting
 from controlplane.clusters.port import Change
 from controlplane.kube import JOBS, ObjectRef, Request
 from controlplane.log.codec import Codec
@@ -224,6 +224,32 @@ def test_writes_go_to_the_owner_of_their_stream() -> None:
     p.open.clear()
     assert not several.is_open(pear)
     assert a.open
+
+
+class Reader(Picker):
+    """A picker that has to look before it picks."""
+
+    def open_reads(self, stream: str, now: datetime) -> Sequence[OpenRead]:
+        return [OpenRead(stream, "garden", "v1", "ConfigMap", self.word, "ladder")] if stream in self.ripe else []
+
+    def is_wanted(self, read: OpenRead) -> bool:
+        return read.stream in self.ripe
+
+    def answered(self, read: OpenRead, answer: ReadAnswer, now: datetime) -> NewEvent:
+        return NewEvent(stream=read.stream, event=PearSeen(name=read.name))
+
+
+def test_reads_are_those_of_the_owner_and_of_nobody_who_does_not_read() -> None:
+    a, p = apples(), Reader("pear", PearSeen, PearPicked)
+    several = Several([room(a), Room("pear", p, frozenset({"pear"}), frozenset({"weather"}), "pear", reading=p)])
+    play(several, [("weather", True), ("apple", "a"), ("pear", "b")])
+    assert several.open_reads("apple/a", NOW) == several.open_reads("plum/x", NOW) == ()
+    [read] = several.open_reads("pear/b", NOW)
+    assert several.is_wanted(read)
+    assert not several.is_wanted(OpenRead("apple/a", "garden", "v1", "ConfigMap", "apple", "ladder"))
+    assert several.answered(read, ReadAnswer(not_served=True), NOW).stream == "pear/b"
+    p.ripe.clear()
+    assert not several.is_wanted(read)
 
 
 def test_what_nobody_owns_is_left_alone() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from controlplane.kube import NODES, PODS, PRIORITY_CLASSES
+from controlplane.kube import NODES, POD_DISRUPTION_BUDGETS, PODS, PRIORITY_CLASSES
 from tests.scheduling.stage import ZONE, staged, until
 
 SPREAD = {
@@ -161,3 +161,15 @@ async def test_a_cordoned_node_takes_nothing_until_it_is_free_again(database_url
         await until(lambda: "were unschedulable" in cluster.condition("a").get("message", ""))
         cluster.store.patch(NODES, "", "n", {"spec": {"unschedulable": None}})
         await until(lambda: cluster.on("a") == "n")
+
+
+async def test_nothing_is_scheduled_while_budgets_cannot_be_read(database_url: str) -> None:
+    async with staged(database_url) as stage:
+        cluster = stage.cluster
+        cluster.node("n")
+        cluster.server.faults.storm(403, verbs=("list",), resources=(POD_DISRUPTION_BUDGETS.name,))
+        replica = await stage.replica(leads=False)
+        cluster.pod("p")
+        await until(lambda: POD_DISRUPTION_BUDGETS.name in replica.health.checks["cluster"].detail)
+        await asyncio.sleep(0.3)
+        assert cluster.on("p") == ""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from controlplane.app.policy import candidate_policy, candidate_targets
 from controlplane.settings import LEAVES, Settings, SettingsError, load, plain, resolve
 
 
@@ -179,3 +180,40 @@ def test_what_the_kubelet_adds_for_services_is_no_setting() -> None:
 
 def test_variables_of_the_program_and_of_the_tests_are_no_settings() -> None:
     load(None, {"CONTROLPLANE_DEBUG": "1", "CONTROLPLANE_TEST_PG": "embedded"})
+
+
+def test_controllers_are_known_and_complete() -> None:
+    assert load(None, {}).run.controllers == ("multikueue",)
+    (said,) = problems(None, CONTROLPLANE_RUN_CONTROLLERS="multikueue,candidates")
+    assert said == (
+        "candidates.cluster must be set when run.controllers names candidates: it is the name that targets invite."
+    )
+    (said,) = problems(None, CONTROLPLANE_RUN_CONTROLLERS="candidate")
+    assert 'run.controllers does not know "candidate": known are multikueue, candidates' in said
+
+
+def test_candidates_are_bounded_and_do_not_contradict_each_other(tmp_path: Path) -> None:
+    file = write(
+        tmp_path,
+        "candidates:\n  maxWait: 30s\n  minCandidates: 0\n  namespaces: [Physics]\n  targets: [a, 'b:x']\n  placement: best\n",
+    )
+    said = problems(file)
+    assert [problem.split(" ")[1] for problem in said] == [
+        "candidates.namespaces",
+        "candidates.targets",
+        "candidates.placement",
+        "candidates.minCandidates",
+        "candidates.maxWait",
+    ]
+    assert "must be at most 20s" in said[-1]
+    (twice,) = problems(write(tmp_path, "candidates: {targets: [a, 'a:1']}"))
+    assert twice.endswith('settings.yaml:1: candidates.targets names "a" twice.')
+    (skew,) = problems(write(tmp_path, "candidates: {lease: 5s, clockSkew: 5s}"))
+    assert "candidates.clockSkew must be less than candidates.lease" in skew
+
+
+def test_targets_have_tiers() -> None:
+    env = {"CONTROLPLANE_CANDIDATES_TARGETS": "own,cloud:1", "CONTROLPLANE_CANDIDATES_NAMESPACES": "*"}
+    settings = load(None, env)
+    assert [(target.name, target.tier) for target in candidate_targets(settings)] == [("own", 0), ("cloud", 1)]
+    assert candidate_policy(settings).allows("anywhere")

@@ -34,9 +34,7 @@ class Clock:
 class Cluster:
     def __init__(self, life: Life | None = None) -> None:
         self.clock, draw = Clock(), random.Random(1)
-        self.store = Store(
-            "kit", kinds=NODE_KINDS, now=self.clock.now, new_uid=lambda: f"{draw.getrandbits(64):016x}"
-        )
+        self.store = Store("kit", kinds=NODE_KINDS, now=self.clock.now, new_uid=lambda: f"{draw.getrandbits(64):016x}")
         view = View(self.store, [PODS, NODES])
         self.kubelet = Kubelet("kubelet", view, self.clock, life)
         view.start()

@@ -17,8 +17,8 @@ from controlplane.clock import Clock
 from controlplane.log.event import Fenced, LogError, LogUnavailable, VersionConflict
 from controlplane.log.port import Log
 from controlplane.reconcile.gate import Gate
+from controlplane.scheduler.holds import Proposal
 from controlplane.scheduler.loop import Loop
-from controlplane.scheduler.proposals import Proposal
 
 _log = structlog.get_logger(__name__)
 

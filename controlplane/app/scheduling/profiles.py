@@ -18,8 +18,8 @@ from controlplane.scheduler.configuration import ConfigurationError, KubeSchedul
 from controlplane.scheduler.framework import Plugin
 from controlplane.scheduler.gangs import GANG
 from controlplane.scheduler.hints import Hints
+from controlplane.scheduler.holds import Profiles
 from controlplane.scheduler.objects import Pod
-from controlplane.scheduler.proposals import Profiles
 from controlplane.scheduler.queue import Queue, Timing
 from controlplane.scheduler.runtime import Framework
 from controlplane.scheduler.status import SUCCESS, Status

@@ -29,12 +29,12 @@ from controlplane.clusters.home import Home
 from controlplane.clusters.port import Change, Delta, Executes
 from controlplane.clusters.reflector import Pace
 from controlplane.clusters.sources import secret_not_found
-from controlplane.clusters.streams import ApiServer
+from controlplane.clusters.streams import ApiServer, WatchSpec
 from controlplane.clusters.surroundings import Surroundings, Timing
 from controlplane.connectivity.events import MANAGEMENT, ClusterConnected, ClusterRestored
 from controlplane.connectivity.here import connectivity_event
 from controlplane.connectivity.state import life_of
-from controlplane.kube import PRIORITY_CLASSES, Kind, meta
+from controlplane.kube import NODES, POD_DISRUPTION_BUDGETS, PODS, PRIORITY_CLASSES, Kind, meta
 from controlplane.log.event import Head, LogUnavailable, Recorded
 from controlplane.log.port import Log
 from controlplane.reconcile.bodies import Bodies
@@ -53,6 +53,8 @@ from controlplane.web.health import Health
 
 _log = structlog.get_logger(__name__)
 
+# Without these no cycle runs: pods would be bound over others, or evicted against a budget.
+_NEEDED = (PODS, NODES, POD_DISRUPTION_BUDGETS)
 OpenServer = Callable[[], Awaitable[ApiServer]]
 _SYSTEM_CLASSES = frozenset({"system-cluster-critical", "system-node-critical"})
 
@@ -206,8 +208,16 @@ class SchedulerTurn:
         return self._home.executor if cluster == MANAGEMENT else None
 
     def _ready(self) -> bool:
-        """Whether cycles may run: everything is listed, and the API server answers."""
-        return self._begun and self._rooms.here.connection.connected
+        """Whether cycles may run: everything is listed, the API server answers, and what nobody can do without may be read."""
+        connection = self._rooms.here.connection
+        return self._begun and connection.connected and not any(kind.name in connection.off for kind in _NEEDED)
+
+    def _unready(self) -> str:
+        connection = self._rooms.here.connection
+        for kind in _NEEDED:
+            if kind.name in connection.off:
+                return f"{kind.name} cannot be read: {connection.off[kind.name]}"
+        return connection.message or "the cluster is not in view yet"
 
     async def _sink(self, cluster: str, deltas: Sequence[Delta]) -> None:
         now = self._time.now()
@@ -234,9 +244,9 @@ class SchedulerTurn:
         self._rooms.targets.priority_classes = None if off else frozenset(self._classes) | _SYSTEM_CLASSES
         self._rooms.targets.touch_all()
 
-    def _known(self, cluster: str, kind: Kind) -> dict[str, tuple[str, str, str]]:
-        known = self._rooms.known(kind)
-        if self._same() and self._rooms.here.newest.listed(cluster, kind.name):
+    def _known(self, cluster: str, spec: WatchSpec) -> dict[str, tuple[str, str, str]]:
+        known = self._rooms.known(spec.kind)
+        if self._same() and self._rooms.here.newest.listed(cluster, spec.kind.name):
             return known
         return {uid: (namespace, name, "") for uid, (namespace, name, _) in known.items()}
 
@@ -292,10 +302,8 @@ class SchedulerTurn:
             if silent is None and not self._leader.sure:
                 silent = "the database has not answered for too long"
             self._health.set("database", silent is None, silent or "")
-            connection = self._rooms.here.connection
-            ready = self._ready()
-            why = "" if ready else connection.message or "the cluster is not in view yet"
-            self._health.set("cluster", ready, why)
+            connection, ready = self._rooms.here.connection, self._ready()
+            self._health.set("cluster", ready, "" if ready else self._unready())
             self._measure.gauges(sure=self._leader.sure, log_answers=silent is None)
             self._measure.connection(connection, self._effects.open_by_cluster().get(MANAGEMENT, 0))
             if count % 40 == 0 and self.loop.view.problems:

@@ -87,12 +87,19 @@ class TargetDouble:
             event = capability.observe(sighting, now)
             if event is not None:
                 self._append([event], now)
+        self._stop_pods()
         self._schedule(now)
         capability.touch_all()
         for stream in capability.take_dirty():
             self._append(capability.decide(stream, now).events, now)
             for write in capability.open_writes(stream):
                 self._carry_out(write, now)
+
+    def _stop_pods(self) -> None:
+        """Be the kubelet of pods that are being deleted gracefully: they stop at once."""
+        for pod in self.pods:
+            if meta(pod).get("deletionTimestamp"):
+                self.store.delete(PODS, meta(pod)["namespace"], meta(pod)["name"], uid=meta(pod)["uid"], grace=0)
 
     def _schedule(self, now: datetime) -> None:
         capability = self.capability

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from controlplane.candidates.objects import CANDIDATES
 from controlplane.cli import cli
-from controlplane.kube import EVENTS
+from controlplane.kube import EVENTS, MULTIKUEUE_CLUSTERS, NAMESPACES
 from tests.candidates.e2e.stage import NS, Stage
 
 Make = Callable[..., Awaitable[Stage]]
@@ -39,6 +39,22 @@ async def test_it_writes_nothing_when_nothing_happens(stage: Make) -> None:
     before = len(it.said("StatusShown"))
     await it.quiet(1.0)
     assert (it.said("Elected"), it.store.version, len(it.said("StatusShown"))) == (position, version, before)
+
+
+async def test_a_new_process_does_not_say_that_nobody_can_be_reached_before_it_has_tried(stage: Make) -> None:
+    it = await stage("east", "west")
+    for target in it.targets.values():
+        target.room = 0
+    it.submit()
+    await it.until(lambda: "Insufficient cpu" in it.condition().get("message", ""), "both said no")
+    await it.quiet(0.3)
+    before = it.said("StatusShown")
+    for _ in range(2):
+        await it.kill()
+        await it.up()
+        await it.quiet(0.5)
+    assert it.said("StatusShown") == before
+    assert not any("cannot be reached" in said["message"] for said in before)
 
 
 async def test_a_target_that_cannot_be_reached_delays_nobody(stage: Make) -> None:
@@ -214,3 +230,34 @@ async def test_without_the_dispatch_of_workloads_pods_are_placed_all_the_same(st
     it.submit()
     assert await it.placed() == "east"
     assert it.said("WorkloadObserved") == it.said("KindSynced", kind="workloads.kueue.x-k8s.io") == []
+
+
+async def test_a_namespace_is_allowed_by_its_label_and_for_as_long_as_it_has_it(stage: Make) -> None:
+    it = await stage("east", namespaces=(), namespace_selector="send=yes")
+    it.submit("early")
+    await it.until(lambda: it.condition("early"), "refused")
+    assert "may not send candidates" in it.condition("early")["message"]
+    it.store.patch(NAMESPACES, "", NS, {"metadata": {"labels": {"send": "yes"}}})
+    assert await it.placed("early") == "east"
+    it.store.patch(NAMESPACES, "", NS, {"metadata": {"labels": {"send": None}}})
+    await it.until(lambda: it.said("SourceNamespaceGone"), "seen")
+    it.submit("late")
+    await it.until(lambda: it.condition("late"), "refused")
+    it.store.patch(NAMESPACES, "", NS, {"metadata": {"labels": {"send": "yes"}}})
+    assert await it.placed("late") == "east"
+    assert it.bound_in("early") == ["east"]
+
+
+async def test_a_target_that_was_removed_while_nobody_could_say_so_is_let_go_of(stage: Make) -> None:
+    it = await stage("east", "west")
+    it.targets["west"].room = 0
+    it.submit()
+    await it.placed(where="east")
+    it.targets["west"].room = 100
+    it.cut("east")
+    await it.kill()
+    it.store.delete(MULTIKUEUE_CLUSTERS, "", "east")
+    first = await it.up()
+    await it.until(lambda: it.said("ClusterDisconnected"), "let go of")
+    assert first.leads
+    await it.until(lambda: it.bound_in() == ["east", "west"], "placed anew")

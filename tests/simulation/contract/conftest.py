@@ -90,6 +90,7 @@ async def api(request: pytest.FixtureRequest) -> AsyncIterator[Api]:
             new_uid=lambda: f"00000000-0000-4000-8000-{next(numbers):012d}",
         )
         store.admission.append(priority(store))
+        store.graceful = True
         server = ApiServer(store, token="sesame", bookmark_period=0.2)
         async with aiohttp.ClientSession() as session:
             api = Api(session, await server.start(), "sesame", simulated=True)

@@ -1,7 +1,4 @@
-"""What passes between the scheduling loop and whoever runs it: proposals to the log, profiles; and what the loop holds for a pod.
-
-In and out: plain values, here so that `loop` is about what it does with them.
-"""
+"""What the scheduling loop hands on and keeps: proposals to the log, pods between cycle and binding, the profiles."""
 
 from __future__ import annotations
 

@@ -1,0 +1,71 @@
+"""Watches that come and go on a connection: each into its own sink, after the announcement, over losses, and without leftovers."""
+
+from __future__ import annotations
+
+from controlplane.clusters.facts import Connected, Lost
+from controlplane.clusters.port import Off, Synced
+from controlplane.clusters.streams import WatchSpec
+from controlplane.kube import SECRETS
+from tests.clusters.miniapi import MiniApi, Recorder, obj, status, until
+from tests.clusters.test_clusters_connections import fleet, of_secret
+
+IN_A = WatchSpec(SECRETS, "mark=ours", "a", "metadata.name=x")
+
+
+async def test_what_is_wanted_is_followed_in_its_namespace_and_selection_into_its_own_sink(api: MiniApi) -> None:
+    api.objects["secrets"] = [obj("x", 1)]
+    more = Recorder()
+    async with fleet() as f:
+        f.connections.want({"w": {IN_A: more.sink}})
+        of_secret(f, api)
+        await until(lambda: any(isinstance(delta, Synced) for delta in more.deltas))
+        assert more.seen() == ["listed x@1", "synced"]
+        assert not any("x@1" in said for said in f.log.seen())
+        query = next(seen for seen in api.lists(SECRETS) if seen.path.endswith("/namespaces/a/secrets")).query
+        assert (query["labelSelector"], query["fieldSelector"]) == ("mark=ours", "metadata.name=x")
+        assert f.log.of(Connected)[0].kinds_off == ()
+
+
+async def test_it_begins_only_after_the_announcement(api: MiniApi) -> None:
+    order: list[str] = []
+
+    async def fact(cluster: str, found: object) -> None:
+        order.append(type(found).__name__)
+
+    async def sink(cluster: str, deltas: object) -> None:
+        order.append("extra")
+
+    async with fleet(facts=fact) as f:
+        f.connections.want({"w": {IN_A: sink}})
+        of_secret(f, api)
+        await until(lambda: "extra" in order)
+    assert order.index("Connected") < order.index("extra")
+
+
+async def test_it_is_listed_again_after_a_loss_and_let_go_when_it_is_not_wanted(api: MiniApi) -> None:
+    api.objects["secrets"] = [obj("x", 1)]
+    more = Recorder()
+    async with fleet() as f:
+        of_secret(f, api)
+        await f.connected()
+        f.connections.want({"w": {IN_A: more.sink}})
+        await until(lambda: len(api.watches(SECRETS)) == 1)
+        api.hang = True
+        await until(lambda: f.log.of(Lost))
+        api.hang, api.version = False, 20
+        await f.connected(2)
+        await until(lambda: len([delta for delta in more.deltas if isinstance(delta, Synced)]) == 2)
+        f.connections.want({})
+        open_then = api.open_watches
+        await until(lambda: api.open_watches == open_then - 1)
+
+
+async def test_a_refusal_is_said_to_its_sink_alone_and_the_cluster_stays(api: MiniApi) -> None:
+    more = Recorder()
+    api.refuse["list", "secrets"] = lambda: status(403, "Forbidden", "no")
+    async with fleet() as f:
+        f.connections.want({"w": {IN_A: more.sink}})
+        of_secret(f, api)
+        await until(lambda: any(isinstance(delta, Off) for delta in more.deltas))
+        assert f.connections.executor("w") is not None
+        assert not any(isinstance(delta, Off) for delta in f.log.deltas)

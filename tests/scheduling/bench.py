@@ -1,0 +1,231 @@
+"""The scheduling loop without its process: a log that is a list, an API server that is a dict, and every step by hand."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from controlplane.app.scheduling.profiles import load
+from controlplane.capability import Failure, OpenWrite, Sighting
+from controlplane.kube import NODES, PODS, Json, Request
+from controlplane.log.event import NewEvent, Recorded
+from controlplane.scheduler.books import Evictions, Placements
+from controlplane.scheduler.errands import Plain
+from controlplane.scheduler.holds import Proposal
+from controlplane.scheduler.loop import Loop
+from controlplane.scheduler.view import ClusterView
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+PROFILE = "controlplane"
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.now, self.revision = START, 0
+        self.objects: dict[tuple[str, str], Json] = {}
+        self.log: list[Recorded] = []
+        self.versions: dict[str, int] = {}
+        self.bound: dict[str, list[str]] = {}
+        self.start()
+
+    # --- the process -------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin as a new process: fold the log, list the cluster, take up what is held."""
+        setup = load("")
+        self.placements, self.evictions = Placements(setup.names, "bench"), Evictions("bench")
+        self.rooms: dict[str, Any] = {"pod": self.placements, "victim": self.evictions}
+        self.view = ClusterView()
+        self.loop = Loop(
+            setup.profiles,
+            setup.queue(self.view.cluster),
+            self.view,
+            {"pod": Plain(self.placements)},
+            leaving=self.evictions.leaving,
+        )
+        self.outbox: list[Proposal] = []
+        for recorded in self.log:
+            self.rooms[recorded.stream.partition("/")[0]].fold(recorded)
+        known = self.placements.known() | self.evictions.known()
+        for (kind, name), obj in list(self.objects.items()):
+            known.pop(obj["metadata"]["uid"], None)
+            self._show(PODS if kind == "pods" else NODES, obj, name)
+        for uid, (namespace, name, _) in known.items():
+            self._show(PODS, {"metadata": {"uid": uid, "namespace": namespace, "name": name}}, name, gone=True)
+        self.loop.begin(self.now)
+
+    def append(self, events: Any, expected: Any = None) -> bool:
+        """Append and fold events; False if a stream has moved on."""
+        for stream, version in (expected or {}).items():
+            if self.versions.get(stream, 0) != version:
+                return False
+        streams = {}
+        for new in events:
+            version = self.versions[new.stream] = self.versions.get(new.stream, 0) + 1
+            recorded = Recorded(
+                position=len(self.log) + 1, stream=new.stream, version=version, event=new.event, recorded_at=self.now
+            )
+            self.log.append(recorded)
+            self.rooms[new.stream.partition("/")[0]].fold(recorded)
+            streams[new.stream] = None
+        for stream in streams:
+            self.loop.sync(stream, self.now)
+        return True
+
+    def take(self) -> None:
+        self.outbox.extend(self.loop.outbox)
+        self.loop.outbox.clear()
+
+    def commit(self, proposal: Proposal) -> bool:
+        """The log answers a proposal."""
+        self.outbox.remove(proposal)
+        done = self.append(proposal.append.events, proposal.append.expected)
+        if done:
+            self.loop.committed(proposal)
+        else:
+            self.loop.turned_down(proposal, self.now)
+        self.take()
+        return done
+
+    def turn(self) -> bool:
+        ran = self.loop.turn(self.now)
+        self.take()
+        return ran
+
+    def decide(self) -> None:
+        for room in self.rooms.values():
+            for stream in list(room.states):
+                decided = room.decide(stream, self.now)
+                if decided.events:
+                    self.append(decided.events, {stream: decided.version})
+        self.take()
+
+    def writes(self) -> list[OpenWrite]:
+        return [write for room in self.rooms.values() for stream in room.states for write in room.open_writes(stream)]
+
+    def carry_out(self, write: OpenWrite, answer: int = 201) -> None:
+        """Carry a write out: `answer` 0 loses the reply, others than 201 refuse it without effect."""
+        room = self.rooms[write.stream.partition("/")[0]]
+        request: Request | None = room.request(write, {}, self.now)
+        if request is None:
+            return
+        code = self._serve(request) if answer in (0, 201) else answer
+        if answer != 0 and code >= 400:
+            self.append([room.failed(write, Failure(code, "Conflict" if code == 409 else "No", "said no"), self.now)])
+        self.take()
+
+    def pass_time(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+        self.decide()
+
+    def settle(self, rounds: int = 60) -> None:
+        """Let everything happen, with every answer good."""
+        for _ in range(rounds):
+            for _ in range(100):
+                if not self.turn():
+                    break
+            for proposal in list(self.outbox):
+                if proposal in self.outbox:
+                    self.commit(proposal)
+            self.decide()
+            for write in self.writes():
+                self.carry_out(write)
+            self.finish_deletions()
+            self.pass_time(11)
+
+    # --- the cluster -------------------------------------------------------------------------------------------------
+
+    def node(self, name: str, cpu: str = "2") -> None:
+        room = {"cpu": cpu, "memory": "64Gi", "pods": "20"}
+        metadata = {"name": name, "uid": f"uid-{name}"}
+        self._store("nodes", {"metadata": metadata, "spec": {}, "status": {"allocatable": room}})
+
+    def pod(self, name: str, cpu: str = "1", priority: int = 0, **spec: Any) -> str:
+        uid = f"uid-{name}-{self.revision}"
+        container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
+        body = {
+            "metadata": {"namespace": "default", "name": name, "uid": uid},
+            "spec": {"schedulerName": PROFILE, "priority": priority, "containers": [container], **spec},
+            "status": {},
+        }
+        self._store("pods", body)
+        return uid
+
+    def delete(self, kind: str, name: str) -> None:
+        obj = self.objects.pop((kind, name), None)
+        if obj is not None:
+            self.revision += 1
+            self._show(PODS if kind == "pods" else NODES, obj, name, gone=True)
+
+    def finish_deletions(self) -> None:
+        for (kind, name), obj in list(self.objects.items()):
+            if kind == "pods" and obj["metadata"].get("deletionTimestamp"):
+                self.delete("pods", name)
+
+    def on(self, name: str) -> str:
+        return str(self.objects["pods", name]["spec"].get("nodeName", ""))
+
+    def condition(self, name: str) -> Json:
+        conditions = self.objects["pods", name]["status"].get("conditions") or []
+        return next((c for c in conditions if c["type"] == "PodScheduled"), {})
+
+    def overcommitted(self) -> list[str]:
+        """Nodes on which more is bound than there is room."""
+        used: dict[str, float] = {}
+        for (kind, _), obj in self.objects.items():
+            if kind == "pods" and (node := obj["spec"].get("nodeName")):
+                cpu = obj["spec"]["containers"][0]["resources"]["requests"]["cpu"]
+                used[node] = used.get(node, 0) + float(cpu)
+        room = {
+            name: float(o["status"]["allocatable"]["cpu"])
+            for (kind, name), o in self.objects.items()
+            if kind == "nodes"
+        }
+        return [node for node, cpu in used.items() if cpu > room.get(node, 1e9)]
+
+    def recorded(self, kind: type) -> list[Any]:
+        return [recorded.event for recorded in self.log if isinstance(recorded.event, kind)]
+
+    def _store(self, kind: str, obj: Json) -> None:
+        self.revision += 1
+        obj["metadata"]["resourceVersion"] = str(self.revision)
+        self.objects[kind, obj["metadata"]["name"]] = obj
+        self._show(PODS if kind == "pods" else NODES, obj, obj["metadata"]["name"])
+
+    def _show(self, kind: Any, obj: Json, name: str, *, gone: bool = False) -> None:
+        """What a watch does: into the view, and into the log."""
+        self.loop.changed(kind, obj, self.now, gone=gone)
+        version = str(self.revision) if gone else obj["metadata"]["resourceVersion"]
+        for room in self.rooms.values():
+            event: NewEvent | None = room.observe(Sighting("@management", "life", kind, obj, version, gone), self.now)
+            if event is not None:
+                self.append([event])
+        self.take()
+
+    def _serve(self, request: Request) -> int:
+        name, body = request.ref.name, request.body
+        found = self.objects.get(("pods", name))
+        uid = request.uid or (body.get("metadata") or {}).get("uid")
+        if found is None or (uid and found["metadata"]["uid"] != uid):
+            return 404 if found is None else 409
+        changed: Json = {
+            "metadata": dict(found["metadata"]),
+            "spec": dict(found["spec"]),
+            "status": dict(found["status"]),
+        }
+        if request.subresource == "binding":
+            if found["spec"].get("nodeName") or found["metadata"].get("deletionTimestamp"):
+                return 409
+            changed["spec"]["nodeName"] = body["target"]["name"]
+            changed["status"] = {"conditions": [{"type": "PodScheduled", "status": "True"}]}
+            self.bound.setdefault(found["metadata"]["uid"], []).append(body["target"]["name"])
+        elif request.subresource == "status":
+            conditions = {c["type"]: c for c in changed["status"].get("conditions") or []}
+            conditions |= {c["type"]: c for c in body["status"].get("conditions") or []}
+            changed["status"]["conditions"] = list(conditions.values())
+            if "nominatedNodeName" in body["status"]:
+                changed["status"]["nominatedNodeName"] = body["status"]["nominatedNodeName"]
+        elif request.verb == "delete":
+            changed["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        self._store("pods", changed)
+        return 201
