@@ -277,6 +277,10 @@ class Gangs:
             return gang.waiting  # it rests already: this is no new failure
         return self._turned(place, lambda: rules.unplaced(group, gang, identity, self.now, self.limits))
 
+    def waiters(self, place: Place) -> tuple[str, ...]:
+        """Return who waits for the others of a group."""
+        return self._gangs.get(place, EMPTY).waiting
+
     def resting(self, place: Place) -> datetime | None:
         """Return until when a gang rests, None if it does not."""
         until = self._gangs.get(place, EMPTY).not_before

@@ -59,6 +59,7 @@ class Loop:
         self._streams: dict[str, str] = {}
         self._start: dict[str, int] = {}
         self._overtaken: set[str] = set()
+        self._unkept: list[str] = []  # what was taken in memory alone, and is given back
 
     # ---------------------------------------------------------------- what the watches show
 
@@ -192,6 +193,8 @@ class Loop:
     def turn(self, now: datetime) -> bool:
         """Run the cycle of the pod whose turn it is; False if there is none."""
         self.quorums.look(now)
+        while self._unkept:
+            self.sync(self._unkept.pop(), now)
         entry = self.queue.pop(now.timestamp())
         if entry is None:
             return False
@@ -389,6 +392,8 @@ class Loop:
         answer = errands.drop(stream, reason, message, plugin)
         if answer.events:
             self._propose(answer, stream, identity)
+        elif identity in self._holds and not errands.taken(stream):
+            self._unkept.append(stream)
         return bool(answer.events)
 
     def committed(self, proposal: Proposal) -> None:

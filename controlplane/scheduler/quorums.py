@@ -129,6 +129,9 @@ class Quorums:
         if not self._gangs.members(place) and place not in self._gangs.groups:
             self._stands.pop(place, None)
             self._resting.pop(place, None)
+        waiting = self._gangs.waiters(place)
+        if stands and waiting:
+            self._turn_back(place, waiting)
         lost = place in self._gangs.lost
         self._gangs.lost.discard(place)
         if stands != before:

@@ -21,7 +21,7 @@ from controlplane.clusters.kubeconfig import parse_kubeconfig
 from controlplane.clusters.streams import ApiServer as Port
 from controlplane.clusters.transport import Transport
 from controlplane.connectivity.events import MANAGEMENT
-from controlplane.kube import EVENTS, NAMESPACES, NODES, PODS, Json, meta
+from controlplane.kube import EVENTS, NAMESPACES, NODES, POD_GROUPS, PODS, Json, meta
 from controlplane.log.connect import Database
 from controlplane.settings import Settings
 from controlplane.settings.model import Leader
@@ -40,6 +40,7 @@ KINDS = (
     *NODE_KINDS,
     ServedKind(CANDIDATES, list_map_keys={"status.conditions": ("type",)}),
     ServedKind(CANDIDATE_SOURCES, status_subresource=False),
+    ServedKind(POD_GROUPS, status_subresource=False),
 )
 WITHIN = 20.0
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
