@@ -150,12 +150,12 @@ class Replica:
 
 
 class Stage:
-    def __init__(self, cluster: Cluster, url: str, setup: Setup, settings: Settings) -> None:
-        self.cluster, self.url, self.setup, self.settings = cluster, url, setup, settings
+    def __init__(self, cluster: Cluster, url: str, config: str, settings: Settings) -> None:
+        self.cluster, self.url, self.config, self.settings = cluster, url, config, settings
         self.replicas: list[Replica] = []
 
     async def replica(self, *, leads: bool = True) -> Replica:
-        replica = Replica(self.cluster, self.url, len(self.replicas), self.setup, self.settings)
+        replica = Replica(self.cluster, self.url, len(self.replicas), load(self.config), self.settings)
         self.replicas.append(replica)
         replica.start()
         if leads:
@@ -189,7 +189,7 @@ async def staged(
     cluster.view.start()
     kubelets = asyncio.create_task(cluster.kubelet.run())
     settings = Settings(scheduler=scheduler or Scheduler())
-    stage = Stage(cluster, url, load(str(config)), settings)
+    stage = Stage(cluster, url, str(config), settings)
     try:
         yield stage
     finally:
