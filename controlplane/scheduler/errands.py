@@ -75,8 +75,8 @@ class Errands(Protocol):
     def dropped(self, stream: str) -> Dropped:
         """Return why the last reservation was given up."""
 
-    def awaits(self, stream: str, plugin: str) -> bool:
-        """Whether the pod has a node and waits for this Permit plugin."""
+    def awaits(self, stream: str, plugin: str) -> datetime | None:
+        """Return until when the pod, which has a node, waits for this Permit plugin; None if it does not."""
 
     def may_bind(self, stream: str, now: datetime) -> bool:
         """Whether everyone who is asked through the log permits the binding now."""
@@ -144,11 +144,11 @@ class Plain:
         last = state.dropped if state is not None else None
         return Dropped(frozenset({last.plugin}) if last is not None and last.plugin else frozenset())
 
-    def awaits(self, stream: str, plugin: str) -> bool:
-        """Whether the log says that the pod waits for this Permit plugin."""
+    def awaits(self, stream: str, plugin: str) -> datetime | None:
+        """Return until when the pod waits for this Permit plugin, as the log has it; None if it does not."""
         state = self._placements.states.get(stream)
         held = state.held if state is not None else None
-        return state is not None and held is not None and plugin in held.waits and plugin not in state.allowed
+        return held.waits.get(plugin) if state is not None and held is not None and plugin not in state.allowed else None
 
     def may_bind(self, stream: str, now: datetime) -> bool:
         """Whether every Permit plugin has let the pod go on, and nothing is under way yet."""

@@ -213,15 +213,14 @@ class Gangs:
 
     # ---------------------------------------------------------------- what the loop did
 
-    def reserved(self, identity: str) -> tuple[str, ...]:
+    def reserved(self, identity: str, until: datetime) -> tuple[str, ...]:
         """A member's reservation is recorded and waits for the others. Return the siblings to be tried at once, if it is the first."""
         place = self._places[identity]
         gang = self._gangs[place]
         if identity in gang.waiting:
             return ()
         first = not gang.waiting
-        timeout = self.groups[place].timeout if place in self.groups else None
-        deadline = gang.deadline or self.now + (timeout or self.limits.timeout)
+        deadline = min(gang.deadline or until, until)
         waiting = (*gang.waiting, identity)
         self._gangs[place] = _replace(gang, waiting=waiting, deadline=deadline, failing=gang.failing - {identity})
         taken = gang.assigned | {*waiting}

@@ -136,7 +136,7 @@ class Loop:
         hold, pod, seconds = self._holds.pop(identity, None), self.view.pods.get(identity), now.timestamp()
         if hold is not None:
             hold.framework.unreserve(hold.state, hold.pod, hold.node)
-        self.quorums.freed(identity)
+        self.quorums.freed(identity, now)
         if pod is None or pod.node_name or pod.scheduler_name not in self.profiles.frameworks:
             return
         entry = self.queue.entry(identity)
@@ -177,7 +177,7 @@ class Loop:
 
     def _forget(self, identity: str) -> None:
         self.queue.remove(identity)
-        self.quorums.freed(identity)
+        self.quorums.gone(identity)
         self._overtaken.discard(identity)
         self.nominations.remove(identity)
         hold, pod = self._holds.pop(identity, None), self.view.pods.get(identity)

@@ -54,7 +54,8 @@ class Quorums:
         place = self._place(identity, now)
         if place is None:
             return
-        if not errands.awaits(stream, GANG):
+        until = errands.awaits(stream, GANG)
+        if until is None:
             self._under_way.discard(place)
             if self._gangs.let_go(identity):
                 self._judge(place)
@@ -62,12 +63,19 @@ class Quorums:
         if not self._gangs.singly(place) and (self._gangs.resting(place) or self._gangs.hold(place)):
             self._cycles.reject(identity, GANG, self._why(place))
             return
-        for sibling in self._gangs.reserved(identity):
+        for sibling in self._gangs.reserved(identity, until):
             self._queue.activate(sibling, now.timestamp(), at_once=True)
         self._release(place, now)
 
-    def freed(self, identity: str) -> None:
-        """A pod has no reservation any more."""
+    def freed(self, identity: str, now: datetime) -> None:
+        """A pod has no reservation any more: its own failure, or the gang's time is over, which the pods' own deadlines may say first."""
+        place = self._place(identity, now)
+        if place is not None:
+            self._expire(place, now)
+            self._gangs.freed(identity)
+
+    def gone(self, identity: str) -> None:
+        """A pod is on its node, or left: there is nothing to give back."""
         self._gangs.freed(identity)
 
     def failed(self, identity: str, now: datetime, why: str, *, promised: bool) -> None:
@@ -107,8 +115,7 @@ class Quorums:
             self._changed(place, now)
         for place, deadline in gangs.waiting().items():
             if deadline <= now:
-                self._turn_back(place, gangs.expired(place), late=True)
-                self._judge(place, "not all came in time")
+                self._expire(place, now)
         for place, until in list(self._resting.items()):
             if until <= now:
                 del self._resting[place]
@@ -120,6 +127,12 @@ class Quorums:
             return None
         due = [*self._gangs.waiting().values(), *self._resting.values()]
         return min(due).timestamp() if due else None
+
+    def _expire(self, place: Place, now: datetime) -> None:
+        late = self._gangs.expired(place)
+        if late:
+            self._turn_back(place, late, late=True)
+            self._judge(place, "not all came in time")
 
     def _changed(self, place: Place, now: datetime) -> None:
         held = self._gangs.hold(place)

@@ -91,9 +91,9 @@ class CandidateErrands:
             kept = None
         return state.node or (kept.node if kept is not None else "")
 
-    def awaits(self, stream: str, plugin: str) -> bool:
-        """Whether a Permit plugin waits, so that the node is taken in memory alone."""
-        return bool(self.taken(stream)) and stream in self._kept and plugin in self._kept[stream].waits
+    def awaits(self, stream: str, plugin: str) -> datetime | None:
+        """Return until when a Permit plugin waits, so that the node is taken in memory alone; None if it does not."""
+        return self._kept[stream].waits.get(plugin) if self.taken(stream) and stream in self._kept else None
 
     def firm(self, stream: str) -> bool:
         """Whether the binding may be on its way or is made."""
@@ -119,7 +119,7 @@ class CandidateErrands:
     def found(self, stream: str, node: str, score: int, waits: Mapping[str, datetime], now: datetime) -> Answer:
         """Reserve a node, and let the source know; or keep it until the others of a gang have theirs."""
         if waits and self.waits(stream):
-            self._kept[stream] = _Kept(self.identity(stream), node, score, frozenset(waits), now)
+            self._kept[stream] = _Kept(self.identity(stream), node, score, dict(waits), now)
             return Answer(kept=True)
         return _answer(stream, self._targets.reserved(stream, node, score, now))
 
@@ -148,8 +148,9 @@ class CandidateErrands:
         kept = self._kept.get(stream)
         if kept is None or plugin not in kept.waits:
             return Answer()
-        if kept.waits - {plugin}:
-            self._kept[stream] = kept._replace(waits=kept.waits - {plugin})
+        others = {one: until for one, until in kept.waits.items() if one != plugin}
+        if others:
+            self._kept[stream] = kept._replace(waits=others)
             return Answer(kept=True)
         return _answer(stream, self._targets.reserved(stream, kept.node, kept.score, now))
 
@@ -172,7 +173,7 @@ class _Kept(NamedTuple):
     uid: str
     node: str
     score: int
-    waits: frozenset[str]
+    waits: Mapping[str, datetime]
     since: datetime
 
 
