@@ -154,9 +154,7 @@ class Placements(Book[PodState]):
             if before is None:
                 return None
             del self._shown[uid]
-            return seen(
-                stream, PendingPodGone(uid=uid, resource_version=sighting.resource_version), sighting, uid, now
-            )
+            return seen(stream, PendingPodGone(uid=uid, resource_version=sighting.resource_version), sighting, uid, now)
         found = pending_pod(sighting.object, sighting.resource_version, self.profiles)
         if found is None or not news(before, found):
             return None

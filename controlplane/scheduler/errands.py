@@ -52,7 +52,9 @@ class Way(NamedTuple):
 
 
 class Errands(Protocol):
-    """One sort of pods. Every method takes the pod's stream."""
+    """One sort of pods. Every method takes the pod's stream. `asks_others`: somebody elsewhere has to permit each binding."""
+
+    asks_others: bool
 
     def streams(self) -> Iterable[str]:
         """Return all streams that there are."""
@@ -106,6 +108,8 @@ class Errands(Protocol):
 class Plain:
     """The errands of plain pods."""
 
+    asks_others = False
+
     def __init__(self, placements: Placements) -> None:
         self._placements = placements
 
@@ -148,7 +152,9 @@ class Plain:
         """Return until when the pod waits for this Permit plugin, as the log has it; None if it does not."""
         state = self._placements.states.get(stream)
         held = state.held if state is not None else None
-        return held.waits.get(plugin) if state is not None and held is not None and plugin not in state.allowed else None
+        return (
+            held.waits.get(plugin) if state is not None and held is not None and plugin not in state.allowed else None
+        )
 
     def may_bind(self, stream: str, now: datetime) -> bool:
         """Whether every Permit plugin has let the pod go on, and nothing is under way yet."""

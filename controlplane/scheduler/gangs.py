@@ -1,8 +1,8 @@
 """The gangs of one cluster: which PodGroups there are, who is in them, and how far each has come.
 
-In: PodGroups, PriorityClasses and pods as the view takes them in; from the loop what was reserved, let go, or found no node; the time, which
-the loop sets before it asks. Out: what the plugin `Gang` answers at its extension points, and for the loop who is let go or turned back.
-The rules are `controlplane.pods.gang`'s; here they meet a cluster. It stands among a `Cluster`'s tables, so whoever sees a snapshot sees it.
+In: PodGroups, PriorityClasses and pods as the view takes them in; from the loop what was reserved, let go, or found no node; the time,
+which the loop sets before it asks. Out: what the plugin `Gang` answers at its extension points, and for the loop who is let go or turned back.
+The rules are `controlplane.pods.gang`'s; here they meet a cluster. It stands among the tables of a `Cluster`.
 """
 
 from __future__ import annotations
@@ -201,6 +201,10 @@ class Gangs:
         group = self.groups.get(place)
         return rules.victims(group, self._gangs.get(place, EMPTY), wanted) if group is not None else frozenset(wanted)
 
+    def bound(self, place: Place) -> int:
+        """Return how many members are on nodes."""
+        return sum(bool(pod.node_name) for pod in self._pods.get(place, {}).values())
+
     def pod(self, identity: str) -> Pod | None:
         """Return a member."""
         place = self._places.get(identity)
@@ -224,7 +228,11 @@ class Gangs:
         waiting = (*gang.waiting, identity)
         self._gangs[place] = _replace(gang, waiting=waiting, deadline=deadline, failing=gang.failing - {identity})
         taken = gang.assigned | {*waiting}
-        return tuple(uid for uid, one in gang.members.items() if one.stage == "Pending" and uid not in taken) if first else ()
+        return (
+            tuple(uid for uid, one in gang.members.items() if one.stage == "Pending" and uid not in taken)
+            if first
+            else ()
+        )
 
     def let_go(self, identity: str) -> bool:
         """A member may be bound, as the log says. Return whether that is news."""
@@ -344,6 +352,4 @@ def _read(obj: Obj, place: Place, where: str) -> Group:
         short = name.removeprefix("requests.")
         if short != name and (short in NATIVE or is_scalar(short)):
             plain.setdefault(short, amount)
-    return Group(
-        namespace=place[0], name=place[1], created=since, min_member=wanted, min_resources=plain, timeout=None
-    )
+    return Group(namespace=place[0], name=place[1], created=since, min_member=wanted, min_resources=plain, timeout=None)

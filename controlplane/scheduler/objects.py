@@ -56,7 +56,7 @@ class NodeRules:
 
 @dataclass(slots=True, eq=False)
 class Pod:
-    """One pod; `group` is the PodGroup that it names. `requests` and the non-zero amounts are integers as a node counts them (cpu in thousandths)."""
+    """One pod. `requests` and the non-zero amounts are integers as a node counts them (cpu in thousandths); `group` names its PodGroup."""
 
     namespace: str
     name: str

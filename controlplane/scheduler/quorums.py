@@ -45,6 +45,7 @@ class Quorums:
         self._under_way: set[Place] = set()
         self._stands: dict[Place, str] = {}
         self._resting: dict[Place, datetime] = {}
+        self._all_may: set[str] = set()
         self.judged: Callable[[Place], tuple[int, GangJudged | None]] = lambda place: (0, None)
 
     # ---------------------------------------------------------------- what happened to a member
@@ -67,6 +68,32 @@ class Quorums:
             self._queue.activate(sibling, now.timestamp(), at_once=True)
         self._release(place, now)
 
+    def may_bind(self, identity: str, errands: Errands, stream: str, now: datetime) -> bool:
+        """Whether a member may be bound: who else decides about it (the source of a candidate) permits a quorum, not this one alone."""
+        if not errands.may_bind(stream, now):
+            return False
+        place = self._place(identity, now)
+        group = self._gangs.groups.get(place) if place is not None else None
+        if place is None or group is None or not errands.asks_others or self._gangs.bound(place):
+            return True
+        ready = [one for one in self._gangs.members(place) if self._bound_or_may(one, now)]
+        if len(ready) < group.min_member:
+            return False
+        self._all_may.update(one for one in ready if one != identity)
+        return True
+
+    def _bound_or_may(self, identity: str, now: datetime) -> bool:
+        pod = self._gangs.pod(identity)
+        if pod is not None and pod.node_name:
+            return True
+        errands, stream = self._cycles.errands_of(identity)
+        return errands is not None and (errands.firm(stream) or errands.may_bind(stream, now))
+
+    def all_may(self) -> list[str]:
+        """Return the members that may be bound since another of their gang may, once."""
+        found, self._all_may = sorted(self._all_may), set()
+        return found
+
     def freed(self, identity: str, now: datetime) -> None:
         """A pod has no reservation any more: its own failure, or the gang's time is over, which the pods' own deadlines may say first."""
         place = self._place(identity, now)
@@ -88,7 +115,7 @@ class Quorums:
         if not rested and not self._gangs.singly(place) and self._gangs.hold(place) is not None:
             self._judge(place, why)
 
-    def gated(self, identity: str, errands: Errands, stream: str, now: datetime) -> None:
+    def gated(self, identity: str, now: datetime) -> None:
         """Say on a pod why it is kept outside, unless it has gates of its own or its group only rests."""
         entry, place = self._queue.entry(identity), self._place(identity, now)
         if place is None or entry is None or entry.place is not Where.GATED:
@@ -96,9 +123,12 @@ class Quorums:
         held = self._gangs.hold(place)
         if held is None or held.reason == "BackingOff" or entry.pod.spec.get("schedulingGates"):
             return
+        errands, stream = self._cycles.errands_of(identity)
+        if errands is None or self._cycles.busy(identity):
+            return
         failed = SchedulingFailed(reason=SchedulingReason.SCHEDULING_GATED, message=held.message, plugins=[GANG])
         answer = errands.not_found(stream, failed, now, preemptable=False)
-        if answer.events and not self._cycles.busy(identity):
+        if answer.events:
             self._cycles.propose_together(answer, _nothing)
 
     # ---------------------------------------------------------------- what time and the cluster do
@@ -159,9 +189,7 @@ class Quorums:
     def _ask_again(self, place: Place, now: datetime) -> None:
         for identity in self._gangs.members(place):
             self._queue.ask_again(identity, now.timestamp())
-            errands, stream = self._cycles.errands_of(identity)
-            if errands is not None:
-                self.gated(identity, errands, stream, now)
+            self.gated(identity, now)
 
     # ---------------------------------------------------------------- together
 

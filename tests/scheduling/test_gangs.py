@@ -6,11 +6,13 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
-from controlplane.kube import NODES, POD_GROUPS, PODS, Json
+from controlplane.kube import POD_GROUPS, PODS, Json
 from controlplane.pods.gang import GROUP_NAME
-from tests.scheduling.stage import PROFILE, Cluster, staged, until
+from tests.scheduling.stage import KINDS, PROFILE, Cluster, staged, until
+from tests.scheduling.test_candidates import Source
 from tests.scheduling.test_replicas import recorded
 
 
@@ -160,10 +162,10 @@ async def test_min_resources_are_asked_of_all_nodes_together(database_url: str, 
         await until(lambda: placed(cluster, names) == 2)
 
 
-async def test_a_cluster_without_pod_groups(database_url: str, tmp_path: Path) -> None:
+async def test_a_cluster_without_pod_groups(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.scheduling.stage.KINDS", tuple(kind for kind in KINDS if kind.kind != POD_GROUPS))
     async with staged(database_url, config=config(tmp_path)) as stage:
         cluster = stage.cluster
-        cluster.store.unserve(POD_GROUPS) if hasattr(cluster.store, "unserve") else None
         cluster.node("n")
         await stage.replica()
         cluster.pod("single")
@@ -171,4 +173,29 @@ async def test_a_cluster_without_pod_groups(database_url: str, tmp_path: Path) -
         await until(lambda: cluster.on("single") == "n")
         await until(lambda: cluster.condition(name).get("reason") == "SchedulingGated")
         assert cluster.on(name) == ""
-        assert len(cluster.store.list(NODES)[0]) == 1
+
+
+async def test_candidates_of_a_gang_are_reported_together(database_url: str, tmp_path: Path) -> None:
+    async with staged(database_url, config=config(tmp_path, maxBackoffSeconds=1)) as stage:
+        cluster, source = stage.cluster, Source(stage.cluster)
+        cluster.node("n", cpu="2")
+        source.invited()
+        await stage.replica()
+        group(cluster, "g", 3)
+        names = [f"c{number}" for number in range(3)]
+        for name in names:
+            source.asks(name, group="g")
+        await until(lambda: condition(cluster, "g").get("type") == "Unschedulable")
+        cluster.pod("single", cpu="2")
+        await until(lambda: cluster.on("single") == "n")  # what was kept in memory is given back
+        assert recorded(database_url, "Reserved") == 0
+        cluster.node("m", cpu="3")
+        await until(lambda: [source.phase(name) for name in names] == ["Reserved"] * 3)
+        assert placed(cluster, names) == 0
+        for name in names[:2]:
+            source.permits(name, reservation=source.status(name)["reservation"]["number"])
+        await asyncio.sleep(0.7)
+        assert placed(cluster, names) == 0  # two permits are no quorum
+        source.permits(names[2], reservation=source.status(names[2])["reservation"]["number"])
+        await until(lambda: placed(cluster, names) == 3)
+        assert cluster.overcommitted() == []

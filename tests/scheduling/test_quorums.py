@@ -216,7 +216,7 @@ class AllOrNothing(RuleBasedStateMachine):
     settled, and with enough room everybody is bound.
     """
 
-    LEAST = {"a": 3, "b": 2}  # noqa: RUF012 - never written
+    LEAST = {"a": 3, "b": 2}
 
     @initialize()
     def begin(self) -> None:

@@ -51,9 +51,11 @@ class Targets(TargetCandidates):
 class CandidateErrands:
     """The errands of candidates' Pods. What a plugin wants to write before the binding is not done for them: they are refused then.
 
-    While a Permit plugin waits, the node is taken in memory alone, and the source hears nothing: it may permit what is reported as reserved,
-    and a member of a gang is not, before all of it has a place. A leader that dies forgets such a place, which nobody knew of.
+    While a Permit plugin waits, the node is taken in memory alone, and the source hears nothing: it may permit what is reported as
+    reserved, and a member of a gang is not, before all of it has a place. A leader that dies forgets such a place, which nobody knew of.
     """
+
+    asks_others = True
 
     def __init__(self, targets: TargetCandidates, placements: Placements) -> None:
         self._targets, self._placements = targets, placements

@@ -42,7 +42,9 @@ class Setup:
     @property
     def gangs(self) -> bool:
         """Whether a profile has the plugin Gang."""
-        return any(plugin.name == GANG for framework in self.profiles.frameworks.values() for plugin in _plugins(framework))
+        return any(
+            plugin.name == GANG for framework in self.profiles.frameworks.values() for plugin in _plugins(framework)
+        )
 
     def queue(self, cluster: Cluster) -> Queue:
         """Return a queue for these profiles."""

@@ -225,9 +225,7 @@ class SchedulerTurn:
         for delta in deltas:
             if not isinstance(delta, Change):
                 continue
-            if delta.kind in KINDS:
-                self.loop.changed(delta.kind, delta.object, now, gone=delta.op == "gone")
-            elif delta.kind == POD_GROUPS:
+            if delta.kind in KINDS or delta.kind == POD_GROUPS:
                 self.loop.changed(delta.kind, delta.object, now, gone=delta.op == "gone")
             elif delta.kind == PRIORITY_CLASSES:
                 self.loop.changed(delta.kind, delta.object, now, gone=delta.op == "gone")

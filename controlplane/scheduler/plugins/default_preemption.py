@@ -113,9 +113,7 @@ def select_victims(
     return Victims(tuple(sorted(victims, key=importance)), violations)
 
 
-def whole_gangs(
-    found: Victims | Status, pod: Pod, snapshot: Snapshot, budgets: Sequence[Budget]
-) -> Victims | Status:
+def whole_gangs(found: Victims | Status, pod: Pod, snapshot: Snapshot, budgets: Sequence[Budget]) -> Victims | Status:
     """Return victims with everybody who has to go with them: a gang keeps its quorum, or goes whole, from other nodes too
     (specs/podgroups.md 3.9). A gang of which a member may not be evicted for this pod is left alone.
     """

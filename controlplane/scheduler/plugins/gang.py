@@ -35,9 +35,9 @@ NO_PART = Prefiltered(SKIP)
 class GangArgs(Args, frozen=True):
     """Args of Gang.
 
-    `schedule_timeout_seconds`: how long members with a place wait for the others. The pause of a gang that did not come together begins with
-    `initial_backoff_seconds` and doubles up to `max_backoff_seconds`. `tolerated_gap_percent`: how many of `minMember` may find no node
-    before those who wait give their places back.
+    `schedule_timeout_seconds`: how long members with a place wait for the others. The pause of a gang that did not come together begins
+    with `initial_backoff_seconds` and doubles up to `max_backoff_seconds`. `tolerated_gap_percent`: how many of `minMember` may find no
+    node before those who wait give their places back.
     """
 
     schedule_timeout_seconds: float = 300
@@ -115,7 +115,9 @@ class Gang(QueueSortPlugin, PreEnqueuePlugin, PreFilterPlugin, PermitPlugin):
         lacking = self._gangs.shortage(place, snapshot)
         if lacking:
             what = ", ".join(sorted(lacking))
-            return Prefiltered(unresolvable(f"the cluster has too little {what} for minResources of PodGroup {place[1]}"))
+            return Prefiltered(
+                unresolvable(f"the cluster has too little {what} for minResources of PodGroup {place[1]}")
+            )
         return NO_PART
 
     def permit(self, state: CycleState, pod: Pod, node: str) -> Permission:
