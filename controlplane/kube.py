@@ -112,6 +112,7 @@ PERSISTENT_VOLUME_CLAIMS = Kind("", "v1", "PersistentVolumeClaim", "persistentvo
 REPLICA_SETS = Kind("apps", "v1", "ReplicaSet", "replicasets")
 STATEFUL_SETS = Kind("apps", "v1", "StatefulSet", "statefulsets")
 POD_DISRUPTION_BUDGETS = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
+POD_GROUPS = Kind("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups")
 PRIORITY_CLASSES = Kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", namespaced=False)
 STORAGE_CLASSES = Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", namespaced=False)
 RESOURCE_FLAVORS = Kind("kueue.x-k8s.io", "v1beta2", "ResourceFlavor", "resourceflavors", namespaced=False)

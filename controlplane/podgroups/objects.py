@@ -11,9 +11,11 @@ from typing import Any
 
 import msgspec
 
+from controlplane import kube
 from controlplane.kube import Json, Kind, meta
+from controlplane.pods import gang
 
-GROUP_NAME = "scheduling.k8s.io/group-name"
+GROUP_NAME = gang.GROUP_NAME
 MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
 QUEUE_NAME = "scheduling.volcano.sh/queue-name"
 MIRROR = "kubernetes.io/config.mirror"
@@ -21,7 +23,7 @@ CONFIG_SOURCE = "kubernetes.io/config.source"
 REVISION = "deployment.kubernetes.io/revision"
 DEFAULT_SCHEDULER = "default-scheduler"
 
-POD_GROUPS = Kind("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups")
+POD_GROUPS = kube.POD_GROUPS
 PODS = Kind("", "v1", "Pod", "pods")
 CONFIG_MAPS = Kind("", "v1", "ConfigMap", "configmaps")
 DEPLOYMENTS = Kind("apps", "v1", "Deployment", "deployments")

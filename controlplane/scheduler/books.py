@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from controlplane.capability import Decided, Failure, OpenWrite, Sighting
 from controlplane.kube import PODS, Json, Request, meta
@@ -31,7 +31,9 @@ from controlplane.scheduler.state import (
     POD_STREAM,
     PRE_BIND,
     VICTIM_STREAM,
+    OpenEffect,
     PodState,
+    Refusal,
     VictimState,
     pod_fold,
     pod_initial,
@@ -42,10 +44,28 @@ from controlplane.scheduler.state import (
 )
 
 _FIRST_RETRY, _LAST_RETRY = timedelta(seconds=1), timedelta(minutes=5)
-S = TypeVar("S", PodState, VictimState)
 
 
-class _Book(Generic[S]):
+class Standing(Protocol):
+    """What the states of all streams have."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing more can come of it."""
+
+    @property
+    def effects(self) -> Mapping[str, OpenEffect]:
+        """The open writes, by target."""
+
+    @property
+    def trouble(self) -> Mapping[str, Refusal]:
+        """The last no to each write."""
+
+
+S = TypeVar("S", bound=Standing)
+
+
+class Book(Generic[S]):
     """The states of one sort of stream, and what the loop asks of all capabilities alike."""
 
     types: Sequence[type[Event]] = SCHEDULING_EVENTS
@@ -111,7 +131,7 @@ class _Book(Generic[S]):
         self._dirty[stream] = None
 
 
-class Placements(_Book[PodState]):
+class Placements(Book[PodState]):
     """The pods that are ours to schedule: those that name one of `profiles`."""
 
     def __init__(self, profiles: Collection[str], identity: str) -> None:
@@ -134,9 +154,7 @@ class Placements(_Book[PodState]):
             if before is None:
                 return None
             del self._shown[uid]
-            return _seen(
-                stream, PendingPodGone(uid=uid, resource_version=sighting.resource_version), sighting, uid, now
-            )
+            return seen(stream, PendingPodGone(uid=uid, resource_version=sighting.resource_version), sighting, uid, now)
         found = pending_pod(sighting.object, sighting.resource_version, self.profiles)
         if found is None or not news(before, found):
             return None
@@ -145,7 +163,7 @@ class Placements(_Book[PodState]):
         else:
             stream = pod_stream(str(meta(sighting.object).get("namespace", "")), str(meta(sighting.object)["name"]))
             self._shown[uid] = (stream, found)
-        return _seen(stream, found, sighting, uid, now)
+        return seen(stream, found, sighting, uid, now)
 
     def _pre_bind_seen(self, stream: str, sighting: Sighting) -> NewEvent | None:
         state = self.states.get(stream)
@@ -201,7 +219,7 @@ class Placements(_Book[PodState]):
         return {pod.uid: (state.namespace, state.name, pod.resource_version) for state, pod in pods if pod is not None}
 
 
-class Evictions(_Book[VictimState]):
+class Evictions(Book[VictimState]):
     """The pods that have to go for others."""
 
     def __init__(self, identity: str) -> None:
@@ -215,14 +233,14 @@ class Evictions(_Book[VictimState]):
         if stream is None:
             return None
         if sighting.gone:
-            return _seen(stream, VictimGone(uid=uid, resource_version=sighting.resource_version), sighting, uid, now)
+            return seen(stream, VictimGone(uid=uid, resource_version=sighting.resource_version), sighting, uid, now)
         event = VictimSeen(
             uid=uid,
             resource_version=sighting.resource_version,
             marked=_marked(sighting.object),
             terminating=bool(meta(sighting.object).get("deletionTimestamp")),
         )
-        return _seen(stream, event, sighting, uid, now) if event.marked or event.terminating else None
+        return seen(stream, event, sighting, uid, now) if event.marked or event.terminating else None
 
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
@@ -267,7 +285,8 @@ def _decided(stream: str, state: PodState | VictimState, plan: SchedulingPlan) -
     return Decided(events, state.version, plan.wake)
 
 
-def _seen(stream: str, event: Event, sighting: Sighting, uid: str, now: datetime) -> NewEvent:
+def seen(stream: str, event: Event, sighting: Sighting, uid: str, now: datetime) -> NewEvent:
+    """Return an observation with its identity, so that it is recorded once."""
     version = sighting.resource_version
     mark = int(version) if version.isdigit() else 0
     source = f"{sighting.cluster}/{sighting.incarnation}/{sighting.kind.name}/{uid}" if mark and uid else ""

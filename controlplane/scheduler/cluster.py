@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from controlplane.pods.quantity import nanos
 from controlplane.pods.selectors import EVERYTHING, NOTHING, InvalidSelector, NodeTerm, Selector, label_selector, of_set
 from controlplane.pods.selectors import node_terms as parse_terms
+from controlplane.scheduler.gangs import Gangs
 from controlplane.scheduler.objects import Pod
 from controlplane.scheduler.reading import Misfit, Obj, items, number, section, string_map, strings, text
 
@@ -96,6 +97,7 @@ class Cluster:
     volumes: dict[str, Volume] = field(default_factory=dict)
     claims: dict[Place, Claim] = field(default_factory=dict)
     classes: dict[str, StorageClass] = field(default_factory=dict)
+    gangs: Gangs = field(default_factory=Gangs)
 
     def put_namespace(self, obj: Obj, where: str = "namespace") -> None:
         """Read a Namespace."""

@@ -15,6 +15,7 @@ import msgspec
 from controlplane.kube import Json
 from controlplane.scheduler.args import Args
 from controlplane.scheduler.framework import POINTS, Plugin
+from controlplane.scheduler.plugins.gang import Gang
 from controlplane.scheduler.registry import DEFAULT_MULTI_POINT, IN_TREE, NOT_HERE, Registry
 from controlplane.scheduler.runtime import Framework
 
@@ -118,9 +119,16 @@ def build(configuration: KubeSchedulerConfiguration, registry: Registry = IN_TRE
     sorts = {tuple(plugin.name for plugin in framework.points["queueSort"]) for framework in found.values()}
     if len(sorts) > 1:
         problems.append("profiles: all profiles share one queue and need the same queueSort plugin")
+    told = {plugin.args for framework in found.values() for plugin in _gangs(framework)}
+    if len(told) > 1:
+        problems.append("profiles: a group may have pods of several profiles, so all need the same args of plugin Gang")
     if problems:
         raise ConfigurationError(problems)
     return found
+
+
+def _gangs(framework: Framework) -> list[Plugin]:
+    return [plugin for plugin in framework.points["permit"] if isinstance(plugin, Gang)]
 
 
 def default_framework(plugin_args: Mapping[str, Args] | None = None, registry: Registry = IN_TREE) -> Framework:

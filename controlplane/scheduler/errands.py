@@ -28,10 +28,14 @@ from controlplane.scheduler.render import binding
 
 
 class Answer(NamedTuple):
-    """Events to be appended together, if the streams are still at the versions of `expected`; no events: it is not wanted."""
+    """Events to be appended together, if the streams are still at the versions of `expected`; no events: it is not wanted.
+
+    `kept`: nothing is to be recorded yet, but the node is taken all the same.
+    """
 
     events: Sequence[NewEvent] = ()
     expected: Mapping[str, int] = {}
+    kept: bool = False
 
 
 class Dropped(NamedTuple):
@@ -48,7 +52,9 @@ class Way(NamedTuple):
 
 
 class Errands(Protocol):
-    """One sort of pods. Every method takes the pod's stream."""
+    """One sort of pods. Every method takes the pod's stream. `asks_others`: somebody elsewhere has to permit each binding."""
+
+    asks_others: bool
 
     def streams(self) -> Iterable[str]:
         """Return all streams that there are."""
@@ -70,6 +76,9 @@ class Errands(Protocol):
 
     def dropped(self, stream: str) -> Dropped:
         """Return why the last reservation was given up."""
+
+    def awaits(self, stream: str, plugin: str) -> datetime | None:
+        """Return until when the pod, which has a node, waits for this Permit plugin; None if it does not."""
 
     def may_bind(self, stream: str, now: datetime) -> bool:
         """Whether everyone who is asked through the log permits the binding now."""
@@ -98,6 +107,8 @@ class Errands(Protocol):
 
 class Plain:
     """The errands of plain pods."""
+
+    asks_others = False
 
     def __init__(self, placements: Placements) -> None:
         self._placements = placements
@@ -136,6 +147,14 @@ class Plain:
         state = self._placements.states.get(stream)
         last = state.dropped if state is not None else None
         return Dropped(frozenset({last.plugin}) if last is not None and last.plugin else frozenset())
+
+    def awaits(self, stream: str, plugin: str) -> datetime | None:
+        """Return until when the pod waits for this Permit plugin, as the log has it; None if it does not."""
+        state = self._placements.states.get(stream)
+        held = state.held if state is not None else None
+        return (
+            held.waits.get(plugin) if state is not None and held is not None and plugin not in state.allowed else None
+        )
 
     def may_bind(self, stream: str, now: datetime) -> bool:
         """Whether every Permit plugin has let the pod go on, and nothing is under way yet."""

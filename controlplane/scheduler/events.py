@@ -109,6 +109,21 @@ class VictimGone(Event, frozen=True, kw_only=True):
     resource_version: str = ""
 
 
+class GangObserved(Event, frozen=True, kw_only=True):
+    """A PodGroup that the plugin Gang looks after, by the conditions that it shows."""
+
+    uid: str
+    resource_version: str
+    conditions: list[dict[str, Any]] = []
+
+
+class GangGone(Event, frozen=True, kw_only=True):
+    """The PodGroup is not there any more."""
+
+    uid: str
+    resource_version: str = ""
+
+
 # --- decisions --------------------------------------------------------------------------------------------------------
 
 
@@ -216,6 +231,24 @@ class VictimRemovalDecided(SchedulingWrite, frozen=True, kw_only=True):
     uid: str
 
 
+class GangJudged(SchedulingDecision, frozen=True, kw_only=True):
+    """How a whole group stands: the one condition of it, `Scheduled` or `Unschedulable`, in Volcano's words."""
+
+    condition: str
+    said: str
+    message: str
+
+
+class GangConditionDecided(SchedulingWrite, frozen=True, kw_only=True):
+    """Say on the PodGroup how it stands."""
+
+    WHAT: ClassVar[str] = "Condition"
+    uid: str
+    condition: str
+    said: str
+    message: str
+
+
 class SchedulingWriteFailed(Event, frozen=True, kw_only=True):
     """The API server said no to a write. It is decided anew, not before `retry_at`."""
 
@@ -243,6 +276,8 @@ SCHEDULING_EVENTS: tuple[type[Event], ...] = (
     PreBindSeen,
     VictimSeen,
     VictimGone,
+    GangObserved,
+    GangGone,
     NodeReserved,
     PermitGiven,
     ReservationDropped,
@@ -253,6 +288,8 @@ SCHEDULING_EVENTS: tuple[type[Event], ...] = (
     VictimChosen,
     VictimMarkDecided,
     VictimRemovalDecided,
+    GangJudged,
+    GangConditionDecided,
     SchedulingWriteFailed,
     SchedulingWriteUnneeded,
 )

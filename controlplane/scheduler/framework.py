@@ -19,9 +19,9 @@ Skip. A PreFilter that answers Skip takes the plugin's Filter, add_pod and remov
 Score. Reserve that fails makes the runtime call Unreserve of all plugins in reverse order; Unreserve has to be idempotent
 and may come without a Reserve.
 
-Gangs. A plugin that places the pods of a group together has its place at QueueSort (the group's pods side by side),
-PreFilter (the group is too small), Permit (Wait until enough of the group are reserved) and Unreserve (the others are let
-go); `runtime.permit` returns what it waits for.
+Gangs. A plugin that places the pods of a group together has its place at PreEnqueue (the group is not complete), QueueSort
+(the group's pods side by side), PreFilter (the group asks for too much) and Permit (Wait until enough of the group are
+reserved); `runtime.permit` returns what it waits for. `plugins.gang` is one; what it needs between cycles is in `quorums`.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from controlplane.scheduler.objects import Pod
 from controlplane.scheduler.status import SUCCESS, Status, Verdicts, from_each
 
 if TYPE_CHECKING:
+    from controlplane.scheduler.cluster import Cluster
     from controlplane.scheduler.snapshot import Ints, Mask, Snapshot
 
 MAX_SCORE = 100
@@ -141,6 +142,9 @@ class Plugin:
 
     def __init__(self, args: Any = None) -> None:
         self.args = args
+
+    def begin(self, cluster: Cluster) -> None:
+        """Take note of the tables of the cluster that is scheduled on, before its first cycle; again if the process begins anew."""
 
 
 class QueueSortPlugin(Plugin):

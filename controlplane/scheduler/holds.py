@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from controlplane.log.event import Append
@@ -13,13 +13,17 @@ from controlplane.scheduler.runtime import Framework
 
 @dataclass(slots=True, eq=False)
 class Proposal:
-    """Events that a turn decided on. `folded`: the stream's version once they are folded; `reserves`: they take a node."""
+    """Events that a turn decided on. `folded`: the stream's version once they are folded; `reserves`: they take a node.
+
+    `on_end` hears whether the log took what is about several pods, or about none.
+    """
 
     append: Append
     stream: str
     identity: str
     folded: int
     reserves: bool = False
+    on_end: Callable[[bool], None] | None = None
 
 
 @dataclass(slots=True, eq=False)

@@ -9,23 +9,25 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from controlplane.kube import PODS, Json, Kind, meta
 from controlplane.log.event import Append
-from controlplane.scheduler.cycle import Decision, Sampling, schedule
-from controlplane.scheduler.errands import Answer, Errands, Plain, Way
+from controlplane.scheduler.cycle import Decision
+from controlplane.scheduler.errands import Answer, Errands, Plain
 from controlplane.scheduler.framework import CycleState
+from controlplane.scheduler.gangs import place_of
 from controlplane.scheduler.hints import ClusterEvent
 from controlplane.scheduler.holds import Hold, Profiles, Proposal
 from controlplane.scheduler.nominations import Nominations
 from controlplane.scheduler.objects import Pod
-from controlplane.scheduler.outcome import Faults, failure_of, score_of, victims_of
+from controlplane.scheduler.outcome import failure_of, score_of, victims_of
 from controlplane.scheduler.queue import Place, Queue
+from controlplane.scheduler.quorums import Quorums
 from controlplane.scheduler.reasons import SchedulingReason
 from controlplane.scheduler.runtime import Framework
-from controlplane.scheduler.status import Code, Status
+from controlplane.scheduler.status import Code
+from controlplane.scheduler.trying import Trying
 from controlplane.scheduler.view import ClusterView
 
 
@@ -44,18 +46,20 @@ class Loop:
         pick: Callable[[], int] = lambda: 0,
         leaving: Callable[[str], bool] = lambda uid: False,
     ) -> None:
-        self.profiles, self.queue, self.view, self._errands, self._pick = profiles, queue, view, errands, pick
+        self.profiles, self.queue, self.view, self._errands = profiles, queue, view, errands
         self._leaving = leaving
         self.outbox: deque[Proposal] = deque()
         self.nominations = Nominations(view.pods)
-        self.faults = Faults()
+        self._try = Trying(profiles, view, self.nominations, pick)
+        self.faults = self._try.faults
+        self.quorums = Quorums(view.cluster.gangs, queue, self)
         self.attempts: dict[str, int] = {"scheduled": 0, "unschedulable": 0, "error": 0}
         self._pending: dict[str, Proposal] = {}
         self._holds: dict[str, Hold] = {}
         self._identities: dict[str, str] = {}
         self._streams: dict[str, str] = {}
-        self._start: dict[str, int] = {}
         self._overtaken: set[str] = set()
+        self._unkept: list[str] = []  # what was taken in memory alone, and is given back
 
     # ---------------------------------------------------------------- what the watches show
 
@@ -65,6 +69,7 @@ class Loop:
             self.queue.move(event, now.timestamp())
             if event.resource == "Node" and event.action == "Delete":
                 self._node_gone(event.old.name)
+        self.quorums.look(now)
         if kind == PODS and not gone:
             self._pod_changed(str(meta(obj).get("uid", "")), now)
 
@@ -74,6 +79,7 @@ class Loop:
             return
         if identity in self.queue:
             self.queue.add(pod, now.timestamp())
+            self.quorums.gated(identity, now)
         elif stream is not None:
             self.sync(stream, now)
 
@@ -85,6 +91,7 @@ class Loop:
 
     def begin(self, now: datetime) -> None:
         """Take up what the log says, after everything was listed: what was held is held, who waits is queued."""
+        self.quorums.look(now)
         for errands in self._errands.values():
             for stream in errands.streams():
                 self.sync(stream, now)
@@ -121,13 +128,21 @@ class Loop:
         self.nominations.remove(identity)
         if identity not in self._holds and not errands.firm(stream):
             self._resume(stream, identity, node)
-        if identity in self._holds and identity not in self._pending and errands.may_bind(stream, now):
+        self.quorums.held(identity, errands, stream, now)
+        if (
+            identity in self._holds
+            and identity not in self._pending
+            and self.quorums.may_bind(identity, errands, stream, now)
+        ):
             self._go_on(errands, stream, identity, now)
+            for other in self.quorums.all_may():
+                self.sync(self._streams[other], now)
 
     def _wait(self, errands: Errands, stream: str, identity: str, now: datetime) -> None:
         hold, pod, seconds = self._holds.pop(identity, None), self.view.pods.get(identity), now.timestamp()
         if hold is not None:
             hold.framework.unreserve(hold.state, hold.pod, hold.node)
+        self.quorums.freed(identity, now)
         if pod is None or pod.node_name or pod.scheduler_name not in self.profiles.frameworks:
             return
         entry = self.queue.entry(identity)
@@ -149,7 +164,8 @@ class Loop:
         self._overtaken.discard(identity)
         if hold is not None:
             # What it had taken is free: for others that is as if a pod had left.
-            self.queue.move(ClusterEvent("Pod", "AssignedDelete", hold.pod, None), seconds)
+            self.queue.move(ClusterEvent("Pod", "AssignedDelete", hold.pod, None), seconds, but=place_of(hold.pod))
+        self.quorums.gated(identity, now)
 
     def _leave(self, identity: str, stream: str) -> None:
         """The pod is not this stream's any more: bound, gone, or another has its name."""
@@ -162,6 +178,7 @@ class Loop:
 
     def _forget(self, identity: str) -> None:
         self.queue.remove(identity)
+        self.quorums.gone(identity)
         self._overtaken.discard(identity)
         self.nominations.remove(identity)
         hold, pod = self._holds.pop(identity, None), self.view.pods.get(identity)
@@ -176,50 +193,38 @@ class Loop:
 
     def turn(self, now: datetime) -> bool:
         """Run the cycle of the pod whose turn it is; False if there is none."""
+        self.quorums.look(now)
+        while self._unkept:
+            self.sync(self._unkept.pop(), now)
         entry = self.queue.pop(now.timestamp())
         if entry is None:
             return False
         identity = entry.pod.identity
-        pod, stream = self.view.pods.get(identity), self._streams.get(identity, "")
-        errands = self._errands.get(stream.partition("/")[0])
+        pod, (errands, stream) = self.view.pods.get(identity), self.errands_of(identity)
         if pod is None or errands is None or pod.node_name or not errands.waits(stream):
             self.queue.remove(identity)
             return True
         framework = self.profiles.frameworks[pod.scheduler_name]
-        pod = self._promised(pod)
-        found = self._cycle(framework, pod)
+        pod = self._try.promised(pod)
+        found = self._try.cycle(framework, pod)
         if found.node:
             self._found(errands, stream, framework, pod, found, now)
         else:
             self._not_found(errands, stream, framework, pod, found, now)
         return True
 
-    def _promised(self, pod: Pod) -> Pod:
-        node = self.nominations.of(pod.identity)
-        return pod if pod.nominated_node == node else replace(pod, nominated_node=node)
-
-    def _cycle(self, framework: Framework, pod: Pod) -> Decision:
-        name = framework.scheduler_name
-        sampling = Sampling(self.profiles.sampling.get(name, 0), self._start.get(name, 0))
-        nominated = self.nominations.by_node(pod.identity)
-        found = self.faults.guard(
-            lambda: schedule(framework, self.view.snapshot, pod, nominated, sampling, self._pick())
-        )
-        self._start[name] = found.next_start
-        return found
-
     def _found(
         self, errands: Errands, stream: str, framework: Framework, pod: Pod, found: Decision, now: datetime
     ) -> None:
         identity, node, state = pod.identity, found.node, found.state
         self.view.claim(identity, node)
-        status, waits = self.faults.status(lambda: self._reserve(framework, state, pod, node))
+        status, waits = self._try.reserve(framework, state, pod, node)
         if status.ok or status.code is Code.WAIT:
             until = {plugin: now + timedelta(seconds=seconds) for plugin, seconds in waits.items()}
             score = score_of(framework, self.view.snapshot, pod, found)
             answer = errands.found(stream, node, score, until, now)
             if answer.events and not waits and isinstance(errands, Plain):
-                status, way = self._way(framework, state, pod, node)
+                status, way = self._try.way(framework, state, pod, node)
                 if way is not None:
                     answer = errands.bound_at_once(stream, answer, way)
             if status.ok or status.code is Code.WAIT:
@@ -227,6 +232,8 @@ class Loop:
                 self._holds[identity] = Hold(framework, state, pod, node)
                 if answer.events:
                     self._propose(answer, stream, identity, reserves=True)
+                elif answer.kept:
+                    self.sync(stream, now)
                 else:
                     self._release(identity)
                     self.queue.remove(identity)
@@ -235,22 +242,6 @@ class Loop:
         self.view.claim(identity, "")
         found.status, found.room = status, None
         self._not_found(errands, stream, framework, pod, found, now)
-
-    def _reserve(self, framework: Framework, state: CycleState, pod: Pod, node: str) -> tuple[Status, dict[str, float]]:
-        status = framework.reserve(state, pod, node)
-        return framework.permit(state, pod, node) if status.ok else (status, {})
-
-    def _way(self, framework: Framework, state: CycleState, pod: Pod, node: str) -> tuple[Status, Way | None]:
-        """Ask PreBind and Bind what is to be written."""
-
-        def ask() -> tuple[Status, Way | None]:
-            status, first = framework.pre_bind(state, pod, node)
-            if not status.ok:
-                return status, None
-            status, last = framework.bind(state, pod, node)
-            return (status, Way(first, last[0])) if status.ok and last else (status, None)
-
-        return self.faults.answer(ask)
 
     def _not_found(
         self, errands: Errands, stream: str, framework: Framework, pod: Pod, found: Decision, now: datetime
@@ -274,6 +265,8 @@ class Loop:
                 answer = self._evict(answer, stream, pod, room.candidates[room.nominate].pods, room.nominate, framework)
         if answer.events:
             self._propose(answer, stream, identity)
+        promised = bool(self.nominations.of(identity))
+        self.quorums.failed(identity, now, "" if error else failed.message, promised=promised)
 
     def _evict(
         self, answer: Answer, stream: str, pod: Pod, victims: tuple[Pod, ...], node: str, framework: Framework
@@ -291,7 +284,7 @@ class Loop:
     def _go_on(self, errands: Errands, stream: str, identity: str, now: datetime) -> None:
         """Everyone permits: ask PreBind and Bind, and begin."""
         hold = self._holds[identity]
-        status, way = self._way(hold.framework, hold.state, hold.pod, hold.node)
+        status, way = self._try.way(hold.framework, hold.state, hold.pod, hold.node)
         if way is None:
             self._drop(identity, SchedulingReason.PRE_BIND_FAILED, "; ".join(status.reasons))
             return
@@ -305,8 +298,8 @@ class Loop:
         framework = self.profiles.frameworks.get(pod.scheduler_name) if pod is not None else None
         if pod is None or framework is None:
             return
-        state, ours = CycleState(), framework
-        status, _ = self.faults.status(lambda: self._reserve(ours, state, pod, node))
+        state = CycleState()
+        status, _ = self._try.reserve(framework, state, pod, node)
         if status.ok or status.code is Code.WAIT:
             self._holds[identity] = Hold(framework, state, pod, node)
         else:
@@ -317,8 +310,7 @@ class Loop:
 
     def allow(self, identity: str, plugin: str, now: datetime) -> None:
         """A Permit plugin that waited lets a pod go on."""
-        stream = self._streams.get(identity, "")
-        errands = self._errands.get(stream.partition("/")[0])
+        errands, stream = self.errands_of(identity)
         if errands is None:
             return
         answer = errands.permit(stream, plugin, now)
@@ -331,6 +323,25 @@ class Loop:
         """A Permit plugin that waited refuses a pod after all: its reservation is given back."""
         self._drop(identity, SchedulingReason.PERMIT_REFUSED, message, plugin)
 
+    # ---------------------------------------------------------------- what the gangs ask
+
+    def errands_of(self, identity: str) -> tuple[Errands | None, str]:
+        """Return who decides about a pod, and its stream."""
+        stream = self._streams.get(identity, "")
+        return self._errands.get(stream.partition("/")[0]), stream
+
+    def busy(self, identity: str) -> bool:
+        """Whether a proposal about a pod is under way."""
+        return identity in self._pending
+
+    def propose_together(self, answer: Answer, on_end: Callable[[bool], None]) -> None:
+        """Append events of several streams, or none of them; `on_end` hears whether the log took them."""
+        self.outbox.append(Proposal(Append(answer.events, dict(answer.expected)), "", "", 0, on_end=on_end))
+
+    def next_due(self) -> float | None:
+        """Return when `turn` has something to do, in seconds; None if nothing waits for time."""
+        return min((at for at in (self.queue.next_due(), self.quorums.next_due()) if at is not None), default=None)
+
     # ---------------------------------------------------------------- proposals
 
     def _propose(self, answer: Answer, stream: str, identity: str, *, reserves: bool = False) -> None:
@@ -342,18 +353,21 @@ class Loop:
 
     def _drop(self, identity: str, reason: SchedulingReason, message: str, plugin: str = "") -> bool:
         """Propose to give a reservation back; False if it cannot be."""
-        stream = self._streams.get(identity, "")
-        errands = self._errands.get(stream.partition("/")[0])
+        errands, stream = self.errands_of(identity)
         if errands is None or identity in self._pending:
             return False
         answer = errands.drop(stream, reason, message, plugin)
         if answer.events:
             self._propose(answer, stream, identity)
+        elif identity in self._holds and not errands.taken(stream):
+            self._unkept.append(stream)
         return bool(answer.events)
 
     def committed(self, proposal: Proposal) -> None:
         """The log took a proposal. What it says of its own stream counts when it is folded; one that says nothing of it is settled now."""
-        if not proposal.folded and self._pending.get(proposal.identity) is proposal:
+        if proposal.on_end is not None:
+            proposal.on_end(True)
+        elif not proposal.folded and self._pending.get(proposal.identity) is proposal:
             del self._pending[proposal.identity]
 
     def turned_down(self, proposal: Proposal, now: datetime) -> None:
@@ -362,6 +376,8 @@ class Loop:
         What it took stays taken until what moved the stream is folded: it may be this very proposal, whose first answer was lost.
         """
         identity = proposal.identity
+        if proposal.on_end is not None:
+            proposal.on_end(False)
         if self._pending.get(identity) is not proposal:
             return
         self._overtaken.add(identity)
@@ -371,6 +387,8 @@ class Loop:
     def given_up(self, proposal: Proposal, now: datetime) -> None:
         """The database will not have a proposal as it is: it is as if it had not been made."""
         proposal.folded = 0
+        if proposal.on_end is not None:
+            proposal.on_end(False)
         if self._pending.get(proposal.identity) is proposal:
             self.sync(proposal.stream, now)
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from controlplane.kube import Json
 from controlplane.pods import requests as asked
+from controlplane.pods.gang import GROUP_NAME
 from controlplane.pods.selectors import InvalidSelector, NodeTerm, is_empty_term, node_term, node_terms
 from controlplane.pods.tolerations import Taint, Toleration, taints, tolerations
 from controlplane.scheduler.affinity import PodAffinity, pod_affinity
@@ -55,7 +56,7 @@ class NodeRules:
 
 @dataclass(slots=True, eq=False)
 class Pod:
-    """One pod. `requests` and the non-zero amounts are integers as a node counts them (cpu in thousandths)."""
+    """One pod. `requests` and the non-zero amounts are integers as a node counts them (cpu in thousandths); `group` names its PodGroup."""
 
     namespace: str
     name: str
@@ -81,6 +82,7 @@ class Pod:
     claims: tuple[tuple[str, bool], ...]
     controller: Controller | None
     spec: Obj = field(repr=False)
+    group: str = ""
 
     @property
     def key(self) -> str:
@@ -135,6 +137,7 @@ def read_pod(obj: Obj, where: str = "pod") -> Pod:
         claims=_claims(spec, in_spec, text(meta, "name", in_meta)),
         controller=_controller(items(meta, "ownerReferences", in_meta), in_meta),
         spec=spec,
+        group=text(section(meta, "annotations", in_meta), GROUP_NAME, f"{in_meta}.annotations"),
     )
 
 

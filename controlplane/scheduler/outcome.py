@@ -55,7 +55,7 @@ def victims_of(victims: Sequence[Pod], pod: Pod, node: str, scheduler: str) -> l
             stream=victim_stream(victim.namespace, victim.name),
             event=VictimChosen(
                 uid=victim.uid,
-                node=node,
+                node=victim.node_name or node,  # members of a gang go from other nodes too
                 preemptor=pod.key,
                 preemptor_uid=pod.uid,
                 scheduler=scheduler,

@@ -175,8 +175,8 @@ class Queue:
 
     # ---------------------------------------------------------------- what may help
 
-    def move(self, event: ClusterEvent, now: float) -> int:
-        """Something happened in the cluster: the pods that it may help are tried again. Return how many."""
+    def move(self, event: ClusterEvent, now: float, but: tuple[str, str] | None = None) -> int:
+        """Something happened in the cluster: the pods that it may help are tried again, without those of one group. Return how many."""
         if self._flying:
             self._events.append(event)
             if len(self._events) > 2 * _REMEMBERED:
@@ -188,9 +188,17 @@ class Queue:
         for plugins, entries in self._refused.items():
             if self._hints.concern(plugins, event):
                 helped += [entry for entry in entries.values() if self._hints.may_help(plugins, event, entry.pod)]
+        if but is not None:
+            helped = [entry for entry in helped if (entry.pod.namespace, entry.pod.group) != but]
         for entry in helped:
             self._retry(entry, now)
         return len(helped)
+
+    def ask_again(self, identity: str, now: float) -> None:
+        """Ask the PreEnqueue plugins again about a pod that one of them keeps outside."""
+        entry = self._entries.get(identity)
+        if entry is not None and entry.place is Place.GATED:
+            self._admit(entry, now)
 
     def activate(self, identity: str, now: float, *, at_once: bool = False) -> None:
         """Try a refused pod again, whatever refused it; `at_once` even if it backs off."""

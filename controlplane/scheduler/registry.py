@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from controlplane.scheduler.framework import Plugin
 from controlplane.scheduler.plugins.default_preemption import DefaultPreemption
+from controlplane.scheduler.plugins.gang import Gang
 from controlplane.scheduler.plugins.image_locality import ImageLocality
 from controlplane.scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from controlplane.scheduler.plugins.node_affinity import NodeAffinity
@@ -43,7 +44,8 @@ DEFAULT_MULTI_POINT: tuple[tuple[type[Plugin], int], ...] = (
 )
 """The default profile in its order, with weights (specs/scheduler.md section 7)."""
 
-IN_TREE: Registry = {plugin.name: plugin for plugin, _ in DEFAULT_MULTI_POINT}
+IN_TREE: Registry = {plugin.name: plugin for plugin, _ in DEFAULT_MULTI_POINT} | {Gang.name: Gang}
+"""All that is here: the default profile's, and what a configuration enables by name."""
 
 NOT_HERE = frozenset({"VolumeRestrictions", "NodeVolumeLimits", "DynamicResources", "NodeDeclaredFeatures"})
 """Plugins of kube-scheduler that are not here: a configuration may disable them, not enable them."""

@@ -33,7 +33,7 @@ from controlplane.scheduler.events import (
     VictimSeen,
 )
 
-POD_STREAM, VICTIM_STREAM = "pod", "victim"
+POD_STREAM, VICTIM_STREAM, GANG_STREAM = "pod", "victim", "gang"
 BINDING, STATUS = f"{HERE}/{BindingDecided.WHAT}", f"{HERE}/{PodStatusDecided.WHAT}"
 PRE_BIND = f"{HERE}/{PreBindDecided.WHAT}"
 MARK, REMOVAL = f"{HERE}/{VictimMarkDecided.WHAT}", f"{HERE}/{VictimRemovalDecided.WHAT}"
@@ -134,6 +134,11 @@ def pod_stream(namespace: str, name: str) -> str:
 def victim_stream(namespace: str, name: str) -> str:
     """Return the stream of a pod that is evicted."""
     return f"{VICTIM_STREAM}/{namespace}/{name}"
+
+
+def gang_stream(namespace: str, name: str) -> str:
+    """Return the stream of what is said of a PodGroup."""
+    return f"{GANG_STREAM}/{namespace}/{name}"
 
 
 def pod_initial(stream: str) -> PodState:

@@ -54,6 +54,8 @@ class ClusterView:
                 found = self._pod_gone(obj) if gone else self._pod(obj)
             elif kind == kube.NODES:
                 found = self._node_gone(obj) if gone else self._node(obj)
+            elif kind == kube.PRIORITY_CLASSES:
+                found = self._class(obj, gone)
             else:
                 found = self._other(kind, obj, gone)
         except Misfit as problem:
@@ -66,6 +68,7 @@ class ClusterView:
     def _pod(self, obj: Json) -> list[ClusterEvent]:
         pod = read_pod(obj)
         old = self.pods.get(pod.identity)
+        self.cluster.gangs.see(pod)
         if pod.finished:
             return self._forget(pod.identity)
         self.pods[pod.identity] = pod
@@ -84,7 +87,9 @@ class ClusterView:
 
     def _pod_gone(self, obj: Json) -> list[ClusterEvent]:
         metadata = meta(obj)
-        return self._forget(str(metadata.get("uid") or f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"))
+        identity = str(metadata.get("uid") or f"{metadata.get('namespace', '')}/{metadata.get('name', '')}")
+        self.cluster.gangs.forget(identity)
+        return self._forget(identity)
 
     def _forget(self, identity: str) -> list[ClusterEvent]:
         """A pod takes nothing any more."""
@@ -113,6 +118,13 @@ class ClusterView:
         old = self.snapshot.nodes[row]
         self.snapshot.remove_node(old.name)
         return [ClusterEvent("Node", "Delete", old, None)]
+
+    def _class(self, obj: Json, gone: bool) -> list[ClusterEvent]:
+        if gone:
+            self.cluster.gangs.drop_class(str(meta(obj).get("name", "")))
+        else:
+            self.cluster.gangs.put_class(obj)
+        return []
 
     def _other(self, kind: Kind, obj: Json, gone: bool) -> list[ClusterEvent]:
         put, drop = self._tables[kind.name]
@@ -164,6 +176,7 @@ class ClusterView:
             kube.POD_DISRUPTION_BUDGETS.name: (tables.put_budget, lambda place: tables.budgets.pop(place, None)),
             kube.PERSISTENT_VOLUMES.name: (tables.put_volume, lambda place: tables.volumes.pop(place[1], None)),
             kube.PERSISTENT_VOLUME_CLAIMS.name: (tables.put_claim, lambda place: tables.claims.pop(place, None)),
+            kube.POD_GROUPS.name: (tables.gangs.put, tables.gangs.drop),
             kube.STORAGE_CLASSES.name: (tables.put_class, lambda place: tables.classes.pop(place[1], None)),
         }
 

@@ -7,20 +7,24 @@ from typing import Any
 
 from controlplane.app.scheduling.profiles import load
 from controlplane.capability import Failure, OpenWrite, Sighting
-from controlplane.kube import NODES, PODS, Json, Request
+from controlplane.kube import NODES, POD_GROUPS, PODS, Json, Request
 from controlplane.log.event import NewEvent, Recorded
+from controlplane.pods.gang import GROUP_NAME
 from controlplane.scheduler.books import Evictions, Placements
 from controlplane.scheduler.errands import Plain
 from controlplane.scheduler.holds import Proposal
 from controlplane.scheduler.loop import Loop
+from controlplane.scheduler.verdicts import Verdicts
 from controlplane.scheduler.view import ClusterView
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 PROFILE = "controlplane"
+KINDS = {"pods": PODS, "nodes": NODES, "podgroups": POD_GROUPS}
 
 
 class Bench:
-    def __init__(self) -> None:
+    def __init__(self, config: str = "") -> None:
+        self.config = config
         self.now, self.revision = START, 0
         self.objects: dict[tuple[str, str], Json] = {}
         self.log: list[Recorded] = []
@@ -32,9 +36,10 @@ class Bench:
 
     def start(self) -> None:
         """Begin as a new process: fold the log, list the cluster, take up what is held."""
-        setup = load("")
+        setup = load(self.config)
         self.placements, self.evictions = Placements(setup.names, "bench"), Evictions("bench")
-        self.rooms: dict[str, Any] = {"pod": self.placements, "victim": self.evictions}
+        self.verdicts = Verdicts("bench", enabled=setup.gangs)
+        self.rooms: dict[str, Any] = {"pod": self.placements, "victim": self.evictions, "gang": self.verdicts}
         self.view = ClusterView()
         self.loop = Loop(
             setup.profiles,
@@ -43,13 +48,14 @@ class Bench:
             {"pod": Plain(self.placements)},
             leaving=self.evictions.leaving,
         )
+        self.loop.quorums.judged = self.verdicts.judged
         self.outbox: list[Proposal] = []
         for recorded in self.log:
             self.rooms[recorded.stream.partition("/")[0]].fold(recorded)
         known = self.placements.known() | self.evictions.known()
         for (kind, name), obj in list(self.objects.items()):
             known.pop(obj["metadata"]["uid"], None)
-            self._show(PODS if kind == "pods" else NODES, obj, name)
+            self._show(KINDS[kind], obj, name)
         for uid, (namespace, name, _) in known.items():
             self._show(PODS, {"metadata": {"uid": uid, "namespace": namespace, "name": name}}, name, gone=True)
         self.loop.begin(self.now)
@@ -140,11 +146,16 @@ class Bench:
         metadata = {"name": name, "uid": f"uid-{name}"}
         self._store("nodes", {"metadata": metadata, "spec": {}, "status": {"allocatable": room}})
 
-    def pod(self, name: str, cpu: str = "1", priority: int = 0, **spec: Any) -> str:
+    def group(self, name: str, least: int, **spec: Any) -> None:
+        metadata = {"namespace": "default", "name": name, "uid": f"uid-{name}", "creationTimestamp": START.isoformat()}
+        self._store("podgroups", {"metadata": metadata, "spec": {"minMember": least, **spec}, "status": {}})
+
+    def pod(self, name: str, cpu: str = "1", priority: int = 0, group: str = "", **spec: Any) -> str:
         uid = f"uid-{name}-{self.revision}"
         container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
+        annotations = {GROUP_NAME: group} if group else {}
         body = {
-            "metadata": {"namespace": "default", "name": name, "uid": uid},
+            "metadata": {"namespace": "default", "name": name, "uid": uid, "annotations": annotations},
             "spec": {"schedulerName": PROFILE, "priority": priority, "containers": [container], **spec},
             "status": {},
         }
@@ -155,7 +166,7 @@ class Bench:
         obj = self.objects.pop((kind, name), None)
         if obj is not None:
             self.revision += 1
-            self._show(PODS if kind == "pods" else NODES, obj, name, gone=True)
+            self._show(KINDS[kind], obj, name, gone=True)
 
     def finish_deletions(self) -> None:
         for (kind, name), obj in list(self.objects.items()):
@@ -190,7 +201,7 @@ class Bench:
         self.revision += 1
         obj["metadata"]["resourceVersion"] = str(self.revision)
         self.objects[kind, obj["metadata"]["name"]] = obj
-        self._show(PODS if kind == "pods" else NODES, obj, obj["metadata"]["name"])
+        self._show(KINDS[kind], obj, obj["metadata"]["name"])
 
     def _show(self, kind: Any, obj: Json, name: str, *, gone: bool = False) -> None:
         """What a watch does: into the view, and into the log."""
@@ -204,6 +215,12 @@ class Bench:
 
     def _serve(self, request: Request) -> int:
         name, body = request.ref.name, request.body
+        if request.ref.kind == POD_GROUPS:
+            group = self.objects["podgroups", name]
+            if request.resource_version != group["metadata"]["resourceVersion"]:
+                return 409
+            self._store("podgroups", {**group, "metadata": dict(group["metadata"]), "status": body["status"]})
+            return 201
         found = self.objects.get(("pods", name))
         uid = request.uid or (body.get("metadata") or {}).get("uid")
         if found is None or (uid and found["metadata"]["uid"] != uid):

@@ -21,7 +21,7 @@ from controlplane.clusters.kubeconfig import parse_kubeconfig
 from controlplane.clusters.streams import ApiServer as Port
 from controlplane.clusters.transport import Transport
 from controlplane.connectivity.events import MANAGEMENT
-from controlplane.kube import EVENTS, NAMESPACES, NODES, PODS, Json, meta
+from controlplane.kube import EVENTS, NAMESPACES, NODES, POD_GROUPS, PODS, Json, meta
 from controlplane.log.connect import Database
 from controlplane.settings import Settings
 from controlplane.settings.model import Leader
@@ -40,6 +40,7 @@ KINDS = (
     *NODE_KINDS,
     ServedKind(CANDIDATES, list_map_keys={"status.conditions": ("type",)}),
     ServedKind(CANDIDATE_SOURCES, status_subresource=False),
+    ServedKind(POD_GROUPS, status_subresource=False),
 )
 WITHIN = 20.0
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -149,12 +150,12 @@ class Replica:
 
 
 class Stage:
-    def __init__(self, cluster: Cluster, url: str, setup: Setup, settings: Settings) -> None:
-        self.cluster, self.url, self.setup, self.settings = cluster, url, setup, settings
+    def __init__(self, cluster: Cluster, url: str, config: str, settings: Settings) -> None:
+        self.cluster, self.url, self.config, self.settings = cluster, url, config, settings
         self.replicas: list[Replica] = []
 
     async def replica(self, *, leads: bool = True) -> Replica:
-        replica = Replica(self.cluster, self.url, len(self.replicas), self.setup, self.settings)
+        replica = Replica(self.cluster, self.url, len(self.replicas), load(self.config), self.settings)
         self.replicas.append(replica)
         replica.start()
         if leads:
@@ -188,7 +189,7 @@ async def staged(
     cluster.view.start()
     kubelets = asyncio.create_task(cluster.kubelet.run())
     settings = Settings(scheduler=scheduler or Scheduler())
-    stage = Stage(cluster, url, load(str(config)), settings)
+    stage = Stage(cluster, url, str(config), settings)
     try:
         yield stage
     finally:

@@ -14,6 +14,7 @@ from controlplane.candidates.objects import (
     stamp,
 )
 from controlplane.kube import NODES, PODS, PRIORITY_CLASSES, Json
+from controlplane.pods.gang import GROUP_NAME
 from controlplane.settings.scheduler import Scheduler
 from tests.scheduling.stage import Cluster, staged, until
 from tests.scheduling.test_replicas import bindings, of_binding, recorded
@@ -31,9 +32,10 @@ class Source:
         body = {"metadata": {"name": HOME, "namespace": "default"}, "spec": {"cluster": HOME, **spec}}
         self.store.create(CANDIDATE_SOURCES, body)
 
-    def asks(self, name: str = "c", *, cpu: str = "1", **spec: Any) -> Json:
+    def asks(self, name: str = "c", *, cpu: str = "1", group: str = "", **spec: Any) -> Json:
         container = {"name": "main", "image": "app", "resources": {"requests": {"cpu": cpu}}}
-        template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container], **spec}}
+        notes = {"annotations": {GROUP_NAME: group}} if group else {}
+        template = {"metadata": {"labels": {"app": name}, **notes}, "spec": {"containers": [container], **spec}}
         source = {"cluster": HOME, "namespace": "default", "name": name, "uid": f"uid-{name}", "epoch": 1}
         metadata = {
             "name": name,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import NamedTuple
 
 from controlplane.candidates.reasons import TargetReason
 from controlplane.candidates.target import TargetCandidates
@@ -48,11 +49,18 @@ class Targets(TargetCandidates):
 
 
 class CandidateErrands:
-    """The errands of candidates' Pods. What a plugin wants to write before the binding is not done for them: they are refused then."""
+    """The errands of candidates' Pods. What a plugin wants to write before the binding is not done for them: they are refused then.
+
+    While a Permit plugin waits, the node is taken in memory alone, and the source hears nothing: it may permit what is reported as
+    reserved, and a member of a gang is not, before all of it has a place. A leader that dies forgets such a place, which nobody knew of.
+    """
+
+    asks_others = True
 
     def __init__(self, targets: TargetCandidates, placements: Placements) -> None:
         self._targets, self._placements = targets, placements
-        self._waits: dict[str, set[str]] = {}
+        self._kept: dict[str, _Kept] = {}
+        self._refused: dict[str, frozenset[str]] = {}
 
     def streams(self) -> Iterable[str]:
         """Return all streams that there are."""
@@ -76,7 +84,18 @@ class CandidateErrands:
     def taken(self, stream: str) -> str:
         """Return the node that is reserved, being bound, or bound."""
         state = self._state(stream)
-        return state.node if state is not None else ""
+        if state is None:
+            self._kept.pop(stream, None)
+            return ""
+        kept = self._kept.get(stream)
+        if kept is not None and (state.node or not waits_for_node(state) or kept.uid != self.identity(stream)):
+            del self._kept[stream]
+            kept = None
+        return state.node or (kept.node if kept is not None else "")
+
+    def awaits(self, stream: str, plugin: str) -> datetime | None:
+        """Return until when a Permit plugin waits, so that the node is taken in memory alone; None if it does not."""
+        return self._kept[stream].waits.get(plugin) if self.taken(stream) and stream in self._kept else None
 
     def firm(self, stream: str) -> bool:
         """Whether the binding may be on its way or is made."""
@@ -84,12 +103,12 @@ class CandidateErrands:
         return state is not None and (state.binding is not None or state.bound is not None)
 
     def dropped(self, stream: str) -> Dropped:
-        """Return nobody: what ended a candidate's reservation was its time, its source or its node."""
-        return Dropped()
+        """Return the Permit plugin that gave a place back; else nobody: it was its time, its source or its node."""
+        return Dropped(self._refused.pop(stream, frozenset()))
 
     def may_bind(self, stream: str, now: datetime) -> bool:
         """Whether the source permits it, and no Permit plugin waits any more."""
-        return not self._waits.get(stream) and self._targets.may_bind(stream, now)
+        return stream not in self._kept and self._targets.may_bind(stream, now)
 
     def may_preempt(self, stream: str, now: datetime) -> bool:
         """Whether the source permits to make room."""
@@ -100,8 +119,10 @@ class CandidateErrands:
         return self.may_preempt(stream, now)
 
     def found(self, stream: str, node: str, score: int, waits: Mapping[str, datetime], now: datetime) -> Answer:
-        """Reserve a node, and let the source know."""
-        self._waits[stream] = set(waits)
+        """Reserve a node, and let the source know; or keep it until the others of a gang have theirs."""
+        if waits and self.waits(stream):
+            self._kept[stream] = _Kept(self.identity(stream), node, score, dict(waits), now)
+            return Answer(kept=True)
         return _answer(stream, self._targets.reserved(stream, node, score, now))
 
     def go_on(self, stream: str, way: Way, now: datetime) -> Answer:
@@ -125,17 +146,37 @@ class CandidateErrands:
         return Answer([*answer.events, said], {**answer.expected, own: known.version})
 
     def permit(self, stream: str, plugin: str, now: datetime) -> Answer:
-        """A Permit plugin lets it go on; the source's permit may already be there."""
-        self._waits.get(stream, set()).discard(plugin)
-        return Answer()
+        """Reserve the node that was kept, and let the source know: its permit comes after that."""
+        kept = self._kept.get(stream)
+        if kept is None or plugin not in kept.waits:
+            return Answer()
+        others = {one: until for one, until in kept.waits.items() if one != plugin}
+        if others:
+            self._kept[stream] = kept._replace(waits=others)
+            return Answer(kept=True)
+        return _answer(stream, self._targets.reserved(stream, kept.node, kept.score, now))
 
     def drop(self, stream: str, reason: SchedulingReason, message: str, plugin: str) -> Answer:
         """Give the reservation back, and let the source know."""
+        kept = self._kept.pop(stream, None)
+        if kept is not None:
+            self._refused[stream] = frozenset({plugin} if plugin else ())
+            return _answer(stream, self._targets.not_schedulable(stream, message, kept.since, preemptable=False))
         target_reason = _REASONS.get(reason, TargetReason.NO_NODE)
         return _answer(stream, self._targets.must_unreserve(stream, target_reason, message))
 
     def _state(self, stream: str) -> TargetState | None:
         return self._targets.candidates.get(stream)
+
+
+class _Kept(NamedTuple):
+    """A node that is taken for a candidate of which its source does not know yet."""
+
+    uid: str
+    node: str
+    score: int
+    waits: Mapping[str, datetime]
+    since: datetime
 
 
 def _answer(stream: str, decided: Decided) -> Answer:

@@ -115,7 +115,7 @@ class Cycles:
             self._failure.set_exception(error)
 
     async def _nap(self) -> None:
-        due = self._loop.queue.next_due()
+        due = self._loop.next_due()
         seconds = _LONGEST_NAP if due is None else min(_LONGEST_NAP, due - self._clock.now().timestamp())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(seconds, 0.005)):

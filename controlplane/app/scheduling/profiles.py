@@ -16,6 +16,7 @@ from controlplane.app.plugins import PluginError, registry
 from controlplane.scheduler.cluster import Cluster
 from controlplane.scheduler.configuration import ConfigurationError, KubeSchedulerConfiguration, build, read
 from controlplane.scheduler.framework import Plugin
+from controlplane.scheduler.gangs import GANG
 from controlplane.scheduler.hints import Hints
 from controlplane.scheduler.holds import Profiles
 from controlplane.scheduler.objects import Pod
@@ -38,10 +39,19 @@ class Setup:
     profiles: Profiles
     timing: Timing
 
+    @property
+    def gangs(self) -> bool:
+        """Whether a profile has the plugin Gang."""
+        return any(
+            plugin.name == GANG for framework in self.profiles.frameworks.values() for plugin in _plugins(framework)
+        )
+
     def queue(self, cluster: Cluster) -> Queue:
         """Return a queue for these profiles."""
         frameworks = self.profiles.frameworks
         plugins = {plugin.name: plugin for framework in frameworks.values() for plugin in _plugins(framework)}
+        for plugin in (plugin for framework in frameworks.values() for plugin in _plugins(framework)):
+            plugin.begin(cluster)
         first = next(iter(frameworks.values()))
         return Queue(first.sort_key, _pre_enqueue(frameworks), Hints(plugins.values(), cluster), self.timing)
 

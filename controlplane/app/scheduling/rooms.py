@@ -21,11 +21,19 @@ from controlplane.candidates.target_events import (
 from controlplane.clusters.streams import WatchSpec
 from controlplane.connectivity.here import Here
 from controlplane.connectivity.newest import Shown
-from controlplane.kube import PODS, PRIORITY_CLASSES, Kind
+from controlplane.kube import POD_GROUPS, PODS, PRIORITY_CLASSES, Kind
 from controlplane.log.event import Event
 from controlplane.reconcile.several import Room, Several
 from controlplane.scheduler.books import Evictions, Placements
-from controlplane.scheduler.events import PendingPodGone, PendingPodObserved, VictimGone, VictimSeen
+from controlplane.scheduler.events import (
+    GangGone,
+    GangObserved,
+    PendingPodGone,
+    PendingPodObserved,
+    VictimGone,
+    VictimSeen,
+)
+from controlplane.scheduler.verdicts import Verdicts
 from controlplane.scheduler.view import KINDS
 from controlplane.settings import Settings
 
@@ -34,9 +42,9 @@ WATCHED: Sequence[Kind] = (*KINDS, PRIORITY_CLASSES, *CANDIDATE_KINDS)
 
 
 class SchedulerRooms:
-    """The capabilities of one turn. `capability` is what the loop sees."""
+    """The capabilities of one turn. `capability` is what the loop sees; `gangs`: whether a profile has the plugin Gang."""
 
-    def __init__(self, settings: Settings, profiles: Sequence[str]) -> None:
+    def __init__(self, settings: Settings, profiles: Sequence[str], *, gangs: bool = False) -> None:
         identity = settings.leader.identity
         self.placements, self.evictions = Placements(profiles, identity), Evictions(identity)
         own = settings.scheduler
@@ -49,21 +57,25 @@ class SchedulerRooms:
         self.targets.identity = identity
         self.here = Here(shown)
         candidates = frozenset({"candidate", "invitation", "refused"})
-        ours = frozenset({"pod", "victim"})
+        ours = frozenset({"pod", "victim", "gang"})
+        self.verdicts = Verdicts(identity, enabled=gangs)
         self.capability = Several(
             [
                 Room("placements", self.placements, frozenset({"pod"})),
                 Room("evictions", self.evictions, frozenset({"victim"}), mark="victim"),
+                Room("verdicts", self.verdicts, frozenset({"gang"}), mark="gang"),
                 Room("candidates", self.targets, candidates, mark="candidate"),
                 Room("here", self.here, frozenset({"cluster", "service"}), hears=candidates | ours, mark="here"),
             ]
         )
-        self.watches = [WatchSpec(kind) for kind in WATCHED]
+        self.watches = [WatchSpec(kind) for kind in (*WATCHED, *((POD_GROUPS,) if gangs else ()))]
 
     def known(self, kind: Kind) -> dict[str, tuple[str, str, str]]:
         """Return what the log says exists of a kind: UID to (namespace, name, resourceVersion)."""
         if kind == PODS:
             return self.evictions.known() | self.placements.known() | self.targets.known(kind.name)
+        if kind == POD_GROUPS:
+            return self.verdicts.known()
         return self.targets.known(kind.name) if kind in CANDIDATE_KINDS else {}
 
 
@@ -78,6 +90,10 @@ def shown(event: Event) -> Shown | None:
             return Shown(PODS.name, event.resource_version)
         case PendingPodGone() | VictimGone():
             return Shown(PODS.name, event.resource_version, event.uid)
+        case GangObserved():
+            return Shown(POD_GROUPS.name, event.resource_version)
+        case GangGone():
+            return Shown(POD_GROUPS.name, event.resource_version, event.uid)
         case Seen() | Gone():
             kind = (
                 CANDIDATES if isinstance(event, _CANDIDATE) else PODS if isinstance(event, _POD) else CANDIDATE_SOURCES

@@ -85,7 +85,7 @@ class SchedulerService:
     async def _turn(self, stop: asyncio.Event) -> None:
         """Follow the log until the lead is ours, then lead until stopped or fenced."""
         identity = self._settings.leader.identity
-        rooms = SchedulerRooms(self._settings, self._around.setup.names)
+        rooms = SchedulerRooms(self._settings, self._around.setup.names, gangs=self._around.setup.gangs)
         gate = Gate()
         log = PostgresLog(
             self._database,

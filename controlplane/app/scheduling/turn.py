@@ -34,7 +34,7 @@ from controlplane.clusters.surroundings import Surroundings, Timing
 from controlplane.connectivity.events import MANAGEMENT, ClusterConnected, ClusterRestored
 from controlplane.connectivity.here import connectivity_event
 from controlplane.connectivity.state import life_of
-from controlplane.kube import NODES, POD_DISRUPTION_BUDGETS, PODS, PRIORITY_CLASSES, Kind, meta
+from controlplane.kube import NODES, POD_DISRUPTION_BUDGETS, POD_GROUPS, PODS, PRIORITY_CLASSES, Kind, meta
 from controlplane.log.event import Head, LogUnavailable, Recorded
 from controlplane.log.port import Log
 from controlplane.reconcile.bodies import Bodies
@@ -112,6 +112,7 @@ class SchedulerTurn:
             pick=lambda: around.random.getrandbits(31),
             leaving=rooms.evictions.leaving,
         )
+        self.loop.quorums.judged = rooms.verdicts.judged
         self.loop.faults.heard = lambda error: _log.error("a plugin failed", exc_info=error)
         self._measure = SchedulerMeasure(around.metrics, self.loop)
         self._cycles = Cycles(self.loop, log, self._time, gate, self._ready, self._measure.cycle)
@@ -224,9 +225,10 @@ class SchedulerTurn:
         for delta in deltas:
             if not isinstance(delta, Change):
                 continue
-            if delta.kind in KINDS:
+            if delta.kind in KINDS or delta.kind == POD_GROUPS:
                 self.loop.changed(delta.kind, delta.object, now, gone=delta.op == "gone")
             elif delta.kind == PRIORITY_CLASSES:
+                self.loop.changed(delta.kind, delta.object, now, gone=delta.op == "gone")
                 self._class_changed(str(meta(delta.object)["name"]), delta.op == "gone")
         self._cycles.wake()
         await self._recorder(cluster, deltas)

@@ -19,6 +19,7 @@ from controlplane.scheduler.framework import (
     Refusals,
     Victims,
 )
+from controlplane.scheduler.gangs import place_of
 from controlplane.scheduler.nodeinfo import NodeInfo
 from controlplane.scheduler.objects import Pod
 from controlplane.scheduler.snapshot import Snapshot
@@ -55,6 +56,7 @@ class DefaultPreemption(PostFilterPlugin):
             info = snapshot.info(row)
             if any(other.priority < pod.priority for other in info.pods.values()):
                 found = select_victims(state.clone(), pod, info.clone(), budgets, dry_run)
+                found = whole_gangs(found, pod, snapshot, budgets)
             else:
                 found = NO_VICTIMS  # nothing has to be copied to see that
             if isinstance(found, Victims):
@@ -109,6 +111,27 @@ def select_victims(
     if not victims:
         return failed(f"expected at least one victim pod on node {info.node.name}")
     return Victims(tuple(sorted(victims, key=importance)), violations)
+
+
+def whole_gangs(found: Victims | Status, pod: Pod, snapshot: Snapshot, budgets: Sequence[Budget]) -> Victims | Status:
+    """Return victims with everybody who has to go with them: a gang keeps its quorum, or goes whole, from other nodes too
+    (specs/podgroups.md 3.9). A gang of which a member may not be evicted for this pod is left alone.
+    """
+    gangs = snapshot.cluster.gangs
+    if not isinstance(found, Victims) or not gangs.groups:
+        return found
+    chosen = {victim.identity: victim for victim in found.pods}
+    for place in sorted({place for victim in found.pods if (place := place_of(victim)) is not None}):
+        for identity in sorted(gangs.victims(place, set(chosen)) - chosen.keys()):
+            if (other := gangs.pod(identity)) is None:
+                continue
+            if other.priority >= pod.priority or place == place_of(pod):
+                return unschedulable(f"PodGroup {place[1]} would fall below its minMember and cannot go whole")
+            chosen[identity] = other
+    if len(chosen) == len(found.pods):
+        return found
+    violating, _ = split_by_budget(sorted(chosen.values(), key=importance), budgets)
+    return Victims(tuple(sorted(chosen.values(), key=importance)), len(violating))
 
 
 def importance(pod: Pod) -> tuple[int, float]:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.podgroups import gang as gangs
-from controlplane.podgroups.gang import EMPTY, Gang, Go, Group, Limits, Member, Wait
+from controlplane.pods import gang as gangs
+from controlplane.pods.gang import EMPTY, Gang, Go, Group, Limits, Member, Wait
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LIMITS = Limits()

@@ -15,12 +15,16 @@ from typing import Literal
 
 import msgspec
 
-from controlplane.podgroups.objects import Part
-
+#: The annotation of a pod that names its PodGroup.
+GROUP_NAME = "scheduling.k8s.io/group-name"
 Amounts = Mapping[str, int]
 #: `Pending` is not bound; `Assigned` is bound to a node, though it may be terminating there (it still counts, specs 1.10).
 Stage = Literal["Pending", "Assigned", "Succeeded", "Failed"]
 Rank = tuple[int, float, str, float, str]
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A value about a gang."""
 
 
 class Limits(Part, frozen=True, kw_only=True):
@@ -137,7 +141,7 @@ def hold(group: Group | None, gang: Gang, now: datetime) -> Hold | None:
     if _has_quorum(group, gang):
         return None
     if gang.present < group.min_member:
-        missing = f"{gang.present} of at least {group.min_member} pods of PodGroup {group.name} are there"
+        missing = f"fewer than {group.min_member} pods of PodGroup {group.name} are there"  # a count would change with each pod
         return Hold(reason="TooFewMembers", message=missing)
     if gang.not_before is not None and now < gang.not_before:
         return Hold(

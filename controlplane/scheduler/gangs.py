@@ -1,0 +1,355 @@
+"""The gangs of one cluster: which PodGroups there are, who is in them, and how far each has come.
+
+In: PodGroups, PriorityClasses and pods as the view takes them in; from the loop what was reserved, let go, or found no node; the time,
+which the loop sets before it asks. Out: what the plugin `Gang` answers at its extension points, and for the loop who is let go or turned back.
+The rules are `controlplane.pods.gang`'s; here they meet a cluster. It stands among the tables of a `Cluster`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from controlplane.pods import gang as rules
+from controlplane.pods import requests as asked
+from controlplane.pods.gang import EMPTY, Gang, Group, Hold, Limits, Member, Stage, Verdict
+from controlplane.scheduler.objects import NATIVE, Pod, is_scalar
+from controlplane.scheduler.reading import Misfit, Obj, items, number, section, text
+
+if TYPE_CHECKING:
+    from controlplane.scheduler.framework import QueuedPod
+    from controlplane.scheduler.snapshot import Snapshot
+
+GANG = "Gang"
+Place = tuple[str, str]
+_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def place_of(pod: Pod) -> Place | None:
+    """Return namespace and name of the group that a pod names, None if it names none."""
+    return (pod.namespace, pod.group) if pod.group else None
+
+
+class Gangs:
+    """See the module. `enabled` once a profile has the plugin; `changed` holds the groups that the loop has to look at again."""
+
+    def __init__(self) -> None:
+        self.enabled = False
+        self.limits = Limits()
+        self.now = _BEGINNING
+        self.groups: dict[Place, Group] = {}
+        self.problems: dict[Place, str] = {}
+        self.changed: dict[Place, None] = {}
+        self.lost: set[Place] = set()  # groups of which a member went, or whose wishes changed: everybody looks again
+        self.short: set[Place] = set()  # groups that `minResources` kept back last
+        self._classes: dict[str, int] = {}
+        self._class_of: dict[Place, str] = {}
+        self._gangs: dict[Place, Gang] = {}
+        self._pods: dict[Place, dict[str, Pod]] = {}
+        self._places: dict[str, Place] = {}
+
+    # ---------------------------------------------------------------- what the watches show
+
+    def put(self, obj: Obj, where: str = "podGroup") -> None:
+        """Read a PodGroup; one that cannot be read is as if it were not there, and `Misfit` names the field."""
+        meta = section(obj, "metadata", where)
+        place = text(meta, "namespace", f"{where}.metadata"), text(meta, "name", f"{where}.metadata")
+        before = self.groups.pop(place, None)
+        self.changed[place] = None
+        try:
+            group = _read(obj, place, where)
+            self._class_of[place] = text(section(obj, "spec", where), "priorityClassName", f"{where}.spec")
+        except Misfit as problem:
+            self.problems[place] = str(problem)
+            raise
+        self.problems.pop(place, None)
+        self.groups[place] = group
+        if before is not None and before != group:
+            self.lost.add(place)
+
+    def drop(self, place: Place) -> None:
+        """Forget a PodGroup."""
+        self.changed[place] = None
+        for table in (self.groups, self.problems, self._class_of):
+            table.pop(place, None)
+
+    def put_class(self, obj: Obj, where: str = "priorityClass") -> None:
+        """Read a PriorityClass, by which a group may be ordered."""
+        name = text(section(obj, "metadata", where), "name", f"{where}.metadata")
+        self._classes[name] = number(obj, "value", where)
+
+    def drop_class(self, name: str) -> None:
+        """Forget a PriorityClass."""
+        self._classes.pop(name, None)
+
+    def see(self, pod: Pod) -> None:
+        """Take a pod in, or take note that it has changed. One that is being deleted counts no more: its place is as good as free."""
+        place, before = place_of(pod), self._places.get(pod.identity)
+        if before is not None and (before != place or pod.terminating):
+            self.forget(pod.identity)
+        if place is None or pod.terminating:
+            return
+        self._places[pod.identity] = place
+        known = self._pods.setdefault(place, {}).get(pod.identity)
+        self._pods[place][pod.identity] = pod
+        member = Member(uid=pod.identity, name=pod.name, stage=_stage(pod))
+        gang = self._gangs.get(place, EMPTY)
+        if gang.members.get(pod.identity) != member or (known is not None and _gated(known) != _gated(pod)):
+            self._gangs[place] = rules.seen(gang, member)
+            self.changed[place] = None
+
+    def forget(self, identity: str) -> None:
+        """A member is gone, or on its way out."""
+        place = self._places.pop(identity, None)
+        if place is None:
+            return
+        self._pods[place].pop(identity, None)
+        self._gangs[place] = rules.gone(self._gangs[place], identity)
+        self.changed[place] = None
+        self.lost.add(place)
+        if not self._pods[place]:
+            for table in (self._pods, self._gangs):
+                table.pop(place, None)
+            self.short.discard(place)
+
+    # ---------------------------------------------------------------- what is asked
+
+    def place(self, identity: str) -> Place | None:
+        """Return the group that a pod is known in."""
+        return self._places.get(identity)
+
+    def members(self, place: Place) -> list[str]:
+        """Return the pods of a group."""
+        return list(self._pods.get(place, ()))
+
+    def gang(self, place: Place) -> Gang:
+        """Return a gang as it stands; without the members that still have scheduling gates, which cannot be tried."""
+        gang = self._gangs.get(place, EMPTY)
+        gated = {identity for identity, pod in self._pods.get(place, {}).items() if _gated(pod)}
+        if not gated:
+            return gang
+        return _replace(gang, members={uid: one for uid, one in gang.members.items() if uid not in gated})
+
+    def hold(self, place: Place) -> Hold | None:
+        """Return why the members of a group may not be tried."""
+        if self.singly(place):
+            return None
+        held = rules.hold(self.groups.get(place), self.gang(place), self.now)
+        if held is not None and held.reason == "GroupMissing":
+            problem = self.problems.get(place)
+            why = f"cannot be read: {problem}" if problem else "is not there"
+            return _replace(held, message=f"PodGroup {place[1]} {why}")
+        return held
+
+    def sort_key(self, queued: QueuedPod) -> rules.Rank:
+        """Return what the queue is sorted by: groups by priority, age and name, the pods of one side by side; others by themselves."""
+        pod, since = queued.pod, datetime.fromtimestamp(queued.enqueued, UTC)
+        place = place_of(pod)
+        group = self.groups.get(place) if place is not None else None
+        if place is None or group is None:
+            return rules.rank_single(pod.namespace, pod.name, pod.priority, since)
+        return rules.rank(_replace(group, priority=self.priority(place)), since, pod.name)
+
+    def priority(self, place: Place) -> int:
+        """Return a group's priority: its class's, and without one the highest of its pods."""
+        known = self._classes.get(self._class_of.get(place, ""))
+        if known is not None:
+            return known
+        return max((pod.priority for pod in self._pods.get(place, {}).values()), default=0)
+
+    def singly(self, place: Place) -> bool:
+        """Whether members are placed one by one: the gang has started, or enough of it has a place."""
+        gang, group = self._gangs.get(place, EMPTY), self.groups.get(place)
+        return group is not None and (_runs(gang) or len(gang.assigned) >= group.min_member)
+
+    def shortage(self, place: Place, snapshot: Snapshot) -> dict[str, int]:
+        """Return what all nodes together lack for `minResources`, the group's own pods left out; empty if nothing."""
+        group = self.groups.get(place)
+        self.short.discard(place)
+        if group is None or not group.min_resources or self.singly(place):
+            return {}
+        own: dict[str, int] = {}
+        for identity in self._pods.get(place, ()):
+            if identity in snapshot.placed:
+                for name, amount in snapshot.placed[identity][0].requests.items():
+                    own[name] = own.get(name, 0) + amount
+        free = {
+            name: int((snapshot.allocatable(name) - snapshot.requested(name)).clip(0).sum())
+            for name in group.min_resources
+        }
+        lacking = rules.shortage(group, free, own)
+        if lacking:
+            self.short.add(place)
+        return lacking
+
+    def wait(self, place: Place) -> float | None:
+        """Return for how many seconds a member with a place waits for the others; None if it may go now."""
+        group = self.groups.get(place)
+        if self.singly(place):
+            return None
+        gang = self._gangs.get(place, EMPTY)
+        timeout = group.timeout if group is not None and group.timeout is not None else self.limits.timeout
+        deadline = gang.deadline or self.now + timeout
+        self._gangs[place] = _replace(gang, deadline=deadline)
+        return max((deadline - self.now).total_seconds(), 0.0)
+
+    def victims(self, place: Place, wanted: set[str]) -> frozenset[str]:
+        """Return who of a group has to go if these go."""
+        group = self.groups.get(place)
+        return rules.victims(group, self._gangs.get(place, EMPTY), wanted) if group is not None else frozenset(wanted)
+
+    def bound(self, place: Place) -> int:
+        """Return how many members are on nodes."""
+        return sum(bool(pod.node_name) for pod in self._pods.get(place, {}).values())
+
+    def pod(self, identity: str) -> Pod | None:
+        """Return a member."""
+        place = self._places.get(identity)
+        return self._pods[place].get(identity) if place is not None else None
+
+    def verdict(self, place: Place, why: str = "") -> Verdict | None:
+        """Return the one condition of a group, None if the group is not there."""
+        group = self.groups.get(place)
+        return rules.verdict(group, self._gangs.get(place, EMPTY), why) if group is not None else None
+
+    # ---------------------------------------------------------------- what the loop did
+
+    def reserved(self, identity: str, until: datetime) -> tuple[str, ...]:
+        """A member's reservation is recorded and waits for the others. Return the siblings to be tried at once, if it is the first."""
+        place = self._places[identity]
+        gang = self._gangs[place]
+        if identity in gang.waiting:
+            return ()
+        first = not gang.waiting
+        deadline = min(gang.deadline or until, until)
+        waiting = (*gang.waiting, identity)
+        self._gangs[place] = _replace(gang, waiting=waiting, deadline=deadline, failing=gang.failing - {identity})
+        taken = gang.assigned | {*waiting}
+        return (
+            tuple(uid for uid, one in gang.members.items() if one.stage == "Pending" and uid not in taken)
+            if first
+            else ()
+        )
+
+    def let_go(self, identity: str) -> bool:
+        """A member may be bound, as the log says. Return whether that is news."""
+        place = self._places[identity]
+        gang = self._gangs[place]
+        if identity in gang.assigned:
+            return False
+        waiting = tuple(uid for uid in gang.waiting if uid != identity)
+        self._gangs[place] = _replace(
+            gang,
+            waiting=waiting,
+            released=gang.released | {identity},
+            failing=gang.failing - {identity},
+            started=True,
+            deadline=gang.deadline if waiting else None,
+            failures=0,
+            not_before=None,
+        )
+        return True
+
+    def freed(self, identity: str) -> None:
+        """A member has no reservation any more."""
+        place = self._places.get(identity)
+        gang = self._gangs.get(place, EMPTY) if place is not None else EMPTY
+        if place is None or (identity not in gang.waiting and identity not in gang.released):
+            return
+        waiting = tuple(uid for uid in gang.waiting if uid != identity)
+        released = gang.released - {identity}
+        after = _replace(gang, waiting=waiting, released=released, deadline=gang.deadline if waiting else None)
+        self._gangs[place] = _replace(after, started=gang.started and _runs(after))
+        self.changed[place] = None
+
+    def quorum(self, place: Place) -> tuple[str, ...]:
+        """Return those who wait, if they are enough to be let go together; none otherwise."""
+        gang, group = self._gangs.get(place, EMPTY), self.groups.get(place)
+        if group is None or not gang.waiting:
+            return ()
+        enough = self.singly(place) or len(gang.assigned | {*gang.waiting}) >= group.min_member
+        return gang.waiting if enough else ()
+
+    def failed(self, identity: str) -> tuple[str, ...]:
+        """A member found no node. Return the siblings that give their places back for it."""
+        place = self._places.get(identity)
+        group = self.groups.get(place) if place is not None else None
+        if place is None or group is None or self.singly(place):
+            return ()
+        gang = self._gangs[place]
+        if gang.not_before is not None and self.now < gang.not_before:
+            return gang.waiting  # it rests already: this is no new failure
+        return self._turned(place, lambda: rules.unplaced(group, gang, identity, self.now, self.limits))
+
+    def waiters(self, place: Place) -> tuple[str, ...]:
+        """Return who waits for the others of a group."""
+        return self._gangs.get(place, EMPTY).waiting
+
+    def resting(self, place: Place) -> datetime | None:
+        """Return until when a gang rests, None if it does not."""
+        until = self._gangs.get(place, EMPTY).not_before
+        return until if until is not None and self.now < until else None
+
+    def expired(self, place: Place) -> tuple[str, ...]:
+        """Return who is turned back because the gang's time is over."""
+        gang = self._gangs.get(place, EMPTY)
+        if not gang.waiting or gang.deadline is None or self.now < gang.deadline:
+            return ()
+        return self._turned(place, lambda: rules.expire(gang, self.now, self.limits))
+
+    def waiting(self) -> dict[Place, datetime]:
+        """Return the groups of which somebody waits, and until when."""
+        return {place: gang.deadline for place, gang in self._gangs.items() if gang.waiting and gang.deadline}
+
+    def _turned(self, place: Place, ask: Callable[[], tuple[Gang, tuple[str, ...]]]) -> tuple[str, ...]:
+        # They wait until the log says that they have given their places back (`freed`).
+        before = self._gangs[place]
+        after, rejected = ask()
+        self._gangs[place] = _replace(after, waiting=before.waiting, deadline=None)
+        return rejected
+
+
+_replace = msgspec.structs.replace
+
+
+def _runs(gang: Gang) -> bool:
+    return bool(gang.released) or any(member.stage == "Assigned" for member in gang.members.values())
+
+
+def _stage(pod: Pod) -> Stage:
+    if pod.phase == "Succeeded":
+        return "Succeeded"
+    if pod.phase == "Failed":
+        return "Failed"
+    return "Assigned" if pod.node_name else "Pending"
+
+
+def _gated(pod: Pod) -> bool:
+    return not pod.node_name and bool(items(pod.spec, "schedulingGates", "pod.spec"))
+
+
+def _read(obj: Obj, place: Place, where: str) -> Group:
+    meta, spec = section(obj, "metadata", where), section(obj, "spec", where)
+    wanted = number(spec, "minMember", f"{where}.spec", 1)
+    if wanted < 1:
+        raise Misfit(f"{where}.spec.minMember", f"{wanted} is not above 0; write how many pods have to start together")
+    created = text(meta, "creationTimestamp", f"{where}.metadata")
+    try:
+        since = datetime.fromisoformat(created) if created else _BEGINNING
+    except ValueError:
+        raise Misfit(f"{where}.metadata.creationTimestamp", f"{created!r} is not a time") from None
+    listed = section(spec, "minResources", f"{where}.spec")
+    try:
+        amounts = asked.whole(asked.amounts(listed, "minResources"))
+    except ValueError as error:
+        at, _, problem = str(error).partition(": ")
+        raise Misfit(f"{where}.spec.{at}", problem) from error
+    plain = {name: amount for name, amount in amounts.items() if name in NATIVE or is_scalar(name)}
+    for name, amount in amounts.items():  # as a quota spells it
+        short = name.removeprefix("requests.")
+        if short != name and (short in NATIVE or is_scalar(short)):
+            plain.setdefault(short, amount)
+    return Group(namespace=place[0], name=place[1], created=since, min_member=wanted, min_resources=plain, timeout=None)

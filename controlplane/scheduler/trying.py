@@ -1,0 +1,69 @@
+"""Asking a profile's plugins about one pod, from the loop: a cycle, then Reserve and Permit, then PreBind and Bind.
+
+In: a framework, a pod, the view. Out: a `Decision`, statuses, what is to be written. A plugin that fails by an exception fails what was
+asked and nothing else (`Faults`). Between cycles only one thing is kept: where the next sample of nodes begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from controlplane.scheduler.cycle import Decision, Sampling, schedule
+from controlplane.scheduler.errands import Way
+from controlplane.scheduler.framework import CycleState
+from controlplane.scheduler.holds import Profiles
+from controlplane.scheduler.nominations import Nominations
+from controlplane.scheduler.objects import Pod
+from controlplane.scheduler.outcome import Faults
+from controlplane.scheduler.runtime import Framework
+from controlplane.scheduler.status import Status
+from controlplane.scheduler.view import ClusterView
+
+
+class Trying:
+    """See the module. `pick` chooses among equally good nodes."""
+
+    def __init__(
+        self, profiles: Profiles, view: ClusterView, nominations: Nominations, pick: Callable[[], int]
+    ) -> None:
+        self._profiles, self._view, self._nominations, self._pick = profiles, view, nominations, pick
+        self._start: dict[str, int] = {}
+        self.faults = Faults()
+
+    def promised(self, pod: Pod) -> Pod:
+        """Return a pod as the promises of preemption have it."""
+        node = self._nominations.of(pod.identity)
+        return pod if pod.nominated_node == node else replace(pod, nominated_node=node)
+
+    def cycle(self, framework: Framework, pod: Pod) -> Decision:
+        """Look for a node."""
+        name = framework.scheduler_name
+        sampling = Sampling(self._profiles.sampling.get(name, 0), self._start.get(name, 0))
+        nominated = self._nominations.by_node(pod.identity)
+        found = self.faults.guard(
+            lambda: schedule(framework, self._view.snapshot, pod, nominated, sampling, self._pick())
+        )
+        self._start[name] = found.next_start
+        return found
+
+    def reserve(self, framework: Framework, state: CycleState, pod: Pod, node: str) -> tuple[Status, dict[str, float]]:
+        """Run Reserve and Permit; the seconds that each waiting plugin grants."""
+
+        def ask() -> tuple[Status, dict[str, float]]:
+            status = framework.reserve(state, pod, node)
+            return framework.permit(state, pod, node) if status.ok else (status, {})
+
+        return self.faults.status(ask)
+
+    def way(self, framework: Framework, state: CycleState, pod: Pod, node: str) -> tuple[Status, Way | None]:
+        """Ask PreBind and Bind what is to be written."""
+
+        def ask() -> tuple[Status, Way | None]:
+            status, first = framework.pre_bind(state, pod, node)
+            if not status.ok:
+                return status, None
+            status, last = framework.bind(state, pod, node)
+            return (status, Way(first, last[0])) if status.ok and last else (status, None)
+
+        return self.faults.answer(ask)
