@@ -70,7 +70,7 @@ def effective(spec: Spec, reading: Reading = PLAIN, status: Spec | None = None) 
             _raise_to(peak, together)
     _raise_to(total, peak)
     if reading.pod_level:
-        total.update(_pod_level(spec, reading))
+        total.update(_pod_level(spec, reading, status))
     _add(total, amounts(spec.get("overhead"), "spec.overhead"))
     return total
 
@@ -120,9 +120,7 @@ def _statuses(status: Spec | None) -> _Running:
     if not status:
         return _NOTHING_RUNS
     listed: Iterable[Spec] = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
-    conditions: Iterable[Spec] = status.get("conditions") or ()
-    infeasible = any(c.get("type") == "PodResizePending" and c.get("reason") == "Infeasible" for c in conditions)
-    return _Running({str(one.get("name")): one for one in listed if one.get("resources") is not None}, infeasible)
+    return _Running({str(one.get("name")): one for one in listed if one.get("resources") is not None}, _refused(status))
 
 
 def _of_container(container: Spec, reading: Reading, running: _Running) -> Requests:
@@ -145,12 +143,27 @@ def _of_container(container: Spec, reading: Reading, running: _Running) -> Reque
     return total
 
 
-def _pod_level(spec: Spec, reading: Reading) -> Requests:
+def _pod_level(spec: Spec, reading: Reading, status: Spec | None = None) -> Requests:
     resources = spec.get("resources") or {}
     named = resources.get("requests") or {}
     if reading.limits_stand_in:
         named = {**(resources.get("limits") or {}), **named}
-    return amounts({name: named[name] for name in named if is_pod_level(name)}, "spec.resources.requests")
+    total = amounts({name: named[name] for name in named if is_pod_level(name)}, "spec.resources.requests")
+    if not status or status.get("resources") is None:
+        return total
+    # Only what the spec asks for as a whole can have been resized as a whole (KEP-5419).
+    seen = amounts(status["resources"].get("requests"), "status.resources.requests")
+    _raise_to(seen, amounts(status.get("allocatedResources"), "status.allocatedResources"))
+    if _refused(status):
+        return {name: seen.get(name, 0) for name in total}
+    return {name: max(amount, seen.get(name, amount)) for name, amount in total.items()}
+
+
+def _refused(status: Spec) -> bool:
+    """Return whether a kubelet refused to resize a pod: its spec does not say what it has."""
+    pending = (one for one in status.get("conditions") or () if one.get("type") == "PodResizePending")
+    first: Spec = next(iter(pending), {})
+    return first.get("reason") == "Infeasible"
 
 
 def _add(total: Requests, more: Mapping[str, int]) -> None:

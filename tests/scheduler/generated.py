@@ -14,7 +14,17 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from controlplane.kube import Json
-from tests.scheduler.generated_pods import HOST, KEYS, NAMESPACES, SOFT, ZONE, PodDraw, labels, selector, spread_constraint
+from tests.scheduler.generated_pods import (
+    HOST,
+    KEYS,
+    NAMESPACES,
+    SOFT,
+    ZONE,
+    PodDraw,
+    labels,
+    selector,
+    spread_constraint,
+)
 from tests.scheduler.generated_volumes import volumes
 
 _ALLOCATABLE: dict[str, list[Any]] = {
@@ -26,7 +36,12 @@ _ALLOCATABLE: dict[str, list[Any]] = {
     "attachable-volumes-x": ["2"],
     "plain": ["5"],
 }
-_IMAGES = {"big:1": 900_000_000, "app:latest": 120_000_000, "registry:5000/tool:latest": 2_500_000_000, "small:2": 9_000_000}
+_IMAGES = {
+    "big:1": 900_000_000,
+    "app:latest": 120_000_000,
+    "registry:5000/tool:latest": 2_500_000_000,
+    "small:2": 9_000_000,
+}
 
 
 class Draw(PodDraw):
@@ -67,7 +82,11 @@ class Draw(PodDraw):
 
     def _images(self) -> list[Json]:
         names = [name for name in _IMAGES if self.rng.random() < 0.4]
-        return [{"names": [name, f"{name}@sha256:1"], "sizeBytes": _IMAGES[name]} for name in names]
+        uneven = self.rng.choice([0, 0, 0, 7_000_000])
+        return [
+            {"names": [name, f"{name}@sha256:1"], "sizeBytes": _IMAGES[name] + uneven * self.rng.randint(0, 3)}
+            for name in names
+        ]
 
     def taint(self) -> Json:
         rng = self.rng
@@ -163,9 +182,9 @@ def scenario(seed: int) -> Json:
     draw = Draw(rng)
     nodes = [draw.node(at) for at in range(rng.choice([1, 2, 3, 3, 4, 4, 5, 6, 8]))]
     names = [node["metadata"]["name"] for node in nodes]
-    pods = [draw.placed(f"p{at}", names) for at in range(rng.choice([0, 2, 4, 6, 8, 12]))]
-    if rng.random() < 0.12:
-        pods.append(draw.nominated("nominated", names))
+    pods = [draw.placed(f"p{at}", names) for at in range(rng.choice([8, 12] if draw.crowded else [0, 2, 4, 6, 8, 12]))]
+    for at in range(rng.choice([1, 2]) if rng.random() < 0.15 else 0):
+        pods.append(draw.nominated(f"nominated{at}", names))
     found: Json = {"id": seed, "pod": draw.incoming(names), "nodes": nodes, "pods": pods}
     listed = [{"name": name, "labels": labels(rng, ("team", "env"))} for name in NAMESPACES if rng.random() < 0.9]
     found["namespaces"] = [{"metadata": one} for one in listed]
@@ -178,8 +197,20 @@ def scenario(seed: int) -> Json:
     if rng.random() < 0.25:
         found["simulate"] = draw.changes(nodes, pods)
     if rng.random() < 0.08:
-        found |= volumes(rng, found["pod"])
+        found |= volumes(rng, found["pod"], names)
+    elif rng.random() < 0.05:
+        _without_namespaces(found)
     return found | draw.arguments()
+
+
+def _without_namespaces(found: Json) -> None:
+    """Take the namespaces of all objects away, as in a line that somebody wrote by hand."""
+    for one in [found["pod"], *(one for listed in found.values() if isinstance(listed, list) for one in listed)]:
+        if isinstance(one, dict):
+            one.get("metadata", {}).pop("namespace", None)
+    for change in found.get("simulate", ()):
+        if isinstance(change["pod"], dict):
+            change["pod"]["metadata"].pop("namespace", None)
 
 
 def scenarios(seed: int, count: int) -> Iterator[Json]:

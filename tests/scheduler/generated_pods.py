@@ -93,7 +93,12 @@ def _node_expression(rng: random.Random) -> Json:
     if operator in ("Gt", "Lt"):
         found["values"] = [rng.choice(["1", "5", "-10", "y" if rng.random() < 0.2 else "2", "+1", "007"])]
     elif operator in ("In", "NotIn"):
-        values = {HOST: ["n0", "n1", "shared"], ZONE: ["z1", "z2", "z3"], "rack": ["1", "2", "30"], "disk": ["ssd", "hdd"]}
+        values = {
+            HOST: ["n0", "n1", "shared"],
+            ZONE: ["z1", "z2", "z3"],
+            "rack": ["1", "2", "30"],
+            "disk": ["ssd", "hdd"],
+        }
         found["values"] = rng.sample(values[key], rng.randint(0 if rng.random() < 0.05 else 1, 2))
     return found
 
@@ -108,7 +113,8 @@ class PodDraw:
         self.tainted = rng.random() < 0.4
         self.crowded = rng.random() < 0.35
         self.owned = rng.random() < 0.35
-        self.social = rng.choice([0.1, 0.3, 0.7])
+        self.social = rng.choice([0.05, 0.1, 0.3, 0.7])
+        self.timeless = rng.random() < 0.1
 
     def requests(self) -> dict[str, str]:
         rng = self.rng
@@ -199,7 +205,9 @@ class PodDraw:
         rng = self.rng
         meta: Json = {"name": name, "namespace": rng.choice(["default", "default", "default", *NAMESPACES])}
         meta |= {"uid": f"uid-{name}", "labels": labels(rng)}
-        status: Json = {"startTime": f"2026-01-0{rng.randint(1, 4)}T00:00:0{rng.randint(0, 2)}Z"}
+        status: Json = {}
+        if not self.timeless and rng.random() < 0.97:
+            status["startTime"] = f"2026-01-0{rng.randint(1, 4)}T00:00:0{rng.randint(0, 2)}Z"
         if rng.random() < 0.1:
             meta["deletionTimestamp"] = "2026-01-05T00:00:00Z"
             if rng.random() < 0.5:
@@ -208,7 +216,7 @@ class PodDraw:
         if rng.random() < 0.05:
             status["phase"] = rng.choice(["Succeeded", "Failed"])
         spec = self.spec() | {"nodeName": rng.choice(nodes) if rng.random() < 0.97 else "gone"}
-        if rng.random() < 0.06:
+        if rng.random() < (0.4 if "resources" in spec else 0.06):
             self._resized(spec, status)
         return {"metadata": meta, "spec": spec, "status": status}
 
@@ -220,6 +228,10 @@ class PodDraw:
                 one["allocatedResources"] = self.requests()
             seen.append(one)
         status["containerStatuses"] = seen
+        if "resources" in spec and self.rng.random() < 0.7:
+            status["resources"] = {"requests": {"cpu": self.rng.choice(["3", "100m"]), "memory": "1Gi"}}
+            if self.rng.random() < 0.6:
+                status["allocatedResources"] = {"cpu": self.rng.choice(["2500m", "1"])}
         if self.rng.random() < 0.3:
             infeasible = {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
             status["conditions"] = [*status.get("conditions", []), infeasible]
@@ -240,7 +252,12 @@ class PodDraw:
         if self.owned and rng.random() < 0.7:
             kind = rng.choice([("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet"), ("v1", "ReplicationController")])
             api_version, name = kind if rng.random() < 0.9 else ("batch/v1", "Job")
-            owner = {"apiVersion": api_version, "kind": name, "name": rng.choice(["owner", "owner", "gone"]), "uid": "o"}
+            owner = {
+                "apiVersion": api_version,
+                "kind": name,
+                "name": rng.choice(["owner", "owner", "gone"]),
+                "uid": "o",
+            }
             meta["ownerReferences"] = [owner | ({"controller": True} if rng.random() < 0.9 else {})]
         spec = self.spec()
         if rng.random() < (0.15 if self.owned else 0.55):
@@ -251,15 +268,19 @@ class PodDraw:
             spec["affinity"]["nodeAffinity"] = self._node_affinity()
         if rng.random() < (0.7 if self.tainted else 0.2):
             spec["tolerations"] = [self.toleration() for _ in range(rng.randint(1, 3))]
-        if rng.random() < 0.5:
-            spec["priority"] = rng.choice([0, 5, 10, 100])
+        if rng.random() < (0.9 if self.crowded else 0.5):
+            spec["priority"] = rng.choice([5, 10, 10, 100] if self.crowded else [0, 5, 10, 100])
+        if rng.random() < 0.05:
+            spec["volumes"] = [{"name": "i", "image": {"reference": rng.choice(["big:1", "app", "none"])}}]
         if rng.random() < 0.05:
             spec["preemptionPolicy"] = rng.choice(["Never", "PreemptLowerPriority"])
         if rng.random() < 0.03:
             spec["nodeName"] = rng.choice(nodes)
         found: Json = {"metadata": meta, "spec": spec}
+        if rng.random() < 0.02:
+            self._resized(spec, found.setdefault("status", {}))
         if rng.random() < 0.08:
-            found["status"] = {"nominatedNodeName": rng.choice([*nodes, "gone"])}
+            found.setdefault("status", {})["nominatedNodeName"] = rng.choice([*nodes, "gone"])
         return found
 
     def _constraints(self) -> list[Json]:

@@ -303,3 +303,23 @@ def test_images() -> None:
     found = ask("ImageLocality", pod("new", image="big"), [node("a", images=big), node("b")])
     # Half of the nodes have it: 500 MiB of it count, (500 - 23)/(1000 - 23).
     assert found["score"] == {"a": [48, 48], "b": [0, 0]}
+
+
+def test_image_volumes_count_but_raise_no_threshold() -> None:
+    big = [{"names": ["big:1"], "sizeBytes": 500 * MI}]
+    with_volume = pod("new", volumes=[{"name": "v", "image": {"reference": "big:1"}}])
+    found = ask("ImageLocality", with_volume, [node("n", images=big)])
+    assert found["score"] == {"n": [48, 48]}  # of one container: (500 - 23)/(1000 - 23)
+
+
+def test_of_an_image_listed_twice_the_first_size_counts() -> None:
+    twice = [{"names": ["app:latest"], "sizeBytes": size * MI} for size in (500, 900)]
+    assert ask("ImageLocality", pod("new"), [node("n", images=twice)])["score"] == {"n": [48, 48]}
+
+
+def test_a_pod_that_is_to_be_scheduled_asks_for_what_its_spec_says() -> None:
+    status = {"containerStatuses": [{"name": "c", "resources": {"requests": {"cpu": "9"}}}]}
+    resized = pod("new", requests={"cpu": "1"}, status=status)
+    assert of(ask(FIT, resized, [node("n")])) == (FINE, [])
+    there = pod("there", on="n", requests={"cpu": "1"}, status=status)
+    assert of(ask(FIT, pod("new", requests={"cpu": "1"}), [node("n")], [there])) == (TIGHT, ["Insufficient cpu"])
