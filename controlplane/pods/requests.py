@@ -16,6 +16,9 @@ from controlplane.pods.quantity import nanos, to_milli, to_units
 Requests = dict[str, int]
 Spec = Mapping[str, Any]
 
+MOST = 2**53
+"""The largest amount that a node counts with. It is more than any machine has, and sums of it times 100 still have their room in 64 bits."""
+
 FALLBACK: Mapping[str, int] = {"cpu": nanos("100m"), "memory": nanos("200Mi")}
 """What a container that names no cpu or no memory counts as where nodes are scored: 100m and 200 MiB."""
 
@@ -85,12 +88,14 @@ def scheduled(spec: Spec, status: Spec | None = None) -> tuple[Requests, int, in
         # With pod-level requests a resource falls back only if neither level names it.
         fallback = {name: amount for name, amount in fallback.items() if name not in plain}
     filled = effective(spec, Reading(fallback=fallback), status) if fallback else plain
-    return whole(plain), to_milli(filled.get("cpu", 0)), to_units(filled.get("memory", 0))
+    counted = whole({name: filled.get(name, 0) for name in FALLBACK})
+    return whole(plain), counted["cpu"], counted["memory"]
 
 
 def whole(requests: Mapping[str, int]) -> Requests:
-    """Return billionths as the scheduler's integers: cpu in thousandths, others in units, rounded up."""
-    return {name: to_milli(amount) if name == "cpu" else to_units(amount) for name, amount in requests.items()}
+    """Return billionths as the scheduler's integers: cpu in thousandths, others in units, rounded up, and `MOST` at most."""
+    found = ((name, to_milli(amount) if name == "cpu" else to_units(amount)) for name, amount in requests.items())
+    return {name: max(-MOST, min(MOST, amount)) for name, amount in found}
 
 
 def in_thousandths(spec: Spec) -> Requests:

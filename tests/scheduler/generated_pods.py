@@ -46,7 +46,7 @@ def selector(rng: random.Random, keys: Sequence[str] = ("app", "tier"), negative
         key, operator = rng.choice(keys), rng.choice(operators)
         one: Json = {"key": key, "operator": operator}
         if operator in ("In", "NotIn"):
-            one["values"] = rng.sample(sorted(set(_VALUES[key])) + ["z"], rng.randint(1, 2))
+            one["values"] = rng.sample([*sorted(set(_VALUES[key])), "z"], rng.randint(1, 2))
         expressions.append(one)
     return {"matchExpressions": expressions} | ({"matchLabels": labels(rng, keys)} if rng.random() < 0.2 else {})
 
@@ -136,7 +136,7 @@ class PodDraw:
         if rng.random() < 0.12:
             port: Json = {"containerPort": 80, "hostPort": rng.choice([80, 80, 81, 0])}
             if rng.random() < 0.4:
-                port["hostIP"] = rng.choice(["0.0.0.0", "10.0.0.1", "10.0.0.2"])  # noqa: S104
+                port["hostIP"] = rng.choice(["0.0.0.0", "10.0.0.1", "10.0.0.2"])
             if rng.random() < 0.3:
                 port["protocol"] = rng.choice(["TCP", "UDP"])
             found["ports"] = [port]

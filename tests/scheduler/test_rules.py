@@ -323,3 +323,35 @@ def test_a_pod_that_is_to_be_scheduled_asks_for_what_its_spec_says() -> None:
     assert of(ask(FIT, resized, [node("n")])) == (FINE, [])
     there = pod("there", on="n", requests={"cpu": "1"}, status=status)
     assert of(ask(FIT, pod("new", requests={"cpu": "1"}), [node("n")], [there])) == (TIGHT, ["Insufficient cpu"])
+
+
+@pytest.mark.parametrize("huge", ["9Ei", "9223372036854775807", "1e30"])
+def test_amounts_that_no_machine_has_are_cut_off(huge: str) -> None:
+    asking = pod("new", requests={"cpu": huge, "memory": huge})
+    there = [pod(f"p{at}", on="n", requests={"cpu": huge, "example.com/gpu": huge}) for at in range(3)]
+    vast = node("n", allocatable={"cpu": huge, "memory": huge, "example.com/gpu": huge})
+    assert of(ask(FIT, asking, [vast], there)) == (TIGHT, ["Insufficient cpu"])
+    assert of(ask(FIT, asking, [node("n")], there)) == (HOPELESS, ["Insufficient cpu", "Insufficient memory"])
+    assert ask(FIT, pod("new"), [vast])["score"]["n"] == [100 - 1, 100 - 1]
+
+
+BROKEN = {"topologyKey": ZONE, "labelSelector": {"matchExpressions": [{"key": "app", "operator": "Is"}]}}
+ONE_BROKEN = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [term(ZONE)],
+        "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": BROKEN}],
+    }
+}
+
+
+def test_a_term_that_does_not_parse_is_the_pods_own_fault() -> None:
+    found = ask("InterPodAffinity", pod("new", affinity=ONE_BROKEN), [node("n", {ZONE: "z"})])
+    assert found["preFilter"]["code"] == HOPELESS
+    assert "labelSelector.matchExpressions[0].operator" in found["preFilter"]["reasons"][0]
+    assert found["preScore"]["code"] == "Error"
+
+
+def test_of_an_existing_pod_the_other_kinds_of_terms_still_count() -> None:
+    there = pod("there", on="n", affinity=ONE_BROKEN)
+    found = ask("InterPodAffinity", pod("new", {"app": "a"}), [node("n", {ZONE: "z"})], [there])
+    assert of(found) == (TIGHT, ["node(s) didn't satisfy existing pods anti-affinity rules"])
