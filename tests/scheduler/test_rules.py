@@ -355,3 +355,8 @@ def test_of_an_existing_pod_the_other_kinds_of_terms_still_count() -> None:
     there = pod("there", on="n", affinity=ONE_BROKEN)
     found = ask("InterPodAffinity", pod("new", {"app": "a"}), [node("n", {ZONE: "z"})], [there])
     assert of(found) == (TIGHT, ["node(s) didn't satisfy existing pods anti-affinity rules"])
+
+
+def test_node_affinity_skips_whatever_is_scored() -> None:
+    found = ask("NodeAffinity", pod("new"), [node("n")], filteredNodes=[])
+    assert (found["preScore"], found["score"]) == ({"code": "Skip"}, {})
