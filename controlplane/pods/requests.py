@@ -16,6 +16,9 @@ from controlplane.pods.quantity import nanos, to_milli, to_units
 Requests = dict[str, int]
 Spec = Mapping[str, Any]
 
+MOST = 2**53
+"""The largest amount that a node counts with. It is more than any machine has, and sums of it times 100 still have their room in 64 bits."""
+
 FALLBACK: Mapping[str, int] = {"cpu": nanos("100m"), "memory": nanos("200Mi")}
 """What a container that names no cpu or no memory counts as where nodes are scored: 100m and 200 MiB."""
 
@@ -70,7 +73,7 @@ def effective(spec: Spec, reading: Reading = PLAIN, status: Spec | None = None) 
             _raise_to(peak, together)
     _raise_to(total, peak)
     if reading.pod_level:
-        total.update(_pod_level(spec, reading))
+        total.update(_pod_level(spec, reading, status))
     _add(total, amounts(spec.get("overhead"), "spec.overhead"))
     return total
 
@@ -85,12 +88,14 @@ def scheduled(spec: Spec, status: Spec | None = None) -> tuple[Requests, int, in
         # With pod-level requests a resource falls back only if neither level names it.
         fallback = {name: amount for name, amount in fallback.items() if name not in plain}
     filled = effective(spec, Reading(fallback=fallback), status) if fallback else plain
-    return whole(plain), to_milli(filled.get("cpu", 0)), to_units(filled.get("memory", 0))
+    counted = whole({name: filled.get(name, 0) for name in FALLBACK})
+    return whole(plain), counted["cpu"], counted["memory"]
 
 
 def whole(requests: Mapping[str, int]) -> Requests:
-    """Return billionths as the scheduler's integers: cpu in thousandths, others in units, rounded up."""
-    return {name: to_milli(amount) if name == "cpu" else to_units(amount) for name, amount in requests.items()}
+    """Return billionths as the scheduler's integers: cpu in thousandths, others in units, rounded up, and `MOST` at most."""
+    found = ((name, to_milli(amount) if name == "cpu" else to_units(amount)) for name, amount in requests.items())
+    return {name: max(-MOST, min(MOST, amount)) for name, amount in found}
 
 
 def in_thousandths(spec: Spec) -> Requests:
@@ -120,9 +125,7 @@ def _statuses(status: Spec | None) -> _Running:
     if not status:
         return _NOTHING_RUNS
     listed: Iterable[Spec] = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
-    conditions: Iterable[Spec] = status.get("conditions") or ()
-    infeasible = any(c.get("type") == "PodResizePending" and c.get("reason") == "Infeasible" for c in conditions)
-    return _Running({str(one.get("name")): one for one in listed if one.get("resources") is not None}, infeasible)
+    return _Running({str(one.get("name")): one for one in listed if one.get("resources") is not None}, _refused(status))
 
 
 def _of_container(container: Spec, reading: Reading, running: _Running) -> Requests:
@@ -145,12 +148,27 @@ def _of_container(container: Spec, reading: Reading, running: _Running) -> Reque
     return total
 
 
-def _pod_level(spec: Spec, reading: Reading) -> Requests:
+def _pod_level(spec: Spec, reading: Reading, status: Spec | None = None) -> Requests:
     resources = spec.get("resources") or {}
     named = resources.get("requests") or {}
     if reading.limits_stand_in:
         named = {**(resources.get("limits") or {}), **named}
-    return amounts({name: named[name] for name in named if is_pod_level(name)}, "spec.resources.requests")
+    total = amounts({name: named[name] for name in named if is_pod_level(name)}, "spec.resources.requests")
+    if not status or status.get("resources") is None:
+        return total
+    # Only what the spec asks for as a whole can have been resized as a whole (KEP-5419).
+    seen = amounts(status["resources"].get("requests"), "status.resources.requests")
+    _raise_to(seen, amounts(status.get("allocatedResources"), "status.allocatedResources"))
+    if _refused(status):
+        return {name: seen.get(name, 0) for name in total}
+    return {name: max(amount, seen.get(name, amount)) for name, amount in total.items()}
+
+
+def _refused(status: Spec) -> bool:
+    """Return whether a kubelet refused to resize a pod: its spec does not say what it has."""
+    pending = (one for one in status.get("conditions") or () if one.get("type") == "PodResizePending")
+    first: Spec = next(iter(pending), {})
+    return first.get("reason") == "Infeasible"
 
 
 def _add(total: Requests, more: Mapping[str, int]) -> None:

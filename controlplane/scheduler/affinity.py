@@ -6,8 +6,9 @@ In: `spec.affinity` and the pod's namespace. Out: `PodAffinity`. A selector that
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from controlplane.kube import Json
 from controlplane.pods.selectors import NOTHING, InvalidSelector, Labels, Selector, label_selector
@@ -42,7 +43,7 @@ Weighted = tuple[int, Term]
 
 @dataclass(frozen=True, slots=True)
 class PodAffinity:
-    """All terms of one pod: required and preferred, affinity and anti-affinity. `error` if one does not parse."""
+    """All terms of one pod: required and preferred, affinity and anti-affinity. `error` if one does not parse; its kind is then empty."""
 
     required: tuple[Term, ...] = ()
     anti: tuple[Term, ...] = ()
@@ -56,6 +57,7 @@ class PodAffinity:
         return bool(self.required or self.anti or self.preferred or self.preferred_anti)
 
 
+T = TypeVar("T")
 NONE = PodAffinity()
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -68,15 +70,25 @@ def pod_affinity(spec: Obj, namespace: str, where: str) -> PodAffinity:
     towards, away = section(affinity, "podAffinity", inside), section(affinity, "podAntiAffinity", inside)
     if not towards and not away:
         return NONE
+    errors: list[str] = []
+    return PodAffinity(
+        _parsed(_required, towards, namespace, f"{inside}.podAffinity", errors),
+        _parsed(_required, away, namespace, f"{inside}.podAntiAffinity", errors),
+        _parsed(_preferred, towards, namespace, f"{inside}.podAffinity", errors),
+        _parsed(_preferred, away, namespace, f"{inside}.podAntiAffinity", errors),
+        error="; ".join(errors),
+    )
+
+
+def _parsed(
+    parse: Callable[[Obj, str, str], tuple[T, ...]], affinity: Obj, namespace: str, where: str, errors: list[str]
+) -> tuple[T, ...]:
+    """Return the terms of one kind; none of them where one does not parse, which leaves the other kinds alone."""
     try:
-        return PodAffinity(
-            _required(towards, namespace, f"{inside}.podAffinity"),
-            _required(away, namespace, f"{inside}.podAntiAffinity"),
-            _preferred(towards, namespace, f"{inside}.podAffinity"),
-            _preferred(away, namespace, f"{inside}.podAntiAffinity"),
-        )
+        return parse(affinity, namespace, where)
     except InvalidSelector as problem:
-        return PodAffinity(error=str(problem))
+        errors.append(str(problem))
+        return ()
 
 
 def _required(affinity: Obj, namespace: str, where: str) -> tuple[Term, ...]:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from controlplane.pods.quantity import nanos
-from controlplane.pods.selectors import EVERYTHING, NOTHING, InvalidSelector, NodeTerm, Selector, label_selector, of_set
-from controlplane.pods.selectors import node_terms as parse_terms
+from controlplane.pods.selectors import NOTHING, InvalidSelector, Selector, label_selector, of_set
 from controlplane.scheduler.gangs import Gangs
 from controlplane.scheduler.objects import Pod
-from controlplane.scheduler.reading import Misfit, Obj, items, number, section, string_map, strings, text
+from controlplane.scheduler.reading import Obj, number, section, string_map, text
+from controlplane.scheduler.storage import Claim, StorageClass, Volume, read_claim, read_class, read_volume
 
 Place = tuple[str, str]
 
@@ -37,53 +36,6 @@ class Budget:
             and self.selector.matches(pod.labels)
             and pod.name not in self.disrupted
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Volume:
-    """A PersistentVolume; `terms` None: reachable from every node. `capacity` in billionths of a byte."""
-
-    name: str
-    labels: dict[str, str]
-    terms: tuple[NodeTerm, ...] | None
-    storage_class: str
-    capacity: int
-    modes: frozenset[str]
-    volume_mode: str
-    claim: Place | None
-    phase: str
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A PersistentVolumeClaim. `lost` and `owner` as its status and owner say; `fully_bound` once the binding is complete."""
-
-    namespace: str
-    name: str
-    volume: str
-    fully_bound: bool
-    storage_class: str
-    request: int
-    modes: frozenset[str]
-    volume_mode: str
-    selector: Selector
-    lost: bool
-    terminating: bool
-
-
-@dataclass(frozen=True, slots=True)
-class StorageClass:
-    """A StorageClass: who provisions, when it binds, and on which nodes (None: all)."""
-
-    name: str
-    provisioner: str
-    mode: str
-    topologies: tuple[tuple[tuple[str, frozenset[str]], ...], ...]
-
-    @property
-    def waits(self) -> bool:
-        """Whether a claim is bound only when a pod needs it."""
-        return self.mode == "WaitForFirstConsumer"
 
 
 @dataclass(slots=True)
@@ -132,56 +84,18 @@ class Cluster:
 
     def put_volume(self, obj: Obj, where: str = "persistentVolume") -> None:
         """Read a PersistentVolume."""
-        meta, spec = section(obj, "metadata", where), section(obj, "spec", where)
-        inside = f"{where}.spec"
-        affinity = section(spec, "nodeAffinity", inside)
-        required = section(affinity, "required", f"{inside}.nodeAffinity")
-        listed = items(required, "nodeSelectorTerms", f"{inside}.nodeAffinity.required")
-        terms = None if affinity.get("required") is None else parse_terms(listed, inside)
-        claim = section(spec, "claimRef", inside)
-        name = text(meta, "name", where)
-        self.volumes[name] = Volume(
-            name=name,
-            labels=string_map(meta, "labels", where),
-            terms=terms,
-            storage_class=text(spec, "storageClassName", inside),
-            capacity=_storage(section(spec, "capacity", inside), f"{inside}.capacity"),
-            modes=frozenset(strings(spec, "accessModes", inside)),
-            volume_mode=text(spec, "volumeMode", inside) or "Filesystem",
-            claim=(text(claim, "namespace", inside), text(claim, "name", inside)) if claim else None,
-            phase=text(section(obj, "status", where), "phase", f"{where}.status"),
-        )
+        found = read_volume(obj, where)
+        self.volumes[found.name] = found
 
     def put_claim(self, obj: Obj, where: str = "persistentVolumeClaim") -> None:
         """Read a PersistentVolumeClaim."""
-        place = _place(obj, where)
-        meta, spec = section(obj, "metadata", where), section(obj, "spec", where)
-        inside, annotations = f"{where}.spec", section(meta, "annotations", where)
-        asked = section(section(spec, "resources", inside), "requests", f"{inside}.resources")
-        volume = text(spec, "volumeName", inside)
-        self.claims[place] = Claim(
-            *place,
-            volume=volume,
-            fully_bound=bool(volume) and "pv.kubernetes.io/bind-completed" in annotations,
-            storage_class=text(spec, "storageClassName", inside),
-            request=_storage(asked, f"{inside}.resources.requests"),
-            modes=frozenset(strings(spec, "accessModes", inside)),
-            volume_mode=text(spec, "volumeMode", inside) or "Filesystem",
-            selector=EVERYTHING if spec.get("selector") is None else _selector(spec, "selector", inside),
-            lost=text(section(obj, "status", where), "phase", f"{where}.status") == "Lost",
-            terminating=bool(text(meta, "deletionTimestamp", where)),
-        )
+        found = read_claim(obj, where)
+        self.claims[found.namespace, found.name] = found
 
     def put_class(self, obj: Obj, where: str = "storageClass") -> None:
         """Read a StorageClass."""
-        name = _place(obj, where)[1]
-        topologies = []
-        for at, term in enumerate(items(obj, "allowedTopologies", where)):
-            inside = f"{where}.allowedTopologies[{at}]"
-            labels = items(term, "matchLabelExpressions", inside)
-            topologies.append(tuple((text(e, "key", inside), frozenset(strings(e, "values", inside))) for e in labels))
-        mode = text(obj, "volumeBindingMode", where)
-        self.classes[name] = StorageClass(name, text(obj, "provisioner", where), mode, tuple(topologies))
+        found = read_class(obj, where)
+        self.classes[found.name] = found
 
 
 def selector_of_owners(cluster: Cluster, pod: Pod) -> Selector:
@@ -216,13 +130,3 @@ def _selector(spec: Obj, field_: str, where: str) -> Selector:
         return label_selector(section(spec, field_, where), f"{where}.{field_}")
     except InvalidSelector:
         return NOTHING
-
-
-def _storage(amounts: Obj, where: str) -> int:
-    found = amounts.get("storage")
-    if found is None:
-        return 0
-    try:
-        return nanos(found)
-    except ValueError as error:
-        raise Misfit(f"{where}.storage", str(error)) from error

@@ -56,7 +56,10 @@ class NodeRules:
 
 @dataclass(slots=True, eq=False)
 class Pod:
-    """One pod. `requests` and the non-zero amounts are integers as a node counts them (cpu in thousandths); `group` names its PodGroup."""
+    """One pod. `requests` and the non-zero amounts are integers as a node counts them (cpu in thousandths).
+
+    `asked` is what its spec alone asks for; the others count what its status says of a resize as well. `group` names its PodGroup.
+    """
 
     namespace: str
     name: str
@@ -71,6 +74,7 @@ class Pod:
     phase: str
     started: float | None
     preempted: bool
+    asked: dict[str, int]
     requests: dict[str, int]
     nonzero: tuple[int, int]
     tolerations: tuple[Toleration, ...]
@@ -79,6 +83,7 @@ class Pod:
     spread: tuple[Json, ...]
     ports: tuple[HostPort, ...]
     images: tuple[str, ...]
+    containers: int
     claims: tuple[tuple[str, bool], ...]
     controller: Controller | None
     spec: Obj = field(repr=False)
@@ -105,9 +110,13 @@ def read_pod(obj: Obj, where: str = "pod") -> Pod:
     meta, spec, status = section(obj, "metadata", where), section(obj, "spec", where), section(obj, "status", where)
     in_meta, in_spec, in_status = f"{where}.metadata", f"{where}.spec", f"{where}.status"
     containers = _containers(spec, in_spec)
-    items(status, "containerStatuses", in_status)
+    for listed in ("containerStatuses", "initContainerStatuses"):
+        items(status, listed, in_status)
+    section(section(status, "resources", in_status), "requests", f"{in_status}.resources")
     try:
         plain, cpu, memory = asked.scheduled(spec, status)
+        resized = any(status.get(field_) for field_ in ("containerStatuses", "initContainerStatuses", "resources"))
+        wanted = asked.whole(asked.effective(spec)) if resized else plain
     except ValueError as error:
         at, _, problem = str(error).removeprefix("spec.").partition(": ")
         raise Misfit(f"{in_spec}.{at}", problem) from error
@@ -126,6 +135,7 @@ def read_pod(obj: Obj, where: str = "pod") -> Pod:
         phase=text(status, "phase", in_status),
         started=instant(status, "startTime", in_status),
         preempted=_preempted(items(status, "conditions", in_status)),
+        asked=wanted,
         requests=plain,
         nonzero=(cpu, memory),
         tolerations=tolerations(items(spec, "tolerations", in_spec)),
@@ -134,6 +144,7 @@ def read_pod(obj: Obj, where: str = "pod") -> Pod:
         spread=tuple(items(spec, "topologySpreadConstraints", in_spec)),
         ports=_ports(spec, in_spec),
         images=_images(spec, containers, in_spec),
+        containers=len(containers),
         claims=_claims(spec, in_spec, text(meta, "name", in_meta)),
         controller=_controller(items(meta, "ownerReferences", in_meta), in_meta),
         spec=spec,
@@ -165,7 +176,7 @@ def read_node(obj: Obj, where: str = "node") -> Node:
     for count, image in enumerate(items(status, "images", f"{where}.status")):
         size = number(image, "sizeBytes", f"{where}.status.images[{count}]")
         for name in strings(image, "names", f"{where}.status.images[{count}]"):
-            images[name] = size
+            images.setdefault(name, size)
     name = text(meta, "name", f"{where}.metadata")
     if not name:
         raise Misfit(f"{where}.metadata.name", "a node needs a name")

@@ -33,7 +33,7 @@ DEFAULT_MULTI_POINT: tuple[tuple[type[Plugin], int], ...] = (
     (NodeAffinity, 2),
     (NodePorts, 0),
     (NodeResourcesFit, 1),
-    (VolumeBinding, 0),
+    (VolumeBinding, 1),
     (VolumeZone, 0),
     (PodTopologySpread, 2),
     (InterPodAffinity, 2),

@@ -99,7 +99,7 @@ class Framework:
                 state.skip_filter.add(plugin.name)
                 continue
             if status.code is Code.UNSCHEDULABLE:
-                refused = refused or status.by(plugin.name)
+                refused = status.by(plugin.name)  # the last one is told
                 continue
             if not status.ok:
                 return Prefiltered(status.by(plugin.name))

@@ -99,3 +99,20 @@ def test_a_resize_that_is_refused_does_not_count() -> None:
 def test_what_is_no_quantity_is_named() -> None:
     with pytest.raises(ValueError, match=r"containers\[c\]\.resources\.requests\[cpu\]: not a quantity: 'lots'"):
         effective({"containers": [container(cpu="lots")]})
+
+
+@pytest.mark.parametrize(
+    ("actual", "allocated", "condition", "cpu", "memory"),
+    [
+        ({"cpu": "3"}, None, "", 3000, 2**30),
+        ({"cpu": "500m"}, {"cpu": "2500m"}, "", 2500, 2**30),
+        ({"cpu": "500m"}, None, "", 1000, 2**30),
+        ({"cpu": "500m", "memory": "1Mi"}, {"cpu": "700m"}, "Infeasible", 700, 2**20),
+        ({"cpu": "500m"}, None, "Infeasible", 500, 0),  # what nobody reported is not there
+    ],
+)
+def test_a_resize_of_the_whole_pod(actual: Json, allocated: Json | None, condition: str, cpu: int, memory: int) -> None:
+    spec = {"containers": [container(cpu="9")], "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
+    conditions = [{"type": "PodResizePending", "reason": condition}] if condition else []
+    status = {"resources": {"requests": actual}, "allocatedResources": allocated, "conditions": conditions}
+    assert scheduled(spec, status) == ({"cpu": cpu, "memory": memory}, cpu, memory)

@@ -143,3 +143,12 @@ def test_the_state_of_other_plugins_follows_the_dry_run() -> None:
     full = node("m", allocatable={"pods": "0"})
     found = preempt(skewed, [node("n"), full], [pod("p", {"app": "a"}, on="n"), other])
     assert found["candidates"] == {"n": {"victims": ["p"], "numPDBViolations": 0}}
+
+
+def test_of_pods_that_have_not_started_the_last_is_the_most_important() -> None:
+    pods = [running(name, "n", cpu="1") for name in ("a", "b", "c", "d")]
+    assert preempt(URGENT, [node("n")], pods)["candidates"]["n"]["victims"] == ["b", "a"]
+    budget = {"metadata": {"name": "b", "namespace": "default"}, "spec": {"selector": {"matchLabels": {"app": "a"}}}}
+    guarded = [running("a", "n", cpu="1", labels={"app": "a"}), *pods[1:]]
+    found = preempt(pod("new", requests={"cpu": "4"}, priority=10), [node("n")], guarded, podDisruptionBudgets=[budget])
+    assert found["candidates"]["n"] == {"victims": ["b", "c", "d", "a"], "numPDBViolations": 1}

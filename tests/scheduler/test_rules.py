@@ -303,3 +303,60 @@ def test_images() -> None:
     found = ask("ImageLocality", pod("new", image="big"), [node("a", images=big), node("b")])
     # Half of the nodes have it: 500 MiB of it count, (500 - 23)/(1000 - 23).
     assert found["score"] == {"a": [48, 48], "b": [0, 0]}
+
+
+def test_image_volumes_count_but_raise_no_threshold() -> None:
+    big = [{"names": ["big:1"], "sizeBytes": 500 * MI}]
+    with_volume = pod("new", volumes=[{"name": "v", "image": {"reference": "big:1"}}])
+    found = ask("ImageLocality", with_volume, [node("n", images=big)])
+    assert found["score"] == {"n": [48, 48]}  # of one container: (500 - 23)/(1000 - 23)
+
+
+def test_of_an_image_listed_twice_the_first_size_counts() -> None:
+    twice = [{"names": ["app:latest"], "sizeBytes": size * MI} for size in (500, 900)]
+    assert ask("ImageLocality", pod("new"), [node("n", images=twice)])["score"] == {"n": [48, 48]}
+
+
+def test_a_pod_that_is_to_be_scheduled_asks_for_what_its_spec_says() -> None:
+    status = {"containerStatuses": [{"name": "c", "resources": {"requests": {"cpu": "9"}}}]}
+    resized = pod("new", requests={"cpu": "1"}, status=status)
+    assert of(ask(FIT, resized, [node("n")])) == (FINE, [])
+    there = pod("there", on="n", requests={"cpu": "1"}, status=status)
+    assert of(ask(FIT, pod("new", requests={"cpu": "1"}), [node("n")], [there])) == (TIGHT, ["Insufficient cpu"])
+
+
+@pytest.mark.parametrize("huge", ["9Ei", "9223372036854775807", "1e30"])
+def test_amounts_that_no_machine_has_are_cut_off(huge: str) -> None:
+    asking = pod("new", requests={"cpu": huge, "memory": huge})
+    there = [pod(f"p{at}", on="n", requests={"cpu": huge, "example.com/gpu": huge}) for at in range(3)]
+    vast = node("n", allocatable={"cpu": huge, "memory": huge, "example.com/gpu": huge})
+    assert of(ask(FIT, asking, [vast], there)) == (TIGHT, ["Insufficient cpu"])
+    assert of(ask(FIT, asking, [node("n")], there)) == (HOPELESS, ["Insufficient cpu", "Insufficient memory"])
+    assert ask(FIT, pod("new"), [vast])["score"]["n"] == [100 - 1, 100 - 1]
+
+
+BROKEN = {"topologyKey": ZONE, "labelSelector": {"matchExpressions": [{"key": "app", "operator": "Is"}]}}
+ONE_BROKEN = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [term(ZONE)],
+        "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": BROKEN}],
+    }
+}
+
+
+def test_a_term_that_does_not_parse_is_the_pods_own_fault() -> None:
+    found = ask("InterPodAffinity", pod("new", affinity=ONE_BROKEN), [node("n", {ZONE: "z"})])
+    assert found["preFilter"]["code"] == HOPELESS
+    assert "labelSelector.matchExpressions[0].operator" in found["preFilter"]["reasons"][0]
+    assert found["preScore"]["code"] == "Error"
+
+
+def test_of_an_existing_pod_the_other_kinds_of_terms_still_count() -> None:
+    there = pod("there", on="n", affinity=ONE_BROKEN)
+    found = ask("InterPodAffinity", pod("new", {"app": "a"}), [node("n", {ZONE: "z"})], [there])
+    assert of(found) == (TIGHT, ["node(s) didn't satisfy existing pods anti-affinity rules"])
+
+
+def test_node_affinity_skips_whatever_is_scored() -> None:
+    found = ask("NodeAffinity", pod("new"), [node("n")], filteredNodes=[])
+    assert (found["preScore"], found["score"]) == ({"code": "Skip"}, {})

@@ -38,7 +38,7 @@ def volume(name: str, zone: str = "", size: str = "10Gi", **labels: str) -> Json
     if zone:
         expression = {"key": ZONE, "operator": "In", "values": [zone]}
         spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
-    return {"metadata": {"name": name, "labels": labels}, "spec": spec}
+    return {"metadata": {"name": name, "labels": labels}, "spec": spec, "status": {"phase": "Available"}}
 
 
 def storage_class(
@@ -127,3 +127,118 @@ def test_volumes_on_both_nodes_are_not_promised_twice() -> None:
     asked: Json = {"persistentVolumeClaims": claims, "storageClasses": [storage_class()]}
     assert feasible(ask("VolumeBinding", pod("new", volumes=both), persistentVolumes=one, **asked)) == set()
     assert feasible(ask("VolumeBinding", pod("new", volumes=both), persistentVolumes=two, **asked)) == {"a"}
+
+
+def two(*claims: Json) -> Json:
+    listed = [
+        {"name": one["metadata"]["name"], "persistentVolumeClaim": {"claimName": one["metadata"]["name"]}}
+        for one in claims
+    ]
+    return pod("new", volumes=listed)
+
+
+UNREACHED = "node(s) didn't match PersistentVolume's node affinity"
+GONE = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+
+
+@pytest.mark.parametrize(("first", "told"), [("here", UNREACHED), ("gone", GONE)])
+def test_of_two_bound_claims_the_first_that_fails_is_told(first: str, told: str) -> None:
+    names = ["here", "gone"] if first == "here" else ["gone", "here"]
+    claims = [claim(name, meta={"name": name}) for name in names]
+    found = ask("VolumeBinding", two(*claims), persistentVolumeClaims=claims, persistentVolumes=[volume("here", "z9")])
+    assert found["filter"]["a"]["reasons"] == [told]
+
+
+def test_a_claim_is_provisioned_on_the_node_that_was_selected_for_it() -> None:
+    asked = claim(meta={"annotations": {"volume.kubernetes.io/selected-node": "b"}})
+    made = storage_class(provisioner="csi.example.com")
+    found = ask("VolumeBinding", persistentVolumeClaims=[asked], storageClasses=[made])
+    assert feasible(found) == {"b"}
+    static = ask(
+        "VolumeBinding",
+        persistentVolumeClaims=[asked],
+        storageClasses=[storage_class()],
+        persistentVolumes=[volume("pv")],
+    )
+    assert feasible(static) == set()  # a volume that is there already is not taken any more
+
+
+def promised(name: str, zone: str, **reference: str) -> Json:
+    found = volume(name, zone)
+    found["spec"]["claimRef"] = {"namespace": "default", "name": "data", **reference}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("volumes", "nodes"),
+    [
+        ([promised("pv", "z1")], {"a"}),
+        ([promised("pv", "z1"), volume("free", "z2")], {"a"}),  # it takes no other one
+        ([promised("pv", "z1", uid="another"), volume("free", "z2")], {"b"}),
+        ([volume("pv") | {"status": {"phase": "Released"}}], set()),
+        ([volume("pv") | {"status": {}}], set()),
+    ],
+)
+def test_which_volumes_are_free(volumes: list[Json], nodes: set[str]) -> None:
+    asked: Json = {"persistentVolumeClaims": [claim()], "storageClasses": [storage_class()]}
+    assert feasible(ask("VolumeBinding", persistentVolumes=volumes, **asked)) == nodes
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("volumeMode", "Block"), ("volumeAttributesClassName", "gold"), ("accessModes", []), ("storageClassName", "slow")],
+)
+def test_volumes_that_do_not_fit(field: str, value: Any) -> None:
+    other = volume("pv")
+    other["spec"][field] = value
+    asked: Json = {"persistentVolumeClaims": [claim()], "storageClasses": [storage_class()]}
+    assert feasible(ask("VolumeBinding", persistentVolumes=[other], **asked)) == set()
+
+
+def test_a_volume_that_goes_is_not_taken() -> None:
+    going = volume("pv")
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    asked: Json = {"persistentVolumeClaims": [claim()], "storageClasses": [storage_class()]}
+    assert feasible(ask("VolumeBinding", persistentVolumes=[going], **asked)) == set()
+
+
+def test_a_volume_knows_nodes_by_their_labels_only() -> None:
+    named = volume("pv")
+    by_name = [{"key": "metadata.name", "operator": "In", "values": ["b"]}]
+    named["spec"]["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchFields": by_name}]}}
+    found = ask("VolumeBinding", persistentVolumeClaims=[claim("pv")], persistentVolumes=[named])
+    assert feasible(found) == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize(("owner", "code"), [("uid-new", "Success"), ("other", "UnschedulableAndUnresolvable")])
+def test_an_ephemeral_claim_is_its_pods_own(owner: str, code: str) -> None:
+    using = pod("new", volumes=[{"name": "v", "ephemeral": {}}])
+    owners = [{"kind": "Pod", "name": "new", "uid": owner, "controller": True}]
+    claims = [claim("pv", meta={"name": "new-v", "ownerReferences": owners})]
+    found = ask("VolumeBinding", using, persistentVolumeClaims=claims, persistentVolumes=[volume("pv")])
+    assert found["preFilter"]["code"] == code
+
+
+def test_the_old_annotation_of_a_class_goes_before_the_field() -> None:
+    old = claim(storage_class="other", meta={"annotations": {"volume.beta.kubernetes.io/storage-class": "fast"}})
+    found = ask(
+        "VolumeBinding",
+        persistentVolumeClaims=[old],
+        storageClasses=[storage_class()],
+        persistentVolumes=[volume("pv")],
+    )
+    assert feasible(found) == {"a", "b", "c"}
+
+
+def test_a_class_without_a_mode() -> None:
+    unset = storage_class()
+    del unset["volumeBindingMode"]
+    asked: Json = {"persistentVolumeClaims": [claim()], "storageClasses": [unset]}
+    assert ask("VolumeBinding", **asked)["preFilter"]["code"] == "Error"
+    assert ask("VolumeZone", **asked)["preFilter"]["code"] == "UnschedulableAndUnresolvable"
+
+
+def test_a_zone_label_with_an_empty_zone_is_ignored() -> None:
+    odd = volume("pv", **{ZONE: "z1__"})
+    found = ask("VolumeZone", persistentVolumeClaims=[claim("pv")], persistentVolumes=[odd])
+    assert found["preFilter"]["code"] == "Skip"

@@ -91,7 +91,7 @@ def select_victims(
     status = dry_run.fits(state, pod, info)
     if not status.ok:
         return status
-    lower.sort(key=importance)
+    lower = by_importance(lower)
     violating, others = split_by_budget(lower, budgets)
     victims: list[Pod] = []
     violations = 0
@@ -110,7 +110,7 @@ def select_victims(
         violations += violates
     if not victims:
         return failed(f"expected at least one victim pod on node {info.node.name}")
-    return Victims(tuple(sorted(victims, key=importance)), violations)
+    return Victims(tuple(by_importance(victims) if violating and others else victims), violations)
 
 
 def whole_gangs(found: Victims | Status, pod: Pod, snapshot: Snapshot, budgets: Sequence[Budget]) -> Victims | Status:
@@ -130,13 +130,19 @@ def whole_gangs(found: Victims | Status, pod: Pod, snapshot: Snapshot, budgets: 
             chosen[identity] = other
     if len(chosen) == len(found.pods):
         return found
-    violating, _ = split_by_budget(sorted(chosen.values(), key=importance), budgets)
-    return Victims(tuple(sorted(chosen.values(), key=importance)), len(violating))
+    violating, _ = split_by_budget(by_importance(list(chosen.values())), budgets)
+    return Victims(tuple(by_importance(list(chosen.values()))), len(violating))
 
 
-def importance(pod: Pod) -> tuple[int, float]:
-    """Return what pods are sorted by, the most important first: higher priority, then older; one that has not started is young."""
-    return -pod.priority, _started(pod)
+def by_importance(pods: Sequence[Pod]) -> list[Pod]:
+    """Return pods with the most important first: higher priority, then older; one that has not started is young.
+
+    Of those that have not started, the one that stood last comes first: kube-scheduler takes "now" for each start, and its comparison is
+    then true whichever way it is asked.
+    """
+    numbered = list(enumerate(pods))
+    numbered.sort(key=lambda one: (-one[1].priority, _started(one[1]), -one[0] if one[1].started is None else one[0]))
+    return [pod for _, pod in numbered]
 
 
 def split_by_budget(pods: Iterable[Pod], budgets: Sequence[Budget]) -> tuple[list[Pod], list[Pod]]:

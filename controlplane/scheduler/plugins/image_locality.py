@@ -23,7 +23,7 @@ class ImageLocality(ScorePlugin):
         """Return one node's score, 0…100."""
         sizes = {} if info.snapshot is None else self._weigh(state, pod, info.snapshot)
         total = sum(sizes[image] for image in pod.images if image in sizes and image in info.node.images)
-        return int(_scaled(np.array([total], dtype=np.int64), len(pod.images))[0])
+        return int(_scaled(np.array([total], dtype=np.int64), pod.containers)[0])
 
     def score_all(self, state: CycleState, pod: Pod, snapshot: Snapshot, rows: Ints) -> Ints:
         """Return the scores of the nodes in `rows`."""
@@ -31,7 +31,7 @@ class ImageLocality(ScorePlugin):
         for image, size in self._weigh(state, pod, snapshot).items():
             times = pod.images.count(image)
             totals[[snapshot.row[name] for name in snapshot.images[image]]] += size * times
-        return _scaled(totals[rows], len(pod.images))
+        return _scaled(totals[rows], pod.containers)
 
     def _weigh(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> dict[str, int]:
         """Return what each of the pod's images counts: its size, times the share of nodes that have it."""
@@ -45,8 +45,8 @@ class ImageLocality(ScorePlugin):
         return sizes
 
 
-def _scaled(totals: Ints, images: int) -> Ints:
-    most = _MOST_EACH * images
+def _scaled(totals: Ints, containers: int) -> Ints:
+    most = _MOST_EACH * containers  # image volumes count above, and not here
     if most <= _LEAST:
         return np.zeros_like(totals)
     return 100 * (np.clip(totals, _LEAST, most) - _LEAST) // (most - _LEAST)

@@ -28,7 +28,7 @@ from controlplane.scheduler.groups import Part, Query, Where, placed
 from controlplane.scheduler.nodeinfo import NodeInfo
 from controlplane.scheduler.objects import Node, Pod
 from controlplane.scheduler.snapshot import Ints, Mask, Snapshot
-from controlplane.scheduler.status import SKIP, SUCCESS, Status, Verdicts, unresolvable, unschedulable, verdicts
+from controlplane.scheduler.status import SKIP, SUCCESS, Status, Verdicts, failed, unresolvable, unschedulable, verdicts
 
 AFFINITY = unresolvable("node(s) didn't match pod affinity rules")
 ANTI = unschedulable("node(s) didn't match pod anti-affinity rules")
@@ -211,11 +211,16 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     # ---------------------------------------------------------------- score
 
     def pre_score(self, state: CycleState, pod: Pod, snapshot: Snapshot, rows: Ints) -> Status:
-        """Add up what the pod's preferences and those of existing pods say about each pair; skip if nothing does."""
+        """Add up what the pod's preferences and those of existing pods say about each pair; skip if nothing does.
+
+        A term of the pod that does not parse is an error.
+        """
         own = pod.affinity
         prefers = bool(own.preferred or own.preferred_anti)
         if not len(rows) or (self.args.ignore_preferred_terms_of_existing_pods and not prefers):
             return SKIP
+        if own.error:
+            return failed(f"parsing pod: {own.error}")
         pairs, known = _Pairs(snapshot), snapshot.cluster.namespaces
         for sign, terms in ((1, own.preferred), (-1, own.preferred_anti)):
             for weight, term in terms:

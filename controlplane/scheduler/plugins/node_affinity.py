@@ -65,8 +65,6 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
 
     def pre_score(self, state: CycleState, pod: Pod, snapshot: Snapshot, rows: Ints) -> Status:
         """Skip a pod that prefers nothing; a term that does not parse is an error."""
-        if not len(rows):
-            return SUCCESS
         if pod.nodes.preferred is None and self.added.preferred is None:
             return SKIP
         problems = [term.error for _, term in self._preferred(pod) if term.error]

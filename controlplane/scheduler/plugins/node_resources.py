@@ -95,8 +95,8 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return self.strategy.of_all(scoring.uses(snapshot, rows, self.resources, asked, nonzero=True), len(rows))
 
     def _asked(self, pod: Pod) -> list[tuple[str, int]]:
-        scalars = [name for name in pod.requests if name not in NATIVE and is_scalar(name) and not self._ignored(name)]
-        return [(name, pod.requests[name]) for name in (*NATIVE, *scalars) if pod.requests.get(name, 0) > 0]
+        scalars = [name for name in pod.asked if name not in NATIVE and is_scalar(name) and not self._ignored(name)]
+        return [(name, pod.asked[name]) for name in (*NATIVE, *scalars) if pod.asked.get(name, 0) > 0]
 
     def _ignored(self, resource: str) -> bool:
         if not is_extended(resource):

@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from controlplane.pods.quantity import to_milli, to_units
-from controlplane.pods.requests import FALLBACK, Reading, effective
+from controlplane.pods.requests import FALLBACK, Reading, effective, whole
 from controlplane.scheduler.args import ResourceSpec, UtilizationPoint
 from controlplane.scheduler.nodeinfo import NodeInfo
 from controlplane.scheduler.objects import NATIVE, Pod, is_scalar
@@ -38,8 +37,7 @@ def weight_of(resource: ResourceSpec) -> int:
 def requests_for_fit(pod: Pod) -> dict[str, int]:
     """Return what Fit's scorer takes a pod to ask for: with the fallback of 100m and 200 MiB a container, without pod-level requests."""
     reading = Reading(pod_level=False, fallback=FALLBACK)
-    found = effective(pod.spec, reading)
-    return {name: to_milli(amount) if name == "cpu" else to_units(amount) for name, amount in found.items()}
+    return whole(effective(pod.spec, reading))
 
 
 def counts(resource: str, request: int) -> bool:

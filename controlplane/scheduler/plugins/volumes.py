@@ -2,21 +2,30 @@
 
 In: the pod's claims, and the tables of claims, volumes and classes. A bound claim asks its volume's node affinity and its
 zone labels; one that waits for its first consumer asks for a volume that fits and can be reached, or a class that
-provisions on the node. Limits: capacity of storage that is yet to be provisioned is not looked at.
+provisions on the node. Limits: capacity of storage that is yet to be provisioned is not looked at, and so nothing is scored
+(kube-scheduler's gate StorageCapacityScoring is off as well).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from controlplane.scheduler.args import VolumeBindingArgs
-from controlplane.scheduler.cluster import Claim, Cluster, StorageClass, Volume
-from controlplane.scheduler.framework import CycleState, FilterPlugin, Prefiltered, PreFilterPlugin
+from controlplane.scheduler.cluster import Cluster
+from controlplane.scheduler.framework import (
+    CycleState,
+    FilterPlugin,
+    Prefiltered,
+    PreFilterPlugin,
+    PreScorePlugin,
+    ScorePlugin,
+)
 from controlplane.scheduler.nodeinfo import NodeInfo
 from controlplane.scheduler.objects import REGION, ZONE, Node, Pod
-from controlplane.scheduler.snapshot import Snapshot
-from controlplane.scheduler.status import SKIP, SUCCESS, Status, unresolvable
+from controlplane.scheduler.snapshot import Ints, Snapshot
+from controlplane.scheduler.status import SKIP, SUCCESS, Status, failed, unresolvable
+from controlplane.scheduler.storage import Claim, StorageClass, Volume
 
 UNREACHABLE = "node(s) didn't match PersistentVolume's node affinity"
 NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
@@ -26,6 +35,7 @@ WRONG_ZONE = unresolvable("node(s) had no available volume zone")
 _NO_PROVISIONER = "kubernetes.io/no-provisioner"
 _OLD = {"failure-domain.beta.kubernetes.io/zone": ZONE, "failure-domain.beta.kubernetes.io/region": REGION}
 _ZONE_LABELS = (*_OLD, ZONE, REGION)
+_ALL_REACHED = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +45,7 @@ class _Needs:
     free: tuple[Volume, ...]
 
 
-class VolumeBinding(PreFilterPlugin, FilterPlugin):
+class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     """Refuses nodes from which a bound volume cannot be reached, or where a waiting claim can get none."""
 
     name = "VolumeBinding"
@@ -46,40 +56,51 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin):
         if not pod.claims:
             return Prefiltered(SKIP)
         cluster = snapshot.cluster
-        bound: list[Volume | None] = []
-        waiting: list[tuple[Claim, StorageClass]] = []
-        immediate = False
+        claims: list[Claim] = []
         for name, ephemeral in pod.claims:
             claim = cluster.claims.get((pod.namespace, name))
-            problem = _problem(claim, name, ephemeral)
+            problem = _problem(claim, name, pod, ephemeral)
             if problem or claim is None:
                 return Prefiltered(unresolvable(problem))
+            claims.append(claim)
+        waiting: list[tuple[Claim, StorageClass]] = []
+        immediate = False
+        for claim in claims:
             storage = cluster.classes.get(claim.storage_class)
             if claim.fully_bound:
-                bound.append(cluster.volumes.get(claim.volume))
-            elif storage is not None and storage.waits and not claim.volume:
+                continue
+            if storage is not None and not storage.mode:
+                return Prefiltered(failed(f'VolumeBindingMode not set for StorageClass "{storage.name}"'))
+            if storage is not None and storage.waits and not claim.volume:
                 waiting.append((claim, storage))
             else:
                 immediate = True
         if immediate:
             return Prefiltered(unresolvable(IMMEDIATE))
-        free = sorted(
-            (v for v in cluster.volumes.values() if waiting), key=lambda volume: (volume.capacity, volume.name)
-        )
-        state.data[self.name] = _Needs(tuple(bound), tuple(waiting), tuple(free))
+        free = [volume for volume in cluster.volumes.values() if waiting and not volume.terminating]
+        bound = tuple(cluster.volumes.get(claim.volume) for claim in claims if claim.fully_bound)
+        state.data[self.name] = _Needs(bound, tuple(waiting), tuple(free))
         return Prefiltered()
 
     def filter(self, state: CycleState, pod: Pod, info: NodeInfo) -> Status:
-        """Return the status of one node."""
+        """Return the status of one node; of the bound claims the first that keeps the pod away is told."""
         needs: _Needs = state.data[self.name]
-        reasons = []
-        if any(volume is not None and not _reaches(info.node, volume) for volume in needs.bound):
-            reasons.append(UNREACHABLE)
+        away = (volume for volume in needs.bound if volume is None or not volume.reachable(info.node.labels))
+        first = next(away, _ALL_REACHED)
+        reasons = [UNREACHABLE] if isinstance(first, Volume) else []
         if not _can_bind(needs, info.node):
             reasons.append(NO_VOLUME)
-        if None in needs.bound and UNREACHABLE not in reasons:
+        if first is None:
             reasons.append(LOST_VOLUME)
         return unresolvable(*reasons) if reasons else SUCCESS
+
+    def pre_score(self, state: CycleState, pod: Pod, snapshot: Snapshot, rows: Ints) -> Status:
+        """Skip: storage capacity is not scored."""
+        return SKIP
+
+    def score(self, state: CycleState, pod: Pod, info: NodeInfo) -> int:
+        """Return 0 for any node, as where the capacity of storage is not looked at."""
+        return 0
 
 
 class VolumeZone(PreFilterPlugin, FilterPlugin):
@@ -98,8 +119,8 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
             if isinstance(found, str):
                 return Prefiltered(unresolvable(found))
             if found is not None:
-                zones = ((key, found.labels[key]) for key in _ZONE_LABELS if key in found.labels)
-                asked += [(key, frozenset(value.split("__"))) for key, value in zones]
+                zones = ((key, _zones(found.labels[key])) for key in _ZONE_LABELS if key in found.labels)
+                asked += [(key, values) for key, values in zones if values]
         if not asked:
             return Prefiltered(SKIP)
         state.data[self.name] = asked
@@ -115,7 +136,13 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
         return SUCCESS if all(met) else WRONG_ZONE
 
 
-def _problem(claim: Claim | None, name: str, ephemeral: bool) -> str:
+def _zones(value: str) -> frozenset[str]:
+    """Return the zones that a volume's label lists; none if one of them is empty, since the label is then ignored."""
+    found = [zone.strip() for zone in value.split("__")]
+    return frozenset(found) if all(found) else frozenset()
+
+
+def _problem(claim: Claim | None, name: str, pod: Pod, ephemeral: bool) -> str:
     """Return why a claim keeps its pod waiting, "" if it does not."""
     if claim is None and ephemeral:
         return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
@@ -123,11 +150,17 @@ def _problem(claim: Claim | None, name: str, ephemeral: bool) -> str:
         return f'persistentvolumeclaim "{name}" not found'
     if claim.lost:
         return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{claim.volume}"'
-    return f'persistentvolumeclaim "{name}" is being deleted' if claim.terminating else ""
+    if claim.terminating:
+        return f'persistentvolumeclaim "{name}" is being deleted'
+    if ephemeral and claim.owner != pod.uid:
+        return f"PVC {claim.namespace}/{claim.name} was not created for pod {pod.key} (pod is not owner)"
+    return ""
 
 
 def _volume_of(cluster: Cluster, namespace: str, name: str) -> Volume | str | None:
     """Return the volume of a claim, None while it waits for its first consumer, or what is wrong."""
+    if not name:
+        return "PersistentVolumeClaim had no name"
     claim = cluster.claims.get((namespace, name))
     if claim is None:
         return f'persistentvolumeclaim "{name}" not found'
@@ -143,15 +176,18 @@ def _volume_of(cluster: Cluster, namespace: str, name: str) -> Volume | str | No
     return None if storage.waits else "PersistentVolume had no name"
 
 
-def _reaches(node: Node, volume: Volume) -> bool:
-    return volume.terms is None or any(term.matches(node.labels, node.name) for term in volume.terms)
-
-
 def _can_bind(needs: _Needs, node: Node) -> bool:
-    """Return whether every waiting claim gets a volume: the smallest that fits and is not another's, or a new one."""
+    """Return whether every waiting claim gets a volume: the smallest that fits and is not another's, or a new one.
+
+    A claim for which a node is selected is provisioned there, and nowhere else.
+    """
+    if any(claim.selected_node not in (None, node.name) for claim, _ in needs.waiting):
+        return False
     taken: set[str] = set()
     for claim, storage in sorted(needs.waiting, key=lambda pair: pair[0].request):
-        fitting = _first_fitting(claim, (v for v in needs.free if v.name not in taken), node)
+        fitting = None
+        if claim.selected_node is None:
+            fitting = _fitting(claim, [volume for volume in needs.free if volume.name not in taken], node)
         if fitting is not None:
             taken.add(fitting.name)
         elif not _provisions(storage, node):
@@ -159,20 +195,29 @@ def _can_bind(needs: _Needs, node: Node) -> bool:
     return True
 
 
-def _first_fitting(claim: Claim, volumes: Iterable[Volume], node: Node) -> Volume | None:
-    place = (claim.namespace, claim.name)
-    for volume in volumes:
-        free = volume.claim == place or (volume.claim is None and volume.phase in ("", "Available"))
-        fits = (
-            volume.storage_class == claim.storage_class
-            and volume.capacity >= claim.request
-            and volume.modes >= claim.modes
-            and volume.volume_mode == claim.volume_mode
-            and claim.selector.matches(volume.labels)
-        )
-        if free and fits and _reaches(node, volume):
-            return volume
-    return None
+def _fitting(claim: Claim, volumes: Sequence[Volume], node: Node) -> Volume | None:
+    """Return the volume that is promised to a claim, or else the smallest that anyone may have."""
+    wide = [
+        volume
+        for volume in volumes
+        if volume.storage_class == claim.storage_class
+        and volume.attributes_class == claim.attributes_class
+        and volume.capacity >= claim.request
+        and volume.volume_mode == claim.volume_mode
+    ]
+    promised = next((volume for volume in wide if volume.meant_for(claim)), None)
+    if promised is not None:
+        return promised if promised.reachable(node.labels) else None
+    free = (
+        volume
+        for volume in wide
+        if volume.claim is None
+        and volume.phase == "Available"
+        and claim.selector.matches(volume.labels)
+        and volume.modes >= claim.modes
+        and volume.reachable(node.labels)
+    )
+    return min(free, key=lambda volume: (volume.capacity, volume.name), default=None)
 
 
 def _provisions(storage: StorageClass, node: Node) -> bool:
@@ -180,4 +225,5 @@ def _provisions(storage: StorageClass, node: Node) -> bool:
         return False
     if not storage.topologies:
         return True
-    return any(all(node.labels.get(key) in values for key, values in term) for term in storage.topologies)
+    terms = (term for term in storage.topologies if term)
+    return any(all(node.labels.get(key) in values for key, values in term) for term in terms)
