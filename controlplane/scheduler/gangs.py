@@ -1,8 +1,8 @@
 """The gangs of one cluster: which PodGroups there are, who is in them, and how far each has come.
 
 In: PodGroups, PriorityClasses and pods as the view takes them in; from the loop what was reserved, let go, or found no node; the time,
-which the loop sets before it asks. Out: what the plugin `Gang` answers at its extension points, and for the loop who is let go or turned back.
-The rules are `controlplane.pods.gang`'s; here they meet a cluster. It stands among the tables of a `Cluster`.
+which the loop sets before it asks. Out: what the plugin `Gang` answers at its extension points, and for the loop who is let go or turned
+back. The rules are `controlplane.pods.gang`'s; here they meet a cluster. It stands among the tables of a `Cluster`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Volumes, claims and storage classes as VolumeBinding and VolumeZone look at them.
 
-In: Kubernetes objects as dicts. Out: `Volume`, `Claim`, `StorageClass`; a wrong type is a `Misfit` that names the field. The old annotation of a
-class is read as kube-scheduler reads it: it goes before the field.
+In: Kubernetes objects as dicts. Out: `Volume`, `Claim`, `StorageClass`; a wrong type is a `Misfit` that names the field. The old
+annotation of a class is read as kube-scheduler reads it: it goes before the field.
 """
 
 from __future__ import annotations
