@@ -1,7 +1,7 @@
 """The gangs of one cluster: which PodGroups there are, who is in them, and how far each has come.
 
 In: PodGroups, PriorityClasses and pods as the view takes them in; from the loop what was reserved, let go, or found no node; the time,
-which the loop sets before it asks. Out: what the plugin `Gang` answers at its extension points, and for the loop who is let go or turned back.
+which the loop sets before it asks. Out: what the plugin `Gang` answers, and for the loop who is let go or turned back.
 The rules are `controlplane.pods.gang`'s; here they meet a cluster. It stands among the tables of a `Cluster`.
 """
 
@@ -342,14 +342,11 @@ def _read(obj: Obj, place: Place, where: str) -> Group:
     except ValueError:
         raise Misfit(f"{where}.metadata.creationTimestamp", f"{created!r} is not a time") from None
     listed = section(spec, "minResources", f"{where}.spec")
+    quota = {name.removeprefix("requests."): amount for name, amount in listed.items()}  # as a quota spells it
     try:
-        amounts = asked.whole(asked.amounts(listed, "minResources"))
+        amounts = asked.whole(asked.amounts(quota | dict(listed), "minResources"))
     except ValueError as error:
         at, _, problem = str(error).partition(": ")
         raise Misfit(f"{where}.spec.{at}", problem) from error
     plain = {name: amount for name, amount in amounts.items() if name in NATIVE or is_scalar(name)}
-    for name, amount in amounts.items():  # as a quota spells it
-        short = name.removeprefix("requests.")
-        if short != name and (short in NATIVE or is_scalar(short)):
-            plain.setdefault(short, amount)
     return Group(namespace=place[0], name=place[1], created=since, min_member=wanted, min_resources=plain, timeout=None)
