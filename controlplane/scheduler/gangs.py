@@ -50,6 +50,7 @@ class Gangs:
         self._gangs: dict[Place, Gang] = {}
         self._pods: dict[Place, dict[str, Pod]] = {}
         self._places: dict[str, Place] = {}
+        self._waited_for: set[Place] = set()
 
     # ---------------------------------------------------------------- what the watches show
 
@@ -225,6 +226,7 @@ class Gangs:
             return ()
         first = not gang.waiting
         deadline = min(gang.deadline or until, until)
+        self._waited_for.add(place)
         waiting = (*gang.waiting, identity)
         self._gangs[place] = _replace(gang, waiting=waiting, deadline=deadline, failing=gang.failing - {identity})
         taken = gang.assigned | {*waiting}
@@ -302,7 +304,14 @@ class Gangs:
 
     def waiting(self) -> dict[Place, datetime]:
         """Return the groups of which somebody waits, and until when."""
-        return {place: gang.deadline for place, gang in self._gangs.items() if gang.waiting and gang.deadline}
+        found = {}
+        for place in list(self._waited_for):
+            gang = self._gangs.get(place, EMPTY)
+            if not gang.waiting:
+                self._waited_for.discard(place)
+            elif gang.deadline is not None:
+                found[place] = gang.deadline
+        return found
 
     def _turned(self, place: Place, ask: Callable[[], tuple[Gang, tuple[str, ...]]]) -> tuple[str, ...]:
         # They wait until the log says that they have given their places back (`freed`).
