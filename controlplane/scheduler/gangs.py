@@ -49,6 +49,7 @@ class Gangs:
         self._class_of: dict[Place, str] = {}
         self._gangs: dict[Place, Gang] = {}
         self._pods: dict[Place, dict[str, Pod]] = {}
+        self._gated: dict[Place, set[str]] = {}  # members that still have scheduling gates
         self._places: dict[str, Place] = {}
         self._waited_for: set[Place] = set()
 
@@ -94,11 +95,13 @@ class Gangs:
         if place is None or pod.terminating:
             return
         self._places[pod.identity] = place
-        known = self._pods.setdefault(place, {}).get(pod.identity)
-        self._pods[place][pod.identity] = pod
+        self._pods.setdefault(place, {})[pod.identity] = pod
+        gated = self._gated.setdefault(place, set())
+        was = pod.identity in gated
+        (gated.add if _gated(pod) else gated.discard)(pod.identity)
         member = Member(uid=pod.identity, name=pod.name, stage=_stage(pod))
         gang = self._gangs.get(place, EMPTY)
-        if gang.members.get(pod.identity) != member or (known is not None and _gated(known) != _gated(pod)):
+        if gang.members.get(pod.identity) != member or was != (pod.identity in gated):
             self._gangs[place] = rules.seen(gang, member)
             self.changed[place] = None
 
@@ -108,11 +111,12 @@ class Gangs:
         if place is None:
             return
         self._pods[place].pop(identity, None)
+        self._gated[place].discard(identity)
         self._gangs[place] = rules.gone(self._gangs[place], identity)
         self.changed[place] = None
         self.lost.add(place)
         if not self._pods[place]:
-            for table in (self._pods, self._gangs):
+            for table in (self._pods, self._gangs, self._gated):
                 table.pop(place, None)
             self.short.discard(place)
 
@@ -129,7 +133,7 @@ class Gangs:
     def gang(self, place: Place) -> Gang:
         """Return a gang as it stands; without the members that still have scheduling gates, which cannot be tried."""
         gang = self._gangs.get(place, EMPTY)
-        gated = {identity for identity, pod in self._pods.get(place, {}).items() if _gated(pod)}
+        gated = self._gated.get(place)
         if not gated:
             return gang
         return _replace(gang, members={uid: one for uid, one in gang.members.items() if uid not in gated})
