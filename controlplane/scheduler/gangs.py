@@ -1,8 +1,8 @@
 """The gangs of one cluster: which PodGroups there are, who is in them, and how far each has come.
 
 In: PodGroups, PriorityClasses and pods as the view takes them in; from the loop what was reserved, let go, or found no node; the time,
-which the loop sets before it asks. Out: what the plugin `Gang` answers at its extension points, and for the loop who is let go or turned
-back. The rules are `controlplane.pods.gang`'s; here they meet a cluster. It stands among the tables of a `Cluster`.
+which the loop sets before it asks. Out: what the plugin `Gang` answers, and for the loop who is let go or turned back.
+The rules are `controlplane.pods.gang`'s; here they meet a cluster. It stands among the tables of a `Cluster`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ class Gangs:
         self._class_of: dict[Place, str] = {}
         self._gangs: dict[Place, Gang] = {}
         self._pods: dict[Place, dict[str, Pod]] = {}
+        self._gated: dict[Place, set[str]] = {}  # members that still have scheduling gates
         self._places: dict[str, Place] = {}
+        self._waited_for: set[Place] = set()
 
     # ---------------------------------------------------------------- what the watches show
 
@@ -93,11 +95,13 @@ class Gangs:
         if place is None or pod.terminating:
             return
         self._places[pod.identity] = place
-        known = self._pods.setdefault(place, {}).get(pod.identity)
-        self._pods[place][pod.identity] = pod
+        self._pods.setdefault(place, {})[pod.identity] = pod
+        gated = self._gated.setdefault(place, set())
+        was = pod.identity in gated
+        (gated.add if _gated(pod) else gated.discard)(pod.identity)
         member = Member(uid=pod.identity, name=pod.name, stage=_stage(pod))
         gang = self._gangs.get(place, EMPTY)
-        if gang.members.get(pod.identity) != member or (known is not None and _gated(known) != _gated(pod)):
+        if gang.members.get(pod.identity) != member or was != (pod.identity in gated):
             self._gangs[place] = rules.seen(gang, member)
             self.changed[place] = None
 
@@ -107,11 +111,12 @@ class Gangs:
         if place is None:
             return
         self._pods[place].pop(identity, None)
+        self._gated[place].discard(identity)
         self._gangs[place] = rules.gone(self._gangs[place], identity)
         self.changed[place] = None
         self.lost.add(place)
         if not self._pods[place]:
-            for table in (self._pods, self._gangs):
+            for table in (self._pods, self._gangs, self._gated):
                 table.pop(place, None)
             self.short.discard(place)
 
@@ -128,7 +133,7 @@ class Gangs:
     def gang(self, place: Place) -> Gang:
         """Return a gang as it stands; without the members that still have scheduling gates, which cannot be tried."""
         gang = self._gangs.get(place, EMPTY)
-        gated = {identity for identity, pod in self._pods.get(place, {}).items() if _gated(pod)}
+        gated = self._gated.get(place)
         if not gated:
             return gang
         return _replace(gang, members={uid: one for uid, one in gang.members.items() if uid not in gated})
@@ -225,6 +230,7 @@ class Gangs:
             return ()
         first = not gang.waiting
         deadline = min(gang.deadline or until, until)
+        self._waited_for.add(place)
         waiting = (*gang.waiting, identity)
         self._gangs[place] = _replace(gang, waiting=waiting, deadline=deadline, failing=gang.failing - {identity})
         taken = gang.assigned | {*waiting}
@@ -302,7 +308,14 @@ class Gangs:
 
     def waiting(self) -> dict[Place, datetime]:
         """Return the groups of which somebody waits, and until when."""
-        return {place: gang.deadline for place, gang in self._gangs.items() if gang.waiting and gang.deadline}
+        found = {}
+        for place in list(self._waited_for):
+            gang = self._gangs.get(place, EMPTY)
+            if not gang.waiting:
+                self._waited_for.discard(place)
+            elif gang.deadline is not None:
+                found[place] = gang.deadline
+        return found
 
     def _turned(self, place: Place, ask: Callable[[], tuple[Gang, tuple[str, ...]]]) -> tuple[str, ...]:
         # They wait until the log says that they have given their places back (`freed`).
@@ -342,14 +355,11 @@ def _read(obj: Obj, place: Place, where: str) -> Group:
     except ValueError:
         raise Misfit(f"{where}.metadata.creationTimestamp", f"{created!r} is not a time") from None
     listed = section(spec, "minResources", f"{where}.spec")
+    quota = {name.removeprefix("requests."): amount for name, amount in listed.items()}  # as a quota spells it
     try:
-        amounts = asked.whole(asked.amounts(listed, "minResources"))
+        amounts = asked.whole(asked.amounts(quota | dict(listed), "minResources"))
     except ValueError as error:
         at, _, problem = str(error).partition(": ")
         raise Misfit(f"{where}.spec.{at}", problem) from error
     plain = {name: amount for name, amount in amounts.items() if name in NATIVE or is_scalar(name)}
-    for name, amount in amounts.items():  # as a quota spells it
-        short = name.removeprefix("requests.")
-        if short != name and (short in NATIVE or is_scalar(short)):
-            plain.setdefault(short, amount)
     return Group(namespace=place[0], name=place[1], created=since, min_member=wanted, min_resources=plain, timeout=None)

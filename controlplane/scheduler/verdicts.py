@@ -1,7 +1,7 @@
 """The one condition of each gang, for autoscalers and people: `Unschedulable` or `Scheduled` on its PodGroup, not one on each pod.
 
-In: how a group stands, as the loop judged it, and the conditions that the PodGroup shows. Out: decided writes, a `Capability` of the loop.
-A PodGroup's CRD has neither a status subresource nor mergeable conditions, so the whole list is written, on the version that was seen:
+In: how a group stands, as the loop judged it, and the conditions that the PodGroup shows. Out: decided writes, a `Capability`. A
+PodGroup's CRD has neither a status subresource nor mergeable conditions, so the whole list is written, on the version that was seen:
 conditions of others stay (specs/podgroups.md 3.10).
 """
 

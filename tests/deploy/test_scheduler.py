@@ -6,6 +6,7 @@ import yaml
 
 from controlplane.app.scheduling.profiles import load
 from controlplane.app.scheduling.rooms import WATCHED
+from controlplane.kube import POD_GROUPS
 from controlplane.settings import load as load_settings
 from tests.deploy.manifests import ROOT, one, render, rights
 
@@ -34,13 +35,14 @@ def test_rights() -> None:
         f"{CANDIDATES}/candidates/status": ("patch",),
         f"{CANDIDATES}/candidates/finalizers": ("update",),
         f"{CANDIDATES}/candidatesources": SEE,
+        "scheduling.volcano.sh/podgroups": tuple(sorted((*SEE, "patch"))),
         "events.k8s.io/events": ("create",),
     }
 
 
 def test_everything_that_is_watched_may_be() -> None:
     given = rights(one(render(FOLDER), "ClusterRole"))
-    for kind in WATCHED:
+    for kind in (*WATCHED, POD_GROUPS):
         assert set(SEE) <= set(given[f"{kind.group or 'core'}/{kind.plural}"]), kind.name
 
 
