@@ -155,7 +155,7 @@ class Queue:
         missed = self._missed(entry, plugins)
         entry.refused_by = plugins
         entry.backoff_until = now + self._timing.backoff(entry.attempts)
-        self._put(entry, Place.BACKOFF if missed else Place.UNSCHEDULABLE, now)
+        self._land(entry, Place.BACKOFF if missed else Place.UNSCHEDULABLE, now)
 
     def failed(self, identity: str, now: float) -> None:
         """The pod in flight met an error, or has to be tried again: it backs off and then has its turn."""
@@ -164,14 +164,14 @@ class Queue:
             return
         entry.refused_by = frozenset()
         entry.backoff_until = now + self._timing.backoff(entry.attempts)
-        self._put(entry, Place.BACKOFF, now)
+        self._land(entry, Place.BACKOFF, now)
 
     def again(self, identity: str, now: float) -> None:
         """The pod in flight was overtaken by a change of its own: its attempt does not count, and it may be tried at once."""
         entry = self._flying.get(identity)
         if entry is not None:
             entry.attempts -= 1
-            self._put(entry, Place.ACTIVE, now)
+            self._land(entry, Place.ACTIVE, now)
 
     # ---------------------------------------------------------------- what may help
 
@@ -243,6 +243,14 @@ class Queue:
                 self._gate(entry, status, now)
         elif entry.place is Place.IN_FLIGHT and self._hints.changed(before, pod):
             entry.seen = -1  # whatever the cycle says of the pod as it was, it is tried again as it is
+
+    def _land(self, entry: Entry, place: Place, now: float) -> None:
+        """Put a pod that was in flight where it belongs now, outside if it got a gate meanwhile."""
+        status = self._pre_enqueue(entry.pod)
+        if status.ok:
+            self._put(entry, place, now)
+        else:
+            self._gate(entry, status, now)
 
     def _admit(self, entry: Entry, now: float) -> None:
         """Put a pod among the active ones, unless a PreEnqueue plugin holds it outside."""

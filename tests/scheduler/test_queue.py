@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -149,6 +150,22 @@ def test_the_unschedulable_are_flushed_after_five_minutes() -> None:
     found.refused("uid-a", FIT, 0.0)
     assert popped(found, 299.0) == []
     assert popped(found, 300.0) == ["a"]
+
+
+@pytest.mark.parametrize("how", ["refused", "failed", "again"])
+def test_a_pod_that_got_a_gate_while_it_was_in_flight_waits_outside(how: str) -> None:
+    found = queue()
+    found.add(pod("a"), 0.0)
+    assert found.pop(0.0)
+    found.add(pod("a", gates=("later",)), 0.0)
+    {
+        "refused": lambda: found.refused("uid-a", FIT, 0.0),
+        "failed": lambda: found.failed("uid-a", 0.0),
+        "again": lambda: found.again("uid-a", 0.0),
+    }[how]()
+    assert place(found, "a") is Place.GATED
+    found.add(pod("a"), 1.0)
+    assert popped(found, 1.0) == ["a"]
 
 
 def test_gates_keep_a_pod_outside_until_they_are_gone() -> None:
