@@ -245,9 +245,9 @@ class Queue:
             entry.seen = -1  # whatever the cycle says of the pod as it was, it is tried again as it is
 
     def _land(self, entry: Entry, place: Place, now: float) -> None:
-        """Put a pod that was in flight where it belongs now, outside if it got a gate meanwhile."""
-        status = self._pre_enqueue(entry.pod)
-        if status.ok:
+        """Put a pod that was in flight where it belongs now, outside if it was changed meanwhile and got a gate."""
+        status = self._pre_enqueue(entry.pod) if entry.seen < 0 else None
+        if status is None or status.ok:
             self._put(entry, place, now)
         else:
             self._gate(entry, status, now)
