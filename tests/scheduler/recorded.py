@@ -10,12 +10,28 @@ from collections.abc import Iterable
 
 from controlplane.kube import Json
 
+PLUGINS = (
+    "NodeUnschedulable",
+    "NodeName",
+    "TaintToleration",
+    "NodeAffinity",
+    "NodePorts",
+    "NodeResourcesFit",
+    "NodeResourcesFit:MostAllocated",
+    "NodeResourcesFit:RequestedToCapacityRatio",
+    "VolumeBinding",
+    "VolumeZone",
+    "PodTopologySpread",
+    "InterPodAffinity",
+    "NodeResourcesBalancedAllocation",
+    "ImageLocality",
+)
 LEFT_OUT = "node(s) didn't satisfy plugin(s)"
 """What a node says that PreFilter left out: no plugin of its own refused it."""
 
 
-def shortened(answer: Json, plugins: Iterable[str]) -> Json:
-    """Return what counts of an answer, for the named plugins."""
+def shortened(answer: Json, plugins: Iterable[str] = PLUGINS) -> Json:
+    """Return what counts of an answer."""
     found: Json = {"id": answer["id"]}
     for name in plugins:
         if said := _of_plugin(answer["perPlugin"].get(name, {})):

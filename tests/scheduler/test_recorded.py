@@ -1,0 +1,112 @@
+"""What kube-scheduler's own plugins answered to generated lines, and what `evaluate` answers.
+
+`data/recorded.jsonl` has one object a line: the line that was asked, and the answer in short (`recorded.shortened`). How it was made is
+told in docs/reference/scheduler-evaluate.md.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controlplane.kube import Json
+from controlplane.scheduler.configuration import default_framework
+from controlplane.scheduler.cycle import schedule
+from controlplane.scheduler.evaluate.answer import answer
+from controlplane.scheduler.evaluate.lines import said
+from controlplane.scheduler.evaluate.question import read
+from tests.scheduler.generated import scenario, scenarios
+from tests.scheduler.recorded import PLUGINS, shortened
+
+RECORDED = [json.loads(line) for line in (Path(__file__).parent / "data/recorded.jsonl").read_text().splitlines()]
+
+
+def asked(line: Json) -> Json:
+    ok, text = said(json.dumps(line).encode(), 1)
+    found: Json = json.loads(text)
+    assert ok, found
+    return found
+
+
+@pytest.mark.parametrize("recorded", RECORDED, ids=[str(one["line"]["id"]) for one in RECORDED])
+def test_what_the_real_plugins_answered(recorded: Json) -> None:
+    found = shortened(asked(recorded["line"]))
+    assert found == {"id": recorded["line"]["id"], **recorded["answer"]}
+
+
+def test_the_recorded_lines_know_every_plugin_and_outcome() -> None:
+    answers = [one["answer"] for one in RECORDED]
+    for plugin in PLUGINS:
+        assert any(set(one.get(plugin, ())) & {"filter", "score", "preFilter"} for one in answers), plugin
+    assert sum("preemption" in one for one in answers) >= 20
+    assert sum(len(one.get("scores", ())) > 1 for one in answers) >= 20
+    assert any("error" in one for one in answers)
+    assert any(one["line"].get("simulate") for one in RECORDED)
+
+
+def _first_score(found: Json) -> None:
+    scores = found["perPlugin"]["TaintToleration"]["score"]
+    scores[next(iter(scores))] = [0, 1]
+
+
+def _another_reason(found: Json) -> None:
+    refused = next(status for status in found["combined"]["filter"].values() if status["code"] != "Success")
+    refused["reasons"] = ["another"]
+
+
+def _another_code(found: Json) -> None:
+    refused = next(status for status in found["perPlugin"]["NodeResourcesFit"]["filter"].values() if status["reasons"])
+    refused["code"] = "Success"
+
+
+def _another_victim(found: Json) -> None:
+    next(iter(found["preemption"]["candidates"].values()))["victims"].reverse()
+
+
+def _none_chosen(found: Json) -> None:
+    found["preemption"]["chosen"] = []
+
+
+def _no_skip(found: Json) -> None:
+    found["perPlugin"]["NodePorts"]["preFilter"]["code"] = "Success"
+
+
+@pytest.mark.parametrize(
+    "change", [_first_score, _another_reason, _another_code, _another_victim, _none_chosen, _no_skip]
+)
+def test_in_short_nothing_is_lost_that_counts(change: Callable[[Any], None]) -> None:
+    full = {"cpu": "4"}
+    container = {"name": "c", "resources": {"requests": {"cpu": "2"}}}
+    nodes = [{"metadata": {"name": "n"}, "status": {"allocatable": {**full, "pods": "9"}}}]
+    pods = [
+        {"metadata": {"name": f"p{at}"}, "spec": {"nodeName": "n", "containers": [container], "priority": at}}
+        for at in range(2)
+    ]
+    incoming = {"metadata": {"name": "new"}, "spec": {"priority": 9, "containers": [container, container]}}
+    found = answer(read({"id": 1, "pod": incoming, "nodes": nodes, "pods": pods}))
+    changed = copy.deepcopy(found)
+    change(changed)
+    assert shortened(changed) != shortened(found)
+
+
+def test_a_seed_is_a_line() -> None:
+    assert scenario(7) == scenario(7)
+    assert scenario(7) != scenario(8)
+
+
+@pytest.mark.parametrize("line", list(scenarios(4_000_000, 60)), ids=lambda line: str(line["id"]))
+def test_generated_lines_are_the_same_in_both_forms(line: Json) -> None:
+    assert "error" not in asked(line)
+    question = read(line)
+    framework = default_framework(question.args)
+    fast = schedule(framework, question.snapshot, question.pod, question.nominated)
+    framework.vectorised = False
+    slow = schedule(framework, question.snapshot, question.pod, question.nominated)
+    rows = range(len(question.snapshot))
+    assert [fast.verdicts.of(row) for row in rows] == [slow.verdicts.of(row) for row in rows]
+    assert (fast.status, fast.best, fast.room) == (slow.status, slow.best, slow.room)
