@@ -108,6 +108,9 @@ class Service:
             if head is None:
                 return
             await turn.runner.catch_up(head.position)
+            # What was folded stays. The collector need not look through it again and again while the clusters are listed, which is
+            # when most is made and a takeover waits: half of the processor time of that.
+            gc.freeze()
             await log.append(Append([service_started(head.epoch, self._settings.leader.identity, version())]))
             _log.info("leading", epoch=head.epoch, position=head.position, workloads=len(fleet.index.workloads))
             self._health.set("leader", True, f"leads epoch {head.epoch}")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import itertools
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -175,9 +174,6 @@ class Turn:
         try:
             while not stop.is_set():
                 if await self._follow() and acquiring is None:
-                    # What was folded stays. The collector need not look through it again and again while the clusters are listed, which
-                    # is when most is made and a takeover waits: half of the processor time of that.
-                    gc.freeze()
                     acquiring = asyncio.create_task(self._leader.acquire(), name="acquire")
                 waiting = {stopping, acquiring} if acquiring else {stopping}
                 await asyncio.wait(waiting, timeout=0.5, return_when=asyncio.FIRST_COMPLETED)
