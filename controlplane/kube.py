@@ -122,3 +122,8 @@ def meta(obj: Mapping[str, Any]) -> Json:
     """Return an object's metadata, empty where there is none."""
     found = obj.get("metadata")
     return found if isinstance(found, dict) else {}
+
+
+def event_name(about: str, suffix: str) -> str:
+    """Return the name of an Event about an object: its name, cut so that what is left is a DNS name still, and what tells Events apart."""
+    return f"{about[:200].rstrip('.-')}.{suffix}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from datetime import datetime
 
-from controlplane.kube import EVENTS, Json, ObjectRef, Request
+from controlplane.kube import EVENTS, Json, ObjectRef, Request, event_name
 
 _NOTE_LIMIT = 1024
 
@@ -23,7 +23,7 @@ def event_about(
     body: Json = {
         "apiVersion": EVENTS.api_version,
         "kind": EVENTS.kind,
-        "metadata": {"namespace": regarding.namespace, "name": f"{regarding.name[:200]}.{suffix}"},
+        "metadata": {"namespace": regarding.namespace, "name": event_name(regarding.name, suffix)},
         "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         "type": kind,
         "reason": reason,

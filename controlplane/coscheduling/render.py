@@ -29,7 +29,7 @@ from controlplane.coscheduling.objects import CLAIMS, PODS, RUN_LABEL, STATEFUL_
 from controlplane.coscheduling.placeholders import Style, claims, stateful_sets
 from controlplane.coscheduling.state import Attempt
 from controlplane.coscheduling.templates import Defaults, read_defaults, with_defaults
-from controlplane.kube import EVENTS, PIPELINE_RUNS, Json, ObjectRef, Request, meta
+from controlplane.kube import EVENTS, PIPELINE_RUNS, Json, ObjectRef, Request, event_name, meta
 
 CONDITION = "Coscheduled"
 _NOTE_LIMIT = 1024
@@ -148,7 +148,7 @@ def announcement(
         case _:
             return None
     suffix = hashlib.sha256(f"{decision.attempt_uid}/{reason}/{position:x}".encode()).hexdigest()[:16]
-    name = f"{run[:200]}.{suffix}"
+    name = event_name(run, suffix)
     body: Json = {
         "apiVersion": EVENTS.api_version,
         "kind": EVENTS.kind,

@@ -21,6 +21,7 @@ from controlplane.kube import (
     Json,
     ObjectRef,
     Request,
+    event_name,
 )
 from controlplane.multikueue.adapters.base import JOB_UID_LABEL, ORIGIN_LABEL, Adapter
 from controlplane.multikueue.context import Policy
@@ -292,7 +293,7 @@ def event_about(
     body: Json = {
         "apiVersion": EVENTS.api_version,
         "kind": EVENTS.kind,
-        "metadata": {"namespace": namespace, "name": f"{regarding.name[:200]}.{suffix}"},
+        "metadata": {"namespace": namespace, "name": event_name(regarding.name, suffix)},
         "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         "type": kind,
         "reason": reason,

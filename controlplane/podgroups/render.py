@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from datetime import datetime
 
-from controlplane.kube import EVENTS, Json, Kind, ObjectRef, Request
+from controlplane.kube import EVENTS, Json, Kind, ObjectRef, Request, event_name
 from controlplane.podgroups import rules
 from controlplane.podgroups.decide import CONDITION, said
 from controlplane.podgroups.events import (
@@ -133,7 +133,7 @@ def announcement(stream: str, decision: Write, uid: str, position: int, identity
     body: Json = {
         "apiVersion": EVENTS.api_version,
         "kind": EVENTS.kind,
-        "metadata": {"namespace": regarding.namespace, "name": f"{regarding.name[:200]}.{mark}"},
+        "metadata": {"namespace": regarding.namespace, "name": event_name(regarding.name, mark)},
         "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         "type": "Warning",
         "reason": reason,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from datetime import UTC, datetime
 
-from controlplane.kube import EVENTS, PODS, STRATEGIC_PATCH, Json, ObjectRef, Request
+from controlplane.kube import EVENTS, PODS, STRATEGIC_PATCH, Json, ObjectRef, Request, event_name
 from controlplane.scheduler.events import (
     BindingDecided,
     PodStatusDecided,
@@ -144,7 +144,7 @@ def _event(
     body: Json = {
         "apiVersion": EVENTS.api_version,
         "kind": EVENTS.kind,
-        "metadata": {"namespace": ref.namespace, "name": f"{ref.name[:200]}.{suffix}"},
+        "metadata": {"namespace": ref.namespace, "name": event_name(ref.name, suffix)},
         "eventTime": now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         "type": kind,
         "reason": reason,
