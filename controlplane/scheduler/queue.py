@@ -235,12 +235,12 @@ class Queue:
             self._admit(entry, now)
         elif entry.place is Place.ACTIVE:
             self._admit(entry, now)  # its priority, or its gates, may be others now
-        elif entry.place is Place.UNSCHEDULABLE and self._hints.own_change_helps(entry.refused_by, before, pod):
-            self._retry(entry, now)
         elif entry.place is Place.UNSCHEDULABLE or entry.place is Place.BACKOFF:
             status = self._pre_enqueue(pod)
             if not status.ok:
                 self._gate(entry, status, now)
+            elif entry.place is Place.UNSCHEDULABLE and self._hints.own_change_helps(entry.refused_by, before, pod):
+                self._retry(entry, now)
         elif entry.place is Place.IN_FLIGHT and self._hints.changed(before, pod):
             entry.seen = -1  # whatever the cycle says of the pod as it was, it is tried again as it is
 

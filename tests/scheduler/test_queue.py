@@ -220,6 +220,15 @@ def test_an_attempt_that_was_overtaken_does_not_count() -> None:
     assert entry.attempts == 1
 
 
+def test_a_change_that_helps_and_brings_a_gate_puts_a_pod_outside() -> None:
+    found = queue()
+    found.add(pod("a", cpu="2"), 0.0)
+    assert found.pop(0.0)
+    found.refused("uid-a", FIT, 0.0)
+    found.add(pod("a", cpu="1", gates=("later",)), 0.0)
+    assert place(found, "a") is Place.GATED
+
+
 class NobodyIsLost(RuleBasedStateMachine):
     """Whatever happens in whatever order, each pod is in exactly one place, and everyone who can be tried is tried in the end."""
 
