@@ -18,6 +18,7 @@ from controlplane.connectivity.events import (
     FLEET_STREAM,
     MANAGEMENT,
     ClusterConnected,
+    KindSynced,
     ServiceStarted,
     cluster_stream,
 )
@@ -41,6 +42,7 @@ from controlplane.multikueue.events import (
     MultiKueueClusterObserved,
     MultiKueueConfigGone,
     MultiKueueConfigObserved,
+    ObservationRefused,
     RemoteJobGone,
     RemoteJobObserved,
     Seen,
@@ -52,7 +54,16 @@ from controlplane.multikueue.newest import Newest
 from controlplane.multikueue.observe import job_stream
 from controlplane.multikueue.reasons import Reason
 from controlplane.multikueue.slots import Slots
-from controlplane.multikueue.state import WorkloadState, fold, fold_job, fold_return, initial, without_write
+from controlplane.multikueue.state import (
+    WorkloadState,
+    fold,
+    fold_job,
+    fold_listed,
+    fold_return,
+    fold_unreadable,
+    initial,
+    without_write,
+)
 
 _NEEDED = (WORKLOADS.name, ADMISSION_CHECKS.name, MULTIKUEUE_CONFIGS.name, MULTIKUEUE_CLUSTERS.name)
 _CONNECTIVITY = connectivity.EVENTS
@@ -78,6 +89,7 @@ class Index:
         self.slots = Slots()
         self.newest = Newest()
         self.changed_clusters: set[str] = set()
+        self._unsure: set[str] = set()
         self._dependents: dict[str, set[str]] = {}
         self._remote_jobs: dict[tuple[str, str], str] = {}
         self._dirty: dict[str, None] = {}
@@ -111,6 +123,8 @@ class Index:
                 self._fold_config(recorded, name)
             case "clusterqueue":
                 self._fold_queue(recorded, name)
+            case "refused" if isinstance(recorded.event, ObservationRefused):
+                self._fold_refused(recorded, recorded.event)
             case "fleet":
                 self.outage = fold_outage(self.outage, recorded)
                 self._mark_workloads()
@@ -228,11 +242,26 @@ class Index:
             self._remote_jobs.pop((recorded.cluster, recorded.event.uid), None)
         if isinstance(recorded.event, (WorkloadObserved, WorkloadGone)):
             self._depend(stream, before.local if before else None, state.local)
+        self._keep(stream, state)
+        self._mark(stream)
+
+    def _keep(self, stream: str, state: WorkloadState) -> None:
         if state.settled:
             self.workloads.pop(stream, None)
         else:
             self.workloads[stream] = state
-        self._mark(stream)
+        if state.unsure:
+            self._unsure.add(stream)
+        else:
+            self._unsure.discard(stream)
+
+    def _fold_refused(self, recorded: Recorded, event: ObservationRefused) -> None:
+        clone = f"workload/{event.namespace}/{event.name}"
+        stream = clone if event.kind == WORKLOADS.name else self.stream_of_remote_job(recorded.cluster, event.uid)
+        state = self.workloads.get(stream)
+        if state is not None and recorded.cluster in state.remotes:
+            self.workloads[stream] = fold_unreadable(state, recorded.cluster, event)
+            self._mark(stream)
 
     def _outdated(self, state: WorkloadState, relay: StatusRelayDecided) -> bool:
         """Whether the user's job, whose events are on another stream, has changed since a write to it was decided."""
@@ -281,6 +310,10 @@ class Index:
             if isinstance(event, ClusterConnected) and before.lost_since is not None:
                 for stream, state in self.workloads.items():
                     self.workloads[stream] = fold_return(state, name, recorded.recorded_at)
+            if isinstance(event, (ClusterConnected, KindSynced)):
+                listed = event.kinds if isinstance(event, ClusterConnected) else [event.kind]
+                for stream in sorted(self._unsure):
+                    self._keep(stream, fold_listed(self.workloads[stream], name, listed))
             self._connections_changed()
         self._mark(recorded.stream)
 
