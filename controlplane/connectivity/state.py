@@ -64,6 +64,13 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
         """Whether requests can be sent and what is seen is current."""
         return self.phase in ("Connected", "Suspect")
 
+    @property
+    def facts(self) -> tuple[object, ...]:
+        """What a decision may rest on; of what is listed nothing, as long as the cluster is not connected."""
+        listed = self.synced if self.connected else None
+        times = (self.lost_since, self.untried_since, self.unlisted_since)
+        return (self.phase, self.life, self.forgotten, listed, times, self.out_since)
+
     def in_view(self, kind: str) -> bool:
         """Whether everything of a kind that exists there has been listed on this connection."""
         return self.connected and kind in self.synced

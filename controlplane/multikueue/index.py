@@ -131,6 +131,8 @@ class Index:
             case "service" if isinstance(recorded.event, ServiceStarted):
                 self.connections = {key: self._restarted(state, recorded) for key, state in self.connections.items()}
                 self._connections_changed()
+                self._mark(FLEET_STREAM)
+                self._mark_workloads()
 
     def _restarted(self, state: Connection, recorded: Recorded) -> Connection:
         """Return a connection after a restart. Nobody tries again a cluster that does not exist any more, or is being deleted: the process
@@ -221,8 +223,16 @@ class Index:
     def _mark(self, stream: str) -> None:
         self._dirty[stream] = None
 
-    def _mark_workloads(self) -> None:
+    def _mark_workloads(self, cluster: str = "") -> None:
+        """Have a look taken at every Workload that is not over, or at those that a cluster can matter to.
+
+        None while the management cluster is not in view: nothing is decided then, and all are looked at when it is.
+        """
+        if not self._ready:
+            return
         for stream, state in self.workloads.items():
+            if cluster and not state.concerns(cluster):
+                continue
             if state.remotes or state.effects or (state.local is not None and not state.local.is_true("Finished")):
                 self._dirty[stream] = None
 
@@ -315,6 +325,9 @@ class Index:
                 for stream in sorted(self._unsure):
                     self._keep(stream, fold_listed(self.workloads[stream], name, listed))
             self._connections_changed()
+            if before.facts != self.connections[name].facts:
+                self._mark(FLEET_STREAM)
+                self._mark_workloads(name)
         self._mark(recorded.stream)
 
     def _connections_changed(self) -> None:
@@ -330,9 +343,10 @@ class Index:
             self._mark_checks()
             for name in self.clusters:
                 self._mark(cluster_stream(name))
-        self._ready = ready
-        self._mark(FLEET_STREAM)
-        self._mark_workloads()
+        if ready != self._ready:
+            self._ready = ready
+            self._mark(FLEET_STREAM)
+            self._mark_workloads()
 
     def _mark_checks(self) -> None:
         for name in self.checks:

@@ -120,6 +120,11 @@ class WorkloadState(msgspec.Struct, frozen=True, kw_only=True):
         """Return what is on a cluster; empty if nothing is."""
         return self.remotes.get(cluster, _NOTHING)
 
+    def concerns(self, cluster: str) -> bool:
+        """Whether what becomes of a cluster can matter: not if another one has the Workload, and nothing of it was left there."""
+        placed = self.local.cluster_name if self.local is not None else ""
+        return not placed or placed == cluster or cluster in self.remotes or cluster in self.unsure
+
 
 _NOTHING = Remote()
 _OUR_JOB = f"{MANAGEMENT}/Job"
