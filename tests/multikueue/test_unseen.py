@@ -9,8 +9,8 @@ import pytest
 from controlplane.connectivity.events import ClusterForgotten, ClusterRestored, KindOff, KindSynced, cluster_stream
 from controlplane.kube import JOBS, WORKLOADS
 from controlplane.multikueue.events import EffectFailed, ObservationRefused, Owner
+from tests.multikueue.lives import settled
 from tests.multikueue.scene import NS, STREAM, WL, Scene
-from tests.multikueue.test_running import settled
 
 QUEUED: dict[str, Any] = {"check": "Pending", "cluster_name": "", "nominated": []}
 
