@@ -126,23 +126,25 @@ class Verdicts(Book[GangState]):
         uid, stream = str(metadata.get("uid", "")), gang_stream(str(metadata["namespace"]), str(metadata["name"]))
         state = self.states.get(stream)
         if sighting.gone:
-            self._versions.pop(uid, None)
-            if state is None or state.seen is None or state.seen.uid != uid:
+            # One that was shown may not be folded yet.
+            if uid not in self._versions and (state is None or state.seen is None or state.seen.uid != uid):
                 return None
             return seen(stream, GangGone(uid=uid, resource_version=sighting.resource_version), sighting, uid, now)
         self._versions[uid] = sighting.resource_version
         status = sighting.object.get("status")
         listed: Any = status.get("conditions") if isinstance(status, dict) else None
-        shown = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+        said = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
         known = state.seen if state is not None else None
-        if known is not None and (known.uid, known.conditions) == (uid, shown):
+        if known is not None and (known.uid, known.conditions) == (uid, said):
             return None
-        event = GangObserved(uid=uid, resource_version=sighting.resource_version, conditions=shown)
+        event = GangObserved(uid=uid, resource_version=sighting.resource_version, conditions=said)
         return seen(stream, event, sighting, uid, now)
 
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
-        stream = recorded.stream
+        stream, event = recorded.stream, recorded.event
+        if isinstance(event, GangGone):
+            self._versions.pop(event.uid, None)
         self._keep(stream, gang_fold(self.states.get(stream) or gang_initial(stream), recorded))
 
     def decide(self, stream: str, now: datetime) -> Decided:
