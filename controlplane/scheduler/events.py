@@ -171,12 +171,16 @@ class ReservationDropped(SchedulingDecision, frozen=True, kw_only=True):
 
 
 class PreBindDecided(SchedulingWrite, frozen=True, kw_only=True):
-    """What is to be written, in order, before the pod is bound; `bind` is the binding, where a plugin has its own."""
+    """What is to be written, in order, before the pod is bound; `bind` is the binding, where a plugin has its own.
+
+    `until`: how long what has to come of it is waited for; None if the binding follows at once.
+    """
 
     WHAT: ClassVar[str] = "PreBind"
     number: int
     calls: list[Call]
     bind: Call | None = None
+    until: datetime | None = None
 
 
 class BindingDecided(SchedulingWrite, frozen=True, kw_only=True):

@@ -23,6 +23,7 @@ class SchedulingReason(StrEnum):
     PERMIT_TIMEOUT = "PermitTimeout"
     BIND_FAILED = "BindFailed"
     PRE_BIND_FAILED = "PreBindFailed"
+    PRE_BIND_TIMEOUT = "PreBindTimeout"
     NODE_GONE = "NodeGone"
     POD_GONE = "PodGone"
     PREEMPTED = "Preempted"
