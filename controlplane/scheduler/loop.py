@@ -93,7 +93,7 @@ class Loop:
 
     def begin(self, now: datetime) -> None:
         """Take up what the log says, after everything was listed: what was held is held, who waits is queued."""
-        self.quorums.look(now)
+        self.quorums.begin(now)
         for errands in self._errands.values():
             for stream in errands.streams():
                 self.sync(stream, now)

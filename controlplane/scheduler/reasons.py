@@ -27,6 +27,10 @@ class SchedulingReason(StrEnum):
     NODE_GONE = "NodeGone"
     POD_GONE = "PodGone"
     PREEMPTED = "Preempted"
+    # how far a gang's start has come
+    CAME_TOGETHER = "CameTogether"
+    TURNED_BACK = "TurnedBack"
+    BEGINS_ANEW = "BeginsAnew"
     # what is told, and preemption
     CONDITION_CHANGED = "ConditionChanged"
     LOWER_PRIORITY = "LowerPriority"

@@ -69,7 +69,10 @@ def test_a_source_reaches_only_candidates() -> None:
         "candidates.controlplane.dev/candidates": tuple(sorted((*SEE, "create", "patch", "delete")))
     }
     names = {item["metadata"]["name"] for item in roles if item["kind"] == "ClusterRole"}
-    assert names == {"controlplane-candidate-source", "controlplane-candidate-source-follow"}  # the scheduler has its own
+    assert names == {
+        "controlplane-candidate-source",
+        "controlplane-candidate-source-follow",
+    }  # the scheduler has its own
 
 
 def test_the_policy_lets_the_targets_own_scheduler_pass() -> None:

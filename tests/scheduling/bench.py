@@ -61,7 +61,7 @@ class Bench:
             {"pod": Plain(self.placements)},
             leaving=self.evictions.leaving,
         )
-        self.loop.quorums.judged = self.verdicts.judged
+        self.loop.quorums.judged, self.loop.quorums.started = self.verdicts.judged, self.verdicts.started
         self.outbox: list[Proposal] = []
         for recorded in self.log:
             self.rooms[recorded.stream.partition("/")[0]].fold(recorded)

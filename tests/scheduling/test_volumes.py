@@ -72,7 +72,9 @@ async def test_pods_with_claims_run_where_their_volumes_are(database_url: str) -
         assert taken == {f"v{number}" for number in range(6)}
         for number in range(6):
             terms = cluster.store.get(PERSISTENT_VOLUMES, "", bound(cluster, f"static{number}"))["spec"]["nodeAffinity"]
-            assert [cluster.on(f"s{number}")] == terms["required"]["nodeSelectorTerms"][0]["matchExpressions"][0]["values"]
+            assert [cluster.on(f"s{number}")] == terms["required"]["nodeSelectorTerms"][0]["matchExpressions"][0][
+                "values"
+            ]
         assert all(bound(cluster, f"made{number}").startswith("pvc-") for number in range(6))
         assert cluster.on("both") == cluster.on("m0")
         await asyncio.sleep(0.2)
@@ -94,9 +96,7 @@ async def test_a_provisioner_that_fails_and_then_does_not(database_url: str) -> 
         cluster.pod("p", **using("data"))
         await until(lambda: cluster.condition("p").get("reason") == "SchedulerError")
         assert cluster.condition("p")["message"] == 'provisioning failed for PVC "data"'
-        cluster.store.patch(
-            PERSISTENT_VOLUME_CLAIMS, "default", "data", {"metadata": {"annotations": {OUTCOME: None}}}
-        )
+        cluster.store.patch(PERSISTENT_VOLUME_CLAIMS, "default", "data", {"metadata": {"annotations": {OUTCOME: None}}})
         await until(lambda: cluster.on("p"))
 
 

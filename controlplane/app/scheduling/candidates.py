@@ -148,7 +148,9 @@ class CandidateErrands:
             reason=SchedulingReason.NODE_FOUND,
         )
         place = pod_stream(state.namespace, state.name)
-        patient = way._replace(timeout=_PATIENCE) if way.timeout is None else way  # the binding is the protocol's to begin
+        patient = (
+            way._replace(timeout=_PATIENCE) if way.timeout is None else way
+        )  # the binding is the protocol's to begin
         events = [reserved, way_of(place, reserved, patient, now)]
         said = [NewEvent(stream=place, event=event, caused_by=own.position) for event in events]
         return Answer(said, {place: own.version})
