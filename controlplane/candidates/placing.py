@@ -186,6 +186,9 @@ class Placing(SourceCandidates):
             connection = self.connections.get(name)
             if connection is not None and label in connection.synced:
                 seen[name] = msgspec.structs.replace(connection, synced=connection.synced | {CANDIDATES.name})
+            elif connection is not None and label in connection.off:
+                off = {**connection.off, CANDIDATES.name: connection.off[label]}
+                seen[name] = msgspec.structs.replace(connection, off=off)
         return seen
 
     def _around_in_view(self) -> bool:
@@ -206,7 +209,10 @@ class Placing(SourceCandidates):
 
 
 def _says_nobody(event: Event) -> bool:
-    return isinstance(event, StatusShown) and event.reason == Reason.UNSCHEDULABLE_EVERYWHERE
+    return isinstance(event, StatusShown) and event.reason in (
+        Reason.UNSCHEDULABLE_EVERYWHERE,
+        Reason.CANDIDATES_UNREADABLE,
+    )
 
 
 def watched_in(namespace: str) -> str:

@@ -112,7 +112,8 @@ def _waiting(turn: Turn, pod: SourcePodObserved, waits: Reason | None, shown: St
     if refused is not None and refused.uid == pod.uid and not turn.state.electing:
         reason, message = refused.reason, refused.message
     elif waits in (Reason.UNSCHEDULABLE_EVERYWHERE, Reason.SKEW_TOO_LARGE, Reason.PREDECESSOR_STOPS):
-        reason, message = waits, _everybody(turn)
+        forbidden = waits == Reason.UNSCHEDULABLE_EVERYWHERE and _unreadable(turn)
+        reason, message = Reason.CANDIDATES_UNREADABLE if forbidden else waits, _everybody(turn)
     elif shown is not None and shown.source and not turn.state.delegate and turn.state.electing:
         reason, message = Reason.DELEGATE_WAS_LOST, "its delegate was lost; another cluster is looked for"
     if not message:
@@ -136,13 +137,21 @@ def _waiting(turn: Turn, pod: SourcePodObserved, waits: Reason | None, shown: St
     )
 
 
+def _unreadable(turn: Turn) -> bool:
+    """Whether every target answers and none of them shows its candidates."""
+    targets = turn.targets()
+    return bool(targets) and all(turn.context.unreadable(name) for name in targets)
+
+
 def _everybody(turn: Turn) -> str:
     """Return what each target says, as kube-scheduler does of nodes."""
     targets, current, said = turn.targets(), turn.current(), []
     for name in sorted(targets):
         known = current.get(name)
         seen = known[1].seen if known else None
-        if not turn.context.in_view(name):
+        if not turn.context.in_view(name) and (why := turn.context.unreadable(name)):
+            said.append(f"{name}: it answers, but candidates of this namespace cannot be read there ({why})")
+        elif not turn.context.in_view(name):
             said.append(f"{name}: cannot be reached")
         elif isinstance(seen, (CandidateRefused, CandidateUnschedulable)):
             said.append(f"{name}: {seen.message or seen.why or 'no node'}")
