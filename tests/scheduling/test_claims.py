@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.scheduler.events import BindingDecided, NodeReserved, PreBindDecided, ReservationDropped
+from controlplane.kube import PODS, ObjectRef, Request
+from controlplane.scheduler.events import (
+    BindingDecided,
+    NodeReserved,
+    PendingPodGone,
+    PreBindDecided,
+    ReservationDropped,
+)
+from controlplane.scheduler.framework import CycleState, PreBindPlugin, Writes
+from controlplane.scheduler.objects import Pod
 from controlplane.scheduler.storage import SELECTED_NODE
-from tests.scheduling.bench import CLAIMS, VOLUMES
+from tests.scheduling.bench import CLAIMS, PROFILE, VOLUMES
 from tests.scheduling.volumes import stage
 
 
@@ -251,3 +260,25 @@ def test_a_node_that_goes_while_its_volume_is_made() -> None:
     bench.commit_all()
     assert bench.recorded(ReservationDropped)[0].reason == "NodeGone"
     assert bench.view.claims == {}
+
+
+class AnnotatesItself(PreBindPlugin):
+    name = "AnnotatesItself"
+
+    def pre_bind(self, state: CycleState, pod: Pod, node: str) -> Writes:
+        body = {"metadata": {"annotations": {"example.com/node": node}}}
+        return Writes(requests=(Request("patch", ObjectRef(PODS, pod.namespace, pod.name), body),))
+
+
+def test_a_pod_that_is_written_to_before_its_binding_is_still_seen() -> None:
+    bench = stage()
+    bench.loop.profiles.frameworks[PROFILE].points["preBind"] = [AnnotatesItself()]
+    bench.pod("p")
+    bench.turn()
+    bench.commit_all()
+    assert bench.recorded(PreBindDecided)
+    assert not bench.recorded(PendingPodGone)
+    bench.delete("pods", "p")
+    assert bench.recorded(PendingPodGone)
+    assert bench.view.claims == {}
+    assert bench.writes() == []
