@@ -209,10 +209,7 @@ class Placing(SourceCandidates):
 
 
 def _says_nobody(event: Event) -> bool:
-    return isinstance(event, StatusShown) and event.reason in (
-        Reason.UNSCHEDULABLE_EVERYWHERE,
-        Reason.CANDIDATES_UNREADABLE,
-    )
+    return isinstance(event, StatusShown) and event.reason == Reason.UNSCHEDULABLE_EVERYWHERE
 
 
 def watched_in(namespace: str) -> str:

@@ -112,12 +112,13 @@ def _waiting(turn: Turn, pod: SourcePodObserved, waits: Reason | None, shown: St
     if refused is not None and refused.uid == pod.uid and not turn.state.electing:
         reason, message = refused.reason, refused.message
     elif waits in (Reason.UNSCHEDULABLE_EVERYWHERE, Reason.SKEW_TOO_LARGE, Reason.PREDECESSOR_STOPS):
-        forbidden = waits == Reason.UNSCHEDULABLE_EVERYWHERE and _unreadable(turn)
-        reason, message = Reason.CANDIDATES_UNREADABLE if forbidden else waits, _everybody(turn)
+        reason, message = waits, _everybody(turn)
     elif shown is not None and shown.source and not turn.state.delegate and turn.state.electing:
         reason, message = Reason.DELEGATE_WAS_LOST, "its delegate was lost; another cluster is looked for"
     if not message:
         return
+    if reason == Reason.UNSCHEDULABLE_EVERYWHERE and turn.unreadable():
+        reason = Reason.CANDIDATES_UNREADABLE
     phase = shown.phase if shown is not None else "Pending"
     _write(
         turn,
@@ -135,12 +136,6 @@ def _waiting(turn: Turn, pod: SourcePodObserved, waits: Reason | None, shown: St
             reason=reason,
         ),
     )
-
-
-def _unreadable(turn: Turn) -> bool:
-    """Whether every target answers and none of them shows its candidates."""
-    targets = turn.targets()
-    return bool(targets) and all(turn.context.unreadable(name) for name in targets)
 
 
 def _everybody(turn: Turn) -> str:

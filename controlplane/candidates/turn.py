@@ -148,6 +148,11 @@ class Turn:
         """Return the targets of the epoch that are still allowed."""
         return {target.name: target for target in self.context.targets if target.name in self.state.targets}
 
+    def unreadable(self) -> bool:
+        """Whether every target answers and none of them shows its candidates."""
+        targets = self.targets()
+        return bool(targets) and all(self.context.unreadable(name) for name in targets)
+
     def current(self) -> dict[str, tuple[str, Candidate]]:
         """Return the candidates of the epoch under way, by target."""
         state = self.state
