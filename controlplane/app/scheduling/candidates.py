@@ -195,10 +195,10 @@ class CandidateErrands:
         told = self._targets.not_schedulable(stream, failed.message, now, preemptable=preemptable)
         answer = _answer(stream, told)
         state = self._state(stream)
-        known = self._own(stream)
-        if state is None or known is None or known.told == failed:
+        own = pod_stream(state.namespace, state.name) if state is not None else ""
+        known = self._placements.states.get(own)
+        if known is None or known.told == failed:
             return answer
-        own = pod_stream(state.namespace, state.name)
         said = NewEvent(stream=own, event=failed, caused_by=known.position)
         return Answer([*answer.events, said], {**answer.expected, own: known.version})
 
