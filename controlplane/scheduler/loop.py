@@ -87,7 +87,10 @@ class Loop:
 
     def _node_gone(self, node: str) -> None:
         for identity in [identity for identity, claimed in self.view.claims.items() if claimed == node]:
-            self.drop(identity, SchedulingReason.NODE_GONE, f'node "{node}" is gone')
+            self._give_up(identity, node)
+
+    def _give_up(self, identity: str, node: str) -> bool:
+        return self.drop(identity, SchedulingReason.NODE_GONE, f'node "{node}" is gone')
 
     # ---------------------------------------------------------------- what the log says
 
@@ -135,6 +138,8 @@ class Loop:
         self.quorums.held(identity, errands, stream, now)
         if identity not in self._holds or identity in self._pending:
             return
+        if node not in self.view.snapshot.row and self._give_up(identity, node):
+            return  # it went while nobody looked, or the log refused to hear of it
         if errands.prepares(stream):
             self._preparing.wait(identity)
         elif not errands.begun(stream) and self.quorums.may_bind(identity, errands, stream, now):

@@ -282,3 +282,29 @@ def test_a_pod_that_is_written_to_before_its_binding_is_still_seen() -> None:
     assert bench.recorded(PendingPodGone)
     assert bench.view.claims == {}
     assert bench.writes() == []
+
+
+def test_a_node_that_goes_is_given_back_though_the_log_refuses_it_first() -> None:
+    bench = stage()
+    bench.claim("data", "made")
+    uid = bench.using("p", "data")
+    bench.go()
+    node = bench.view.claims[uid]
+    bench.delete("nodes", node)
+    (proposal,) = bench.outbox
+    bench.change("pods", "p", {"spec": {"priority": 3}})  # its stream moves on before the log gets there
+    assert not bench.commit(proposal)
+    bench.commit_all()
+    assert bench.recorded(ReservationDropped)[0].reason == "NodeGone"
+
+
+def test_a_node_that_went_while_nobody_looked_is_given_back() -> None:
+    bench = stage()
+    bench.claim("data", "made")
+    uid = bench.using("p", "data")
+    bench.go()
+    del bench.objects["nodes", bench.view.claims[uid]]
+    bench.start()
+    bench.take()
+    bench.commit_all()
+    assert bench.recorded(ReservationDropped)[0].reason == "NodeGone"
