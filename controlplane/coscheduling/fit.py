@@ -21,7 +21,7 @@ from controlplane.coscheduling.placeholders import RESOURCES, placeholder_of_cla
 from controlplane.coscheduling.reasons import Reason
 from controlplane.coscheduling.templates import task_template
 from controlplane.coscheduling.waves import PODS_RESOURCE, largest_wave
-from controlplane.pods.quantity import nanos
+from controlplane.pods.quantity import nanos, spell, to_milli
 from controlplane.pods.requests import Requests
 from controlplane.pods.selectors import node_terms, of_set
 from controlplane.pods.tolerations import UNSCHEDULABLE, Taint, tolerations, untolerated
@@ -43,14 +43,14 @@ class NodeRoom(msgspec.Struct, frozen=True, kw_only=True):
 
 class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a candidate. `claims` as (namespace, name); `storage_classes` by name, True where a volume is bound late
-    (WaitForFirstConsumer); `grows`: whether an autoscaler adds nodes."""
+    (WaitForFirstConsumer); `grows`: whether an autoscaler adds nodes. None is what is not known of it: it refuses nothing."""
 
     name: str
-    mode: Mode
+    mode: Mode | None
     claims: frozenset[tuple[str, str]] = frozenset()
-    storage_classes: dict[str, bool] = {}
+    storage_classes: dict[str, bool] | None = {}
     default_class: str = ""
-    nodes: tuple[NodeRoom, ...] = ()
+    nodes: tuple[NodeRoom, ...] | None = ()
     grows: bool = False
 
 
@@ -90,20 +90,24 @@ def candidates(run: Run, pipeline: Pipeline, mode: Mode, clusters: list[ClusterF
     return sorted(found, key=lambda verdict: (not verdict.fits, verdict.early, verdict.cluster))
 
 
-def judge(run: Run, pipeline: Pipeline, mode: Mode, facts: ClusterFacts) -> Verdict:
-    """Return whether a cluster can take a run. `Refused` or `ValueError` if the pipeline itself cannot be read."""
+def judge(run: Run, pipeline: Pipeline, mode: Mode | None, facts: ClusterFacts) -> Verdict:
+    """Return whether a cluster can take a run. `Refused` or `ValueError` if the pipeline itself cannot be read.
+
+    `mode` is the one that is asked for; None: the cluster's own is right. Where neither is known each task is judged by itself, which is the
+    least that any mode needs.
+    """
 
     def no(reason: Reason, detail: str) -> Verdict:
         return Verdict(cluster=facts.name, reason=reason, detail=detail)
 
-    if facts.mode is not mode:
+    if mode is not None and facts.mode is not None and facts.mode is not mode:
         return no(Reason.MODE_DIFFERS, f'its mode is "{facts.mode}", not "{mode}"')
     missing = _missing_claim(run, facts)
     if missing:
         return no(Reason.CLAIM_MISSING, f"there is no claim {run.namespace}/{missing}")
-    early = 0
+    effective, early = facts.mode or mode or Mode.DISABLED, 0
     for binding in run.bindings:
-        if binding.template is None:
+        if binding.template is None or facts.storage_classes is None:
             continue
         wanted = (binding.template.get("spec") or {}).get("storageClassName")
         name = facts.default_class if wanted is None else str(wanted)
@@ -113,8 +117,8 @@ def judge(run: Run, pipeline: Pipeline, mode: Mode, facts: ClusterFacts) -> Verd
             which = f'storage class "{name}"' if name else "default storage class"
             return no(Reason.STORAGE_CLASS_MISSING, f'workspace "{binding.name}" needs the {which}')
         early += not facts.storage_classes[name]
-    for placeholder, tasks in _groups(run, pipeline, mode).items():
-        refused = _fits_somewhere(run, pipeline, mode, facts, placeholder, tasks)
+    for placeholder, tasks in _groups(run, pipeline, effective).items():
+        refused = _fits_somewhere(run, pipeline, effective, facts, placeholder, tasks)
         if refused is not None:
             return no(*refused)
     return Verdict(cluster=facts.name, early=early)
@@ -142,34 +146,51 @@ def _groups(run: Run, pipeline: Pipeline, mode: Mode) -> dict[str, list[Bound]]:
 def _fits_somewhere(
     run: Run, pipeline: Pipeline, mode: Mode, facts: ClusterFacts, name: str, tasks: list[Bound]
 ) -> tuple[Reason, str] | None:
-    wave = largest_wave(run, pipeline, {task.task for task in tasks})
     held = mode is not Mode.DISABLED and not name.startswith("task ")
-    if held:
-        wave = {resource: wave.get(resource, 0) + nanos(RESOURCES[resource]) for resource in RESOURCES} | {
-            resource: amount for resource, amount in wave.items() if resource not in RESOURCES
-        }
-    pods = wave.pop(PODS_RESOURCE, 0) + held
+    wave, pods = _needs(run, pipeline, tasks, held=held)
+    if facts.nodes is None:
+        return None
     templates = [task_template(run, task.task) or {} for task in tasks] + ([run.pod_template or {}] if held else [])
     full, crowded, taken = "", "", ""
-    for node in facts.nodes:
-        if not all(_admits(node, template) for template in templates):
-            continue
+    open_ = [node for node in facts.nodes if all(_admits(node, template) for template in templates)]
+    for node in open_:
         short = next((one for one, amount in wave.items() if amount > node.free.get(one, 0)), "")
         if short:
-            full = f"no node has enough {short} for the largest wave of {len(tasks)} tasks"
+            full = short
         elif node.free_pods < pods:
-            crowded = (
-                f"node {node.name} has {node.free_pods} pod slots left, and the wave with its placeholder needs {pods}"
-            )
+            crowded = f"node {node.name} has {node.free_pods} pod slots, and {_asker(tasks, held=held)} needs {pods}"
         elif mode is Mode.ISOLATE and node.placeholder:
             taken = f"node {node.name} would do, and another run is there"
         else:
             return None
+    if facts.grows:
+        return None  # which nodes it could have is not known: today it may have none
     if taken:
-        return None if facts.grows else (Reason.EVERY_NODE_HAS_A_RUN, taken)
+        return Reason.EVERY_NODE_HAS_A_RUN, taken
     if crowded:
         return Reason.NO_POD_SLOT, crowded
-    return Reason.NO_NODE_FITS, full or "no node is open to all of its pods: selectors, taints"
+    if not full:
+        return Reason.NO_NODE_FITS, "no node is open to all of its pods: selectors, taints"
+    most = max(node.free.get(full, 0) for node in open_)
+    needed, had = (spell(full, to_milli(amount)) for amount in (wave[full], most))
+    why = f"no node has enough {full}: {_asker(tasks, held=held)} needs {needed}, and the most that a node has is {had}"
+    return Reason.NO_NODE_FITS, why
+
+
+def _needs(run: Run, pipeline: Pipeline, tasks: list[Bound], *, held: bool) -> tuple[Requests, int]:
+    """Return what one node has to hold: a placeholder and all that may run beside it, or one pod of a task that nothing holds."""
+    wave = largest_wave(run, pipeline, {task.task for task in tasks})
+    pods = wave.pop(PODS_RESOURCE, 0)
+    if not held:
+        return {resource: amount // max(1, pods) for resource, amount in wave.items()}, min(1, pods)
+    return wave | {name: wave.get(name, 0) + nanos(amount) for name, amount in RESOURCES.items()}, pods + 1
+
+
+def _asker(tasks: list[Bound], *, held: bool) -> str:
+    """Return who needs the room, in words."""
+    if not held:
+        return f'task "{tasks[0].task}"'
+    return f"the largest wave of {len(tasks)} tasks, with its placeholder," if tasks else "the placeholder"
 
 
 def _admits(node: NodeRoom, template: Mapping[str, Any]) -> bool:

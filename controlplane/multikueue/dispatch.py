@@ -20,6 +20,7 @@ from controlplane.multikueue.events import (
     WinnerReleased,
     WorkloadObserved,
 )
+from controlplane.multikueue.left_out import say_left_out
 from controlplane.multikueue.passing import Pass, admitted, stamp, usable
 from controlplane.multikueue.reasons import Reason
 from controlplane.multikueue.state import Trouble
@@ -43,6 +44,7 @@ def dispatch(turn: Pass, local: WorkloadObserved, check: CheckState, route: Rout
         _install(turn, local, check, job, winner)
     else:
         _offer(turn, local, check, eligible)
+        say_left_out(turn, local, check, route)
 
 
 def _eligible(turn: Pass, route: Route) -> list[str]:
@@ -51,7 +53,7 @@ def _eligible(turn: Pass, route: Route) -> list[str]:
         refused = turn.state.refused.get(cluster)
         if refused is not None and refused.until > turn.now:
             turn.wake_at(refused.until)
-        elif turn.context.available(cluster):
+        elif turn.context.available(cluster) and turn.context.takes(cluster):
             eligible.append(cluster)
     return eligible
 

@@ -8,7 +8,7 @@ Everything here follows from the log's order alone, so a replay builds the same.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 import msgspec
@@ -21,6 +21,8 @@ from controlplane.connectivity.events import (
     ServiceStarted,
     cluster_stream,
 )
+from controlplane.connectivity.fitness import ROOM as FIT
+from controlplane.connectivity.fitness import ClustersJudged, Fit
 from controlplane.connectivity.outage import Outage, fold_outage
 from controlplane.connectivity.state import Connection, restarted
 from controlplane.connectivity.state import fold as fold_connection
@@ -72,6 +74,7 @@ class Index:
         self.configs: dict[str, MultiKueueConfigObserved] = {}
         self.clusters: dict[str, MultiKueueClusterObserved] = {}
         self.queues: dict[str, ClusterQueueObserved] = {}
+        self.judged: dict[str, ClustersJudged] = {}
         self.connections: dict[str, Connection] = {}
         self.outage = Outage()
         self.requeues: deque[datetime] = deque()
@@ -111,6 +114,8 @@ class Index:
                 self._fold_config(recorded, name)
             case "clusterqueue":
                 self._fold_queue(recorded, name)
+            case room if room == FIT:
+                self._fold_judgement(recorded)
             case "fleet":
                 self.outage = fold_outage(self.outage, recorded)
                 self._mark_workloads()
@@ -144,7 +149,14 @@ class Index:
             mass_outage=self.outage.holds,
             outage_ended=self.outage.ended,
             connections=self.connections,
+            judged=self._judged(self.job_of(state)),
         )
+
+    def _judged(self, job: JobObserved | None) -> Mapping[str, Fit] | None:
+        found = self.judged.get(job_stream(job.kind, job.namespace, job.name)) if job else None
+        if job is not None and found is not None and found.uid == job.uid:
+            return found.clusters
+        return {} if job is not None and job.kind in self.policy.judged else None
 
     def _queue_policy(self, local: WorkloadObserved | None) -> str:
         queue = self.queues.get(local.cluster_queue) if local else None
@@ -258,10 +270,19 @@ class Index:
             self.jobs[stream] = event
         elif isinstance(event, JobGone) and before is not None and before.uid == event.uid:
             del self.jobs[stream]
+            self.judged.pop(stream, None)
         after = self.jobs.get(stream)
         for dependent in sorted(self._dependents.get(stream, ())):
             self.workloads[dependent] = fold_job(self.workloads[dependent], before, after)
             self._mark(dependent)
+
+    def _fold_judgement(self, recorded: Recorded) -> None:
+        event = recorded.event
+        if isinstance(event, ClustersJudged):
+            stream = job_stream(event.kind, event.namespace, event.name)
+            self.judged[stream] = event
+            for dependent in sorted(self._dependents.get(stream, ())):
+                self._mark(dependent)
 
     def _fold_cluster(self, recorded: Recorded, name: str) -> None:
         event = recorded.event

@@ -11,6 +11,7 @@ class Reason(StrEnum):
     # nomination and clones
     AVAILABLE_CLUSTERS = "AvailableClusters"
     NOMINATED = "Nominated"
+    CLUSTERS_JUDGED = "ClustersJudged"
     # the winner
     FIRST_ADMITTED = "FirstAdmitted"
     ONLY_ADMITTED = "OnlyAdmitted"
