@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from controlplane.app.judging import judged_kinds
 from controlplane.candidates.policy import Mode, Placement, Target
 from controlplane.candidates.policy import Policy as CandidatePolicy
 from controlplane.multikueue.adapters import adapters_for
@@ -25,6 +26,7 @@ def policy_of(settings: Settings) -> Policy:
         execution_policy=multikueue.execution_policy,
         readmission_grace=multikueue.readmission_grace,
         requeues_per_minute=multikueue.requeues_per_minute,
+        judged=judged_kinds(settings),
         mass_outage_share=settings.clusters.mass_outage_percent / 100,
     )
 

@@ -93,8 +93,8 @@ def candidates(run: Run, pipeline: Pipeline, mode: Mode, clusters: list[ClusterF
 def judge(run: Run, pipeline: Pipeline, mode: Mode | None, facts: ClusterFacts) -> Verdict:
     """Return whether a cluster can take a run. `Refused` or `ValueError` if the pipeline itself cannot be read.
 
-    `mode` is the one that is asked for; None: the cluster's own is right. Where neither is known each task is judged by itself, which is the
-    least that any mode needs.
+    `mode` is the one that is asked for; None: the cluster's own is right. Where neither is known each task is judged by itself, which is
+    the least that any mode needs.
     """
 
     def no(reason: Reason, detail: str) -> Verdict:

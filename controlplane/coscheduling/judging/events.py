@@ -1,7 +1,7 @@
 """What is recorded of worker clusters so that runs can be judged for them, and of the runs that are to go to one.
 
-Streams: `fit/KIND/NS/NAME` for a run and the judgements on it (`connectivity.fitness.ClustersJudged`), `worker/CLUSTER/…` for what is seen of
-a worker: its nodes, storage classes, placeholders, Tekton's flags, and the objects that runs name, which are read one at a time.
+Streams: `fit/KIND/NS/NAME` for a run and the judgements on it (`connectivity.fitness.ClustersJudged`), `worker/CLUSTER/…` for what is seen
+of a worker: its nodes, storage classes, placeholders, Tekton's flags, and the objects that runs name, which are read one at a time.
 """
 
 from __future__ import annotations

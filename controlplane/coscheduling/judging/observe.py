@@ -31,7 +31,7 @@ from controlplane.coscheduling.objects import (
 from controlplane.coscheduling.problems import Refused
 from controlplane.coscheduling.seen import Gone, SightingRefused, TaintSeen
 from controlplane.kube import PIPELINE_RUNS, STORAGE_CLASSES, Json, Kind, meta
-from controlplane.log.event import Event, body_of
+from controlplane.log.event import Body, Event, body_of
 from controlplane.pods.requests import amounts
 from controlplane.pods.tolerations import BLOCKING, taints
 
@@ -44,13 +44,15 @@ _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _OLD_DEFAULT_CLASS = "storageclass.beta.kubernetes.io/is-default-class"
 _OVER = ("Succeeded", "Failed")
 _Built = tuple[str, Event]
+_Seen = tuple[str, Event, tuple[Body, ...]]
 
 
-def seen(sighting: Sighting, controller: str, config_namespace: str) -> _Built | None:
-    """Return stream and event of something seen; None if nobody is judged by it."""
+def seen(sighting: Sighting, controller: str, config_namespace: str) -> _Seen | None:
+    """Return stream, event and bodies of something seen; None if nobody is judged by it."""
     obj, kind = sighting.object, sighting.kind
     if sighting.cluster == MANAGEMENT:
-        return _run(obj, gone=sighting.gone, controller=controller) if kind == PIPELINE_RUNS else None
+        found = _run(obj, gone=sighting.gone, controller=controller) if kind == PIPELINE_RUNS else None
+        return (*found, ()) if found is not None else None
     build = _BUILDERS.get(kind)
     if build is None or (kind == CONFIG_MAPS and meta(obj).get("namespace") != config_namespace):
         return None
@@ -63,7 +65,7 @@ def seen(sighting: Sighting, controller: str, config_namespace: str) -> _Built |
     place, event = built
     if isinstance(event, Gone):
         event = msgspec.structs.replace(event, resource_version=sighting.resource_version)
-    return f"{WORKER}/{sighting.cluster}/{place}", event
+    return f"{WORKER}/{sighting.cluster}/{place}", event, ()
 
 
 def answered(read: OpenRead, answer: ReadAnswer) -> events.WorkerObjectRead:
@@ -107,16 +109,16 @@ def _last(obj: Json) -> dict[str, str]:
     return {key: str(meta(obj).get(key) or "") for key in ("namespace", "name", "uid")}
 
 
-def _misshapen(sighting: Sighting, error: Exception) -> _Built:
-    last, kind = _last(sighting.object), sighting.kind.name
+def _misshapen(sighting: Sighting, error: Exception) -> _Seen:
+    body, last, kind = body_of(sighting.object), _last(sighting.object), sighting.kind.name
     event = SightingRefused(
         kind=kind,
         **last,
         resource_version=sighting.resource_version,
         error=f"{type(error).__name__}: {error}",
-        object=body_of(sighting.object).ref,
+        object=body.ref,
     )
-    return f"refused/{sighting.cluster}/{kind}/{event.namespace}/{event.name}", event
+    return f"refused/{sighting.cluster}/{kind}/{event.namespace}/{event.name}", event, (body,)
 
 
 def _run(obj: Json, *, gone: bool, controller: str) -> _Built | None:
