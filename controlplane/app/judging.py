@@ -1,7 +1,7 @@
 """The judgement of which workers can take a PipelineRun, by the settings: its room in the log, and what it watches on workers.
 
-In: settings. Out: the kinds that are judged, the room and its watches. Where no PipelineRuns are dispatched, or nobody wants them judged, there
-is neither.
+In: settings. Out: the kinds that are judged, the room and its watches. Where no PipelineRuns are dispatched, or nobody wants them
+judged, there is neither.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which clusters are not offered a Workload because its job would not fit there, and how its user learns of it.
 
 In: a pass over a Workload that waits for a cluster, and the judgement on its job (`connectivity.fitness`). Out: the message of our
-admission check, which is where people look while nothing happens. A cluster that is not judged yet is not offered the Workload either, and nothing is
-said of it: that is over in a moment.
+admission check, which is where people look while nothing happens. A cluster that is not judged yet is not offered the Workload either,
+and nothing is said of it: that is over in a moment.
 """
 
 from __future__ import annotations

@@ -21,14 +21,14 @@ def run_outline(run: Json) -> Json:
     """Return what decides of a PipelineRun (`tekton.dev/v1`, or v1beta1)."""
     spec = _mapping(run.get("spec"))
     kept = _only(spec, _RUN)
-    if "podTemplate" in spec:  # v1beta1
+    if spec.get("podTemplate") is not None:  # v1beta1
         kept["podTemplate"] = _pod(spec["podTemplate"])
-    if "taskRunTemplate" in spec:
+    if spec.get("taskRunTemplate") is not None:
         template = _mapping(spec["taskRunTemplate"])
         kept["taskRunTemplate"] = {key: _pod(value) for key, value in template.items() if key == "podTemplate"}
-    if "taskRunSpecs" in spec:
+    if spec.get("taskRunSpecs") is not None:
         kept["taskRunSpecs"] = [_task_run_spec(one) for one in _listed(spec["taskRunSpecs"])]
-    if "pipelineSpec" in spec:
+    if spec.get("pipelineSpec") is not None:
         kept["pipelineSpec"] = _pipeline_spec(_mapping(spec["pipelineSpec"]))
     metadata = {key: meta(run)[key] for key in ("namespace", "name", "uid") if key in meta(run)}
     return {"apiVersion": run.get("apiVersion"), "kind": "PipelineRun", "metadata": metadata, "spec": kept}
@@ -49,16 +49,16 @@ def _pipeline_spec(spec: Json) -> Json:
     # Defaults stand for what a run does not say, in paths.
     kept["params"] = [_only(one, ("name", "default")) for one in _listed(spec.get("params"))]
     for field in ("tasks", "finally"):
-        if field in spec:
+        if spec.get(field) is not None:
             kept[field] = [_pipeline_task(one) for one in _listed(spec[field])]
     return kept
 
 
 def _pipeline_task(task: Json) -> Json:
     kept = _only(task, _TASK)
-    if "taskSpec" in task:
+    if task.get("taskSpec") is not None:
         kept["taskSpec"] = _task_spec(_mapping(task["taskSpec"]))
-    if "pipelineSpec" in task:
+    if task.get("pipelineSpec") is not None:
         kept["pipelineSpec"] = {}
     return kept
 
@@ -66,9 +66,9 @@ def _pipeline_task(task: Json) -> Json:
 def _task_spec(spec: Json) -> Json:
     kept = _only(spec, ("workspaces", "apiVersion", "kind"))
     for field in ("steps", "sidecars"):
-        if field in spec:
+        if spec.get(field) is not None:
             kept[field] = [_step(one) for one in _listed(spec[field])]
-    if "stepTemplate" in spec:
+    if spec.get("stepTemplate") is not None:
         kept["stepTemplate"] = _step(_mapping(spec["stepTemplate"]))
     return kept
 
