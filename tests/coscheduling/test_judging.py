@@ -37,9 +37,7 @@ def test_a_run_is_judged_for_every_worker_once() -> None:
     assert (event.kind, event.namespace, event.name) == (PIPELINE_RUNS.name, NS, "my-pipelinerun")
     assert event.clusters["a"].fits
     assert event.clusters["b"].reason == "NoNodeFits"
-    assert event.clusters["b"].detail == (
-        'no node has enough cpu: task "a" needs 2, and the most that a node has is 1'
-    )
+    assert event.clusters["b"].detail == ('no node has enough cpu: task "a" needs 2, and the most that a node has is 1')
     assert scene.decide() == []
     assert scene.wake is None
 
@@ -66,7 +64,10 @@ def test_a_mode_that_is_none() -> None:
     scene = Scene("a")
     scene.submit(annotations={ASKS_FOR_MODE: "all"})
     assert scene.reasons == {"a": "BadInput"}
-    assert 'annotation controlplane/coschedule: "all" is not a mode; set it to one of workspaces' in scene.judged["a"].detail
+    assert (
+        'annotation controlplane/coschedule: "all" is not a mode; set it to one of workspaces'
+        in scene.judged["a"].detail
+    )
 
 
 def test_a_flag_that_is_none_leaves_the_last_good_one() -> None:

@@ -34,9 +34,10 @@ def test_who_manages_it(spec: dict[str, str], controller: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "suspended"), [("PipelineRunPending", True), ("", False), ("Cancelled", False), (None, False)]
+    ("status", "suspended"),
+    [("PipelineRunPending", True), ("StoppedRunFinally", True), ("", False), ("Cancelled", False), (None, False)],
 )
-def test_pending_is_suspended(status: str | None, suspended: bool) -> None:
+def test_pending_is_suspended_and_so_is_what_kueue_stopped(status: str | None, suspended: bool) -> None:
     assert ADAPTER.suspended({"spec": {"status": status}}) is suspended
     assert ADAPTER.suspended({}) is False
 
@@ -78,9 +79,13 @@ def test_the_copy() -> None:
     assert template["spec"]["managedBy"]
 
 
-def test_the_status_is_relayed_always_and_drained_of_what_runs() -> None:
+def test_no_start_time_is_written_to_a_run_that_is_pending() -> None:
     for local in (True, False):
-        assert ADAPTER.may_relay(local_suspended=local, remote_suspended=False, remote_finished=False)
+        allowed = ADAPTER.may_relay(local_suspended=local, remote_suspended=False, remote_finished=True)
+        assert allowed is not local
+
+
+def test_the_status_is_drained_of_what_runs() -> None:
     status = {
         "startTime": "t",
         "childReferences": [{"name": "x"}],
