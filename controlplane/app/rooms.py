@@ -18,6 +18,7 @@ from controlplane.candidates.copies import Copies
 from controlplane.candidates.objects import CANDIDATE_TARGETS, CANDIDATES, PODS, SOURCE_LABEL
 from controlplane.candidates.placing import Placing
 from controlplane.clusters.streams import WatchSpec
+from controlplane.connectivity.fitness import ROOM as FIT
 from controlplane.kube import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -67,7 +68,7 @@ class Hosted:
         self.fleet = Fleet(policy, identity)
         self.sources: Placing | None = None
         self.copies: Copies | None = None
-        rooms = [Room("multikueue", self.fleet, _FLEET_STREAMS)]
+        rooms = [Room("multikueue", self.fleet, _FLEET_STREAMS, frozenset({FIT}))]
         jobs = [adapter.kind for adapter in policy.adapters.values()]
         self.follows = policy.dispatches or "candidates" in settings.run.controllers
         home = [WatchSpec(MULTIKUEUE_CLUSTERS)] if self.follows else []

@@ -103,7 +103,7 @@ class Tekton(Behaviour):
         placeholder = f"affinity-assistant-{_digest(meta(run)['name'])}"
         bindings = {one["name"]: one for one in run["spec"].get("workspaces") or ()}
         workspaces = [
-            _bound(bindings[one["workspace"]], one["name"], run, placeholder if per_run else "")
+            _bound(bindings[one.get("workspace", one["name"])], one["name"], run, placeholder if per_run else "")
             for one in task.get("workspaces") or ()
         ]
         metadata: dict[str, Any] = {
