@@ -44,6 +44,7 @@ class Reason(StrEnum):
     READMITTED = "Readmitted"
     AWAITS_QUOTA = "AwaitsQuota"
     FINISHED_MEANWHILE = "FinishedMeanwhile"
+    FENCED = "Fenced"
     # refusal
     CONTRADICTING_POLICIES = "ContradictingPolicies"
     NO_ADAPTER = "NoAdapter"

@@ -23,7 +23,7 @@ from controlplane.kube import (
     Request,
     event_name,
 )
-from controlplane.multikueue.adapters.base import JOB_UID_LABEL, ORIGIN_LABEL, Adapter
+from controlplane.multikueue.adapters.base import ATTEMPT, JOB_UID_LABEL, ORIGIN_LABEL, Adapter
 from controlplane.multikueue.context import Policy
 from controlplane.multikueue.events import (
     CheckStateDecided,
@@ -170,6 +170,8 @@ def _job_clone(state: WorkloadState, decision: JobCreationDecided, template: Jso
     adapter = _adapter(policy, decision.kind)
     name = state.local.owner.name
     body = adapter.clone(template, state.namespace, name, state.name, policy.origin)
+    if not adapter.overtaken_counts():
+        body["metadata"]["annotations"][ATTEMPT] = str(decision.attempt)
     return Request(
         "create",
         ObjectRef(adapter.kind, state.namespace, name),

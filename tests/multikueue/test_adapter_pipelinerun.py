@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 
 from controlplane.kube import PIPELINE_RUNS
+from controlplane.log.event import body_of
 from controlplane.multikueue.adapters import ADAPTERS, adapters_for
 from controlplane.multikueue.adapters.base import ORIGIN_LABEL, PREBUILT
 from controlplane.multikueue.adapters.pipelinerun import PipelineRunAdapter
+from controlplane.multikueue.context import Policy
+from controlplane.multikueue.events import JobCreationDecided, Owner, WorkloadObserved
+from controlplane.multikueue.reasons import Reason
+from controlplane.multikueue.render import render
+from controlplane.multikueue.state import initial
 from controlplane.settings import KINDS, Settings
 
 ADAPTER = PipelineRunAdapter()
@@ -96,3 +104,21 @@ def test_the_status_is_drained_of_what_runs() -> None:
     assert ADAPTER.drained(status) == {"pipelineSpec": {"tasks": []}, "conditions": kept}
     assert ADAPTER.kind == PIPELINE_RUNS
     assert not ADAPTER.marks_suspended()
+    assert not ADAPTER.overtaken_counts()
+
+
+def test_the_copy_says_which_attempt_it_is() -> None:
+    state = initial("workload/ci/workload-1")
+    owner = Owner(api_version="tekton.dev/v1", kind="PipelineRun", name="build-1", uid="u")
+    local = WorkloadObserved(
+        namespace="ci", name="workload-1", uid="w", resource_version="1", owner=owner, template="t", spec_key="k"
+    )
+    made = body_of({"labels": {}, "annotations": {}, "spec": {}})
+    decided = JobCreationDecided(
+        cluster="a", attempt=3, kind=PIPELINE_RUNS.name, template=made.ref, reason=Reason.ADMITTED_ON_WORKER
+    )
+    policy = Policy(adapters=adapters_for(ADAPTERS))
+    bodies = {made.ref: made.text.encode()}
+    request = render(msgspec.structs.replace(state, local=local), None, decided, bodies, policy, datetime.now(UTC))
+    assert request.body["metadata"]["annotations"]["controlplane/attempt"] == "3"
+    assert request.body["metadata"]["name"] == "build-1"

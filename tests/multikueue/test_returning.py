@@ -16,7 +16,9 @@ from controlplane.connectivity.events import (
     ServiceStarted,
     cluster_stream,
 )
-from controlplane.multikueue.events import CheckStateDecided, CopyJudged, FinishDecided
+from controlplane.kube import JOBS
+from controlplane.multikueue.adapters.job import JobAdapter
+from controlplane.multikueue.events import CheckStateDecided, CopyJudged, FinishDecided, RemovalDecided
 from controlplane.multikueue.reasons import Reason
 from tests.multikueue.scene import START, Scene, stamp
 
@@ -242,6 +244,43 @@ def test_a_copy_that_finished_meanwhile_counts_if_it_succeeded(reason: str, verd
         finish = scene.decide()[-1]
         assert isinstance(finish, FinishDecided)
         assert (finish.source, finish.finish_reason) == ("a", "Succeeded")
+
+
+class Fenced(JobAdapter):
+    def overtaken_counts(self) -> bool:
+        return False
+
+
+@pytest.mark.parametrize(("reason", "finished"), [("Succeeded", True), ("Failed", True), ("", False)])
+def test_of_a_kind_that_is_fenced_an_overtaken_attempt_counts_for_nothing(reason: str, finished: bool) -> None:
+    scene = Scene("a", "b")
+    scene.fleet.policy.adapters[JOBS.gvk] = Fenced()  # type: ignore[index]
+    scene = reserved_again(lost_and_requeued(scene.running("a")))
+    scene.workload({"Admitted": True}, check="Ready", cluster_name="b", nominated=[])
+    scene.clone("b", {"Admitted": True}).remote_job("b", suspended=False, inactive=False)
+    scene.connect("a").remote_job("a", suspended=False, finished=finished, status="22" * 32)
+    if reason:
+        scene.clone("a", {"Finished": (reason, "done")})
+    judged, *others = scene.decide()
+    assert isinstance(judged, CopyJudged)
+    assert (judged.cluster, judged.verdict, judged.reason) == ("a", "Remove", Reason.FENCED)
+    (removal,) = [one for one in others if isinstance(one, RemovalDecided)]
+    assert (removal.cluster, removal.of, removal.uid) == ("a", "Job", "rjob-a")
+    assert not [one for one in others if isinstance(one, FinishDecided)]
+    assert "22" * 32 not in {getattr(one, "status", "") for one in others}, "its result is not relayed"
+
+
+def test_of_a_kind_that_is_fenced_an_attempt_that_nobody_overtook_goes_on_or_counts() -> None:
+    for finished in (False, True):
+        scene = Scene("a", "b")
+        scene.fleet.policy.adapters[JOBS.gvk] = Fenced()  # type: ignore[index]
+        scene = reserved_again(lost_and_requeued(scene.running("a"))).connect("a")
+        if finished:
+            scene.remote_job("a", suspended=False, finished=True, status="22" * 32)
+            scene.clone("a", {"Finished": ("Succeeded", "done")})
+        judged = scene.decide()[0]
+        assert isinstance(judged, CopyJudged)
+        assert judged.verdict == ("Finish" if finished else "Adopt")
 
 
 def test_a_result_counts_even_if_the_workload_has_no_quota() -> None:

@@ -62,6 +62,10 @@ class PipelineRunAdapter:
             kept["conditions"] = [one for one in kept["conditions"] or [] if one.get("type") != "Succeeded"]
         return kept
 
+    def overtaken_counts(self) -> bool:
+        """No: a new attempt began from the beginning, and what a run does outside its pods is done by that one (section 8.9)."""
+        return False
+
     def marks_suspended(self) -> bool:
         """Kueue adds the condition for a Job only."""
         return False
