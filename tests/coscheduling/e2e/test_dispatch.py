@@ -9,6 +9,7 @@ import pytest
 
 from controlplane.kube import PIPELINE_RUNS, meta
 from tests.coscheduling.e2e.fleet import NS, RUN, Fleet, existing
+from tests.podgroups.e2e.test_audit import ask
 
 Make = Callable[..., Awaitable[Fleet]]
 
@@ -44,9 +45,11 @@ async def test_a_run_goes_whole_to_the_worker_that_has_its_claim(fleet: Make) ->
     await it.until(lambda: it.succeeded(), "the result on the management cluster")
     assert it.tasks("b") == ["build-one", "build-two"] or it.copies() == set()
     hub, workload = it.run(), it.workload_of_run()
-    assert hub is not None and workload is not None
+    assert hub is not None
+    assert workload is not None
     assert hub["spec"]["managedBy"]
-    assert hub["status"]["startTime"] and hub["status"]["completionTime"]
+    assert hub["status"]["startTime"]
+    assert hub["status"]["completionTime"]
     await it.until(lambda: it.copies() == set(), "nothing left")
     await it.until(lambda: it.left() == [], "no Workload left")
 
@@ -63,6 +66,13 @@ async def test_where_nothing_fits_it_waits_says_why_and_goes_once_something_does
     before = it.position
     await it.quiet(1.0)
     assert it.position == before, "nothing is written while nothing changes"
+    workload = meta(it.workload_of_run() or {})["name"]
+    for asked in (RUN, workload):
+        told = " ".join(ask(it, "why", f"{NS}/{asked}").split())
+        assert "It has quota and waits for a cluster that can take it (a, b)" in told
+        assert f"a: {why}; b: {why}." in told
+        assert "ClustersJudged" in told
+    assert "run fits on no cluster; not on a (no node has enough cpu" in ask(it, "events", "--type", "ClustersJudged")
     it.node("b", "n2", cpu="32")
     await it.until(lambda: it.started("b"), "the run on b")
     assert it.copies() == {"b"}
@@ -122,7 +132,13 @@ async def test_a_worker_on_which_we_may_see_nothing_is_offered_the_run_all_the_s
     (judged,) = it.said("ClustersJudged")
     assert "reason" not in judged["clusters"]["a"]
     said = " ".join(judged["clusters"]["a"]["unknown"])
-    for what in ("its nodes", "its storage classes", "its mode", "its placeholders", "PersistentVolumeClaim default/data"):
+    for what in (
+        "its nodes",
+        "its storage classes",
+        "its mode",
+        "its placeholders",
+        "PersistentVolumeClaim default/data",
+    ):
         assert what in said
     assert [one["kind"] for one in it.said("KindOff")].count("nodes") == 1
 
