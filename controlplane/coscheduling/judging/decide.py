@@ -6,6 +6,7 @@ itself; what a resolver fetches, and what is not known in time, refuses nothing:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 import msgspec
@@ -59,9 +60,9 @@ def judge_run(asked: RunToJudge, worker: Worker, now: datetime, *, grows: bool, 
     if run is None:
         return Judged(Fit(unknown=[f"the run cannot be judged: {asked.problem}"]))
     try:
-        mode = _mode(asked.asked)
-    except _Unfit as unfit:
-        return Judged(unfit.fit)
+        mode = asked_mode({ASKS_FOR_MODE: asked.asked})
+    except ValueError as error:
+        return Judged(Fit(reason=Reason.BAD_INPUT.value, detail=str(error)))
     claims = [Key(CLAIMS.api_version, CLAIMS.kind, run.namespace, one.claim) for one in run.bindings if one.claim]
     looks = _Looks(worker)
     for key in claims:
@@ -89,15 +90,16 @@ def judge_run(asked: RunToJudge, worker: Worker, now: datetime, *, grows: bool, 
     return Judged(Fit(reason=reason, detail=verdict.detail, unknown=unknown, early=verdict.early), needs)
 
 
-def _mode(asked: str) -> Mode | None:
-    """Return the mode that a run asks for, None if any is right."""
+def asked_mode(annotations: Mapping[str, str]) -> Mode | None:
+    """Return the mode that a run's annotations ask for, None if any is right. ValueError if it is none."""
+    asked = annotations.get(ASKS_FOR_MODE, "")
     if not asked:
         return None
     try:
         return Mode(asked.lower())
     except ValueError:
         todo = f"set it to one of {', '.join(Mode)}, or leave it out"
-        raise _Unfit(Reason.BAD_INPUT, f'annotation {ASKS_FOR_MODE}: "{asked}" is not a mode; {todo}') from None
+        raise ValueError(f'annotation {ASKS_FOR_MODE}: "{asked}" is not a mode; {todo}') from None
 
 
 class _Looks:
