@@ -9,6 +9,7 @@ import pytest
 
 from controlplane.kube import PIPELINE_RUNS, meta
 from tests.coscheduling.e2e.fleet import NS, RUN, Fleet, existing
+from tests.deploy.manifests import render, rights
 from tests.podgroups.e2e.test_audit import ask
 
 Make = Callable[..., Awaitable[Fleet]]
@@ -149,3 +150,33 @@ async def test_quota_counts_the_placeholders_of_a_run(fleet: Make) -> None:
     await it.until(lambda: it.workload_of_run(), "its Workload")
     await it.quiet(0.5)
     assert it.said("NominationDecided") == [], "the tasks alone would have fit into the quota"
+
+
+def allowed(*folders: str) -> set[tuple[str, str]]:
+    """What the roles of some folders allow, as verb and `resource.group/subresource`."""
+    found: set[tuple[str, str]] = set()
+    roles = [item for folder in folders for item in render(folder) if item["kind"] in ("ClusterRole", "Role")]
+    for role in roles:
+        for resource, verbs in rights(role).items():
+            group, _, plural = resource.partition("[")[0].partition("/")
+            plural, _, subresource = plural.partition("/")
+            full = plural if group == "core" else f"{plural}.{group}"
+            found |= {(verb, f"{full}/{subresource}" if subresource else full) for verb in verbs}
+    return found
+
+
+async def test_nothing_is_asked_that_the_roles_do_not_allow(fleet: Make) -> None:
+    it = await fleet("a", "b")
+    it.claim("b")
+    it.submit_run(existing("src", "data"))
+    await it.until(lambda: it.succeeded() and it.copies() == set(), "its end")
+    rights_of = {
+        "management": allowed("deploy/base", "deploy/pipelineruns/management"),
+        **dict.fromkeys(("a", "b"), allowed("deploy/rbac/worker", "deploy/pipelineruns/worker")),
+    }
+    for name, cluster in it.world.clusters.items():
+        counts, watches = cluster.server.counts, cluster.server.watches
+        asked = {(verb, f"{what}/{sub}" if sub else what) for (verb, what, sub), count in counts.items() if count}
+        asked |= {("watch", resource) for resource, count in watches.items() if count}
+        asked = {(verb, what) for verb, what in asked if what not in ("", "version", "discovery")}
+        assert asked - rights_of[name] == set(), name
