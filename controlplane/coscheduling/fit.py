@@ -190,7 +190,9 @@ def _asker(tasks: list[Bound], *, held: bool) -> str:
     """Return who needs the room, in words."""
     if not held:
         return f'task "{tasks[0].task}"'
-    return f"the largest wave of {len(tasks)} tasks, with its placeholder," if tasks else "the placeholder"
+    if not tasks:
+        return "the placeholder"
+    return f"the largest wave of {len(tasks)} task{'s' if len(tasks) > 1 else ''}, with its placeholder,"
 
 
 def _admits(node: NodeRoom, template: Mapping[str, Any]) -> bool:
