@@ -23,9 +23,11 @@ def flags(scene: Scene, cluster: str, *, gone: bool = False, **data: str) -> Non
     scene.show(cluster, CONFIG_MAPS, {"metadata": metadata, "data": data}, gone=gone)
 
 
-def placeholder(scene: Scene, cluster: str, node: str, *, phase: str = "Running", gone: bool = False) -> None:
+def placeholder(
+    scene: Scene, cluster: str, node: str, namespace: str = NS, *, phase: str = "Running", gone: bool = False
+) -> None:
     labels = {"app.kubernetes.io/component": "affinity-assistant"}
-    obj = {"metadata": {"namespace": "other", "name": "affinity-assistant-x-0", "labels": labels}}
+    obj = {"metadata": {"namespace": namespace, "name": f"affinity-assistant-{namespace}-0", "labels": labels}}
     scene.show(cluster, PODS, {**obj, "spec": {"nodeName": node}, "status": {"phase": phase}}, gone=gone)
 
 
@@ -79,9 +81,10 @@ def test_a_flag_that_is_none_leaves_the_last_good_one() -> None:
     assert '"everything" is not a mode' in scene.judged["a"].unknown[0]
 
 
-def test_isolated_runs_see_the_placeholders_of_all_namespaces() -> None:
+def test_isolated_runs_need_a_node_without_a_placeholder_of_their_namespace() -> None:
     scene = Scene("a")
     flags(scene, "a", coschedule="isolate-pipelinerun")
+    placeholder(scene, "a", "n1", "other")
     placeholder(scene, "a", "n1")
     scene.submit()
     assert scene.reasons == {"a": "EveryNodeHasARun"}

@@ -76,7 +76,7 @@ class Worker:
         self.looks: dict[Key, Look] = {}
         self._nodes: dict[str, NodeRoom] = {}
         self._classes: dict[str, events.WorkerClassObserved] = {}
-        self._placeholders: dict[str, str] = {}
+        self._placeholders: dict[str, tuple[str, str]] = {}
         self._flags: Flags | None = Flags()
         self._flags_problem = ""
 
@@ -101,7 +101,7 @@ class Worker:
             case events.WorkerClassGone():
                 self._classes.pop(event.name, None)
             case events.WorkerPlaceholderObserved():
-                self._placeholders[event.uid] = event.node
+                self._placeholders[event.uid] = (event.namespace, event.node)
             case events.WorkerPlaceholderGone():
                 self._placeholders.pop(event.uid, None)
             case events.WorkerFlagsObserved():
@@ -125,8 +125,8 @@ class Worker:
         if found.problem is None:
             self._flags = found.flags
 
-    def known(self, claims: Iterable[Key], *, grows: bool) -> Known:
-        """Return what is known of the worker for a run that names some claims."""
+    def known(self, namespace: str, claims: Iterable[Key], *, grows: bool) -> Known:
+        """Return what is known of the worker for a run of a namespace that names some claims."""
         unknown: list[str] = []
         pending: list[str] = []
 
@@ -139,7 +139,7 @@ class Worker:
                 pending.append(what)
             return False
 
-        nodes = self._rooms() if in_view(NODES, "its nodes") else None
+        nodes = self._rooms(namespace) if in_view(NODES, "its nodes") else None
         classes = in_view(STORAGE_CLASSES, "its storage classes")
         flags = self._flags if in_view(CONFIG_MAPS, "its mode") else None
         in_view(PODS, "its placeholders")
@@ -163,8 +163,9 @@ class Worker:
         )
         return Known(facts, tuple(unknown), tuple(pending))
 
-    def _rooms(self) -> tuple[NodeRoom, ...]:
-        taken = set(self._placeholders.values())
+    def _rooms(self, namespace: str) -> tuple[NodeRoom, ...]:
+        # Tekton's placeholders avoid those of their own namespace, and no others.
+        taken = {node for where, node in self._placeholders.values() if where == namespace}
         return tuple(
             msgspec.structs.replace(room, placeholder=True) if name in taken else room
             for name, room in sorted(self._nodes.items())
