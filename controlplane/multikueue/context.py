@@ -97,6 +97,11 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         return found is not None and found.fits
 
     @property
+    def fences(self) -> bool:
+        """Whether an attempt that was overtaken, or that Kueue stopped, is over without a result: its kind begins anew each time."""
+        return self.adapter is not None and not self.adapter.overtaken_counts()
+
+    @property
     def execution_policy(self) -> str:
         """The Workload's execution policy: its job's, else its ClusterQueue's, else the default."""
         asked = self.job.execution_policy if self.job else ""

@@ -21,6 +21,7 @@ from controlplane.multikueue.events import (
     WorkloadObserved,
 )
 from controlplane.multikueue.left_out import say_left_out
+from controlplane.multikueue.objects import EVICTED_ON_MANAGER
 from controlplane.multikueue.passing import Pass, admitted, stamp, usable
 from controlplane.multikueue.reasons import Reason
 from controlplane.multikueue.state import Trouble
@@ -64,7 +65,9 @@ def _refuse(turn: Pass, local: WorkloadObserved) -> None:
         clone = remote.clone
         if clone is None or clone.active or not local.active or clone.deleting or turn.refused(cluster):
             continue
-        evicted = clone.condition("Evicted")
+        evicted, target = clone.condition("Evicted"), clone.condition("DeactivationTarget")
+        if target is not None and target.reason == EVICTED_ON_MANAGER:
+            continue  # we had it stopped, and quota came back before it was gone
         turn.say(
             ClusterRefused(
                 cluster=cluster,

@@ -42,7 +42,7 @@ from controlplane.multikueue.events import (
     WorkloadObserved,
     Write,
 )
-from controlplane.multikueue.objects import PRIORITY_BOOST, check_json, condition_json
+from controlplane.multikueue.objects import EVICTED_ON_MANAGER, PRIORITY_BOOST, check_json, condition_json
 from controlplane.multikueue.reasons import Reason
 from controlplane.multikueue.state import WorkloadState
 
@@ -93,7 +93,7 @@ def render(
             clone = state.remote(decision.cluster).clone
             if clone is None:
                 raise Obsolete("the clone is gone")
-            entry = _condition("DeactivationTarget", "EvictedOnManagerCluster", decision.message, now)
+            entry = _condition("DeactivationTarget", EVICTED_ON_MANAGER, decision.message, now)
             return _patch(state, decision, {"status": {"conditions": _with(clone.conditions, entry)}}, "status")
         case _:
             if state.local is None:

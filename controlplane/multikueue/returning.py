@@ -40,8 +40,7 @@ def judge(turn: Pass, local: WorkloadObserved, cluster: str) -> tuple[Verdict, R
     remote = turn.state.remote(cluster)
     current = local.cluster_name or turn.state.winner
     finished = remote.clone.condition("Finished") if remote.clone else None
-    adapter = turn.context.adapter
-    fences = adapter is not None and not adapter.overtaken_counts()
+    fences = turn.context.fences
     overtaken = Reason.FENCED if fences else Reason.ANOTHER_CLUSTER_WON
     if local.is_true("Finished"):
         return "Remove", Reason.FINISHED

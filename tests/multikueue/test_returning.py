@@ -18,7 +18,13 @@ from controlplane.connectivity.events import (
 )
 from controlplane.kube import JOBS
 from controlplane.multikueue.adapters.job import JobAdapter
-from controlplane.multikueue.events import CheckStateDecided, CopyJudged, FinishDecided, RemovalDecided
+from controlplane.multikueue.events import (
+    CheckStateDecided,
+    CopyJudged,
+    FinishDecided,
+    RemovalDecided,
+    StatusRelayDecided,
+)
 from controlplane.multikueue.reasons import Reason
 from tests.multikueue.scene import START, Scene, stamp
 
@@ -281,6 +287,39 @@ def test_of_a_kind_that_is_fenced_an_attempt_that_nobody_overtook_goes_on_or_cou
         judged = scene.decide()[0]
         assert isinstance(judged, CopyJudged)
         assert judged.verdict == ("Finish" if finished else "Adopt")
+
+
+def stopped_by_kueue(scene: Scene) -> Scene:
+    """The worker's Kueue took the quota back; a kind that cannot be suspended has ended by that."""
+    scene.remote_job("a", suspended=True, finished=True, inactive=True, status="22" * 32)
+    return scene.clone("a", {"Evicted": ("Preempted", "for another"), "Finished": ("Failed", "cancelled")})
+
+
+def test_of_a_kind_that_is_fenced_what_kueue_stopped_has_no_result() -> None:
+    scene = Scene("a", "b")
+    scene.fleet.policy.adapters[JOBS.gvk] = Fenced()  # type: ignore[index]
+    stopped_by_kueue(scene.running("a"))
+    retry = retry_of(scene)
+    assert retry is not None
+    assert retry.reason == Reason.REMOTE_EVICTED
+    scene.workload({"Evicted": True, "Admitted": False}, check="Pending", cluster_name="").job(
+        suspended=True, inactive=False
+    )
+    (rest,) = scene.decide()
+    assert isinstance(rest, StatusRelayDecided)
+    assert (rest.drain, rest.reason) == (True, Reason.NOTHING_RUNS)
+    assert rest.status != "22" * 32, "the user's job has not ended"
+    scene.job(suspended=True, inactive=True)
+    assert scene.names() == []
+    scene.workload({"Evicted": True, "QuotaReserved": False})
+    assert scene.names() == ["Removal Job a"]
+
+
+def test_of_other_kinds_what_finished_counts_though_it_was_evicted() -> None:
+    scene = stopped_by_kueue(Scene("a", "b").running("a"))
+    assert scene.names() == ["StatusRelay"]
+    scene.job(suspended=True, status="22" * 32)
+    assert scene.names() == ["Finish"]
 
 
 def test_a_result_counts_even_if_the_workload_has_no_quota() -> None:

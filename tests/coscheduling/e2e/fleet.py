@@ -109,6 +109,11 @@ class Fleet(Stage):
         entries = ((self.run(cluster) or {}).get("status") or {}).get("conditions") or []
         return any(one["type"] == "Succeeded" and one["status"] == "True" for one in entries)
 
+    def finished_run(self) -> bool:
+        """Whether the run has an end here, good or bad."""
+        entries = ((self.run() or {}).get("status") or {}).get("conditions") or []
+        return any(one["type"] == "Succeeded" and one["status"] != "Unknown" for one in entries)
+
     def started(self, cluster: str) -> bool:
         return bool(((self.run(cluster) or {}).get("status") or {}).get("startTime"))
 

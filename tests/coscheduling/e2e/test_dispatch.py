@@ -180,3 +180,18 @@ async def test_nothing_is_asked_that_the_roles_do_not_allow(fleet: Make) -> None
         asked |= {("watch", resource) for resource, count in watches.items() if count}
         asked = {(verb, what) for verb, what in asked if what not in ("", "version", "discovery")}
         assert asked - rights_of[name] == set(), name
+
+
+@pytest.mark.parametrize("where", ["worker", "management"])
+async def test_a_run_that_loses_its_quota_begins_anew(fleet: Make, where: str) -> None:
+    it = await fleet("a")
+    it.submit_run(duration="1500ms")
+    await it.until(lambda: (it.run() or {}).get("status", {}).get("startTime"), "its start time here")
+    old = meta(it.run("a") or {})["uid"]
+    workload = meta(it.workload_of_run() or {})["name"]
+    cluster = it.worker("a") if where == "worker" else it.manager
+    assert cluster.kueue.preempt(NS, workload)
+    await it.until(lambda: it.started("a") and meta(it.run("a") or {})["uid"] != old, "a fresh attempt")
+    assert meta(it.run("a") or {})["annotations"]["controlplane/attempt"] == "2"
+    assert not it.finished_run()
+    await it.until(lambda: it.succeeded(), "the result on the management cluster")
