@@ -23,7 +23,9 @@ def _judged(event: ClustersJudged) -> str:
     fits = [name for name, fit in sorted(event.clusters.items()) if fit.fits]
     others = [f"{name} ({fit.detail})" for name, fit in sorted(event.clusters.items()) if not fit.fits]
     taken = f"run fits on {', '.join(fits)}" if fits else "run fits on no cluster"
-    return f"{taken}; not on {', '.join(others)}" if others else taken
+    short = [f"{name} ({fit.short})" for name, fit in sorted(event.clusters.items()) if fit.short]
+    parts = [taken, *([f"not on {', '.join(others)}"] if others else [])]
+    return "; ".join([*parts, *([f"its Workload asks for too little on {', '.join(short)}"] if short else [])])
 
 
 def _read(event: events.WorkerObjectRead) -> str:
@@ -44,6 +46,10 @@ JUDGING_WORDS: Mapping[type[Event], Callable[[Any], str]] = {
     events.WorkerPlaceholderGone: lambda e: f"placeholder's pod {e.name} is gone",
     events.DispatchedRunObserved: lambda e: "run waits for a cluster" if e.waits else "run waits for no cluster",
     events.DispatchedRunGone: lambda e: "run is gone",
+    events.RunChargeObserved: lambda e: (
+        "Workload asks for " + (", ".join(f"{name} {amount}" for name, amount in sorted(e.asked.items())) or "nothing")
+    ),
+    events.RunChargeGone: lambda e: "Workload is gone",
     events.WorkerObjectRead: _read,
     ClustersJudged: _judged,
 }

@@ -17,12 +17,14 @@ ROOM = "fit"
 
 class Fit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """What was found of one cluster. `reason` and `detail` say why it cannot take the job, "" if it can; `unknown` is what could not be
-    looked at there, in words: it counts as fitting. `early`: how many volumes would be bound before a pod is placed."""
+    looked at there, in words: it counts as fitting. `early`: how many volumes would be bound before a pod is placed. `short`: what was
+    not asked of quota and will be used there all the same, in words."""
 
     reason: str = ""
     detail: str = ""
     unknown: list[str] = []
     early: int = 0
+    short: str = ""
 
     @property
     def fits(self) -> bool:

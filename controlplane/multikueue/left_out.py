@@ -12,7 +12,8 @@ from controlplane.multikueue.events import CheckState, WorkloadObserved
 from controlplane.multikueue.passing import Pass
 from controlplane.multikueue.reasons import Reason
 
-_NONE, _SOME, _ALL = "No cluster can take it: ", "Not offered to ", "Every cluster that is connected can take it"
+_NONE, _SOME, _SHORT = "No cluster can take it: ", "Not offered to ", "Asks for less quota than it needs: "
+_ALL = "Every cluster that is connected can take it"
 
 
 def left_out(context: Context, route: Route) -> dict[str, str]:
@@ -29,11 +30,16 @@ def say_left_out(turn: Pass, local: WorkloadObserved, check: CheckState, route: 
     if any(context.available(name) and name not in context.judged for name in route.clusters):
         return  # half an answer would only be written twice
     found = left_out(context, route)
-    said = check.message.startswith((_NONE, _SOME))
-    if not found and not said:
+    fitting = [name for name in route.clusters if context.available(name) and name not in found]
+    short = {name: why for name in fitting if (why := context.judged[name].short)}
+    if not found and not short and not check.message.startswith((_NONE, _SOME, _SHORT)):
         return
-    each = "; ".join(f"{name}: {why}" for name, why in sorted(found.items()))
-    fits = any(context.available(name) and name not in found for name in route.clusters)
-    message = f"{_SOME if fits else _NONE}{each}" if found else _ALL
+    parts = [f"{_SOME if fitting else _NONE}{_each(found)}"] if found else []
+    parts += [f"{_SHORT}{_each(short)}"] if short else []
+    message = ". ".join(parts) or _ALL
     if message != check.message:
         turn.set_check_message(local, check, check.state, message, Reason.CLUSTERS_JUDGED)
+
+
+def _each(why: dict[str, str]) -> str:
+    return "; ".join(f"{name}: {said}" for name, said in sorted(why.items()))

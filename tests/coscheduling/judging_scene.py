@@ -20,10 +20,10 @@ from controlplane.connectivity.events import (
 from controlplane.connectivity.fitness import ClustersJudged, Fit, fit_stream
 from controlplane.coscheduling.judging.observe import WORKER_KINDS
 from controlplane.coscheduling.judging.room import Judging, Policy
-from controlplane.kube import NODES, PIPELINE_RUNS, STORAGE_CLASSES, Json, Kind
+from controlplane.kube import NODES, PIPELINE_RUNS, STORAGE_CLASSES, WORKLOADS, Json, Kind
 from controlplane.log.codec import Codec
 from controlplane.log.event import Event, NewEvent, Recorded
-from tests.coscheduling.samples import NS, run
+from tests.coscheduling.samples import NS, UID, run
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 OURS = "kueue.x-k8s.io/multikueue"
@@ -114,6 +114,13 @@ class Scene:
             obj["status"] = {"startTime": "2026-01-01T00:00:00Z"}
         self.show(MANAGEMENT, PIPELINE_RUNS, obj)
         return obj
+
+    def workload(self, cpu: str, owner: str = UID, *, count: int = 1, gone: bool = False, **more: str) -> bool:
+        reference = {"kind": "PipelineRun", "name": "my-pipelinerun", "uid": owner, "controller": True}
+        container = {"name": "c", "resources": {"requests": {"cpu": cpu, **more}}}
+        pod_set = {"name": "main", "count": count, "template": {"spec": {"containers": [container]}}}
+        metadata = {"namespace": NS, "name": "pipelinerun-x", "ownerReferences": [reference]}
+        return self.show(MANAGEMENT, WORKLOADS, {"metadata": metadata, "spec": {"podSets": [pod_set]}}, gone=gone)
 
     # --- what follows ---
 

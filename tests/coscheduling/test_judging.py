@@ -10,7 +10,7 @@ import pytest
 from controlplane.connectivity.events import MANAGEMENT
 from controlplane.coscheduling.judging.observe import ASKS_FOR_MODE
 from controlplane.coscheduling.objects import CONFIG_MAPS, PODS
-from controlplane.kube import NODES, PIPELINE_RUNS, STORAGE_CLASSES
+from controlplane.kube import NODES, PIPELINE_RUNS, STORAGE_CLASSES, WORKLOADS
 from tests.coscheduling.judging_scene import EVERY, OURS, STREAM, Scene
 from tests.coscheduling.samples import NS, Json, claim, run, template
 from tests.coscheduling.test_fit import step, uses
@@ -197,6 +197,43 @@ def test_a_pipeline_that_makes_no_sense_is_the_workers_to_refuse() -> None:
     scene.submit(tasks=[step("1", "a", "b"), step("1", "b", "a")])
     assert scene.judged["a"].fits
     assert "wait for each other in a circle" in scene.judged["a"].unknown[0]
+
+
+# --- what quota is asked for ---
+
+
+def test_a_workload_that_does_not_ask_for_the_placeholders_is_told_by_cluster() -> None:
+    scene = Scene("a", "b")
+    flags(scene, "a", coschedule="pipelineruns")
+    scene.submit(tasks=TWO)
+    assert [fit.short for fit in scene.judged.values()] == ["", ""], "no Workload, nothing to compare"
+    scene.workload("4")
+    assert {name: fit.short for name, fit in scene.judged.items()} == {"a": "cpu 4, and it needs 4050m", "b": ""}
+    scene.workload("2025m", count=2)
+    assert {name: fit.short for name, fit in scene.judged.items()} == {"a": "", "b": ""}
+    scene.workload("4050m", memory="1Mi")
+    assert scene.judged["a"].short == "memory 1Mi, and it needs 2148Mi"
+    scene.workload("1", gone=True)
+    assert scene.judged["a"].short == ""
+
+
+def test_the_workload_of_another_run_of_that_name_counts_for_nothing() -> None:
+    scene = Scene("a")
+    scene.workload("1m", owner="another")
+    scene.submit()
+    assert scene.judged["a"].short == ""
+    scene.workload("1m")
+    assert scene.judged["a"].short == "cpu 1m, and it needs 1"
+
+
+def test_workloads_of_other_kinds_and_odd_ones_are_not_recorded() -> None:
+    scene = Scene("a")
+    before = len(scene.log)
+    assert not scene.show(MANAGEMENT, WORKLOADS, {"metadata": {"name": "job-x", "namespace": NS}, "spec": {}})
+    assert not scene.workload("plenty")
+    assert len(scene.log) == before
+    assert scene.workload("1", gone=True)
+    assert scene.room.runs == {}
 
 
 # --- what is not known ---

@@ -116,3 +116,16 @@ def test_a_winner_stays_whatever_is_said_of_it_later() -> None:
     assert scene.names() == ["WinnerChosen a", "JobCreation a"]
     judge(scene, a=CLAIM)
     assert scene.names() == []
+
+
+def test_a_job_that_asks_for_too_little_quota_is_told_so() -> None:
+    scene = judge(stage("a", "b").reserved(), a=Fit(short="cpu 4, and it needs 4050m"), b=CLAIM)
+    scene.decide()
+    scene.workload(nominated=["a"])
+    (said,) = messages(scene)
+    assert said == (
+        "Not offered to b: there is no claim ci/data. Asks for less quota than it needs: a: cpu 4, and it needs 4050m"
+    )
+    judge(scene, a=FITS, b=FITS)
+    say(scene, "Asks for less quota than it needs: a: cpu 4, and it needs 4050m", nominated=["a", "b"])
+    assert messages(scene) == ["Every cluster that is connected can take it"]

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from controlplane.connectivity.fitness import Fit
+from controlplane.coscheduling.accounting import account
 from controlplane.coscheduling.fit import judge
 from controlplane.coscheduling.flags import Mode
 from controlplane.coscheduling.judging.observe import ASKS_FOR_MODE
@@ -23,19 +24,23 @@ from controlplane.coscheduling.problems import Refused
 from controlplane.coscheduling.reasons import Reason
 from controlplane.coscheduling.world import World
 from controlplane.kube import Json
+from controlplane.pods.quantity import spell, to_milli
+from controlplane.pods.requests import amounts
 
 _REMOTE = ("resolver", "bundle")
 _NO_TASKS = Pipeline(())
 
 
 class RunToJudge(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that waits for a cluster. `run` is None if it cannot be read, for the `problem`; `since`: when it began to wait."""
+    """A run that waits for a cluster. `run` is None if it cannot be read, for the `problem`; `since`: when it began to wait.
+    `charged`: what its Workload asks for, None if it has none."""
 
     run: Run | None
     asked: str = ""
     problem: str = ""
     reference: Json = {}
     since: datetime
+    charged: dict[str, str] | None = None
 
 
 class Judged(msgspec.Struct, frozen=True):
@@ -86,8 +91,24 @@ def judge_run(asked: RunToJudge, worker: Worker, now: datetime, *, grows: bool, 
         verdict = judge(run, pipeline, mode, known.facts)
     except (Refused, ValueError) as error:
         return Judged(Fit(unknown=[*unknown, f"its pipeline cannot be judged: {error}"]), needs)
-    reason = verdict.reason.value if verdict.reason is not None else ""
-    return Judged(Fit(reason=reason, detail=verdict.detail, unknown=unknown, early=verdict.early), needs)
+    if verdict.reason is not None:
+        return Judged(Fit(reason=verdict.reason.value, detail=verdict.detail, unknown=unknown), needs)
+    effective = known.facts.mode or mode
+    short = _short(run, pipeline, effective, asked.charged) if effective is not None and not looks.unknown else ""
+    return Judged(Fit(unknown=unknown, early=verdict.early, short=short), needs)
+
+
+def _short(run: Run, pipeline: Pipeline, mode: Mode, charged: dict[str, str] | None) -> str:
+    """Return what a run needs in a mode beyond what its Workload asks for; of resources that it does not ask for, quota is not meant."""
+    if charged is None:
+        return ""
+    needed, asked = account(run, pipeline, mode).total, amounts(charged)
+    less = [
+        f"{name} {charged[name]}, and it needs {spell(name, to_milli(needed[name]))}"
+        for name in sorted(asked)
+        if needed.get(name, 0) > asked[name]
+    ]
+    return "; ".join(less)
 
 
 def asked_mode(annotations: Mapping[str, str]) -> Mode | None:

@@ -73,6 +73,17 @@ class DispatchedRunGone(Gone, frozen=True, kw_only=True):
     """A PipelineRun that was to run on a worker was deleted."""
 
 
+class RunChargeObserved(Seen, frozen=True, kw_only=True):
+    """The Workload of a PipelineRun: what quota it asks for, all pod sets together. `owner` is the UID of the run."""
+
+    owner: str
+    asked: dict[str, str] = {}
+
+
+class RunChargeGone(Gone, frozen=True, kw_only=True):
+    """The Workload of a PipelineRun is gone."""
+
+
 class WorkerObjectRead(Event, frozen=True, kw_only=True):
     """An object that a run names was looked for on a worker. `Unknown`: the worker did not let us look; `object` is what decides of it."""
 
@@ -96,6 +107,8 @@ JUDGING_EVENTS: tuple[type[Event], ...] = (
     WorkerPlaceholderGone,
     DispatchedRunObserved,
     DispatchedRunGone,
+    RunChargeObserved,
+    RunChargeGone,
     WorkerObjectRead,
     ClustersJudged,
 )

@@ -6,7 +6,7 @@ cluster, and only those that name our controller; everything else counts on work
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -14,6 +14,7 @@ import msgspec
 from controlplane.capability import OpenRead, ReadAnswer, Sighting
 from controlplane.connectivity.events import MANAGEMENT
 from controlplane.connectivity.fitness import fit_stream
+from controlplane.coscheduling.accounting import spelled
 from controlplane.coscheduling.flags import COSCHEDULE, DISABLE_ASSISTANT, FLAGS_NAME
 from controlplane.coscheduling.judging import events
 from controlplane.coscheduling.judging.outline import pipeline_outline, run_outline, task_outline
@@ -25,14 +26,15 @@ from controlplane.coscheduling.objects import (
     PODS,
     annotations_of,
     conditions_of,
+    controller_of,
     labels_of,
     read_run,
 )
 from controlplane.coscheduling.problems import Refused
 from controlplane.coscheduling.seen import Gone, SightingRefused, TaintSeen
-from controlplane.kube import PIPELINE_RUNS, STORAGE_CLASSES, Json, Kind, meta
+from controlplane.kube import PIPELINE_RUNS, STORAGE_CLASSES, WORKLOADS, Json, Kind, meta
 from controlplane.log.event import Body, Event, body_of
-from controlplane.pods.requests import amounts
+from controlplane.pods.requests import ADMITTED, Requests, amounts, effective
 from controlplane.pods.tolerations import BLOCKING, taints
 
 WORKER = "worker"
@@ -51,7 +53,11 @@ def seen(sighting: Sighting, controller: str, config_namespace: str) -> _Seen | 
     """Return stream, event and bodies of something seen; None if nobody is judged by it."""
     obj, kind = sighting.object, sighting.kind
     if sighting.cluster == MANAGEMENT:
-        found = _run(obj, gone=sighting.gone, controller=controller) if kind == PIPELINE_RUNS else None
+        found = None
+        if kind == PIPELINE_RUNS:
+            found = _run(obj, gone=sighting.gone, controller=controller)
+        elif kind == WORKLOADS:
+            found = _charge(obj, gone=sighting.gone)
         return (*found, ()) if found is not None else None
     build = _BUILDERS.get(kind)
     if build is None or (kind == CONFIG_MAPS and meta(obj).get("namespace") != config_namespace):
@@ -143,6 +149,29 @@ def _run(obj: Json, *, gone: bool, controller: str) -> _Built | None:
         run=outline,
         problem=problem,
     )
+
+
+def _charge(obj: Json, *, gone: bool) -> _Built | None:
+    """Return what a run's Workload asks for. One that cannot be understood is reported by whoever dispatches it."""
+    owner = controller_of(obj)
+    if owner.get("kind") != PIPELINE_RUNS.kind:
+        return None
+    stream = fit_stream(PIPELINE_RUNS, _last(obj)["namespace"], str(owner.get("name") or ""))
+    if gone:
+        return stream, events.RunChargeGone(**_last(obj))
+    try:
+        asked = _asked((obj.get("spec") or {}).get("podSets") or ())
+    except (AttributeError, TypeError, ValueError):
+        return None
+    return stream, events.RunChargeObserved(**_identity(obj), owner=str(owner.get("uid") or ""), asked=asked)
+
+
+def _asked(pod_sets: Iterable[Json]) -> dict[str, str]:
+    total: Requests = {}
+    for one in pod_sets:
+        for name, amount in effective((one.get("template") or {}).get("spec") or {}, ADMITTED).items():
+            total[name] = total.get(name, 0) + amount * int(one.get("count", 1))
+    return spelled(total)
 
 
 def _node(obj: Json, gone: bool) -> _Built:

@@ -25,13 +25,14 @@ from controlplane.coscheduling.judging.workers import Key, Worker
 from controlplane.coscheduling.objects import CONFIG_MAPS, NODES, PODS, read_run
 from controlplane.coscheduling.problems import Refused
 from controlplane.coscheduling.seen import Gone, SightingRefused
-from controlplane.kube import PIPELINE_RUNS, STORAGE_CLASSES, Request, meta
+from controlplane.kube import PIPELINE_RUNS, STORAGE_CLASSES, WORKLOADS, Request, meta
 from controlplane.log.event import Event, NewEvent, Recorded
 
 OWNS = frozenset({ROOM, WORKER})
 HEARS = frozenset({"cluster", "service"})
 _SEEN: dict[type[Event], str] = {
     events.DispatchedRunObserved: PIPELINE_RUNS.name,
+    events.RunChargeObserved: WORKLOADS.name,
     events.WorkerNodeObserved: NODES.name,
     events.WorkerClassObserved: STORAGE_CLASSES.name,
     events.WorkerFlagsObserved: CONFIG_MAPS.name,
@@ -39,6 +40,7 @@ _SEEN: dict[type[Event], str] = {
 }
 _GONE: dict[type[Event], str] = {
     events.DispatchedRunGone: PIPELINE_RUNS.name,
+    events.RunChargeGone: WORKLOADS.name,
     events.WorkerNodeGone: NODES.name,
     events.WorkerClassGone: STORAGE_CLASSES.name,
     events.WorkerFlagsGone: CONFIG_MAPS.name,
@@ -62,6 +64,7 @@ class RunState(msgspec.Struct):
     version: int = 0
     position: int = 0
     observed: events.DispatchedRunObserved | None = None
+    charge: events.RunChargeObserved | None = None
     to_judge: RunToJudge | None = None
     said: ClustersJudged | None = None
     judged: dict[str, tuple[tuple[int, ...], Judged]] = {}
@@ -149,9 +152,18 @@ class Judging:
                 self._need(stream, [])
                 self.runs.pop(stream, None)
             return
-        if isinstance(event, events.DispatchedRunObserved):
-            self._observed(state, event, recorded)
-            self._dirty[stream] = None
+        match event:
+            case events.DispatchedRunObserved():
+                self._observed(state, event, recorded)
+            case events.RunChargeObserved():
+                state.charge = event
+            case events.RunChargeGone() if state.charge is not None and state.charge.uid == event.uid:
+                state.charge = None
+        if state.observed is None and state.charge is None:
+            self.runs.pop(stream, None)
+            return
+        _charge(state)
+        self._dirty[stream] = None
 
     def _observed(self, state: RunState, event: events.DispatchedRunObserved, recorded: Recorded) -> None:
         before = state.observed
@@ -300,6 +312,15 @@ class Judging:
     def unneeded(self, write: OpenWrite, resource_version: str) -> NewEvent:
         """Nothing of ours can be unneeded."""
         raise NotImplementedError("judging writes nothing")
+
+
+def _charge(state: RunState) -> None:
+    """Let a run be judged by what its Workload asks for."""
+    run, charge = state.to_judge, state.charge
+    if run is not None and state.observed is not None:
+        asked = charge.asked if charge is not None and charge.owner == state.observed.uid else None
+        if asked != run.charged:
+            state.to_judge, state.judged = msgspec.structs.replace(run, charged=asked), {}
 
 
 def _read(cluster: str, key: Key) -> OpenRead:
