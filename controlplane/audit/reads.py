@@ -102,8 +102,7 @@ class Reader:
 
     def __init__(self, connection: psycopg.Connection[Any], log: str) -> None:
         self.connection, self.log = connection, log
-        types = (*Fleet.types, *Placing.types, *COPY_EVENTS, *JUDGING_EVENTS, *LOCAL_EVENTS)
-        self._codec = Codec(dict.fromkeys(types))  # what two rooms share is named by both
+        self._codec = Codec((*Fleet.types, *Placing.types, *COPY_EVENTS, *JUDGING_EVENTS, *LOCAL_EVENTS))
         self._deaf: bool | None = None
 
     @classmethod

@@ -15,7 +15,6 @@ import msgspec
 from controlplane.capability import Decided, Failure, OpenWrite, Sighting
 from controlplane.connectivity import events as connectivity
 from controlplane.connectivity.events import FLEET_STREAM, MANAGEMENT, ServiceStarted, cluster_stream
-from controlplane.connectivity.fitness import ClustersJudged
 from controlplane.connectivity.outage import decide_outage
 from controlplane.kube import Request
 from controlplane.log.event import Event, NewEvent, Recorded
@@ -44,7 +43,7 @@ SERVICE_STREAM = "service"
 class Fleet:
     """MultiKueue's states and the answers that the loop asks of them. `identity` names this process in Kubernetes Events."""
 
-    types: Sequence[type[Event]] = (*connectivity.EVENTS, ClustersJudged, *EVENTS)
+    types: Sequence[type[Event]] = (*connectivity.EVENTS, *EVENTS)
 
     def __init__(self, policy: Policy, identity: str) -> None:
         self.policy, self.identity = policy, identity
