@@ -151,30 +151,43 @@ def _fits_somewhere(
     if facts.nodes is None:
         return None
     templates = [task_template(run, task.task) or {} for task in tasks] + ([run.pod_template or {}] if held else [])
-    full, crowded, taken = "", "", ""
-    open_ = [node for node in facts.nodes if all(_admits(node, template) for template in templates)]
-    for node in open_:
-        short = next((one for one, amount in wave.items() if amount > node.free.get(one, 0)), "")
-        if short:
-            full = short
-        elif node.free_pods < pods:
-            crowded = f"node {node.name} has {node.free_pods} pod slots, and {_asker(tasks, held=held)} needs {pods}"
-        elif mode is Mode.ISOLATE and node.placeholder:
-            taken = f"node {node.name} would do, and another run is there"
-        else:
-            return None
+    gates = [_Gate(template) for template in _distinct(templates)]
+    isolated = mode is Mode.ISOLATE
+    if any(_holds(node, wave, pods, isolated=isolated) and _open(node, gates) for node in facts.nodes):
+        return None
     if facts.grows:
         return None  # which nodes it could have is not known: today it may have none
-    if taken:
-        return Reason.EVERY_NODE_HAS_A_RUN, taken
-    if crowded:
-        return Reason.NO_POD_SLOT, crowded
-    if not full:
+    return _why_not([node for node in facts.nodes if _open(node, gates)], wave, pods, _asker(tasks, held=held))
+
+
+def _holds(node: NodeRoom, wave: Requests, pods: int, *, isolated: bool) -> bool:
+    """Whether a node has the room. It is the cheap question, and goes first."""
+    if isolated and node.placeholder:
+        return False
+    return node.free_pods >= pods and all(node.free.get(name, 0) >= amount for name, amount in wave.items())
+
+
+def _why_not(nodes: list[NodeRoom], wave: Requests, pods: int, asker: str) -> tuple[Reason, str]:
+    """Return why none of the nodes that are open to all pods will do; the reason that comes nearest to a yes."""
+    if not nodes:
         return Reason.NO_NODE_FITS, "no node is open to all of its pods: selectors, taints"
-    most = max(node.free.get(full, 0) for node in open_)
-    needed, had = (spell(full, to_milli(amount)) for amount in (wave[full], most))
-    why = f"no node has enough {full}: {_asker(tasks, held=held)} needs {needed}, and the most that a node has is {had}"
-    return Reason.NO_NODE_FITS, why
+    enough = [node for node in nodes if all(node.free.get(name, 0) >= amount for name, amount in wave.items())]
+    taken = next((node for node in enough if node.free_pods >= pods), None)
+    if taken is not None:
+        return Reason.EVERY_NODE_HAS_A_RUN, f"node {taken.name} would do, and another run is there"
+    if enough:
+        most = max(enough, key=lambda node: node.free_pods)
+        return Reason.NO_POD_SLOT, f"node {most.name} has {most.free_pods} pod slots, and {asker} needs {pods}"
+    # The resource of which the nodes lack the most, by its share.
+    most_of = {name: max(node.free.get(name, 0) for node in nodes) for name in wave}
+    short = min((name for name in wave if wave[name]), key=lambda name: (most_of[name] / wave[name], name))
+    if most_of[short] >= wave[short]:
+        return Reason.NO_NODE_FITS, f"no node has enough of everything at once that {asker} needs"
+    needed, had = (spell(short, to_milli(amount)) for amount in (wave[short], most_of[short]))
+    return (
+        Reason.NO_NODE_FITS,
+        f"no node has enough {short}: {asker} needs {needed}, and the most that a node has is {had}",
+    )
 
 
 def _needs(run: Run, pipeline: Pipeline, tasks: list[Bound], *, held: bool) -> tuple[Requests, int]:
@@ -195,16 +208,35 @@ def _asker(tasks: list[Bound], *, held: bool) -> str:
     return f"the largest wave of {len(tasks)} task{'s' if len(tasks) > 1 else ''}, with its placeholder,"
 
 
-def _admits(node: NodeRoom, template: Mapping[str, Any]) -> bool:
-    """Whether a pod with this template may be placed on a node at all."""
-    tolerated = tolerations(template.get("tolerations"))
-    repelling = (*node.taints, UNSCHEDULABLE) if node.cordoned else node.taints
-    if untolerated(repelling, tolerated) is not None:
-        return False
-    if not of_set(template.get("nodeSelector") or {}).matches(node.labels):
-        return False
-    required = ((template.get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED)
-    if not required:
-        return True
-    terms = node_terms(required.get("nodeSelectorTerms") or ())
-    return any(term.matches(node.labels, node.name) for term in terms)
+class _Gate:
+    """Which nodes a pod with a template may be placed on at all; read once for all nodes."""
+
+    def __init__(self, template: Mapping[str, Any]) -> None:
+        self._tolerated = tolerations(template.get("tolerations"))
+        self._selector = of_set(template.get("nodeSelector") or {})
+        required = ((template.get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED)
+        self._terms = node_terms(required.get("nodeSelectorTerms") or ()) if required else None
+
+    def admits(self, node: NodeRoom) -> bool:
+        """Whether a node is open to the pod: its taints, the pod's selector and affinity."""
+        repelling = (*node.taints, UNSCHEDULABLE) if node.cordoned else node.taints
+        if repelling and untolerated(repelling, self._tolerated) is not None:
+            return False
+        if not self._selector.matches(node.labels):
+            return False
+        return self._terms is None or any(term.matches(node.labels, node.name) for term in self._terms)
+
+
+def _open(node: NodeRoom, gates: list[_Gate]) -> bool:
+    return all(gate.admits(node) for gate in gates)
+
+
+def _distinct(templates: list[Any]) -> list[Any]:
+    """Return the templates that differ in what nodes are chosen by: most tasks have that of their run."""
+    found: list[Any] = []
+    for template in templates:
+        kept = {field: template.get(field) for field in ("nodeSelector", "tolerations")}
+        kept["affinity"] = {"nodeAffinity": (template.get("affinity") or {}).get("nodeAffinity")}
+        if kept not in found:
+            found.append(kept)
+    return found

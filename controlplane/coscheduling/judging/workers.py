@@ -75,6 +75,7 @@ class Worker:
         self.version = 0
         self.looks: dict[Key, Look] = {}
         self._nodes: dict[str, NodeRoom] = {}
+        self._sorted: tuple[NodeRoom, ...] | None = None
         self._classes: dict[str, events.WorkerClassObserved] = {}
         self._placeholders: dict[str, tuple[str, str]] = {}
         self._flags: Flags | None = Flags()
@@ -91,6 +92,7 @@ class Worker:
         if isinstance(event, events.WorkerObjectRead):
             return self._looked(event, recorded)
         self.version += 1
+        self._sorted = None
         match event:
             case events.WorkerNodeObserved():
                 self._nodes[event.name] = _room(event)
@@ -166,9 +168,12 @@ class Worker:
     def _rooms(self, namespace: str) -> tuple[NodeRoom, ...]:
         # Tekton's placeholders avoid those of their own namespace, and no others.
         taken = {node for where, node in self._placeholders.values() if where == namespace}
+        if self._sorted is None:
+            self._sorted = tuple(room for _, room in sorted(self._nodes.items()))
+        if not taken:
+            return self._sorted
         return tuple(
-            msgspec.structs.replace(room, placeholder=True) if name in taken else room
-            for name, room in sorted(self._nodes.items())
+            msgspec.structs.replace(room, placeholder=True) if room.name in taken else room for room in self._sorted
         )
 
 
