@@ -7,7 +7,7 @@ starve the next.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import msgspec
@@ -21,6 +21,7 @@ from controlplane.coscheduling.placeholders import RESOURCES, placeholder_of_cla
 from controlplane.coscheduling.reasons import Reason
 from controlplane.coscheduling.templates import task_template
 from controlplane.coscheduling.waves import PODS_RESOURCE, largest_wave
+from controlplane.log.event import canonical
 from controlplane.pods.quantity import nanos, spell, to_milli
 from controlplane.pods.requests import Requests
 from controlplane.pods.selectors import node_terms, of_set
@@ -43,7 +44,10 @@ class NodeRoom(msgspec.Struct, frozen=True, kw_only=True):
 
 class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a candidate. `claims` as (namespace, name); `storage_classes` by name, True where a volume is bound late
-    (WaitForFirstConsumer); `grows`: whether an autoscaler adds nodes. None is what is not known of it: it refuses nothing."""
+    (WaitForFirstConsumer); `grows`: whether an autoscaler adds nodes. None is what is not known of it: it refuses nothing.
+
+    `memo` keeps what was found of these nodes, if somebody holds it: runs of one pipeline ask the same.
+    """
 
     name: str
     mode: Mode | None
@@ -52,6 +56,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     default_class: str = ""
     nodes: tuple[NodeRoom, ...] | None = ()
     grows: bool = False
+    memo: dict[Hashable, tuple[Reason, str] | None] | None = None
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,13 +156,20 @@ def _fits_somewhere(
     if facts.nodes is None:
         return None
     templates = [task_template(run, task.task) or {} for task in tasks] + ([run.pod_template or {}] if held else [])
-    gates = [_Gate(template) for template in _distinct(templates)]
-    isolated = mode is Mode.ISOLATE
-    if any(_holds(node, wave, pods, isolated=isolated) and _open(node, gates) for node in facts.nodes):
-        return None
-    if facts.grows:
-        return None  # which nodes it could have is not known: today it may have none
-    return _why_not([node for node in facts.nodes if _open(node, gates)], wave, pods, _asker(tasks, held=held))
+    chosen, isolated, asker = _distinct(templates), mode is Mode.ISOLATE, _asker(tasks, held=held)
+    key = (asker, pods, isolated and run.namespace, tuple(sorted(wave.items())), canonical(chosen))
+    if facts.memo is not None and key in facts.memo:
+        return facts.memo[key]
+    gates = [_Gate(template) for template in chosen]
+    found: tuple[Reason, str] | None = None
+    # Where nodes come and go it is not known which nodes a run could have: today there may be none.
+    if not facts.grows and not any(
+        _holds(node, wave, pods, isolated=isolated) and _open(node, gates) for node in facts.nodes
+    ):
+        found = _why_not([node for node in facts.nodes if _open(node, gates)], wave, pods, asker)
+    if facts.memo is not None:
+        facts.memo[key] = found
+    return found
 
 
 def _holds(node: NodeRoom, wave: Requests, pods: int, *, isolated: bool) -> bool:

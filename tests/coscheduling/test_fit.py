@@ -278,6 +278,24 @@ def test_a_cluster_that_grows_is_not_judged_by_the_nodes_of_today() -> None:
     assert verdict(run(claim("a", "elsewhere")), facts(grows=True)) == "ClaimMissing"
 
 
+def test_what_is_remembered_of_nodes_changes_no_judgement() -> None:
+    nodes = (room(cpu="3950m", placeholder=True), room("m", cpu="2", labels={"disk": "ssd"}))
+    memo: dict[Any, Any] = {}
+    seen = set()
+    for mode, grows in itertools.product(Mode, (False, True)):
+        for tasks in (TWO, [step("2", "a")], [step("3", "a")]):
+            for spec in ({}, {"taskRunTemplate": {"podTemplate": {"nodeSelector": {"disk": "ssd"}}}}):
+                obj = run(tasks=tasks, **spec)
+                asked = read(obj), find_pipeline(read(obj), World()), None
+                plain = judge(*asked, facts(*nodes, mode=mode.value, grows=grows))
+                if not grows:  # a memo is of one cluster, which grows or does not
+                    for _ in range(2):
+                        assert judge(*asked, facts(*nodes, mode=mode.value, memo=memo)) == plain
+                seen.add(plain.reason)
+    assert len(memo) > 6
+    assert seen >= {None, "NoNodeFits", "EveryNodeHasARun"}
+
+
 def test_the_reason_names_amounts() -> None:
     obj = run(tasks=TWO)
     found = judge(read(obj), find_pipeline(read(obj), World()), None, facts(room(cpu="2"), room("m", cpu="1")))

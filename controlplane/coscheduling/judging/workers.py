@@ -6,7 +6,7 @@ there, or that is not listed in time, is not known, and says nothing against the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,6 +17,7 @@ from controlplane.coscheduling.fit import ClusterFacts, NodeRoom
 from controlplane.coscheduling.flags import FLAGS_NAME, Flags, effective
 from controlplane.coscheduling.judging import events
 from controlplane.coscheduling.objects import CONFIG_MAPS, NODES, PODS
+from controlplane.coscheduling.reasons import Reason
 from controlplane.coscheduling.waves import PODS_RESOURCE
 from controlplane.kube import STORAGE_CLASSES, Json, Kind
 from controlplane.log.event import Recorded
@@ -76,6 +77,7 @@ class Worker:
         self.looks: dict[Key, Look] = {}
         self._nodes: dict[str, NodeRoom] = {}
         self._sorted: tuple[NodeRoom, ...] | None = None
+        self._memo: dict[Hashable, tuple[Reason, str] | None] = {}
         self._classes: dict[str, events.WorkerClassObserved] = {}
         self._placeholders: dict[str, tuple[str, str]] = {}
         self._flags: Flags | None = Flags()
@@ -92,7 +94,7 @@ class Worker:
         if isinstance(event, events.WorkerObjectRead):
             return self._looked(event, recorded)
         self.version += 1
-        self._sorted = None
+        self._sorted, self._memo = None, {}
         match event:
             case events.WorkerNodeObserved():
                 self._nodes[event.name] = _room(event)
@@ -162,6 +164,7 @@ class Worker:
             default_class=min((name for name, one in self._classes.items() if one.default), default=""),
             nodes=nodes,
             grows=grows,
+            memo=self._memo,
         )
         return Known(facts, tuple(unknown), tuple(pending))
 
