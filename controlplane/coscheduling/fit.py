@@ -157,7 +157,7 @@ def _fits_somewhere(
         return None
     templates = [task_template(run, task.task) or {} for task in tasks] + ([run.pod_template or {}] if held else [])
     chosen, isolated, asker = _distinct(templates), mode is Mode.ISOLATE, _asker(tasks, held=held)
-    key = (asker, pods, isolated and run.namespace, tuple(sorted(wave.items())), canonical(chosen))
+    key = (asker, pods, isolated and (run.namespace, run.name), tuple(sorted(wave.items())), canonical(chosen))
     if facts.memo is not None and key in facts.memo:
         return facts.memo[key]
     gates = [_Gate(template) for template in chosen]

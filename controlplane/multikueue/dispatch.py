@@ -55,7 +55,8 @@ def _eligible(turn: Pass, route: Route) -> list[str]:
         refused = turn.state.refused.get(cluster)
         if refused is not None and refused.until > turn.now:
             turn.wake_at(refused.until)
-        elif turn.context.available(cluster) and turn.context.takes(cluster):
+        elif turn.context.available(cluster) and (turn.context.takes(cluster) or turn.state.remote(cluster).job):
+            # Where its job is already, perhaps since an attempt before, it goes on whatever is said of the cluster now.
             eligible.append(cluster)
     return eligible
 

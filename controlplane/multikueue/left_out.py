@@ -29,7 +29,7 @@ def say_left_out(turn: Pass, local: WorkloadObserved, check: CheckState, route: 
         return
     if any(context.available(name) and name not in context.judged for name in route.clusters):
         return  # half an answer would only be written twice
-    found = left_out(context, route)
+    found = {name: why for name, why in left_out(context, route).items() if not turn.state.remote(name).job}
     fitting = [name for name in route.clusters if context.available(name) and name not in found]
     short = {name: why for name in fitting if (why := context.judged[name].short)}
     if not found and not short and not check.message.startswith((_NONE, _SOME, _SHORT)):

@@ -24,10 +24,17 @@ def flags(scene: Scene, cluster: str, *, gone: bool = False, **data: str) -> Non
 
 
 def placeholder(
-    scene: Scene, cluster: str, node: str, namespace: str = NS, *, phase: str = "Running", gone: bool = False
+    scene: Scene,
+    cluster: str,
+    node: str,
+    namespace: str = NS,
+    *,
+    of: str = "x",
+    phase: str = "Running",
+    gone: bool = False,
 ) -> None:
-    labels = {"app.kubernetes.io/component": "affinity-assistant"}
-    obj = {"metadata": {"namespace": namespace, "name": f"affinity-assistant-{namespace}-0", "labels": labels}}
+    labels = {"app.kubernetes.io/component": "affinity-assistant", "tekton.dev/pipelineRun": of}
+    obj = {"metadata": {"namespace": namespace, "name": f"affinity-assistant-{namespace}-{of}-0", "labels": labels}}
     scene.show(cluster, PODS, {**obj, "spec": {"nodeName": node}, "status": {"phase": phase}}, gone=gone)
 
 
@@ -85,8 +92,10 @@ def test_isolated_runs_need_a_node_without_a_placeholder_of_their_namespace() ->
     scene = Scene("a")
     flags(scene, "a", coschedule="isolate-pipelinerun")
     placeholder(scene, "a", "n1", "other")
-    placeholder(scene, "a", "n1")
+    placeholder(scene, "a", "n1", of="my-pipelinerun")  # its own, of an attempt before
     scene.submit()
+    assert scene.reasons == {"a": ""}
+    placeholder(scene, "a", "n1")
     assert scene.reasons == {"a": "EveryNodeHasARun"}
     placeholder(scene, "a", "n1", phase="Succeeded")
     assert scene.reasons == {"a": ""}

@@ -129,3 +129,16 @@ def test_a_job_that_asks_for_too_little_quota_is_told_so() -> None:
     judge(scene, a=FITS, b=FITS)
     say(scene, "Asks for less quota than it needs: a: cpu 4, and it needs 4050m", nominated=["a", "b"])
     assert messages(scene) == ["Every cluster that is connected can take it"]
+
+
+def test_a_run_that_goes_on_where_its_cluster_came_back_is_not_left_out() -> None:
+    """An attempt that nobody overtook is adopted, though a node of its cluster was cordoned meanwhile."""
+    scene = judge(stage("a", "b").reserved(), a=CLAIM, b=FITS)
+    scene.clone("a", {"Admitted": True, "QuotaReserved": True}).remote_job("a", suspended=False, inactive=False)
+    (nomination,) = scene.decide()
+    assert isinstance(nomination, NominationDecided)
+    assert nomination.clusters == ["a", "b"]
+    scene.workload(nominated=["a", "b"])
+    assert messages(scene) == ['The workload was admitted on "a"']
+    assert "WinnerChosen" in {type(one).__name__ for one in scene.decided}
+    assert not scene.state.effects.get("a/Job")

@@ -78,7 +78,7 @@ def judge_run(asked: RunToJudge, worker: Worker, now: datetime, *, grows: bool, 
         pipeline = _pipeline(run, asked.reference, looks)
     except _Unfit as unfit:
         unfit_ = unfit.fit
-    known = worker.known(run.namespace, claims, grows=grows)
+    known = worker.known(run, claims, grows=grows)
     needs = tuple(dict.fromkeys(looks.needs))
     if looks.missing or known.pending:
         until = max(asked.since, worker.connection.since or asked.since) + patience

@@ -50,8 +50,9 @@ class WorkerFlagsGone(Gone, frozen=True, kw_only=True):
 
 
 class WorkerPlaceholderObserved(Seen, frozen=True, kw_only=True):
-    """A placeholder's pod on a worker, and its node, "" while it waits for one."""
+    """A placeholder's pod on a worker, the run that it is of, and its node, "" while it waits for one."""
 
+    run: str = ""
     node: str = ""
 
 

@@ -24,6 +24,7 @@ from controlplane.coscheduling.objects import (
     CONFIG_MAPS,
     NODES,
     PODS,
+    RUN_LABEL,
     annotations_of,
     conditions_of,
     controller_of,
@@ -225,7 +226,7 @@ def _pod(obj: Json, gone: bool) -> _Built | None:
         return None
     over = (obj.get("status") or {}).get("phase") in _OVER
     node = "" if over else str((obj.get("spec") or {}).get("nodeName") or "")
-    return place, events.WorkerPlaceholderObserved(**_identity(obj), node=node)
+    return place, events.WorkerPlaceholderObserved(**_identity(obj), run=labels_of(obj).get(RUN_LABEL, ""), node=node)
 
 
 _BUILDERS: dict[Kind, Callable[[Json, bool], _Built | None]] = {

@@ -16,7 +16,7 @@ from controlplane.connectivity.state import Connection
 from controlplane.coscheduling.fit import ClusterFacts, NodeRoom
 from controlplane.coscheduling.flags import FLAGS_NAME, Flags, effective
 from controlplane.coscheduling.judging import events
-from controlplane.coscheduling.objects import CONFIG_MAPS, NODES, PODS
+from controlplane.coscheduling.objects import CONFIG_MAPS, NODES, PODS, Run
 from controlplane.coscheduling.reasons import Reason
 from controlplane.coscheduling.waves import PODS_RESOURCE
 from controlplane.kube import STORAGE_CLASSES, Json, Kind
@@ -79,7 +79,7 @@ class Worker:
         self._sorted: tuple[NodeRoom, ...] | None = None
         self._memo: dict[Hashable, tuple[Reason, str] | None] = {}
         self._classes: dict[str, events.WorkerClassObserved] = {}
-        self._placeholders: dict[str, tuple[str, str]] = {}
+        self._placeholders: dict[str, events.WorkerPlaceholderObserved] = {}
         self._flags: Flags | None = Flags()
         self._flags_problem = ""
 
@@ -105,7 +105,7 @@ class Worker:
             case events.WorkerClassGone():
                 self._classes.pop(event.name, None)
             case events.WorkerPlaceholderObserved():
-                self._placeholders[event.uid] = (event.namespace, event.node)
+                self._placeholders[event.uid] = event
             case events.WorkerPlaceholderGone():
                 self._placeholders.pop(event.uid, None)
             case events.WorkerFlagsObserved():
@@ -129,8 +129,8 @@ class Worker:
         if found.problem is None:
             self._flags = found.flags
 
-    def known(self, namespace: str, claims: Iterable[Key], *, grows: bool) -> Known:
-        """Return what is known of the worker for a run of a namespace that names some claims."""
+    def known(self, run: Run, claims: Iterable[Key], *, grows: bool) -> Known:
+        """Return what is known of the worker for a run that names some claims."""
         unknown: list[str] = []
         pending: list[str] = []
 
@@ -143,7 +143,7 @@ class Worker:
                 pending.append(what)
             return False
 
-        nodes = self._rooms(namespace) if in_view(NODES, "its nodes") else None
+        nodes = self._rooms(run) if in_view(NODES, "its nodes") else None
         classes = in_view(STORAGE_CLASSES, "its storage classes")
         flags = self._flags if in_view(CONFIG_MAPS, "its mode") else None
         in_view(PODS, "its placeholders")
@@ -168,9 +168,11 @@ class Worker:
         )
         return Known(facts, tuple(unknown), tuple(pending))
 
-    def _rooms(self, namespace: str) -> tuple[NodeRoom, ...]:
-        # Tekton's placeholders avoid those of their own namespace, and no others.
-        taken = {node for where, node in self._placeholders.values() if where == namespace}
+    def _rooms(self, run: Run) -> tuple[NodeRoom, ...]:
+        # Tekton's placeholders avoid those of their own namespace, and no others. One of an attempt before goes before the next begins.
+        taken = {
+            one.node for one in self._placeholders.values() if one.namespace == run.namespace and one.run != run.name
+        }
         if self._sorted is None:
             self._sorted = tuple(room for _, room in sorted(self._nodes.items()))
         if not taken:
