@@ -23,6 +23,7 @@ NAMESPACE = "tekton-pipelines"
 FOLLOWS = "pipeline.tekton.dev/affinity-assistant"
 RUN_LABEL, TASK_LABEL, TASK_RUN_LABEL = "tekton.dev/pipelineRun", "tekton.dev/pipelineTask", "tekton.dev/taskRun"
 _PER_RUN = ("pipelineruns", "isolate-pipelinerun")
+_STOPS = ("Cancelled", "CancelledRunFinally", "StoppedRunFinally")
 _END = "Succeeded"
 
 
@@ -46,15 +47,33 @@ class Tekton(Behaviour):
         run = self._view.get(PIPELINE_RUNS, *key)
         if run is None or "deletionTimestamp" in meta(run) or run["spec"].get("managedBy") or _ended(run):
             return None
+        asked = run["spec"].get("status")
+        if asked in _STOPS:
+            self._stop(run)
+        if asked:  # it is pending, or was stopped
+            return None
         status = run.get("status") or {}
         if "pipelineSpec" not in status:
-            self._say(PIPELINE_RUNS, run, "Unknown", "Running", pipelineSpec=run["spec"]["pipelineSpec"])
+            begun = timestamp(self.clock.now())
+            self._say(
+                PIPELINE_RUNS, run, "Unknown", "Running", pipelineSpec=run["spec"]["pipelineSpec"], startTime=begun
+            )
             return None
         tasks = status["pipelineSpec"].get("tasks") or []
         done = {task["name"] for task in tasks if self._task(run, task, tasks)}
         if len(done) == len(tasks):
             self._say(PIPELINE_RUNS, run, "True", "Succeeded", completionTime=timestamp(self.clock.now()))
         return None
+
+    def _stop(self, run: Json) -> None:
+        """End a run that was cancelled: its tasks end with it."""
+        for task in list(self._view.all(TASK_RUNS).values()):
+            if controller_of(task).get("uid") == meta(run)["uid"] and not _ended(task):
+                pod = self._view.get(PODS, meta(task)["namespace"], f"{meta(task)['name']}-pod")
+                if pod is not None and "deletionTimestamp" not in meta(pod):
+                    self._store.delete(PODS, meta(pod)["namespace"], meta(pod)["name"], uid=meta(pod)["uid"])
+                self._say(TASK_RUNS, task, "False", "TaskRunCancelled")
+        self._say(PIPELINE_RUNS, run, "False", "Cancelled", completionTime=timestamp(self.clock.now()))
 
     def _task(self, run: Json, task: Json, tasks: list[Json]) -> bool:
         """Take a task one step on; return whether it is done."""
@@ -84,7 +103,7 @@ class Tekton(Behaviour):
         placeholder = f"affinity-assistant-{_digest(meta(run)['name'])}"
         bindings = {one["name"]: one for one in run["spec"].get("workspaces") or ()}
         workspaces = [
-            _bound(bindings[one["workspace"]], one["name"], run, placeholder if per_run else "")
+            _bound(bindings[one.get("workspace", one["name"])], one["name"], run, placeholder if per_run else "")
             for one in task.get("workspaces") or ()
         ]
         metadata: dict[str, Any] = {
