@@ -67,7 +67,8 @@ def hosted() -> Hosted:
 
 def setup() -> Setup:
     """Return the scheduler's profiles: one for gangs, one for everybody else, both with the plugin Gang."""
-    profiles = [{"schedulerName": name, "plugins": _GANG} for name in PROFILES]
+    args = [{"name": "Gang", "args": {"waitForGroup": [PROFILES[0]]}}]
+    profiles = [{"schedulerName": name, "plugins": _GANG, "pluginConfig": args} for name in PROFILES]
     return _setup(read({"profiles": profiles}), "the simulation")
 
 
