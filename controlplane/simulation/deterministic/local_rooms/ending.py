@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from controlplane.app.rooms import Hosted
-from controlplane.app.scheduling.rooms import SchedulerRooms
+from controlplane.app.scheduling.rooms import CANDIDATE_KINDS, SchedulerRooms
 from controlplane.connectivity.state import Connection
 from controlplane.coscheduling.names import COMPONENT
 from controlplane.coscheduling.objects import COMPONENT_LABEL, RUN_LABEL
@@ -43,10 +43,13 @@ def unfinished(
 def _in_view(shadow: Hosted, placed: SchedulerRooms) -> str:
     """Everything can be seen by everybody."""
     kinds = [spec.kind.name for spec in shadow.home]
+    seen = [
+        spec.kind.name for spec in placed.watches if spec.kind not in CANDIDATE_KINDS
+    ]  # nobody installed Candidates here
     assert shadow.local.groups is not None
     connections: list[tuple[str, Connection, Iterable[str]]] = [
         ("rooms", shadow.local.groups.index.connection, kinds),
-        ("scheduler", placed.here.connection, [PODS.name, POD_GROUPS.name]),
+        ("scheduler", placed.here.connection, seen),
     ]
     for sort, connection, wanted in connections:
         if not connection.connected:

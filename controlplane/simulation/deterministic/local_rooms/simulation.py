@@ -210,6 +210,8 @@ class LocalSimulation:
         self.watchers.finish({sort: database.read(0, 10**9) for sort, database in self.databases.items()})
 
     def _look(self) -> None:
+        assert self.watchers is not None
+        self.watchers.look()
         for failure in self.loop.failures:
             self.trace.violate("no part fails", failure)
 

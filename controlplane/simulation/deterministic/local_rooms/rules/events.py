@@ -18,14 +18,19 @@ from controlplane.podgroups.events import GroupWriteFailed
 from controlplane.podgroups.events import Write as GroupWrite
 from controlplane.podgroups.reasons import Reason as GroupReason
 from controlplane.reconcile.several import Several
-from controlplane.scheduler.events import GangConditionDecided, SchedulingWrite, SchedulingWriteFailed
+from controlplane.scheduler.events import (
+    GangConditionDecided,
+    PodStatusDecided,
+    SchedulingWrite,
+    SchedulingWriteFailed,
+)
 from controlplane.scheduler.reasons import SchedulingReason
 from controlplane.simulation.deterministic.local_rooms.notes import DECISIONS
 from controlplane.simulation.deterministic.trace import Trace
 
 _REASONS: tuple[frozenset[str], ...] = (frozenset(GroupReason), frozenset(RunReason), frozenset(SchedulingReason))
 _SHORTEST_PAUSE = timedelta(seconds=0.9)
-_REPLACED = (GangConditionDecided,)  # what is to be said of a gang now takes the place of what was to be said
+_REPLACED = (GangConditionDecided, PodStatusDecided)  # what is to be said now takes the place of what was to be said
 PAUSE = "a refused write waits"
 
 

@@ -113,7 +113,10 @@ class Groups:
             owner = record.labels.get(OWNER_LABEL)
             members = [pod for pod in pods if notes_of(pod).get(GROUP_NAME) == record.name]
             told = (record.obj.get("status") or {}).get("conditions") or ()
-            if owner is None or not members or any(one["type"] == "OwnerResolved" for one in told):
+            kept = (
+                controller_of(record.obj).get("uid") == owner
+            )  # one whose owner left it behind has nobody who asks for anything
+            if owner is None or not kept or not members or any(one["type"] == "OwnerResolved" for one in told):
                 continue
             members = [pod for pod in members if self._pinned.get(meta(pod)["uid"]) == record.name]
             if members:

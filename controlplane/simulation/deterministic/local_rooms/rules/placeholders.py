@@ -10,7 +10,7 @@ from controlplane.coscheduling.names import COMPONENT
 from controlplane.coscheduling.objects import COMPONENT_LABEL, INSTANCE_LABEL
 from controlplane.kube import PIPELINE_RUNS, PODS, Json, meta
 from controlplane.log.event import Recorded
-from controlplane.scheduler.events import BindingDecided
+from controlplane.scheduler.events import BindingDecided, NodeReserved
 from controlplane.simulation.deterministic.local_rooms.stage import Stage
 from controlplane.simulation.deterministic.trace import Trace
 from controlplane.simulation.history import Commit, Record
@@ -23,6 +23,7 @@ NODE = "a run's pods are on one node"
 APART = "isolated runs are on different nodes"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PER_RUN = ("pipelineruns", "isolate-pipelinerun")
+_OVERTAKEN = 1.0  # seconds
 _OVER = ("Succeeded", "Failed")
 
 
@@ -34,8 +35,10 @@ class Placeholders:
         self.modes: dict[str, str] = {}
         self._runs: dict[str, Json] = {}
         self._of_run: dict[str, set[str]] = {}
-        self._been: dict[str, list[tuple[float, float, str]]] = {}
+        self._been: dict[str, set[str]] = {}
+        self._holders: dict[str, str] = {}
         self._tasks: dict[str, Record] = {}
+        self._doubts: list[tuple[float, str, str, str]] = []
 
     def on_commit(self, commit: Commit) -> None:
         """Look at a run, a placeholder, or a pod."""
@@ -68,12 +71,12 @@ class Placeholders:
 
     def _moved(self, commit: Commit) -> None:
         """Take note of where a placeholder's pod is, and see who is there already."""
-        record, now = commit.record, self._stage.loop.time()
-        node = str(record.obj["spec"].get("nodeName", ""))
+        record = commit.record
+        instance, node = str(record.labels.get(INSTANCE_LABEL)), str(record.obj["spec"].get("nodeName", ""))
+        self._holders[record.uid] = instance
         if not node:
             return
-        been = self._been.setdefault(str(record.labels.get(INSTANCE_LABEL)), [])
-        been.append((now, float("inf") if commit.type != "DELETED" else now, node))
+        self._been.setdefault(instance, set()).add(node)
         fresh = commit.previous is not None and not commit.previous.copy()["spec"].get("nodeName")
         if commit.type == "MODIFIED" and fresh:
             self._apart(record, node)
@@ -95,14 +98,25 @@ class Placeholders:
             self._trace.violate(KEPT, f"{recorded.stream} was in {self.modes[event.uid]} and is in {event.mode}")
 
     def before_bind(self, recorded: Recorded) -> None:
-        """Look at a binding of a task's pod: its placeholder's pod is, or was in its time, on that node."""
+        """Look at a binding: where a task's pod goes, its placeholder's pod is or was, or a place is taken for it there."""
         event = recorded.event
+        if isinstance(event, NodeReserved) and (placeholder := self._holders.get(event.uid)) is not None:
+            self._been.setdefault(placeholder, set()).add(event.node)
         pod = self._tasks.get(event.uid) if isinstance(event, BindingDecided) else None
         if pod is None or not isinstance(event, BindingDecided):
             return
         followed = _follows(pod.copy())
-        if followed and event.node not in {node for _, _, node in self._been.get(followed, ())}:
-            self._trace.violate(NODE, f"pod {pod.name} goes to {event.node}, {followed} never was there")
+        if followed and event.node not in self._been.get(followed, set()):
+            self._doubts.append((self._stage.loop.time(), pod.name, followed, event.node))
+
+    def look(self) -> None:
+        """Look at the bindings of tasks' pods that came before their placeholder's place: one append may overtake another, no more."""
+        for doubt in list(self._doubts):
+            at, pod, followed, node = doubt
+            if node in self._been.get(followed, set()):
+                self._doubts.remove(doubt)
+            elif self._stage.loop.time() - at > _OVERTAKEN:
+                self._trace.violate(NODE, f"pod {pod} goes to {node}, {followed} never was there")
 
 
 def _isolates(pod: Json) -> bool:

@@ -61,6 +61,10 @@ class Watchers:
             self._gangs.before_fold(recorded)
             self.placeholders.before_bind(recorded)
 
+    def look(self) -> None:
+        """Look at what cannot be judged at once."""
+        self.placeholders.look()
+
     def finish(self, logs: Mapping[str, Sequence[Recorded]]) -> None:
         """Look at everything once more, when nothing moves any more. `logs`: all events by log."""
         self._history.finish(self._replay.shadow, self._replay.placed)
