@@ -24,6 +24,7 @@ NAMESPACE = "tekton-pipelines"
 FOLLOWS = "pipeline.tekton.dev/affinity-assistant"
 RUN_LABEL, TASK_LABEL, TASK_RUN_LABEL = "tekton.dev/pipelineRun", "tekton.dev/pipelineTask", "tekton.dev/taskRun"
 FAILS = "simulation.controlplane/fails"
+_MODES = ("workspaces", "pipelineruns", "isolate-pipelinerun", "disabled")
 _PER_RUN = ("pipelineruns", "isolate-pipelinerun")
 _PENDING, _CANCELLED = "PipelineRunPending", "Cancelled"
 _END = "Succeeded"
@@ -35,12 +36,15 @@ class Tekton(Behaviour):
     def __init__(self, name: str, view: View, clock: Clock) -> None:
         super().__init__(name, clock)
         self._view, self._store = view, view.store
-        self._modes: dict[str, str] = {}
+        self._flag, self._modes = _MODES[0], dict[str, str]()
         view.listen(self._on_change)
 
     def _on_change(self, kind: Kind, old: Json | None, new: Json | None) -> None:
         shown = new or old or {}
-        if kind == PIPELINE_RUNS and new is None:
+        if kind == CONFIG_MAPS and (meta(shown)["namespace"], meta(shown)["name"]) == (NAMESPACE, "feature-flags"):
+            said = str(((new or {}).get("data") or {}).get("coschedule", _MODES[0])).lower()
+            self._flag = said if said in _MODES else self._flag  # what is no mode leaves the last good one
+        elif kind == PIPELINE_RUNS and new is None:
             self._modes.pop(meta(shown)["uid"], None)
         elif kind == PIPELINE_RUNS:
             self.mark((meta(shown)["namespace"], meta(shown)["name"]))
@@ -125,8 +129,7 @@ class Tekton(Behaviour):
         return None
 
     def _mode(self, run: Json) -> str:
-        flags = (self._view.get(CONFIG_MAPS, NAMESPACE, "feature-flags") or {}).get("data") or {}
-        return self._modes.setdefault(meta(run)["uid"], flags.get("coschedule", "workspaces"))
+        return self._modes.setdefault(meta(run)["uid"], self._flag)
 
     def _task_run(self, run: Json, task: Json, name: str) -> Json:
         mode = self._mode(run)

@@ -198,7 +198,8 @@ class LocalSimulation:
             if not any(one.in_charge for name, one in self.replicas.items() if name.startswith(sort)):
                 return f"nobody leads the {sort}"
         assert self.watchers is not None
-        return unfinished(self.stage, self.shadow, self.placed, self.stranded, self.watchers.placeholders.modes)
+        left = unfinished(self.stage, self.shadow, self.placed, self.stranded, self.watchers.placeholders.modes)
+        return left or self.watchers.unlike()
 
     def _at_the_end(self, events: int, writes: int) -> None:
         assert self.watchers is not None

@@ -19,7 +19,6 @@ from controlplane.simulation.history import Commit, Record
 from controlplane.simulation.kinds_local import DEPLOYMENTS, POD_GROUPS, REPLICA_SETS, STATEFUL_SETS, TASK_RUNS
 
 TOLD = "the log holds what was committed"
-ALIKE = "the log is like the cluster"
 _GONE = ("Gone", "Deleted", "Vanished")
 
 
@@ -48,8 +47,8 @@ class History:
             self._trace.violate(TOLD, f"{what}: after {self._last[key]}")
         self._last[key] = mark
 
-    def finish(self, shadow: Hosted, placed: SchedulerRooms) -> None:
-        """Compare what the logs believe with what is there."""
+    def unlike(self, shadow: Hosted, placed: SchedulerRooms) -> str:
+        """Return what the logs believe of the cluster that is not so, "" if all is."""
         groups, runs = shadow.local.groups, shadow.local.runs
         assert groups is not None
         assert runs is not None
@@ -69,9 +68,12 @@ class History:
         for kind, known, records in exact:
             versions = {uid: version for uid, (_, _, version) in known.items()}
             there = {record.uid: str(record.version) for record in records}
-            self._compare(kind, versions, there)
+            if wrong := _unlike(kind, versions, there):
+                return wrong
         for kind, uids, records in by_uid:
-            self._compare(kind, dict.fromkeys(uids, ""), {record.uid: "" for record in records})
+            if wrong := _unlike(kind, dict.fromkeys(uids, ""), {record.uid: "" for record in records}):
+                return wrong
+        return ""
 
     def _made(self, kind: Kind) -> list[Record]:
         return [
@@ -80,12 +82,12 @@ class History:
             if one.labels.get(COMPONENT_LABEL) == COMPONENT and one.labels.get(RUN_LABEL)
         ]
 
-    def _compare(self, kind: Kind, known: dict[str, str], there: dict[str, str]) -> None:
-        if known != there:
-            odd = next(uid for uid in {**known, **there} if known.get(uid) != there.get(uid))
-            self._trace.violate(
-                ALIKE, f"{kind.kind} {odd}: the log says {known.get(odd, 'none')}, there is {there.get(odd, 'none')}"
-            )
+
+def _unlike(kind: Kind, known: dict[str, str], there: dict[str, str]) -> str:
+    odd = next((uid for uid in {**known, **there} if known.get(uid) != there.get(uid)), None)
+    if odd is None:
+        return ""
+    return f"{kind.kind} {odd}: the log says {known.get(odd, 'none')!r}, there is {there.get(odd, 'none')!r}"
 
 
 def _member(record: Record) -> bool:

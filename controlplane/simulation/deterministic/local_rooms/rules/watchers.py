@@ -61,12 +61,15 @@ class Watchers:
             self._gangs.before_fold(recorded)
             self.placeholders.before_bind(recorded)
 
+    def unlike(self) -> str:
+        """Return what the logs believe of the cluster that is not so."""
+        return self._history.unlike(self._replay.shadow, self._replay.placed)
+
     def look(self) -> None:
         """Look at what cannot be judged at once."""
         self.placeholders.look()
 
     def finish(self, logs: Mapping[str, Sequence[Recorded]]) -> None:
         """Look at everything once more, when nothing moves any more. `logs`: all events by log."""
-        self._history.finish(self._replay.shadow, self._replay.placed)
         self.groups.finish()
         self._replay.finish(logs)
