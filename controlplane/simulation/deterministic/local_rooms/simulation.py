@@ -45,7 +45,7 @@ from controlplane.simulation.history import Commit, Record
 from controlplane.simulation.kinds_local import CLAIMS
 
 PATIENCE = 3600.0  # virtual seconds in which everything has to settle
-REST = 45.0  # virtual seconds without an event, to call it settled
+REST = 80.0  # virtual seconds without an event, to call it settled: a kind that was forbidden is asked for again within them
 QUIET = 120.0  # virtual seconds without a write, once it has
 MOST_EVENTS = 20_000  # several times what a plan of this size needs
 _LOOK = 5.0

@@ -20,6 +20,7 @@ from controlplane.simulation.history import Commit, Record
 from controlplane.simulation.kinds_local import POD_GROUPS
 
 RULE = "a gang starts as a whole"
+_AFTER = 5.0  # seconds in which the others follow those who were let go together, whatever the API server said to those
 _NEWS = 60.0  # seconds for which what is gone may still be believed in
 
 
@@ -31,6 +32,7 @@ class Gangs:
         self._pods: dict[str, Record] = {}
         self._gone: dict[str, float] = {}
         self._asked: dict[str, list[tuple[float, int]]] = {}
+        self._let_go: dict[str, float] = {}
 
     def on_commit(self, commit: Commit) -> None:
         """Take note of a pod or a group."""
@@ -63,7 +65,10 @@ class Gangs:
             return
         placed = self._placed_of(group)
         wanted = self._least(group)
-        if len(placed | {event.uid}) < wanted and not self._started(group, event.uid):
+        now = self._stage.loop.time()
+        if len(placed | {event.uid}) >= wanted:
+            self._let_go[group] = now
+        elif now - self._let_go.get(group, -_AFTER) >= _AFTER and not self._started(group, event.uid):
             many = f"{len(placed | {event.uid})} of {wanted} pods of {group} have a place"
             self._trace.violate(RULE, f"pod {pod.name} goes to {event.node} while {many}")
 
