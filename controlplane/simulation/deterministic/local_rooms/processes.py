@@ -67,7 +67,7 @@ def hosted() -> Hosted:
 
 def setup() -> Setup:
     """Return the scheduler's profiles: one for gangs, one for everybody else, both with the plugin Gang."""
-    args = [{"name": "Gang", "args": {"waitForGroup": [PROFILES[0]]}}]
+    args = [{"name": "Gang", "args": {"waitForGroup": [PROFILES[0]], "scheduleTimeoutSeconds": 40}}]
     profiles = [{"schedulerName": name, "plugins": _GANG, "pluginConfig": args} for name in PROFILES]
     return _setup(read({"profiles": profiles}), "the simulation")
 

@@ -49,6 +49,8 @@ REST = 80.0  # virtual seconds without an event, to call it settled: a kind that
 QUIET = 120.0  # virtual seconds without a write, once it has
 MOST_EVENTS = 20_000  # several times what a plan of this size needs
 _LOOK = 5.0
+_WRONG = frozenset({"withdraw", "compact"})  # what people do that breaks things
+_AFTERMATH = 60.0  # seconds after which a process is back, watches are cut and begun again
 _SILENT = frozenset({"Event", "Namespace"})
 
 
@@ -67,6 +69,7 @@ class LocalSimulation:
             database.on_append = partial(self._on_append, sort)
         self._ends: list[tuple[asyncio.TimerHandle, Callable[..., object], tuple[object, ...]]] = []
         self._writes = 0
+        self._wrong_until = 0.0
         self.cpus = dict(plan.quotas)
         self.claims: set[str] = set()
         self.stranded: set[str] = set()  # UIDs of runs whose flag changed before anybody had noted their mode
@@ -134,6 +137,8 @@ class LocalSimulation:
         self.loop.finish()
 
     def _perform(self, step: Step) -> None:
+        if step.kind not in people.ACTS or step.kind in _WRONG:
+            self._wrong_until = max(self._wrong_until, self.loop.time() + step.seconds + _AFTERMATH)
         with suppress(ApiError):
             act = people.ACTS.get(step.kind)
             if act is not None:
@@ -212,7 +217,7 @@ class LocalSimulation:
 
     def _look(self) -> None:
         assert self.watchers is not None
-        self.watchers.look()
+        self.watchers.look(self.loop.time() - self._wrong_until)
         for failure in self.loop.failures:
             self.trace.violate("no part fails", failure)
 

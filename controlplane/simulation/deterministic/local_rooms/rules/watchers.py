@@ -16,6 +16,7 @@ from controlplane.simulation.deterministic.local_rooms.rules.events import Event
 from controlplane.simulation.deterministic.local_rooms.rules.gangs import Gangs
 from controlplane.simulation.deterministic.local_rooms.rules.groups import Groups
 from controlplane.simulation.deterministic.local_rooms.rules.history import History
+from controlplane.simulation.deterministic.local_rooms.rules.intime import InTime
 from controlplane.simulation.deterministic.local_rooms.rules.placeholders import Placeholders
 from controlplane.simulation.deterministic.local_rooms.rules.replay import Replay
 from controlplane.simulation.deterministic.local_rooms.rules.writes import Ownership
@@ -33,6 +34,7 @@ class Watchers:
         self.groups = Groups(trace, stage, shadow)
         self.placeholders = Placeholders(trace, stage)
         self._gangs = Gangs(trace, stage, placed)
+        self._in_time = InTime(trace, stage, placed)
         self._history = History(trace, stage)
         self._events = {ROOMS: Events(trace, shadow.capability), SCHEDULER: Events(trace, placed.capability)}
         self._replay = Replay(trace, shadow, placed)
@@ -42,6 +44,7 @@ class Watchers:
         """Look at a change of the cluster."""
         self._history.on_commit(commit)
         self._gangs.on_commit(commit)
+        self._in_time.on_commit(commit)
         self.groups.on_commit(commit)
         self.placeholders.on_commit(commit)
 
@@ -65,9 +68,10 @@ class Watchers:
         """Return what the logs believe of the cluster that is not so."""
         return self._history.unlike(self._replay.shadow, self._replay.placed)
 
-    def look(self) -> None:
-        """Look at what cannot be judged at once."""
+    def look(self, clear_for: float) -> None:
+        """Look at what cannot be judged at once; `clear_for`: for how many seconds nothing has been wrong."""
         self.placeholders.look()
+        self._in_time.look(clear_for)
 
     def finish(self, logs: Mapping[str, Sequence[Recorded]]) -> None:
         """Look at everything once more, when nothing moves any more. `logs`: all events by log."""
