@@ -25,7 +25,6 @@ from controlplane.podgroups import render as group_render
 from controlplane.podgroups import state as group_states
 from controlplane.podgroups import walk
 from controlplane.podgroups.fleet import PodGroups
-from controlplane.scheduler import quorums
 from controlplane.scheduler.framework import Prefiltered
 from controlplane.scheduler.gangs import Gangs
 from controlplane.scheduler.plugins.gang import Gang
@@ -233,7 +232,8 @@ def nobody_waits_for_a_group(patch: pytest.MonkeyPatch) -> None:
 
 
 def places_are_kept(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(quorums.Quorums, "_turn_back", lambda self, place, waiting, *, late=False: None)
+    patch.setattr(Gangs, "failed", lambda self, identity: ())
+    patch.setattr(Gangs, "expired", lambda self, place: ())
 
 
 def a_gang_is_let_go_too_soon(patch: pytest.MonkeyPatch) -> None:
@@ -274,8 +274,8 @@ MUTANTS: dict[str, Mutant] = {
     "unpinned-pod": Mutant(
         "a pod's group is looked for at every change of it",
         the_pin_goes_with_every_sighting,
-        1,
-        "a group's name does not change",
+        2,
+        "quiet when nothing changes",
     ),
     "no-quorum": Mutant(
         "minMember is always 1", a_quorum_is_never_asked_for, 1, "a group asks for what its owners say"
@@ -287,10 +287,10 @@ MUTANTS: dict[str, Mutant] = {
         "a group asks for what its owners say",
     ),
     "stream-forgotten": Mutant(
-        "a group's stream loses its version with the group", the_version_goes_with_the_group, 1, "everything settles"
+        "a group's stream loses its version with the group", the_version_goes_with_the_group, 163, "everything settles"
     ),
     "others-group": Mutant(
-        "a group of others gets our fields", a_group_of_others_is_filled_in, 1, "only what is ours is written"
+        "a group of others gets our fields", a_group_of_others_is_filled_in, 5, "only what is ours is written"
     ),
     "blind-patch": Mutant("patches name no version", the_version_is_not_asked_for, 1, "only what is ours is written"),
     "deciding-remembers": Mutant(
@@ -299,22 +299,21 @@ MUTANTS: dict[str, Mutant] = {
     "cordon-before-tasks": Mutant(
         "nodes are looked at until a run's first task",
         a_cordoned_node_is_looked_at_once,
-        1,
+        9,
         "a placeholder leaves a cordoned node",
     ),
-    "claims-left": Mutant("claims of templates are left", claims_are_nobodys, 1, "everything settles"),
+    "claims-left": Mutant("claims of templates are left", claims_are_nobodys, 4, "everything settles"),
     "placeholder-left": Mutant("the end of a run is not noted", the_placeholder_stays, 1, "everything settles"),
     "vanished-unsaid": Mutant(
-        "what vanished while nobody watched is not told", vanished_placeholders_stay, 1, "everything settles"
+        "what vanished while nobody watched is not told", vanished_placeholders_stay, 15, "everything settles"
     ),
     "flag-afresh": Mutant(
-        "the flag counts for runs that have begun",
-        the_flag_is_read_afresh,
-        1,
-        "one placeholder for a run or a workspace",
+        "the flag counts for runs that have begun", the_flag_is_read_afresh, 50, "everything settles"
     ),
     "delete-by-name": Mutant("deletes carry no UID", deletes_by_name, 1, "only what is ours is written"),
-    "ownerless": Mutant("a placeholder has no owner", nobody_owns_the_placeholder, 1, "only what is ours is written"),
+    "ownerless": Mutant(
+        "a placeholder has no owner", nobody_owns_the_placeholder, 1, "one placeholder for a run or a workspace"
+    ),
     "alone": Mutant("members of a gang do not wait", members_go_alone, 1, "a gang starts as a whole"),
     "ungrouped": Mutant(
         "pods are placed before they name a group", nobody_waits_for_a_group, 1, "a gang starts as a whole"
@@ -322,13 +321,11 @@ MUTANTS: dict[str, Mutant] = {
     "too-soon": Mutant(
         "one member is let go before the others", a_gang_is_let_go_too_soon, 1, "a gang starts as a whole"
     ),
-    "places-kept": Mutant(
-        "a gang that cannot start keeps its places", places_are_kept, 1, "a gang that cannot start gives its nodes back"
-    ),
+    "places-kept": Mutant("a gang that cannot start keeps its places", places_are_kept, 20, "everything settles"),
     "affinity-a-wish": Mutant(
         "required affinity is not asked for", affinity_is_a_wish, 1, "a run's pods are on one node"
     ),
-    "no-fence": Mutant("the log does not check the epoch", the_epoch_is_not_checked, 1, "one process writes"),
+    "no-fence": Mutant("the log does not check the epoch", the_epoch_is_not_checked, 30, "one process writes"),
 }
 
 
