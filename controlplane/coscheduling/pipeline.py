@@ -7,7 +7,7 @@ order, `finally` last, with the workspaces that each uses; those that an inline 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -18,7 +18,8 @@ from controlplane.coscheduling.substitution import Values, fill
 from controlplane.kube import Json
 
 TaskKind = Literal["TaskRun", "CustomRun", "PipelineRun"]
-_MENTION = re.compile(r"\$\(workspaces(?:\.([A-Za-z0-9_-]+)|\[[\"']([^\"'\]]+)[\"']\])\.")
+_MENTION = re.compile(r"""\$\(workspaces(?:\.(.*?)|\["(.*?)"\]|\['(.*?)'\])\)""")
+_SPEAKING = ("script", "args", "command", "workingDir")
 
 
 class Use(msgspec.Struct, frozen=True):
@@ -51,13 +52,13 @@ class Pipeline(msgspec.Struct, frozen=True):
 
 
 def read_pipeline(
-    reader: Reader, spec: Json, values: Values, tasks: Mapping[str, Json], path: str = "spec.pipelineSpec"
+    reader: Reader, spec: Json, passes: Sequence[Values], tasks: Mapping[str, Json], path: str = "spec.pipelineSpec"
 ) -> Pipeline:
-    """Read a PipelineSpec; `values` are what variables in its paths stand for, `tasks` the known Tasks by name."""
+    """Read a PipelineSpec; `passes` are what its variables stand for, in Tekton's order, `tasks` the known Tasks by name."""
     found: list[PipelineTask] = []
     for field in ("tasks", "finally"):
         for number, item in enumerate(reader.items(spec, field, path)):
-            found.append(_task(reader, item, f"{path}.{field}[{number}]", field == "finally", values, tasks))
+            found.append(_task(reader, item, f"{path}.{field}[{number}]", field == "finally", passes, tasks))
     if not found:
         raise Refused(reader.problem(f"{path}.tasks", "there is no task", "give the pipeline at least one task"))
     declared = reader.items(spec, "workspaces", path)
@@ -67,7 +68,7 @@ def read_pipeline(
 
 
 def _task(
-    reader: Reader, item: Json, path: str, final: bool, values: Values, tasks: Mapping[str, Json]
+    reader: Reader, item: Json, path: str, final: bool, passes: Sequence[Values], tasks: Mapping[str, Json]
 ) -> PipelineTask:
     name = reader.text(item, "name", path)
     if not name:
@@ -77,19 +78,20 @@ def _task(
     kind = _kind(item, inline, reference)
     spec = inline
     if not inline and kind == "TaskRun":
-        known = tasks.get(reader.text(reference, "name", f"{path}.taskRef"))
+        known = tasks.get(fill(reader.text(reference, "name", f"{path}.taskRef"), *passes))
         spec = reader.section(known, "spec") if known else {}
     uses = [
         Use(
             reader.text(use, "name", f"{path}.workspaces[{number}]"),
             reader.text(use, "workspace", f"{path}.workspaces[{number}]")
             or reader.text(use, "name", f"{path}.workspaces[{number}]"),
-            fill(reader.text(use, "subPath", f"{path}.workspaces[{number}]"), values),
+            fill(reader.text(use, "subPath", f"{path}.workspaces[{number}]"), *passes),
         )
         for number, use in enumerate(reader.items(item, "workspaces", path))
     ]
     named = {use.name for use in uses}
-    uses += [Use(mentioned, mentioned) for mentioned in _mentioned(inline) if mentioned not in named]
+    if kind == "TaskRun":
+        uses += [Use(mentioned, mentioned) for mentioned in _mentioned(inline, passes) if mentioned not in named]
     optional = None
     if spec:
         optional = frozenset(
@@ -108,20 +110,26 @@ def _kind(item: Json, inline: Json, reference: Json) -> TaskKind:
     return "CustomRun" if custom else "TaskRun"
 
 
-def _mentioned(inline: Json) -> list[str]:
-    """Return the workspaces that an inline task's steps speak of, sorted."""
+def _mentioned(inline: Json, passes: Sequence[Values]) -> list[str]:
+    """Return the workspaces that an inline task's steps speak of, sorted: those of `$(workspaces.NAME.path)` and the like."""
     texts: list[str] = []
-    for field in ("steps", "sidecars", "stepTemplate"):
-        _collect(inline.get(field), texts)
-    return sorted({first or second for text in texts for first, second in _MENTION.findall(text)})
+    for field in ("steps", "sidecars"):
+        for one in inline.get(field) or ():
+            _collect(one, texts)
+    _collect(inline.get("stepTemplate"), texts)
+    found = [match for text in texts for match in _MENTION.findall(fill(text, *passes))]
+    return sorted({dotted.partition(".")[0] or quoted or single for dotted, quoted, single in found} - {""})
 
 
-def _collect(value: object, texts: list[str]) -> None:
-    if isinstance(value, str):
-        texts.append(value)
-    elif isinstance(value, list):
-        for item in value:
-            _collect(item, texts)
-    elif isinstance(value, dict):
-        for item in value.values():
-            _collect(item, texts)
+def _collect(one: object, texts: list[str]) -> None:
+    """Gather the texts of a step, a sidecar or a step template in which Tekton looks for workspaces."""
+    if not isinstance(one, dict):
+        return
+    for field in _SPEAKING:
+        value = one.get(field)
+        texts.extend(text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str))
+    for field in ("env", "params"):
+        for entry in one.get(field) or ():
+            value = entry.get("value") if isinstance(entry, dict) else None
+            listed = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
+            texts.extend(text for text in listed if isinstance(text, str))

@@ -21,7 +21,7 @@ from controlplane.coscheduling.pipeline import Pipeline, read_pipeline
 from controlplane.coscheduling.placeholders import NOP_IMAGE, Style, claims, stateful_sets
 from controlplane.coscheduling.problems import Problem, Refused, label
 from controlplane.coscheduling.reader import Reader
-from controlplane.coscheduling.substitution import context_values, param_values
+from controlplane.coscheduling.substitution import bound_values, context_values, param_values
 from controlplane.coscheduling.templates import DEFAULTS_WHERE, read_defaults, with_defaults
 from controlplane.coscheduling.validation import claim_problems, pipeline_problems, run_problems
 from controlplane.coscheduling.world import World
@@ -139,7 +139,6 @@ def _refuse(problems: list[Problem]) -> None:
 
 def find_pipeline(run: Run, world: World) -> Pipeline:
     """Return the run's pipeline: the one stored in its status, its own, or the Pipeline that it names."""
-    values = param_values(run.params)
     reader, path, spec = Reader(run.label), "spec.pipelineSpec", run.pipeline_spec
     if run.stored_spec is not None:
         spec, path = run.stored_spec, "status.pipelineSpec"
@@ -156,10 +155,15 @@ def find_pipeline(run: Run, world: World) -> Pipeline:
             )
         reader, path = Reader(label("Pipeline", run.namespace, run.pipeline_name)), "spec"
         spec = reader.section(found, "spec")
-    values = param_values(run.params, reader.items(spec, "params", path))
-    values |= context_values(run.pipeline_name or run.name, run.name, run.namespace, run.uid)
+    passes = (
+        param_values(run.params, reader.items(spec, "params", path)),
+        context_values(run.pipeline_name or run.name, run.name, run.namespace, run.uid),
+        bound_values(
+            (str(one.get("name")) for one in reader.items(spec, "workspaces", path)), (one.name for one in run.bindings)
+        ),
+    )
     tasks = {str(meta(task).get("name")): task for task in world.all("Task", run.namespace)}
-    return read_pipeline(reader, spec, values, tasks, path)
+    return read_pipeline(reader, spec, passes, tasks, path)
 
 
 def _new(result: Plan, run: Run, world: World, wanted: list[Json], taken: list[Problem]) -> list[Json]:
