@@ -136,7 +136,7 @@ def test_an_error_ends_the_cycle() -> None:
         ({"only": ["NodeNames"]}, "only[0]: there is no plugin 'NodeNames'"),
         ({"defaultingType": "Some"}, "defaultingType: 'Some' is neither System nor List"),
         ({"hardPodAffinityWeight": 500}, "hardPodAffinityWeight: 500 is not within 0…100"),
-        ({"fitResources": [{"name": 1}]}, "fitResources[0].name: Expected `str`, got `int`"),
+        ({"fitResources": [{"name": 1}]}, "fitResources[0].name: expected `str`, got `int`"),
         ({"rtcrShape": [{"utilization": 0, "score": 11}]}, "score: 11 is not within 0…10"),
         ({"services": [{"spec": {"selector": []}}]}, "services[0].spec.selector: expected an object"),
     ],

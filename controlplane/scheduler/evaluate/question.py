@@ -26,6 +26,8 @@ from controlplane.scheduler.args import (
     UtilizationPoint,
 )
 from controlplane.scheduler.cluster import Cluster
+from controlplane.scheduler.evaluate import shapes
+from controlplane.scheduler.evaluate.shapes import check, misfit
 from controlplane.scheduler.objects import Node, Pod, read_node, read_pod
 from controlplane.scheduler.reading import Misfit, Obj, items, number, strings, text
 from controlplane.scheduler.registry import IN_TREE, NOT_HERE
@@ -33,6 +35,12 @@ from controlplane.scheduler.snapshot import Snapshot
 
 T = TypeVar("T")
 STRATEGIES: tuple[Strategy, ...] = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
+_SHAPES: dict[str, type[shapes.Shape]] = {
+    "persistentVolumes": shapes.Volume,
+    **dict.fromkeys(
+        ("persistentVolumeClaims", "podDisruptionBudgets", "replicaSets", "statefulSets"), shapes.Selecting
+    ),
+}
 _STRAIGHT = (UtilizationPoint(0, 0), UtilizationPoint(100, 10))
 
 
@@ -66,7 +74,7 @@ def read(obj: Any) -> Question:
         raise Misfit("line", f"expected an object, found {type(obj).__name__}")
     if not isinstance(obj.get("pod"), Mapping):
         raise Misfit("pod", "a line needs the pod that is to be scheduled")
-    pod = read_pod(obj["pod"])
+    pod = _pod(obj["pod"], "pod")
     nodes = _nodes(obj)
     pods, nominated = _pods(obj)
     snapshot = Snapshot(nodes, pods.values(), _cluster(obj))
@@ -79,9 +87,15 @@ def read(obj: Any) -> Question:
     return question
 
 
+def _pod(obj: Obj, where: str) -> Pod:
+    check(obj, shapes.Pod, where)
+    return read_pod(obj, where)
+
+
 def _nodes(obj: Obj) -> list[Node]:
     found: dict[str, Node] = {}
     for at, node in enumerate(items(obj, "nodes", "")):
+        check(node, shapes.Node, f"nodes[{at}]")
         read_ = read_node(node, f"nodes[{at}]")
         if read_.name in found:
             raise Misfit(f"nodes[{at}].metadata.name", f"{read_.name!r} stands there twice")
@@ -93,7 +107,7 @@ def _pods(obj: Obj) -> tuple[dict[str, Pod], dict[str, list[Pod]]]:
     found: dict[str, Pod] = {}
     nominated: dict[str, list[Pod]] = {}
     for at, one in enumerate(items(obj, "pods", "")):
-        pod = read_pod(one, f"pods[{at}]")
+        pod = _pod(one, f"pods[{at}]")
         if pod.identity in found:
             raise Misfit(f"pods[{at}].metadata", f"{pod.identity!r} stands there twice")
         found[pod.identity] = pod
@@ -114,6 +128,8 @@ def _cluster(obj: Obj) -> Cluster:
     }
     for name, take in put.items():
         for at, one in enumerate(items(obj, name, "")):
+            if name in _SHAPES:
+                check(one, _SHAPES[name], f"{name}[{at}]")
             take(one, f"{name}[{at}]")
     kinds = {
         "replicaSets": "ReplicaSet",
@@ -122,12 +138,16 @@ def _cluster(obj: Obj) -> Cluster:
     }
     for name, kind in kinds.items():
         for at, one in enumerate(items(obj, name, "")):
+            if name in _SHAPES:
+                check(one, _SHAPES[name], f"{name}[{at}]")
             cluster.put_controller(kind, one, f"{name}[{at}]")
     return cluster
 
 
 def _args(obj: Obj) -> dict[str, Args]:
     defaults = tuple(items(obj, "defaultConstraints", ""))
+    for at, constraint in enumerate(defaults):
+        check(constraint, shapes.Constraint, f"defaultConstraints[{at}]")
     kind = text(obj, "defaultingType", "") or ("List" if defaults else "System")
     if kind not in ("System", "List"):
         raise Misfit("defaultingType", f"{kind!r} is neither System nor List")
@@ -164,8 +184,7 @@ def _converted(obj: Obj, name: str, kind: type[T]) -> T | None:
     try:
         return msgspec.convert(obj[name], kind)
     except msgspec.ValidationError as error:
-        problem, _, path = str(error).partition(" - at `$")
-        raise Misfit(f"{name}{path.rstrip('`')}", problem) from error
+        raise misfit(error, name) from error
 
 
 A = TypeVar("A", bound=Args)
@@ -202,7 +221,7 @@ def _changes(obj: Obj, snapshot: Snapshot, pods: Mapping[str, Pod]) -> list[Chan
                 raise Misfit(f"{where}.pod", f"there is no pod {other!r} in pods")
             pod = by_name[other]
         elif isinstance(other, Mapping):
-            pod = read_pod(other, f"{where}.pod")
+            pod = _pod(other, f"{where}.pod")
         else:
             raise Misfit(f"{where}.pod", "expected a pod, or the name of one in pods")
         node = node or pod.node_name
