@@ -32,13 +32,14 @@ class Use(msgspec.Struct, frozen=True):
 
 class PipelineTask(msgspec.Struct, frozen=True, kw_only=True):
     """A task of a pipeline. `kind` is what Tekton creates for it; `optional` are the workspaces that it can do without, None if its
-    declaration is not known; `spec` is the inline or looked-up task's own spec, empty if it is not known; `body` the entry itself."""
+    declaration is not known; `needed` are those of the pipeline that it names and declares as not optional; `spec` is the inline or looked-up task's own spec, empty if it is not known; `body` the entry itself."""
 
     name: str
     kind: TaskKind
     final: bool
     uses: tuple[Use, ...]
     optional: frozenset[str] | None
+    needed: tuple[str, ...]
     spec: Json
     body: Json
 
@@ -92,22 +93,34 @@ def _task(
     named = {use.name for use in uses}
     if kind == "TaskRun":
         uses += [Use(mentioned, mentioned) for mentioned in _mentioned(inline, passes) if mentioned not in named]
-    optional = None
-    if spec:
-        optional = frozenset(
-            reader.text(one, "name", f"{path}.taskSpec.workspaces[{number}]")
-            for number, one in enumerate(reader.items(spec, "workspaces", f"{path}.taskSpec"))
-            if one.get("optional") is True
-        )
-    return PipelineTask(name=name, kind=kind, final=final, uses=tuple(uses), optional=optional, spec=spec, body=item)
+    declared = {
+        reader.text(one, "name", f"{path}.taskSpec.workspaces[{number}]"): one.get("optional") is True
+        for number, one in enumerate(reader.items(spec, "workspaces", f"{path}.taskSpec"))
+    }
+    return PipelineTask(
+        name=name,
+        kind=kind,
+        final=final,
+        uses=tuple(uses),
+        optional=frozenset(name for name, optional in declared.items() if optional) if spec else None,
+        needed=_needed(item, declared) if kind == "TaskRun" else (),
+        spec=spec,
+        body=item,
+    )
+
+
+def _needed(item: Json, declared: Mapping[str, bool]) -> tuple[str, ...]:
+    """Return the pipeline's workspaces that a task names as such and declares as not optional."""
+    uses = ((str(use.get("name")), use.get("workspace")) for use in item.get("workspaces") or ())
+    return tuple(str(workspace) for name, workspace in uses if workspace and declared.get(name) is False)
 
 
 def _kind(item: Json, inline: Json, reference: Json) -> TaskKind:
     if item.get("pipelineRef") is not None or item.get("pipelineSpec") is not None:
         return "PipelineRun"
-    # Tekton takes any reference with both fields for a custom one, even `tekton.dev/v1beta1` and `Task`.
-    custom = any(one.get("apiVersion") and one.get("kind") for one in (reference, inline))
-    return "CustomRun" if custom else "TaskRun"
+    # Any reference with an apiVersion is a custom one, even `tekton.dev/v1` and `Task`; a kind that is left out becomes `Task`.
+    named = reference.get("apiVersion") and (reference.get("kind") or not reference.get("resolver"))
+    return "CustomRun" if named or (inline.get("apiVersion") and inline.get("kind")) else "TaskRun"
 
 
 def _mentioned(inline: Json, passes: Sequence[Values]) -> list[str]:

@@ -6,6 +6,7 @@ placeholders and claims are there already; a run that cannot work makes nothing 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from controlplane.coscheduling.binding import Bound
@@ -56,6 +57,22 @@ def pipeline_problems(run: Run, pipeline: Pipeline) -> list[Problem]:
     ]
     tasks = {task.name for task in pipeline.tasks}
     found += [
+        Problem(run.label, f'task "{name}"', "the pipeline has more than one task of this name", "rename one of them")
+        for name, count in Counter(task.name for task in pipeline.tasks).items()
+        if count > 1
+    ]
+    found += [
+        Problem(
+            run.label,
+            "spec.workspaces",
+            f'pipeline workspace "{workspace}" is marked optional but pipeline task "{task.name}" requires it be provided',
+            "declare it optional in the task, too, or not in the pipeline",
+        )
+        for task in pipeline.tasks
+        for workspace in task.needed
+        if workspace in pipeline.optional
+    ]
+    found += [
         Problem(
             run.label,
             "spec.taskRunSpecs",
@@ -98,7 +115,7 @@ def _binding_problems(run: Run, binding: Binding, seen: dict[str, int], mode: Mo
             f"at index {seen[binding.name]} and {binding.index}"
         )
         found.append(Problem(run.label, f"{where}.name", what, "bind it once"))
-    seen.setdefault(binding.name, binding.index)
+    seen[binding.name] = binding.index
     if len(binding.sources) != 1:
         given = f"found {', '.join(binding.sources)}" if binding.sources else "found none"
         what = f'workspace "{binding.name}": expected exactly one source, {given}'
@@ -115,10 +132,7 @@ def _binding_problems(run: Run, binding: Binding, seen: dict[str, int], mode: Mo
 
 def _claim_name_problems(run: Run, binding: Binding, where: str, mode: Mode) -> list[Problem]:
     if binding.claim:
-        if is_dns_name(binding.claim):
-            return []
-        field = f"{where}.persistentVolumeClaim.claimName"
-        return [Problem(run.label, field, f'"{binding.claim}" is no name of a claim', "name an existing claim")]
+        return _existing_claim_problems(run, binding, f"{where}.persistentVolumeClaim.claimName", mode)
     if binding.template is None:
         return []
     field = f"{where}.volumeClaimTemplate.metadata.name"
@@ -130,6 +144,19 @@ def _claim_name_problems(run: Run, binding: Binding, where: str, mode: Mode) -> 
         return []
     what = f'"{name}", which is made of it, is no valid name'
     return [Problem(run.label, field, what, "give a DNS label, or leave it out")]
+
+
+def _existing_claim_problems(run: Run, binding: Binding, field: str, mode: Mode) -> list[Problem]:
+    """Return what is wrong with an existing claim's name. A task's result is filled in later; a placeholder cannot wait for it."""
+    if is_dns_name(binding.claim) or ("$(tasks." in binding.claim and mode is Mode.DISABLED):
+        return []
+    what, todo = f'"{binding.claim}" is no name of a claim', "name an existing claim"
+    if "$(tasks." in binding.claim:
+        what = f'"{binding.claim}" is known only when a task has run, and the placeholder is there before'
+        todo = f'name an existing claim, or set the mode "{Mode.DISABLED}"'
+    elif "$(params." in binding.claim:
+        todo = "give the parameter in the run: a pipeline's default does not reach the run's workspaces"
+    return [Problem(run.label, field, what, todo)]
 
 
 def _template_problems(run: Run) -> list[Problem]:
