@@ -32,7 +32,8 @@ class Use(msgspec.Struct, frozen=True):
 
 class PipelineTask(msgspec.Struct, frozen=True, kw_only=True):
     """A task of a pipeline. `kind` is what Tekton creates for it; `optional` are the workspaces that it can do without, None if its
-    declaration is not known; `needed` are those of the pipeline that it names and declares as not optional; `spec` is the inline or looked-up task's own spec, empty if it is not known; `body` the entry itself."""
+    declaration is not known; `needed` those of the pipeline that it names and declares as not optional; `spec` is the inline or
+    looked-up task's own spec, empty if it is not known; `body` the entry itself."""
 
     name: str
     kind: TaskKind
