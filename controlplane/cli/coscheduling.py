@@ -5,6 +5,7 @@ In: the run, Tekton's ConfigMaps, and whatever else is there, as YAML streams or
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +20,8 @@ from controlplane.cli.output import dump, line, table
 if TYPE_CHECKING:
     from controlplane.coscheduling.plan import Plan
 
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_STDIN = Path("-")
+_FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 COLUMNS = ("action", "kind", "name", "why")
 
 
@@ -30,7 +32,14 @@ def coscheduling() -> None:
 
 @coscheduling.command()
 @click.option(
-    "-f", "--file", "files", multiple=True, required=True, type=_FILE, metavar="FILE", help="Objects; may be repeated."
+    "-f",
+    "--file",
+    "files",
+    multiple=True,
+    required=True,
+    type=_FILE,
+    metavar="FILE",
+    help="Objects; - for standard input; may be repeated.",
 )
 @click.option("--config", "flags", type=_FILE, metavar="FILE", help="Tekton's ConfigMap feature-flags.")
 @click.option("--defaults", type=_FILE, metavar="FILE", help="Tekton's ConfigMap config-defaults.")
@@ -63,6 +72,10 @@ def plan(
     from controlplane.coscheduling.plan import Plan, plan_json
     from controlplane.coscheduling.problems import Refused
 
+    if [*files, flags, defaults].count(_STDIN) > 1:
+        raise Failure(
+            "- is given twice, but standard input can be read only once: put one of them into a file", Exit.USAGE
+        )
     try:
         found = _plan(files, flags, defaults, name, nop_image, old_worker=old_worker, everywhere=isolate_everywhere)
     except Refused as refused:
@@ -94,14 +107,14 @@ def _plan(
     from controlplane.coscheduling.templates import DEFAULTS_NAME, DEFAULTS_WHERE
     from controlplane.coscheduling.world import World
 
-    objects = [obj for file in files for obj in inputs.read_objects(file.read_bytes(), str(file))]
+    objects = [obj for file in files for obj in inputs.read_objects(_bytes(file), _named(file))]
     found: dict[str, tuple[str, Mapping[str, object]]] = {
         FLAGS_NAME: (DEFAULT_WHERE, {}),
         DEFAULTS_NAME: (DEFAULTS_WHERE, {}),
     }
     for wanted, given in ((FLAGS_NAME, flags), (DEFAULTS_NAME, defaults)):
         if given is not None:
-            found[wanted] = inputs.read_settings(given.read_bytes(), str(given), wanted)
+            found[wanted] = inputs.read_settings(_bytes(given), _named(given), wanted)
         elif (among := inputs.config_among(objects, wanted)) is not None:
             found[wanted] = among
     flags_where, flags_data = found[FLAGS_NAME]
@@ -116,6 +129,14 @@ def _plan(
         everywhere=everywhere,
     )
     return plan_of(inputs.chosen_run(objects, name), World(objects), cluster)
+
+
+def _bytes(source: Path) -> bytes:
+    return sys.stdin.buffer.read() if source == _STDIN else source.read_bytes()
+
+
+def _named(source: Path) -> str:
+    return "standard input" if source == _STDIN else str(source)
 
 
 def _tell(found: Plan) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -113,7 +114,10 @@ def test_old_workers(write: Any, as_json: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("a: [", "it is no YAML"),
+        ("a: [", "it is not YAML"),
+        ("\tkind: Pod", "it is not YAML"),
+        ("[" * 5000, "it is nested too deep to be read"),
+        ("kind: PipelineRun\n---\na: [", "document 2: the document: it is not YAML"),
         ("- a", "expected a Kubernetes object, found a list"),
         ("a: b", "kind: it is not set"),
         ("kind: Pod", "there is none among the files"),
@@ -138,6 +142,19 @@ def test_the_exit_code_of_the_program(write: Any, capsys: pytest.CaptureFixture[
     assert program(["coscheduling", "plan", "-f", path, "-o", "json"]) == 1
     assert "more than one PersistentVolumeClaim" in json.loads(capsys.readouterr().out)["error"]
     assert program(["coscheduling", "plan", "-f", write("ok.yaml", run()), "-o", "json"]) == 0
+
+
+def test_standard_input(write: Any, as_json: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    around = yaml.safe_dump_all([run(), flags(coschedule="isolate-pipelinerun")]).encode()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(around)))
+    assert as_json("-f", "-")["mode"] == "isolate-pipelinerun"
+    assert program(["coscheduling", "plan", "-f", "-", "--config", "-"]) == 2
+
+
+def test_what_is_not_utf_8(tmp_path: Path, as_json: Any) -> None:
+    path = tmp_path / "latin.yaml"
+    path.write_bytes("kind: PipelineRun # ä".encode("latin-1"))
+    assert "it is not UTF-8 at byte 20; save it as UTF-8" in as_json("-f", str(path), code=1)["error"]
 
 
 def test_for_people(write: Any, capsys: pytest.CaptureFixture[str]) -> None:

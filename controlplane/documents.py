@@ -1,0 +1,91 @@
+"""The documents of a file that a person gives: YAML or JSON, a stream of any number, read as Kubernetes reads them.
+
+In: a text and how its file is called. Out: each document with its place, or what is wrong with it: a document that cannot be parsed costs
+only itself, for a stream is cut at its `---` lines first. Times stay texts, and a repeated key keeps its last value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+import yaml
+
+_CUT = re.compile(r"^---(?=\s|$)", re.MULTILINE)
+_TIMESTAMP = "tag:yaml.org,2002:timestamp"
+# What may open a level: brackets, and dashes, question marks and colons that may follow one another on a line.
+_OPENING = re.compile(r"[\[{]|[-?:]\s")
+_DEEPEST = 200
+_Fast: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_Fast):  # type: ignore[misc]
+    """A SafeLoader, in C where it is there, to which a time is a text."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+class Document(NamedTuple):
+    """One document: where it was found, what it holds (None: nothing), and why it cannot be read ("" if it can)."""
+
+    place: str
+    content: Any
+    wrong: str = ""
+
+
+def documents(source: str, text: str) -> Iterator[Document]:
+    """Yield the documents of a text, without the empty ones. `wrong` says what to mend."""
+    if text.lstrip()[:1] in ("{", "["):
+        try:
+            yield Document(source, msgspec.json.decode(text))
+        except (msgspec.DecodeError, RecursionError):
+            pass  # flow style of YAML looks alike
+        else:
+            return
+    cut = parts(text)
+    for number, part in enumerate(cut, 1):
+        found = _parsed(f"{source}, document {number}" if len(cut) > 1 else source, part)
+        if found.wrong or found.content is not None:
+            yield found
+
+
+def parts(text: str) -> list[str]:
+    """Return the texts of a stream's documents, without the empty ones."""
+    return [part for part in _CUT.split(text) if not _empty(part)]
+
+
+def _parsed(place: str, part: str) -> Document:
+    # A cut document keeps nothing of its directives, which none of these formats uses.
+    try:
+        if _too_deep(part):
+            return Document(place, None, "is nested too deep to be read; write it flatter")
+        return Document(place, yaml.load(part, _Loader))  # noqa: S506 - a SafeLoader
+    except (yaml.YAMLError, ValueError) as error:
+        return Document(place, None, f"is not YAML: {' '.join(str(error).split())[:200]}; mend the syntax")
+
+
+def _too_deep(part: str) -> bool:
+    """Whether a document is nested deeper than any object is: a loader in C does not survive some ten thousand levels."""
+    if len(part) < _DEEPEST or sum(1 for _ in _OPENING.finditer(part)) < _DEEPEST:
+        return False
+    depth = 0
+    for event in yaml.parse(part, _Fast):
+        if isinstance(event, (yaml.SequenceStartEvent, yaml.MappingStartEvent)):
+            depth += 1
+            if depth > _DEEPEST:
+                return True
+        elif isinstance(event, (yaml.SequenceEndEvent, yaml.MappingEndEvent)):
+            depth -= 1
+    return False
+
+
+def _empty(part: str) -> bool:
+    return all(
+        not line.strip() or line.lstrip().startswith(("#", "%")) or line.strip() == "..." for line in part.splitlines()
+    )
