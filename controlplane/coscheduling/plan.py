@@ -82,6 +82,8 @@ def _fill(result: Plan, obj: Json, world: World, cluster: Cluster) -> None:
     result.warnings += style.flags.notes
     run = with_defaults(read_run(obj), style.defaults)
     mode = _mode(result, run, world, style.flags.mode)
+    if not run.done and not run.deleting:
+        _refuse(run_problems(run, mode))
     if run.foreign:
         result.warnings.append(
             f'{run.label}: spec.managedBy names "{run.managed_by}", which answers for it: nothing is made here'
@@ -115,7 +117,6 @@ def _clean(result: Plan, run: Run, mode: Mode, world: World) -> None:
 
 
 def _create(result: Plan, run: Run, mode: Mode, world: World, style: Style) -> None:
-    _refuse(run_problems(run, mode))
     pipeline = find_pipeline(run, world)
     bound, missing = bound_tasks(run, pipeline, mode)
     _refuse([*pipeline_problems(run, pipeline), *missing, *claim_problems(run, bound, mode)])

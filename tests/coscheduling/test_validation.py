@@ -219,3 +219,19 @@ def test_two_tasks_of_one_name_are_refused() -> None:
 )
 def test_which_references_are_custom(reference: Json, kind: str) -> None:
     assert planned(run(tasks=[{"name": "t", "taskRef": reference}])).tasks[0].kind == kind
+
+
+@pytest.mark.parametrize("spec", [{"status": "PipelineRunPending"}, {"managedBy": "kueue.x-k8s.io/multikueue"}])
+def test_what_admission_refuses_is_refused_also_of_a_run_that_waits(spec: Json) -> None:
+    obj = run(empty("a"), empty("a"))
+    obj["spec"] |= spec
+    assert "more than once, at index 0 and 1" in refused(obj)
+    obj["spec"]["workspaces"].pop()
+    assert planned(obj).error == ""
+
+
+def test_a_custom_task_needs_every_workspace_that_it_names() -> None:
+    custom = {"name": "c", "taskRef": {"apiVersion": "example.dev/v1", "kind": "Wait"}, "workspaces": [{"name": "a"}]}
+    obj = run(tasks=[custom])
+    obj["spec"]["pipelineSpec"]["workspaces"] = [{"name": "a", "optional": True}]
+    assert 'expected workspace "a" to be provided by pipelinerun for pipeline task "c"' in refused(obj)
