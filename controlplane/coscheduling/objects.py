@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from controlplane.coscheduling.merging import merged
 from controlplane.coscheduling.problems import Refused, label
 from controlplane.coscheduling.reader import Reader
 from controlplane.coscheduling.substitution import Values, filled_binding, param_values
@@ -73,7 +74,7 @@ class Binding(msgspec.Struct, frozen=True):
 
 
 class TaskSpecs(msgspec.Struct, frozen=True):
-    """What a run says for the pods of one task."""
+    """What a run says for the pods of one task; of several entries the later go first, filled in from the earlier."""
 
     pod_template: Json | None = None
     compute_resources: Json | None = None
@@ -192,12 +193,14 @@ def _bindings(reader: Reader, spec: Json, values: Values) -> tuple[Binding, ...]
 
 
 def _task_specs(reader: Reader, spec: Json, *, old: bool) -> dict[str, TaskSpecs]:
-    found = {}
+    found: dict[str, TaskSpecs] = {}
     for number, item in enumerate(reader.items(spec, "taskRunSpecs", "spec")):
         path = f"spec.taskRunSpecs[{number}]"
         template = reader.optional(item, "taskPodTemplate" if old else "podTemplate", path)
         resources = reader.optional(item, "computeResources", path)
-        found[reader.text(item, "pipelineTaskName", path)] = TaskSpecs(template, resources)
+        name = reader.text(item, "pipelineTaskName", path)
+        before = found.get(name)
+        found[name] = TaskSpecs(merged(template, before.pod_template if before else None), resources)
     return found
 
 

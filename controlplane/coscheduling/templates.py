@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 import yaml
 
+from controlplane.coscheduling.merging import merged
 from controlplane.coscheduling.objects import Run
 from controlplane.coscheduling.problems import Problem, Refused
 from controlplane.kube import Json
@@ -34,7 +34,6 @@ _KINDS: dict[str, type] = {
     "serviceAccountName": str,
 }
 _WORDS: dict[type, str] = {dict: "an object", list: "a list", str: "a text"}
-_NAMED_LISTS = ("env", "volumes")
 
 
 class Defaults(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,33 +82,6 @@ def check_template(template: Json, where: str, path: str) -> None:
             wanted = _WORDS[kind]
             what = f"expected {wanted}, found a {type(found).__name__}"
             raise Refused(Problem(where, f"{path}.{field}", what, f"give {wanted}"))
-
-
-def merged(template: Json | None, default: Json | None) -> Json | None:
-    """Return a pod template with what it leaves open filled in from a default; lists of names are joined, its own first."""
-    if template is None or default is None:
-        found = template if template is not None else default
-        return copy.deepcopy(found)
-    result = copy.deepcopy(template)
-    for field, value in default.items():
-        if field in _NAMED_LISTS:
-            result[field] = _joined(value or [], result.get(field) or [])
-        elif _is_open(field, result.get(field)):
-            result[field] = copy.deepcopy(value)
-    return result
-
-
-def _is_open(field: str, value: Any) -> bool:
-    if field in ("schedulerName", "serviceAccountName"):
-        return not value
-    return value is None or (field == "hostNetwork" and value is False)
-
-
-def _joined(base: list[Json], own: list[Json]) -> list[Json]:
-    if not own:
-        return copy.deepcopy(base)
-    names = {one.get("name") for one in own}
-    return copy.deepcopy([*own, *(one for one in base if one.get("name") not in names)])
 
 
 def with_defaults(run: Run, defaults: Defaults) -> Run:

@@ -111,6 +111,12 @@ _MORE_FIELDS: dict[str, tuple[Any, ...]] = {
     "dnsPolicy": ("None",),
     "enableServiceLinks": (False,),
     "automountServiceAccountToken": (False, True),
+    "hostAliases": ([{"ip": "10.0.0.1", "hostnames": ["a"]}],),
+    "hostUsers": (False,),
+    "dnsConfig": ({"nameservers": ["10.0.0.1"]},),
+    "topologySpreadConstraints": (
+        [{"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway"}],
+    ),
 }
 
 
@@ -222,6 +228,9 @@ class Draw:
         declared = [{"name": use["name"]} | ({"optional": True} if self.chance(0.2) else {}) for use in uses]
         spec = _steps("true") | ({"workspaces": declared} if declared else {})
         if dice < 0.6:
+            if self.chance(0.05):
+                found["matrix"] = {"params": [{"name": "m", "value": ["1", "2"]}]}
+                spec["params"] = [{"name": "m"}]
             return found | {"taskRef": {"name": f"task-{name}"}}, _object("Task", f"task-{name}", spec)
         if self.bound and self.chance(0.3):
             other = rng.choice(self.bound)
@@ -304,6 +313,9 @@ def question(seed: int) -> Json:
         own = {"podTemplate": draw.template(_TEMPLATE_FIELDS | _MORE_FIELDS, 0.2)}
         wrong = draw.chance(draw.odd / 3)
         spec["taskRunSpecs"] = [{"pipelineTaskName": "nobody" if wrong else rng.choice(names), **own}]
+        if draw.chance(0.3):
+            again = {"podTemplate": draw.template(_TEMPLATE_FIELDS, 0.3)}
+            spec["taskRunSpecs"].append({"pipelineTaskName": rng.choice(names), **again})
     of_tasks: Json = {}
     if draw.chance(0.5):
         of_tasks["podTemplate"] = draw.template(_TEMPLATE_FIELDS | _MORE_FIELDS)
@@ -317,9 +329,32 @@ def question(seed: int) -> Json:
         spec |= of_tasks if old else {"taskRunTemplate": of_tasks}
     if draw.chance(0.03):
         spec["status"] = "PipelineRunPending"
+    if draw.chance(0.1):
+        _nothing(rng, spec)
     run = {"apiVersion": f"tekton.dev/v1{'beta1' if old else ''}", "kind": "PipelineRun"}
     found: Json = {"id": seed, "run": run | {"metadata": draw.meta(), "spec": spec}, "flags": flags}
     return found | {"defaults": draw.defaults(), "pipelines": pipelines, "tasks": tasks}
+
+
+def _nothing(rng: random.Random, spec: Json) -> None:
+    """Say of some fields that may be absent that they are null."""
+    places: list[Json] = [spec, spec.get("taskRunTemplate") or {}, spec.get("pipelineSpec") or {}]
+    places += [one for name in ("workspaces", "taskRunSpecs") for one in spec.get(name, ())]
+    for place in places:
+        for field in (
+            "workspaces",
+            "params",
+            "podTemplate",
+            "serviceAccountName",
+            "finally",
+            "subPath",
+            "taskRunSpecs",
+        ):
+            if field not in place and rng.random() < 0.2 and not (place is spec and field == "podTemplate"):
+                place[field] = None
+    for one in spec.get("workspaces") or ():
+        for source in ("persistentVolumeClaim", "volumeClaimTemplate", "emptyDir", "csi"):
+            one.setdefault(source, None)
 
 
 def questions(seed: int, count: int) -> Iterator[Json]:
