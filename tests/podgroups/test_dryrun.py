@@ -170,6 +170,18 @@ def test_a_group_that_is_there_is_ours_by_its_owners_uid(owner: Any, action: str
         assert line["reason"] == "GroupNameTaken"
 
 
+@pytest.mark.parametrize("owners", ["x", [5], [{"controller": True}], [{"controller": "true"}]])
+def test_a_group_whose_owner_cannot_be_told_is_somebody_elses(owners: Any) -> None:
+    group = manifest(ref("PodGroup", "podgroup-uid-web", "g"), metadata={"ownerReferences": owners})
+    group |= {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup"}
+    lines, problems = run(pod_manifest(RS), *WEB, group)
+    assert (lines[0]["action"], lines[0]["reason"]) == ("retry", "GroupNameTaken")
+    assert lines[0]["warnings"][0].startswith(
+        "GroupNameTaken: PodGroup podgroup-uid-web belongs to nobody that can be told"
+    )
+    assert len(problems) == 1
+
+
 def test_a_queue_that_cannot_be_one() -> None:
     line = only(pod_manifest(notes={"scheduling.volcano.sh/queue-name": "Not A Queue"}))
     assert line["queue"] is None
