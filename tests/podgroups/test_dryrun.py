@@ -172,7 +172,7 @@ def test_a_group_that_is_there_is_ours_by_its_owners_uid(owner: Any, action: str
 
 @pytest.mark.parametrize("owners", ["x", [5], [{"controller": True}], [{"controller": "true"}]])
 def test_a_group_whose_owner_cannot_be_told_is_somebody_elses(owners: Any) -> None:
-    group = manifest(ref("PodGroup", "podgroup-uid-web", "g"), metadata={"ownerReferences": owners})
+    group = manifest(ref("Widget", "podgroup-uid-web", "g"), metadata={"ownerReferences": owners})
     group |= {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup"}
     lines, problems = run(pod_manifest(RS), *WEB, group)
     assert (lines[0]["action"], lines[0]["reason"]) == ("retry", "GroupNameTaken")
