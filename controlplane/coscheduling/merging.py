@@ -9,9 +9,46 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from controlplane.coscheduling.problems import Problem, Refused
 from controlplane.kube import Json
 
 _NAMED_LISTS = ("env", "volumes")
+_TERMS = ("requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution")
+_KINDS: dict[str, type] = {
+    "nodeSelector": dict,
+    "tolerations": list,
+    "imagePullSecrets": list,
+    "securityContext": dict,
+    "affinity": dict,
+    "env": list,
+    "volumes": list,
+    "priorityClassName": str,
+    "serviceAccountName": str,
+}
+_WORDS: dict[type, str] = {dict: "an object", list: "a list", str: "a text"}
+
+
+def check_template(template: Json, where: str, path: str) -> None:
+    """Refuse a pod template with a field that cannot be handed on, or joined with another template's."""
+    for field, kind in _KINDS.items():
+        _check(template, field, kind, where, path)
+    for field in _NAMED_LISTS:
+        for number, item in enumerate(template.get(field) or ()):
+            _check({field: item}, field, dict, where, path, f"{field}[{number}]")
+    affinity = template.get("affinity") or {}
+    for field in ("podAffinity", "podAntiAffinity"):
+        _check(affinity, field, dict, where, f"{path}.affinity")
+        for terms in _TERMS:
+            _check(affinity.get(field) or {}, terms, list, where, f"{path}.affinity.{field}")
+
+
+def _check(obj: Json, field: str, kind: type, where: str, path: str, shown: str = "") -> None:
+    found = obj.get(field)
+    if (found is None and not shown) or isinstance(found, kind):
+        return
+    wanted = _WORDS[kind]
+    what = f"expected {wanted}, found a {type(found).__name__}"
+    raise Refused(Problem(where, f"{path}.{shown or field}", what, f"give {wanted}"))
 
 
 def merged(template: Json | None, default: Json | None) -> Json | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from controlplane.coscheduling.merging import merged
+from controlplane.coscheduling.merging import check_template, merged
 from controlplane.coscheduling.problems import Refused, label
 from controlplane.coscheduling.reader import Reader
 from controlplane.coscheduling.substitution import Values, filled_binding, param_values
@@ -143,6 +143,8 @@ def read_run(obj: Json) -> Run:
         what = f'only generateName "{given}" is set' if given else "it is not set"
         todo = "give the run the name under which it exists or is to be created: names of placeholders follow from it"
         raise Refused(reader.problem("metadata.name", what, todo))
+    pod_template = reader.optional(run_template, "podTemplate", where)
+    check_template(pod_template or {}, reader.object, f"{where}.podTemplate")
     return Run(
         namespace=reader.text(metadata, "namespace", "metadata") or "default",
         name=name,
@@ -150,7 +152,7 @@ def read_run(obj: Json) -> Run:
         labels=reader.texts(metadata, "labels", "metadata"),
         annotations=reader.texts(metadata, "annotations", "metadata"),
         bindings=_bindings(reader, spec, values),
-        pod_template=reader.optional(run_template, "podTemplate", where),
+        pod_template=pod_template,
         service_account=reader.text(run_template, "serviceAccountName", where),
         task_specs=_task_specs(reader, spec, old=old),
         params=params,
@@ -160,7 +162,7 @@ def read_run(obj: Json) -> Run:
         status=reader.text(spec, "status", "spec"),
         managed_by=reader.text(spec, "managedBy", "spec"),
         done=_done(reader.items(status, "conditions", "status")),
-        deleting="deletionTimestamp" in metadata,
+        deleting=bool(metadata.get("deletionTimestamp")),
     )
 
 
@@ -199,6 +201,7 @@ def _task_specs(reader: Reader, spec: Json, *, old: bool) -> dict[str, TaskSpecs
         template = reader.optional(item, "taskPodTemplate" if old else "podTemplate", path)
         resources = reader.optional(item, "computeResources", path)
         name = reader.text(item, "pipelineTaskName", path)
+        check_template(template or {}, reader.object, f"spec.taskRunSpecs[{name}].podTemplate")
         before = found.get(name)
         found[name] = TaskSpecs(merged(template, before.pod_template if before else None), resources)
     return found

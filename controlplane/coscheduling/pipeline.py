@@ -93,7 +93,11 @@ def _task(
     ]
     named = {use.name for use in uses}
     if kind == "TaskRun":
-        uses += [Use(mentioned, mentioned) for mentioned in _mentioned(inline, passes) if mentioned not in named]
+        uses += [
+            Use(mentioned, mentioned)
+            for mentioned in _mentioned(reader, inline, f"{path}.taskSpec", passes)
+            if mentioned not in named
+        ]
     declared = {
         reader.text(one, "name", f"{path}.taskSpec.workspaces[{number}]"): one.get("optional") is True
         for number, one in enumerate(reader.items(spec, "workspaces", f"{path}.taskSpec"))
@@ -124,26 +128,24 @@ def _kind(item: Json, inline: Json, reference: Json) -> TaskKind:
     return "CustomRun" if named or (inline.get("apiVersion") and inline.get("kind")) else "TaskRun"
 
 
-def _mentioned(inline: Json, passes: Sequence[Values]) -> list[str]:
+def _mentioned(reader: Reader, inline: Json, path: str, passes: Sequence[Values]) -> list[str]:
     """Return the workspaces that an inline task's steps speak of, sorted: those of `$(workspaces.NAME.path)` and the like."""
     texts: list[str] = []
     for field in ("steps", "sidecars"):
-        for one in inline.get(field) or ():
-            _collect(one, texts)
-    _collect(inline.get("stepTemplate"), texts)
+        for number, one in enumerate(reader.items(inline, field, path)):
+            _collect(reader, one, f"{path}.{field}[{number}]", texts)
+    _collect(reader, reader.section(inline, "stepTemplate", path), f"{path}.stepTemplate", texts)
     found = [match for text in texts for match in _MENTION.findall(fill(text, *passes))]
     return sorted({dotted.partition(".")[0] or quoted or single for dotted, quoted, single in found} - {""})
 
 
-def _collect(one: object, texts: list[str]) -> None:
+def _collect(reader: Reader, one: Json, path: str, texts: list[str]) -> None:
     """Gather the texts of a step, a sidecar or a step template in which Tekton looks for workspaces."""
-    if not isinstance(one, dict):
-        return
     for field in _SPEAKING:
         value = one.get(field)
         texts.extend(text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str))
     for field in ("env", "params"):
-        for entry in one.get(field) or ():
-            value = entry.get("value") if isinstance(entry, dict) else None
+        for entry in reader.items(one, field, path):
+            value = entry.get("value")
             listed = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
             texts.extend(text for text in listed if isinstance(text, str))

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import msgspec
 import yaml
 
-from controlplane.coscheduling.merging import merged
+from controlplane.coscheduling.merging import check_template, merged
 from controlplane.coscheduling.objects import Run
 from controlplane.coscheduling.problems import Problem, Refused
 from controlplane.kube import Json
@@ -24,16 +24,6 @@ DEFAULTS_NAME = "config-defaults"
 DEFAULTS_WHERE = f"ConfigMap tekton-pipelines/{DEFAULTS_NAME}"
 # What a placeholder takes over; not schedulerName, hostNetwork, runtimeClassName or volumes.
 _ASSISTANT_FIELDS = ("nodeSelector", "tolerations", "imagePullSecrets", "securityContext", "priorityClassName")
-_KINDS: dict[str, type] = {
-    "nodeSelector": dict,
-    "tolerations": list,
-    "imagePullSecrets": list,
-    "securityContext": dict,
-    "affinity": dict,
-    "priorityClassName": str,
-    "serviceAccountName": str,
-}
-_WORDS: dict[type, str] = {dict: "an object", list: "a list", str: "a text"}
 
 
 class Defaults(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,16 +62,6 @@ def _template(data: Mapping[str, object], key: str, where: str) -> Json | None:
         raise Refused(Problem(where, f"data.{key}", "it is no object", "give the fields of a pod template"))
     check_template(found, where, f"data.{key}")
     return found
-
-
-def check_template(template: Json, where: str, path: str) -> None:
-    """Refuse a pod template with a field that cannot be handed on."""
-    for field, kind in _KINDS.items():
-        found = template.get(field)
-        if found is not None and not isinstance(found, kind):
-            wanted = _WORDS[kind]
-            what = f"expected {wanted}, found a {type(found).__name__}"
-            raise Refused(Problem(where, f"{path}.{field}", what, f"give {wanted}"))
 
 
 def with_defaults(run: Run, defaults: Defaults) -> Run:

@@ -14,8 +14,7 @@ from controlplane.coscheduling.flags import Mode
 from controlplane.coscheduling.names import claim_name, is_dns_label, is_dns_name, template_name
 from controlplane.coscheduling.objects import SOURCES, Binding, Run
 from controlplane.coscheduling.pipeline import Pipeline
-from controlplane.coscheduling.problems import Problem, Refused
-from controlplane.coscheduling.templates import check_template
+from controlplane.coscheduling.problems import Problem
 
 _NAMED = {
     "persistentVolumeClaim": "claimName",
@@ -38,7 +37,6 @@ def run_problems(run: Run, mode: Mode) -> list[Problem]:
     seen: dict[str, int] = {}
     for binding in run.bindings:
         found += _binding_problems(run, binding, seen, mode)
-    found += _template_problems(run)
     return found
 
 
@@ -157,16 +155,3 @@ def _existing_claim_problems(run: Run, binding: Binding, field: str, mode: Mode)
     elif "$(params." in binding.claim:
         todo = "give the parameter in the run: a pipeline's default does not reach the run's workspaces"
     return [Problem(run.label, field, what, todo)]
-
-
-def _template_problems(run: Run) -> list[Problem]:
-    templates = {"spec.taskRunTemplate.podTemplate": run.pod_template}
-    for task, specs in run.task_specs.items():
-        templates[f"spec.taskRunSpecs[{task}].podTemplate"] = specs.pod_template
-    found: list[Problem] = []
-    for path, template in templates.items():
-        try:
-            check_template(template or {}, run.label, path)
-        except Refused as refused:
-            found += refused.problems
-    return found
