@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from controlplane.coscheduling.binding import Bound
 from controlplane.coscheduling.flags import Mode
-from controlplane.coscheduling.names import claim_name, is_dns_label, is_dns_name, template_name
+from controlplane.coscheduling.names import LONGEST_LABEL_VALUE, claim_name, is_dns_label, is_dns_name, template_name
 from controlplane.coscheduling.objects import SOURCES, Binding, Run
 from controlplane.coscheduling.pipeline import Pipeline
 from controlplane.coscheduling.problems import Problem
@@ -28,8 +28,8 @@ _NAMED = {
 def run_problems(run: Run, mode: Mode) -> list[Problem]:
     """Return what is wrong with a run by itself: what admission refuses, and what the API server would."""
     found: list[Problem] = []
-    if not is_dns_label(run.name):
-        what = f'"{run.name}" is no DNS label of at most 63 characters'
+    if not (is_dns_name(run.name) and len(run.name) <= LONGEST_LABEL_VALUE):
+        what = f'"{run.name}" is no DNS name of at most {LONGEST_LABEL_VALUE} characters'
         found.append(Problem(run.label, "metadata.name", what, "rename the run: its name becomes a label"))
     if run.pipeline_spec is not None and run.pipeline_name:
         what = "expected exactly one of pipelineRef and pipelineSpec, found both"
