@@ -159,6 +159,32 @@ def test_what_is_no_question(text: str) -> None:
     assert json.loads(lines[1])["id"] == "one"
 
 
+@pytest.mark.parametrize(
+    ("text", "ident", "error"),
+    [
+        (b'{"id": "a", "pod": {', "a", "line 4: not JSON: Input data was truncated"),
+        (b'{ "id" : -7, "pod": nope}', -7, "line 4: not JSON: "),
+        (b'{"id": "a\\"b", "pod": ]', 'a"b', "line 4: not JSON: "),
+        (b'{"pod": {}, "id": 1', None, "line 4: not JSON: "),
+        (b'{"id": {"a": 1}, ', None, "line 4: not JSON: "),
+        (b'{"id": 5, "pod": {"metadata": {"name": "\xff"}}}', 5, "line 4: not UTF-8: "),
+        (b'{"id": 6, "pod": ' + b'{"a":' * 100_000, 6, "line 4: nested too deep to be read"),
+        (b"[" * 100_000, None, "line 4: nested too deep to be read"),
+    ],
+)
+def test_a_line_that_cannot_be_decoded_keeps_its_id_if_that_stands_first(text: bytes, ident: Any, error: str) -> None:
+    ok, encoded = said(text, 4)
+    found = json.loads(encoded)
+    assert not ok
+    assert found["id"] == ident
+    assert found["error"].startswith(error)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_line() -> None:
+    ok, encoded = said(b"\xef\xbb\xbf" + json.dumps(line(id=3)).encode(), 1)
+    assert (ok, json.loads(encoded)["id"]) == (True, 3)
+
+
 def test_for_people() -> None:
     nodes = [node("a"), node("b", **TAINTED), node("c", **TAINTED)]
     wide = pod("new", requests={"cpu": "3"}, priority=5)

@@ -5,6 +5,7 @@ In: the bytes of one JSON line and its number. Out: whether it could be evaluate
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,6 +16,9 @@ from controlplane.scheduler.configuration import default_framework
 from controlplane.scheduler.evaluate.answer import answer, decide
 from controlplane.scheduler.evaluate.people import told
 from controlplane.scheduler.evaluate.question import Question, read
+
+_BOM = b"\xef\xbb\xbf"
+_FIRST = re.compile(rb'\s*\{\s*"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+)\s*[,}]')
 
 
 def said(text: bytes, number: int) -> tuple[bool, bytes]:
@@ -43,15 +47,28 @@ def explained(text: bytes, number: int) -> tuple[bool, Iterable[str]]:
 def _question(text: bytes, number: int) -> tuple[Question | None, Json]:
     ident: Any = None
     try:
-        obj = msgspec.json.decode(text)
+        obj = msgspec.json.decode(text.removeprefix(_BOM))
         ident = obj.get("id") if isinstance(obj, dict) else None
         return read(obj), {}
     except msgspec.DecodeError as error:
-        return None, {"id": None, "error": f"line {number}: not JSON: {error}"}
+        return None, {"id": _salvaged(text), "error": f"line {number}: not JSON: {error}"}
+    except UnicodeDecodeError as error:
+        return None, {"id": _salvaged(text), "error": f"line {number}: not UTF-8: {error.reason}"}
+    except RecursionError:
+        return None, {"id": _salvaged(text), "error": f"line {number}: nested too deep to be read"}
     except ValueError as error:  # a Misfit names the object and the field
         return None, {"id": ident, "error": str(error)}
     except (LookupError, TypeError, AttributeError) as error:
         return None, {"id": ident, "error": _unexpected(error)}
+
+
+def _salvaged(text: bytes) -> Any:
+    """Return the id of a line that cannot be decoded, if it stands first; None otherwise."""
+    found = _FIRST.match(text.removeprefix(_BOM))
+    try:
+        return msgspec.json.decode(found[1]) if found else None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 def _unexpected(error: Exception) -> str:
