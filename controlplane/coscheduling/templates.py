@@ -81,6 +81,8 @@ def placeholder_template(run: Run, defaults: Defaults) -> Json:
     for field in _ASSISTANT_FIELDS:
         if field not in found and default.get(field) is not None:
             found[field] = default[field]
+    if found.get("priorityClassName") == "":
+        del found["priorityClassName"]  # it kept the default from being filled in, and says nothing itself
     account = default.get("serviceAccountName") or run.service_account
     if account:
         found["serviceAccountName"] = account
