@@ -6,6 +6,7 @@ only itself, for a stream is cut at its `---` lines first. Times stay texts, and
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -42,11 +43,10 @@ class Document(NamedTuple):
 def documents(source: str, text: str) -> Iterator[Document]:
     """Yield the documents of a text, without the empty ones. `wrong` says what to mend."""
     if text.lstrip()[:1] in ("{", "["):
-        try:
-            yield Document(source, msgspec.json.decode(text))
-        except (msgspec.DecodeError, RecursionError):
-            pass  # flow style of YAML looks alike
-        else:
+        values = _json(text)
+        if values is not None:  # otherwise it may be YAML, whose flow style looks alike
+            for number, content in enumerate(values, 1):
+                yield Document(f"{source}, document {number}" if len(values) > 1 else source, content)
             return
     cut = parts(text)
     for number, part in enumerate(cut, 1):
@@ -58,6 +58,26 @@ def documents(source: str, text: str) -> Iterator[Document]:
 def parts(text: str) -> list[str]:
     """Return the texts of a stream's documents, without the empty ones."""
     return [part for part in _CUT.split(text) if not _empty(part)]
+
+
+def _json(text: str) -> list[Any] | None:
+    """Return the JSON values of a text, one after the other as kubectl takes them; None if it is something else."""
+    try:
+        return [msgspec.json.decode(text)]
+    except (msgspec.DecodeError, RecursionError):
+        pass
+    found: list[Any] = []
+    at, decoder = 0, json.JSONDecoder()
+    try:
+        while at < len(text):
+            if text[at].isspace():
+                at += 1
+                continue
+            content, at = decoder.raw_decode(text, at)
+            found.append(content)
+    except (ValueError, RecursionError):
+        return None
+    return found
 
 
 def _parsed(place: str, part: str) -> Document:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -274,6 +275,20 @@ def test_streams_lists_and_json() -> None:
         "f.yaml, document 4, items",
     ]
     assert [one.object for one in read_stream("-", '{"kind": "List", "items": [{"a": 1}]}')[0]] == [{"a": 1}]
+
+
+def test_json_one_after_the_other() -> None:
+    text = "".join(json.dumps(one, indent=1) + "\n" for one in (pod_manifest(RS), *WEB))
+    pieces, problems = read_stream("o.json", text)
+    assert [piece.place for piece in pieces] == [f"o.json, document {number}" for number in (1, 2, 3)]
+    assert problems == []
+    _, problems = read_stream("o.json", text + "{")
+    assert "is not YAML" in str(problems[0])
+
+
+def test_times_in_yaml_are_texts() -> None:
+    pieces, _ = read_stream("o.yaml", "metadata: {annotations: {on: 2026-01-01, at: 2026-01-01T00:00:00Z}}")
+    assert pieces[0].object["metadata"]["annotations"] == {True: "2026-01-01", "at": "2026-01-01T00:00:00Z"}
 
 
 def test_text_that_is_nested_without_end_is_a_problem_of_its_own() -> None:

@@ -83,6 +83,11 @@ def test_a_single_feasible_node_is_not_scored() -> None:
     assert (combined["feasible"], combined["best"], combined["scores"]) == (["a"], ["a"], {})
 
 
+@pytest.mark.parametrize("name", ["fitResources", "balancedResources", "rtcrShape", "defaultConstraints"])
+def test_an_empty_list_is_as_good_as_none(name: str) -> None:
+    assert answer(read(line(**{name: []}))) == answer(read(line(**{name: None}))) == answer(read(line()))
+
+
 def test_only_names_plugins() -> None:
     names = ["NodeName", "NodeResourcesFit:MostAllocated"]
     assert list(answer(read(line(only=names)))["perPlugin"]) == names
@@ -137,7 +142,10 @@ def test_an_error_ends_the_cycle() -> None:
         ({"defaultingType": "Some"}, "defaultingType: 'Some' is neither System nor List"),
         ({"hardPodAffinityWeight": 500}, "hardPodAffinityWeight: 500 is not within 0…100"),
         ({"fitResources": [{"name": 1}]}, "fitResources[0].name: expected `str`, got `int`"),
-        ({"rtcrShape": [{"utilization": 0, "score": 11}]}, "score: 11 is not within 0…10"),
+        ({"rtcrShape": [{"utilization": 0, "score": 11}]}, "rtcrShape[0].score: 11 is not within 0…10"),
+        ({"fitResources": [{"name": "cpu", "weight": -1}]}, "fitResources[0].weight: -1 is not within 1…100"),
+        ({"fitResources": [{"name": "cpu"}] * 2}, "fitResources: cpu stands there twice"),
+        ({"balancedResources": [{"name": "cpu", "weight": 5}]}, "balancedResources[0].weight: 5 is not 1"),
         ({"services": [{"spec": {"selector": []}}]}, "services[0].spec.selector: expected an object"),
     ],
 )

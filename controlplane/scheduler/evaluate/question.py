@@ -41,6 +41,10 @@ _SHAPES: dict[str, type[shapes.Shape]] = {
         ("persistentVolumeClaims", "podDisruptionBudgets", "replicaSets", "statefulSets"), shapes.Selecting
     ),
 }
+_FIT_NAMES = {
+    "scoringStrategy.resources": "fitResources",
+    "scoringStrategy.requestedToCapacityRatio.shape": "rtcrShape",
+}
 _STRAIGHT = (UtilizationPoint(0, 0), UtilizationPoint(100, 10))
 
 
@@ -157,8 +161,10 @@ def _args(obj: Obj) -> dict[str, Args]:
         "PodTopologySpread": _checked(
             PodTopologySpreadArgs(defaulting_type="List" if kind == "List" else "System", default_constraints=defaults)
         ),
-        "InterPodAffinity": _checked(InterPodAffinityArgs(hard_pod_affinity_weight=weight), "hardPodAffinityWeight"),
-        "NodeResourcesBalancedAllocation": _checked(NodeResourcesBalancedAllocationArgs(resources=balanced)),
+        "InterPodAffinity": _checked(InterPodAffinityArgs(hard_pod_affinity_weight=weight)),
+        "NodeResourcesBalancedAllocation": _checked(
+            NodeResourcesBalancedAllocationArgs(resources=balanced), {"resources": "balancedResources"}
+        ),
     }
 
 
@@ -169,13 +175,12 @@ def _strategies(obj: Obj) -> dict[Strategy, NodeResourcesFitArgs]:
     for kind in STRATEGIES:
         ratio = Ratio(shape) if kind == "RequestedToCapacityRatio" else None
         strategy = ScoringStrategy(type=kind, resources=resources, requested_to_capacity_ratio=ratio)
-        found[kind] = _checked(NodeResourcesFitArgs(scoring_strategy=strategy))
+        found[kind] = _checked(NodeResourcesFitArgs(scoring_strategy=strategy), _FIT_NAMES)
     return found
 
 
 def _resources(obj: Obj, name: str) -> tuple[ResourceSpec, ...]:
-    found = _converted(obj, name, tuple[ResourceSpec, ...])
-    return CPU_AND_MEMORY if found is None else found
+    return _converted(obj, name, tuple[ResourceSpec, ...]) or CPU_AND_MEMORY
 
 
 def _converted(obj: Obj, name: str, kind: type[T]) -> T | None:
@@ -190,10 +195,13 @@ def _converted(obj: Obj, name: str, kind: type[T]) -> T | None:
 A = TypeVar("A", bound=Args)
 
 
-def _checked(args: A, prefix: str = "") -> A:
+def _checked(args: A, names: Mapping[str, str] | None = None) -> A:
+    """Return args that are in order; `Misfit` names the field of the line: `names` has those that are called otherwise in the args."""
     for problem in args.check():
         where, _, what = problem.partition(": ")
-        raise Misfit(prefix or where, what)
+        for field_, name in (names or {}).items():
+            where = where.replace(field_, name)
+        raise Misfit(where, what)
     return args
 
 
@@ -235,7 +243,7 @@ def _only(obj: Obj) -> frozenset[str] | None:
     if obj.get("only") is None:
         return None
     found = strings(obj, "only", "")
-    known = {*IN_TREE, *NOT_HERE, *(f"NodeResourcesFit:{kind}" for kind in STRATEGIES)}
+    known = {*IN_TREE, *NOT_HERE, *(f"NodeResourcesFit:{kind}" for kind in STRATEGIES[1:])}
     for at, name in enumerate(found):
         if name not in known:
             raise Misfit(f"only[{at}]", f"there is no plugin {name!r}")
