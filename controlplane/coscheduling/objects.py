@@ -81,7 +81,8 @@ class TaskSpecs(msgspec.Struct, frozen=True):
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """A PipelineRun. `uid` may be "" in a dry run of one that does not exist yet. `params` is what its parameters stand for."""
+    """A PipelineRun. `uid` may be "" in a dry run of one that does not exist yet. `params` is what its parameters stand for;
+    `resolver` fetches its pipeline where that has no name."""
 
     namespace: str
     name: str
@@ -100,6 +101,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     managed_by: str
     done: bool
     deleting: bool
+    resolver: str = ""
 
     @property
     def label(self) -> str:
@@ -143,6 +145,7 @@ def read_run(obj: Json) -> Run:
         what = f'only generateName "{given}" is set' if given else "it is not set"
         todo = "give the run the name under which it exists or is to be created: names of placeholders follow from it"
         raise Refused(reader.problem("metadata.name", what, todo))
+    reference = reader.section(spec, "pipelineRef", "spec")
     pod_template = reader.optional(run_template, "podTemplate", where)
     check_template(pod_template or {}, reader.object, f"{where}.podTemplate")
     return Run(
@@ -156,7 +159,8 @@ def read_run(obj: Json) -> Run:
         service_account=reader.text(run_template, "serviceAccountName", where),
         task_specs=_task_specs(reader, spec, old=old),
         params=params,
-        pipeline_name=reader.text(reader.section(spec, "pipelineRef", "spec"), "name", "spec.pipelineRef"),
+        pipeline_name=reader.text(reference, "name", "spec.pipelineRef"),
+        resolver=reader.text(reference, "resolver", "spec.pipelineRef"),
         pipeline_spec=reader.optional(spec, "pipelineSpec", "spec"),
         stored_spec=reader.optional(status, "pipelineSpec", "status"),
         status=reader.text(spec, "status", "spec"),

@@ -117,9 +117,15 @@ def _clean(result: Plan, run: Run, mode: Mode, world: World) -> None:
 
 
 def _create(result: Plan, run: Run, mode: Mode, world: World, style: Style) -> None:
-    pipeline = find_pipeline(run, world)
-    bound, missing = bound_tasks(run, pipeline, mode)
-    _refuse([*pipeline_problems(run, pipeline), *missing, *claim_problems(run, bound, mode)])
+    bound: list[Bound] = []
+    if run.resolver and run.stored_spec is None and run.pipeline_spec is None and not run.pipeline_name:
+        result.warnings.append(
+            f'{run.label}: spec.pipelineRef: the resolver "{run.resolver}" fetches the pipeline: what its tasks use is not known'
+        )
+    else:
+        pipeline = find_pipeline(run, world)
+        bound, missing = bound_tasks(run, pipeline, mode)
+        _refuse([*pipeline_problems(run, pipeline), *missing, *claim_problems(run, bound, mode)])
     if not run.uid:
         result.warnings.append(
             f"{run.label}: metadata.uid is not set: the API server gives one, and names of claims follow from it"

@@ -236,3 +236,17 @@ def test_a_custom_task_needs_every_workspace_that_it_names() -> None:
     obj = run(tasks=[custom])
     obj["spec"]["pipelineSpec"]["workspaces"] = [{"name": "a", "optional": True}]
     assert 'expected workspace "a" to be provided by pipelinerun for pipeline task "c"' in refused(obj)
+
+
+def test_a_pipeline_that_a_resolver_fetches_leaves_the_tasks_unknown() -> None:
+    obj = run(claim("a", "data"))
+    del obj["spec"]["pipelineSpec"]
+    obj["spec"]["pipelineRef"] = {"resolver": "git", "params": [{"name": "url", "value": "u"}]}
+    found = planned(obj)
+    assert (found.error, found.tasks) == ("", [])
+    assert len(found.stateful_sets) == 1
+    assert 'the resolver "git" fetches the pipeline' in found.warnings[0]
+    obj["status"] = {"pipelineSpec": {"tasks": [task("t", "a")]}}
+    found = planned(obj)
+    assert [one.task for one in found.tasks] == ["t"]
+    assert found.warnings == []
