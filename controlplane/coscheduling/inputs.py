@@ -12,7 +12,7 @@ from typing import Any
 from controlplane.coscheduling.problems import Problem, Refused, label
 from controlplane.coscheduling.world import objects_of
 from controlplane.documents import documents
-from controlplane.kube import Json, meta
+from controlplane.kube import PIPELINE_RUNS, Json, meta
 
 _NOP_FLAG = "-nop-image"
 
@@ -58,13 +58,19 @@ def config_among(objects: Iterable[Json], name: str) -> tuple[str, Mapping[str, 
 
 def chosen_run(objects: Sequence[Json], name: str | None) -> Json:
     """Return the PipelineRun of a name, or the first one."""
-    runs = [obj for obj in objects if obj.get("kind") == "PipelineRun"]
+    runs = [
+        obj for obj in objects if obj.get("kind") == PIPELINE_RUNS.kind and _group(obj) in ("", PIPELINE_RUNS.group)
+    ]
     found = [obj for obj in runs if name is None or meta(obj).get("name") == name]
     if found:
         return found[0]
     names = ", ".join(str(meta(obj).get("name")) for obj in runs)
     what = f'there is none called "{name}", only {names}' if runs else "there is none among the files"
     raise Refused(Problem("PipelineRun", "metadata.name" if runs else "kind", what, "give its file with -f"))
+
+
+def _group(obj: Json) -> str:
+    return str(obj.get("apiVersion") or "").rpartition("/")[0]
 
 
 def nop_image_of(objects: Iterable[Json]) -> str:

@@ -25,7 +25,10 @@ from controlplane.coscheduling.substitution import bound_values, context_values,
 from controlplane.coscheduling.templates import DEFAULTS_WHERE, read_defaults, with_defaults
 from controlplane.coscheduling.validation import claim_problems, pipeline_problems, run_problems
 from controlplane.coscheduling.world import World
-from controlplane.kube import Json, meta
+from controlplane.kube import PIPELINE_RUNS, Json, meta
+
+
+_VERSIONS = (PIPELINE_RUNS.api_version, f"{PIPELINE_RUNS.group}/v1beta1", "")
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,6 +84,8 @@ def _fill(result: Plan, obj: Json, world: World, cluster: Cluster) -> None:
     result.mode = style.flags.mode
     result.warnings += style.flags.notes
     run = with_defaults(read_run(obj), style.defaults)
+    if (version := str(obj.get("apiVersion") or "")) not in _VERSIONS:
+        result.warnings.append(f'{run.label}: apiVersion "{version}" is not known here: it is read as {_VERSIONS[0]}')
     mode = _mode(result, run, world, style.flags.mode)
     if not run.done and not run.deleting:
         _refuse(run_problems(run, mode))

@@ -101,6 +101,15 @@ def test_one_of_several_runs(write: Any, as_json: Any) -> None:
     assert 'none called "three", only one, two' in as_json("-f", path, "--run", "three", code=1)["error"]
 
 
+def test_other_versions_and_other_peoples_pipeline_runs(write: Any, as_json: Any) -> None:
+    other = run(name="other") | {"apiVersion": "example.dev/v1"}
+    found = as_json("-f", write("all.yaml", other, run(), flags(coschedule="pipelineruns")))
+    assert (found["statefulSets"][0]["metadata"]["name"], found["warnings"]) == (SINGLE, [])
+    newer = as_json("-f", write("newer.yaml", run() | {"apiVersion": "tekton.dev/v2"}))
+    assert 'apiVersion "tekton.dev/v2" is not known here: it is read as tekton.dev/v1' in newer["warnings"][0]
+    as_json("-f", write("none.yaml", other), code=1)
+
+
 def test_old_workers(write: Any, as_json: Any) -> None:
     data = {"coschedule": "pipelineruns", "disable-affinity-assistant": "false"}
     arguments = ["-f", write("run.yaml", run()), "--config", write("f.yaml", flags(**data))]
