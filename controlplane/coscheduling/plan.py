@@ -27,7 +27,6 @@ from controlplane.coscheduling.validation import claim_problems, pipeline_proble
 from controlplane.coscheduling.world import World
 from controlplane.kube import PIPELINE_RUNS, Json, meta
 
-
 _VERSIONS = (PIPELINE_RUNS.api_version, f"{PIPELINE_RUNS.group}/v1beta1", "")
 
 

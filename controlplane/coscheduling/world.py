@@ -52,7 +52,10 @@ def objects_of(document: Any, where: str) -> list[Json]:
     kind = document.get("kind")
     items = document.get("items")
     if isinstance(kind, str) and kind.endswith("List") and isinstance(items, list):
-        return [obj for number, item in enumerate(items) for obj in objects_of(item, f"{where} items[{number}]")]
+        # A typed list leaves out what its items are.
+        known = {} if kind == "List" else {"apiVersion": document.get("apiVersion"), "kind": kind.removesuffix("List")}
+        listed = [known | item if isinstance(item, dict) else item for item in items]
+        return [obj for number, item in enumerate(listed) for obj in objects_of(item, f"{where} items[{number}]")]
     if not isinstance(kind, str) or not kind:
         raise Refused(Problem(where, "kind", "it is not set", "say what kind of object it is"))
     if not isinstance(document.get("metadata", {}), dict):

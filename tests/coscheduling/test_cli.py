@@ -68,6 +68,16 @@ def test_streams_lists_and_several_files(write: Any, as_json: Any) -> None:
     assert [one["metadata"]["name"] for one in found["deletions"]] == [f"{SINGLE}-0"]
 
 
+def test_a_typed_list_says_what_its_items_are(write: Any, as_json: Any) -> None:
+    bare = {key: value for key, value in node("n1", cordoned=True).items() if key not in ("apiVersion", "kind")}
+    nodes = {"apiVersion": "v1", "kind": "NodeList", "items": [bare]}
+    files = write("all.yaml", run(), stateful_set(SINGLE), pod(f"{SINGLE}-0", "n1"), nodes)
+    found = as_json("-f", files, "--config", write("f.yaml", flags(coschedule="pipelineruns")))
+    assert found["deletions"][0]["reason"] == "NodeCordoned"
+    broken = write("broken.yaml", {"kind": "NodeList", "items": [5]})
+    assert "items[0]: the document: expected a Kubernetes object" in as_json("-f", broken, code=1)["error"]
+
+
 def test_config_maps_may_be_among_the_objects_or_plain(write: Any, as_json: Any) -> None:
     among = write("all.yaml", run(), flags(coschedule="isolate-pipelinerun"))
     assert as_json("-f", among)["mode"] == "isolate-pipelinerun"
