@@ -7,6 +7,7 @@ only itself, for a stream is cut at its `---` lines first. Times stay texts, and
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -19,6 +20,9 @@ _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 # What may open a level: brackets, and dashes, question marks and colons that may follow one another on a line.
 _OPENING = re.compile(r"[\[{]|[-?:]\s")
 _DEEPEST = 200
+_LARGEST = 5_000_000
+#: What a YAML loader raises: beside its own errors those of a tag whose text it does not check (`!!int` with nothing after it).
+UNREADABLE = (yaml.YAMLError, ValueError, IndexError, TypeError, KeyError, AttributeError, OverflowError)
 _Fast: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -85,9 +89,60 @@ def _parsed(place: str, part: str) -> Document:
     try:
         if _too_deep(part):
             return Document(place, None, "is nested too deep to be read; write it flatter")
-        return Document(place, yaml.load(part, _Loader))  # noqa: S506 - a SafeLoader
-    except (yaml.YAMLError, ValueError) as error:
+        content = yaml.load(part, _Loader)  # noqa: S506 - a SafeLoader
+        return Document(place, None, wrong) if (wrong := _Look().at(content)) else Document(place, content)
+    except UNREADABLE as error:
         return Document(place, None, f"is not YAML: {' '.join(str(error).split())[:200]}; mend the syntax")
+
+
+class _Look:
+    """Looks once at everything in a document: keys become texts, as in JSON, and what JSON cannot hold is told."""
+
+    def __init__(self) -> None:
+        self.sizes: dict[int, int] = {}  # of what was looked at, written out; 0 while it is being looked at
+
+    def at(self, content: object) -> str:
+        """Return why a document cannot be used, "" if it can."""
+        try:
+            size = self._size(content)
+        except _UnfitError as error:
+            return str(error)
+        return "" if size <= _LARGEST else "is too large once its aliases are written out; write it shorter"
+
+    def _size(self, value: object) -> int:
+        if not isinstance(value, dict | list):
+            if value is None or isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value)):
+                return 1
+            raise _UnfitError(
+                f"holds {value!r:.40}, which JSON cannot hold; write a text, a number, true, false or null"
+            )
+        known = self.sizes.get(id(value))
+        if known is not None:
+            if not known:
+                raise _UnfitError("contains itself; write it out")
+            return known
+        self.sizes[id(value)] = 0
+        if isinstance(value, dict) and not all(isinstance(key, str) for key in value):
+            named = {_key(key): inner for key, inner in value.items()}
+            value.clear()
+            value.update(named)
+        size = 1 + sum(map(self._size, value.values() if isinstance(value, dict) else value))
+        self.sizes[id(value)] = size
+        return size
+
+
+class _UnfitError(Exception):
+    """What makes a document no object of Kubernetes."""
+
+
+def _key(key: object) -> str:
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    if key is None:
+        return "null"
+    if isinstance(key, str | int | float):
+        return str(key)
+    raise _UnfitError(f"has the key {key!r:.40}, which is no text; write one")
 
 
 def _too_deep(part: str) -> bool:

@@ -10,11 +10,11 @@ import copy
 from collections.abc import Mapping
 
 import msgspec
-import yaml
 
 from controlplane.coscheduling.merging import check_template, merged
 from controlplane.coscheduling.objects import Run
 from controlplane.coscheduling.problems import Problem, Refused
+from controlplane.documents import documents
 from controlplane.kube import Json
 
 POD_TEMPLATE = "default-pod-template"
@@ -51,11 +51,13 @@ def read_defaults(data: Mapping[str, object], where: str = DEFAULTS_WHERE) -> De
 def _template(data: Mapping[str, object], key: str, where: str) -> Json | None:
     found = data.get(key)
     if isinstance(found, str):
-        try:
-            found = yaml.safe_load(found)
-        except yaml.YAMLError as error:
-            what = " ".join(str(error).split())
-            raise Refused(Problem(where, f"data.{key}", f"it is no YAML: {what}", "give a pod template")) from None
+        listed = list(documents("", found))
+        wrong = next(
+            (one.wrong for one in listed if one.wrong), "" if len(listed) < 2 else "has more than one document"
+        )
+        if wrong:
+            raise Refused(Problem(where, f"data.{key}", f"it {wrong.partition('; ')[0]}", "give a pod template"))
+        found = listed[0].content if listed else None
     if found is None:
         return None
     if not isinstance(found, dict):

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from controlplane.documents import parts
+from controlplane.documents import UNREADABLE, parts
 from controlplane.kube import Json
 from controlplane.podgroups.objects import Part, Reference, spelled
 
@@ -118,7 +118,7 @@ def read_text(text: str) -> Rules:
         document = yaml.load("".join(found), _Loader)  # noqa: S506 - a SafeLoader that also refuses repeated keys
     except RecursionError:
         raise _invalid("", "is nested too deep to be read", f"write one list under {LIST}") from None
-    except (yaml.YAMLError, ValueError) as error:
+    except UNREADABLE as error:
         raise _invalid("", f"is not YAML: {_short(error)}", "mend the syntax") from None
     return read_document(document)
 

@@ -288,7 +288,7 @@ def test_json_one_after_the_other() -> None:
 
 def test_times_in_yaml_are_texts() -> None:
     pieces, _ = read_stream("o.yaml", "metadata: {annotations: {on: 2026-01-01, at: 2026-01-01T00:00:00Z}}")
-    assert pieces[0].object["metadata"]["annotations"] == {True: "2026-01-01", "at": "2026-01-01T00:00:00Z"}
+    assert pieces[0].object["metadata"]["annotations"] == {"true": "2026-01-01", "at": "2026-01-01T00:00:00Z"}
 
 
 def test_text_that_is_nested_without_end_is_a_problem_of_its_own() -> None:
