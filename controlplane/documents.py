@@ -20,7 +20,7 @@ _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 # What may open a level: brackets, and dashes, question marks and colons that may follow one another on a line.
 _OPENING = re.compile(r"[\[{]|[-?:]\s")
 _DEEPEST = 200
-_LARGEST = 5_000_000
+_LARGEST = 1_000_000  # values of a document with its aliases written out, if that is mostly what aliases repeat
 #: What a YAML loader raises: beside its own errors those of a tag whose text it does not check (`!!int` with nothing after it).
 UNREADABLE = (yaml.YAMLError, ValueError, IndexError, TypeError, KeyError, AttributeError, OverflowError)
 _Fast: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -100,6 +100,7 @@ class _Look:
 
     def __init__(self) -> None:
         self.sizes: dict[int, int] = {}  # of what was looked at, written out; 0 while it is being looked at
+        self.written = 0
 
     def at(self, content: object) -> str:
         """Return why a document cannot be used, "" if it can."""
@@ -107,10 +108,12 @@ class _Look:
             size = self._size(content)
         except _UnfitError as error:
             return str(error)
-        return "" if size <= _LARGEST else "is too large once its aliases are written out; write it shorter"
+        fits = size <= max(_LARGEST, 10 * self.written)
+        return "" if fits else "is too large once its aliases are written out; write it shorter"
 
     def _size(self, value: object) -> int:
         if not isinstance(value, dict | list):
+            self.written += 1
             if value is None or isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value)):
                 return 1
             raise _UnfitError(
