@@ -20,6 +20,7 @@ _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 # What may open a level: brackets, and dashes, question marks and colons that may follow one another on a line.
 _OPENING = re.compile(r"[\[{]|[-?:]\s")
 _DEEPEST = 200
+_DEEP = "is nested too deep to be read; write it flatter"
 _LARGEST = 1_000_000  # values of a document with its aliases written out, if that is mostly what aliases repeat
 #: What a YAML loader raises: beside its own errors those of a tag whose text it does not check (`!!int` with nothing after it).
 UNREADABLE = (yaml.YAMLError, ValueError, IndexError, TypeError, KeyError, AttributeError, OverflowError)
@@ -50,7 +51,7 @@ def documents(source: str, text: str) -> Iterator[Document]:
         values = _json(text)
         if values is not None:  # otherwise it may be YAML, whose flow style looks alike
             for number, content in enumerate(values, 1):
-                yield Document(f"{source}, document {number}" if len(values) > 1 else source, content)
+                yield _looked(f"{source}, document {number}" if len(values) > 1 else source, content)
             return
     cut = parts(text)
     for number, part in enumerate(cut, 1):
@@ -71,7 +72,7 @@ def _json(text: str) -> list[Any] | None:
     except (msgspec.DecodeError, RecursionError):
         pass
     found: list[Any] = []
-    at, decoder = 0, json.JSONDecoder()
+    at, decoder = 0, json.JSONDecoder(parse_constant=_no_number)
     try:
         while at < len(text):
             if text[at].isspace():
@@ -84,15 +85,23 @@ def _json(text: str) -> list[Any] | None:
     return found
 
 
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is no JSON")
+
+
 def _parsed(place: str, part: str) -> Document:
     # A cut document keeps nothing of its directives, which none of these formats uses.
     try:
         if _too_deep(part):
-            return Document(place, None, "is nested too deep to be read; write it flatter")
-        content = yaml.load(part, _Loader)  # noqa: S506 - a SafeLoader
-        return Document(place, None, wrong) if (wrong := _Look().at(content)) else Document(place, content)
+            return Document(place, None, _DEEP)
+        return _looked(place, yaml.load(part, _Loader))  # noqa: S506 - a SafeLoader
     except UNREADABLE as error:
         return Document(place, None, f"is not YAML: {' '.join(str(error).split())[:200]}; mend the syntax")
+
+
+def _looked(place: str, content: object) -> Document:
+    wrong = _Look().at(content)
+    return Document(place, None, wrong) if wrong else Document(place, content)
 
 
 class _Look:
@@ -101,6 +110,7 @@ class _Look:
     def __init__(self) -> None:
         self.sizes: dict[int, int] = {}  # of what was looked at, written out; 0 while it is being looked at
         self.written = 0
+        self.depth = 0
 
     def at(self, content: object) -> str:
         """Return why a document cannot be used, "" if it can."""
@@ -125,11 +135,15 @@ class _Look:
                 raise _UnfitError("contains itself; write it out")
             return known
         self.sizes[id(value)] = 0
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise _UnfitError(_DEEP)
         if isinstance(value, dict) and not all(isinstance(key, str) for key in value):
             named = {_key(key): inner for key, inner in value.items()}
             value.clear()
             value.update(named)
         size = 1 + sum(map(self._size, value.values() if isinstance(value, dict) else value))
+        self.depth -= 1
         self.sizes[id(value)] = size
         return size
 

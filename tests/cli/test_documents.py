@@ -67,6 +67,8 @@ def test_aliases_and_merged_keys() -> None:
         ("? [a]\n: b", "is not YAML"),
         ("a: " + "[" * 300 + "]" * 300, "is nested too deep"),
         ("[" * 30_000, "is nested too deep"),
+        ("[" * 300 + "]" * 300, "is nested too deep"),
+        ('{"a": ' * 300 + "1" + "}" * 300, "is nested too deep"),
         (
             "a: &a [x,x,x,x,x,x,x,x,x,x]\n"
             + "".join(f"{b}: &{b} [{','.join([f'*{a}'] * 10)}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True)),
