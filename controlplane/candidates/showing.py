@@ -78,7 +78,12 @@ def ended_by_loss(turn: Turn, pod: SourcePodObserved) -> bool:
     state = turn.state
     if state.electing or state.shown is None or state.shown.uid != pod.uid or state.uid != pod.uid:
         return False
-    lost = state.closed_by in (Reason.POD_MISSING, Reason.TARGET_LOST, Reason.TARGET_FORGOTTEN)
+    lost = state.closed_by in (
+        Reason.POD_MISSING,
+        Reason.TARGET_LOST,
+        Reason.TARGET_FORGOTTEN,
+        Reason.GANG_DISSOLVED,
+    )
     return lost and rank(state.shown.phase) >= 1 and pod.restart_policy == "Never"
 
 
@@ -113,6 +118,8 @@ def _waiting(turn: Turn, pod: SourcePodObserved, waits: Reason | None, shown: St
         reason, message = refused.reason, refused.message
     elif waits in (Reason.UNSCHEDULABLE_EVERYWHERE, Reason.SKEW_TOO_LARGE, Reason.PREDECESSOR_STOPS):
         reason, message = waits, _everybody(turn)
+    elif waits == Reason.AWAITS_GANG and (said := _of_gang(turn)):
+        reason, message = waits, said
     elif shown is not None and shown.source and not turn.state.delegate and turn.state.electing:
         reason, message = Reason.DELEGATE_WAS_LOST, "its delegate was lost; another cluster is looked for"
     if not message:
@@ -134,6 +141,24 @@ def _waiting(turn: Turn, pod: SourcePodObserved, waits: Reason | None, shown: St
             reason=reason,
         ),
     )
+
+
+def _of_gang(turn: Turn) -> str:
+    """Return why a gang's member waits: for all of it, what was decided about it; for one that follows, what the gang's target says."""
+    gang = turn.context.gang
+    if gang is None or not gang.follows:
+        return gang.message if gang is not None else ""
+    known = turn.current().get(gang.home)
+    seen = known[1].seen if known is not None else None
+    if gang.home not in turn.targets():
+        said = "its namespace may not use it any more"
+    elif not turn.context.in_view(gang.home):
+        said = "it cannot be reached"
+    elif isinstance(seen, (CandidateRefused, CandidateUnschedulable)):
+        said = seen.message or seen.why or "no node"
+    else:
+        return ""
+    return f"the other pods of PodGroup {gang.name} are in {gang.home}, and it goes nowhere else: {said}"[:_SAID]
 
 
 def _everybody(turn: Turn) -> str:

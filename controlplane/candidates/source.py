@@ -22,6 +22,9 @@ from controlplane.candidates.events import (
     StatusShown,
     Write,
 )
+from controlplane.candidates.gang_decide import contends, gang_decide
+from controlplane.candidates.gang_events import GANG_EVENTS, GROUP
+from controlplane.candidates.gangs import Gangs, rank_of
 from controlplane.candidates.objects import CANDIDATES, PODS
 from controlplane.candidates.observe import Observer
 from controlplane.candidates.policy import Policy, Target
@@ -34,7 +37,7 @@ from controlplane.connectivity.events import FLEET_STREAM, MANAGEMENT, ServiceSt
 from controlplane.connectivity.outage import Outage, fold_outage
 from controlplane.connectivity.state import Connection, restarted
 from controlplane.connectivity.state import fold as fold_connection
-from controlplane.kube import ObjectRef, Request
+from controlplane.kube import POD_GROUPS, ObjectRef, Request
 from controlplane.log.event import Event, NewEvent, Recorded
 
 _FIRST_RETRY, _LAST_RETRY = timedelta(seconds=1), timedelta(minutes=5)
@@ -46,13 +49,14 @@ class SourceCandidates:
     Events of connectivity are another capability's in the same log: they are folded here and not declared.
     """
 
-    types: Sequence[type[Event]] = EVENTS
+    types: Sequence[type[Event]] = (*EVENTS, *GANG_EVENTS)
 
     def __init__(self, policy: Policy, identity: str, targets_of: Callable[[str], Sequence[Target]]) -> None:
         self.policy, self.identity, self._targets_of = policy, identity, targets_of
         self.sources: dict[str, SourceState] = {}
         self.connections: dict[str, Connection] = {}
         self.outage = Outage()
+        self.gangs = Gangs()
         self._streams: dict[tuple[str, str], str] = {}
         self._workloads: dict[str, set[str]] = {}
         self._granted: dict[str, str] = {}
@@ -77,8 +81,12 @@ class SourceCandidates:
         room, _, name = recorded.stream.partition("/")
         if room == STREAM:
             self._fold_source(recorded)
+        elif room == GROUP:
+            self.gangs.fold(recorded)
         elif room == "cluster" and isinstance(recorded.event, connectivity.EVENTS):
             self.connections[name] = fold_connection(self.connections.get(name, Connection(name=name)), recorded)
+            if name == MANAGEMENT:
+                self.gangs.unseen = self.connections[name].off.get(POD_GROUPS.name, "")
             self.touch_all()
         elif recorded.stream == FLEET_STREAM:
             self.outage = fold_outage(self.outage, recorded)
@@ -90,6 +98,7 @@ class SourceCandidates:
     def touch_all(self) -> None:
         """Ask about every stream again: a connection, the targets or the policy have changed."""
         self._dirty.update(dict.fromkeys(self.sources))
+        self.gangs.touch_all()
 
     def _fold_source(self, recorded: Recorded) -> None:
         stream, event = recorded.stream, recorded.event
@@ -106,6 +115,7 @@ class SourceCandidates:
             self.sources.pop(stream, None)
         else:
             self.sources[stream] = after
+        self.gangs.member(stream, self.sources.get(stream))
         self._dirty[stream] = None
 
     def _regroup(self, stream: str, before: SourceState | None, after: SourceState) -> None:
@@ -122,8 +132,9 @@ class SourceCandidates:
             self._dirty.update(dict.fromkeys(sorted(self._workloads[new])))
 
     def take_dirty(self) -> list[str]:
-        """Return the streams to decide about since the last call."""
-        dirty, self._dirty = list(self._dirty), {}
+        """Return the streams to decide about since the last call: gangs first, whose decisions rest on their members as they are."""
+        gangs, members = self.gangs.take_changed()
+        dirty, self._dirty = [*gangs, *dict.fromkeys([*self._dirty, *members])], {}
         return dirty
 
     def known(self, cluster: str, kind: str) -> dict[str, tuple[str, str, str]]:
@@ -154,6 +165,7 @@ class SourceCandidates:
             counts=self._counts(stream, state),
             mass_outage=self.outage.holds,
             outage_ended=self.outage.ended,
+            gang=self.gangs.view(stream),
         )
 
     def _counts(self, stream: str, state: SourceState) -> dict[str, int]:
@@ -171,10 +183,13 @@ class SourceCandidates:
 
     def decide(self, stream: str, now: datetime) -> Decided:
         """Return what follows for a stream."""
+        if stream in self.gangs.groups:
+            return self._decide_gang(stream, now)
         state = self.sources.get(stream)
         if state is None:
             return Decided()
-        plan = decide(state, self.context(stream, state), now)
+        context = self.context(stream, state)
+        plan = decide(state, context, now)
         self._granted.pop(stream, None)
         for decision in plan.decisions:
             if isinstance(decision, PermitGranted) and decision.kind == "Bind":
@@ -188,7 +203,35 @@ class SourceCandidates:
             )
             for decision in plan.decisions
         ]
-        return Decided(events, state.version, plan.wake)
+        permits = context.gang is not None and any(isinstance(one, PermitGranted) for one in plan.decisions)
+        others = {context.gang.stream: context.gang.version} if context.gang is not None and permits else {}
+        return Decided(events, state.version, plan.wake, others)
+
+    def _decide_gang(self, stream: str, now: datetime) -> Decided:
+        """Return what follows for a gang. A permission rests on all of its members, and so on the versions of all their streams."""
+        group, members = self.gangs.state(stream), self.gangs.members(stream)
+        known = SourceState(
+            namespace=group.namespace, name="", targets=[group.placed.cluster] if group.placed is not None else []
+        )
+        plan = gang_decide(stream, group, members, self.context("", known), now, lambda: self._ahead(stream))
+        events = [
+            NewEvent(
+                stream=on, event=said, cluster=getattr(said, "cluster", "") or MANAGEMENT, caused_by=group.position
+            )
+            for on, said in [*((stream, said) for said in plan.own), *plan.theirs]
+        ]
+        others = {name: state.version for name, state in members.items()} if plan.theirs else {}
+        return Decided(events, group.version, plan.wake, others)
+
+    def _ahead(self, stream: str) -> bool:
+        """Whether a gang of ours that comes before this one holds places in a target where this one does."""
+        mine, gangs = contends(self.gangs.state(stream), self.gangs.members(stream)), self.gangs
+        rank = rank_of(gangs.state(stream), gangs.members(stream).values())
+        return any(
+            mine & contends(other, gangs.members(name)) and rank_of(other, gangs.members(name).values()) < rank
+            for name, other in gangs.groups.items()
+            if name != stream
+        )
 
     # --- what is open ------------------------------------------------------------------------------------------------
 
