@@ -88,16 +88,17 @@ def gang_decide(
 
 
 class _GangTurn:
-    """One pass over one gang. `turns` has what each member could do by itself."""
+    """One pass over one gang. `turns` has what each member could do by itself; of the `lingering` ones an earlier attempt may still run
+    somewhere; `busy` are all who cannot be permitted now, whatever they are offered.
+    """
 
-    def __init__(
-        self, group: GroupState, members: Mapping[str, SourceState], context: Context, now: datetime
-    ) -> None:
+    def __init__(self, group: GroupState, members: Mapping[str, SourceState], context: Context, now: datetime) -> None:
         self.group, self.members, self.context, self.now = group, members, context, now
         self.plan = GangPlan()
         self.turns = {name: Turn(state, context, now) for name, state in sorted(members.items())}
         self.offers = {name: {o.cluster: o for o in one.offers()} for name, one in self.turns.items()}
-        self.busy = {name for name, one in self.turns.items() if _busy(one)}
+        self.lingering = {name for name, one in self.turns.items() if predecessor_runs(one)}
+        self.busy = {n for n, one in self.turns.items() if one.closed or one.permit is not None} | self.lingering
         for one in self.turns.values():
             self.wake_at(one.plan.wake)
 
@@ -137,7 +138,8 @@ def _placed(turn: _GangTurn, placed: Placed) -> None:
     bound, open_ = turn.bound(placed.cluster), turn.permitted()
     running = [name for name in bound if turn.runs(name)]
     if not running and not open_:
-        _release(turn, placed, bound)
+        if not turn.lingering:
+            _release(turn, placed, bound)
     elif placed.withdrawing:
         if running and not open_ and not placed.dissolved:
             turn.say(GangKept(cluster=placed.cluster, number=placed.number, reason=Reason.GANG_BOUND_MEANWHILE))
@@ -148,9 +150,7 @@ def _placed(turn: _GangTurn, placed: Placed) -> None:
     elif not running and len(bound) + len(_firm(turn, open_)) < placed.least:
         message = f"fewer than {placed.least} of its members still hold a place in {placed.cluster}"
         turn.say(
-            GangWithdrawn(
-                cluster=placed.cluster, number=placed.number, message=message, reason=Reason.GANG_INCOMPLETE
-            )
+            GangWithdrawn(cluster=placed.cluster, number=placed.number, message=message, reason=Reason.GANG_INCOMPLETE)
         )
     elif running:
         _together_in_time(turn, placed)
@@ -172,9 +172,7 @@ def _together_in_time(turn: _GangTurn, placed: Placed) -> None:
         turn.wake_at(until)
         return
     message = f"fewer than {placed.least} of its members found a place in {placed.cluster} in time"
-    turn.say(
-        GangDissolved(cluster=placed.cluster, number=placed.number, message=message, reason=Reason.GANG_DISSOLVED)
-    )
+    turn.say(GangDissolved(cluster=placed.cluster, number=placed.number, message=message, reason=Reason.GANG_DISSOLVED))
 
 
 def _release(turn: _GangTurn, placed: Placed, done: list[str]) -> None:
@@ -300,11 +298,6 @@ def _place(turn: _GangTurn, cluster: str) -> _Place:
         else:
             hopes.append(name)
     return _Place(ready, hopes, without, max(turn.group.least - done, 1))
-
-
-def _busy(one: Turn) -> bool:
-    """Whether a member cannot be permitted now, whatever it is offered: it has no epoch, has a permit, or one before it may still run."""
-    return one.closed or one.permit is not None or predecessor_runs(one)
 
 
 def _may_come(turn: _GangTurn, cluster: str, place: _Place) -> bool:

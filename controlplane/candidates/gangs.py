@@ -1,8 +1,8 @@
 """The gangs of a source cluster: how far each has come, who is in it, and what that means for each of its pods.
 
 In: the events of `sourcegroup/NS/NAME` and the folded states of the pods that name the group. Out: `GroupState`, a value, and the
-`GangView` that a pod's own decision looks at. What is decided about a gang as a whole is in `gang_decide`; the rules of who is held are those of
-`controlplane.pods.gang`, as a scheduler has them.
+`GangView` that a pod's own decision looks at. What is decided about a gang as a whole is in `gang_decide`; the rules of who is held are
+those of `controlplane.pods.gang`, as a scheduler has them.
 """
 
 from __future__ import annotations

@@ -76,7 +76,9 @@ def _group(obj: Json) -> SourceGroupObserved:
         found = objects.section(obj, "spec").get("minMember", 1)
         least = found if isinstance(found, int) and not isinstance(found, bool) else 0
         if least < 1:
-            problem = f"spec.minMember: {found!r} is not a whole number above 0; write how many pods have to start together"
+            problem = (
+                f"spec.minMember: {found!r} is not a whole number above 0; write how many pods have to start together"
+            )
     except Misfit as error:
         problem = str(error)
     return SourceGroupObserved(**head, min_member=max(least, 1), created=created, problem=problem)

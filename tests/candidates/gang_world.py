@@ -1,13 +1,13 @@
 """Both pure sides with gangs: source pods that name PodGroups, targets with room for a number of pods, time by hand.
 
-A target's scheduler is either `together`, as one with the plugin Gang: all of a group get a place or nobody, and none is bound before a quorum
-is permitted; or each pod gets its place by itself, as far as there is room.
+A target's scheduler is either `together`, as one with the plugin Gang: all of a group get a place or nobody, and none is bound before a
+quorum is permitted; or each pod gets its place by itself, as far as there is room.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -15,8 +15,6 @@ import msgspec
 from controlplane.candidates.events import PermitGranted
 from controlplane.candidates.gangs import GroupState, group_stream
 from controlplane.candidates.objects import CANDIDATES, PODS
-from controlplane.candidates.placing import Placing
-from controlplane.candidates.policy import Policy
 from controlplane.candidates.reasons import TargetReason
 from controlplane.candidates.source import SourceCandidates
 from controlplane.candidates.state import SourceState
@@ -24,7 +22,6 @@ from controlplane.candidates.surroundings import gone, seen
 from controlplane.candidates.target_state import TargetState
 from controlplane.connectivity.events import MANAGEMENT, ClusterLost, cluster_stream
 from controlplane.kube import POD_GROUPS, Json, meta
-from controlplane.log.codec import Codec
 from controlplane.log.event import Event, NewEvent
 from controlplane.pods.gang import GROUP_NAME
 from tests.candidates.model.world import START
@@ -32,11 +29,24 @@ from tests.candidates.stage import NS, pod
 from tests.candidates.test_capabilities import Federation, Process
 
 
+class Timed(Process):
+    """A process that knows when the log took what."""
+
+    def __init__(self, capability: SourceCandidates) -> None:
+        super().__init__(capability, SourceCandidates.types)
+        self.times: list[datetime] = []
+
+    def append(self, new: NewEvent) -> None:
+        self.times.append(self.now)
+        super().append(new)
+
+
 class GangWorld(Federation):
     """See the module. `room`: how many pods each target has nodes for."""
 
     def __init__(self, **room: int) -> None:
         super().__init__(*room)
+        restarted(self)
         self.room, self.together = dict(room), set(room)
         self.away: set[str] = set()
         self.least: dict[str, int] = {}
@@ -157,9 +167,8 @@ class GangWorld(Federation):
     def _all_fit(self, name: str, of: str, free: int) -> bool:
         states = self.states(name, of).values()
         taken = sum(bool(state.node) for state in states)
-        waiting = sum(state.pod is not None and not state.node and not state.told for state in states)
-        fresh = sum(state.pod is not None and not state.node for state in states)
-        return taken >= self.least[of] or min(free, max(waiting, fresh)) + taken >= self.least[of]
+        waiting = sum(state.pod is not None and not state.node for state in states)
+        return taken >= self.least[of] or min(free, waiting) + taken >= self.least[of]
 
     def bind(self, name: str, only: Iterable[str] | None = None) -> None:
         process = self.schedulers[name]
@@ -184,7 +193,7 @@ class GangWorld(Federation):
         process = self.schedulers[target]
         for stream, state in self.states(target).items():
             if state.seen is not None and state.seen.origin.name == member and state.held is not None:
-                assert process.take(process.capability.must_unreserve(stream, TargetReason.NODE_GONE))
+                process.take(process.capability.must_unreserve(stream, TargetReason.NODE_GONE))
 
     def evict(self, target: str, member: str) -> None:
         """A bound pod vanishes."""
@@ -250,13 +259,11 @@ def restarted(world: GangWorld) -> GangWorld:
     """Fold the source's log anew, as a new leader does."""
     before, old = world.source, world.source.capability
     capability = SourceCandidates(old.policy, "test", old._targets_of)
-    process = Process(capability, Placing.types)
-    process.now, process.bodies, process.seen = before.now, before.bodies, before.seen
-    for row in before.rows:
+    process = Timed(capability)
+    process.bodies, process.seen = before.bodies, before.seen
+    times = before.times if isinstance(before, Timed) else [START] * len(before.rows)
+    for row, process.now in zip(before.rows, times, strict=True):
         process.append(row)
+    process.now = before.now
     world.source = process
     return world
-
-
-CODEC = Codec(Placing.types)
-EMPTY_POLICY = Policy(cluster="home")
