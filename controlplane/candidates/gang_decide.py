@@ -176,13 +176,13 @@ def _together_in_time(turn: _GangTurn, placed: Placed) -> None:
 
 
 def _release(turn: _GangTurn, placed: Placed, done: list[str]) -> None:
-    """Nobody runs there any more: done, or lost, or taken back. If it failed everywhere as often as here, the gang rests first."""
+    """Nobody runs there any more: done, or lost, or taken back. If it failed, others are next; if it fails there again, it rests first."""
     group, cluster = turn.group, placed.cluster
     failed = not (placed.formed and (len(done) >= placed.least or turn.context.in_view(cluster)))
     failures = group.failures.get(cluster, 0) + failed
     others = [name for name in _targets(turn) if name != cluster]
-    everywhere = all(group.failures.get(name, 0) >= failures for name in others)
-    until = turn.now + _pause(turn, failures) if failed and everywhere and not placed.formed else None
+    nobody_left = failures > 1 or all(group.failures.get(name, 0) >= failures for name in others)
+    until = turn.now + _pause(turn, failures) if failed and nobody_left and not placed.formed else None
     turn.say(
         GangReleased(
             cluster=cluster,
