@@ -173,6 +173,10 @@ def _status(
             by_type.get("PodScheduled"),
         ),
     ]
+    if decision.obstacles or statuses.FOLLOWED in by_type:
+        word, message = ("NotFollowed", decision.obstacles) if decision.obstacles else ("Followed", "")
+        known = by_type.get(statuses.FOLLOWED)
+        ours.append(statuses.condition(statuses.FOLLOWED, not decision.obstacles, word, message, at, known))
     if not live:
         ours += [
             statuses.condition(kind, False, reason, decision.message, at, by_type.get(kind))

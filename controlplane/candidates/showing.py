@@ -19,7 +19,7 @@ from controlplane.candidates.events import (
 )
 from controlplane.candidates.objects import HINT_CLUSTER, HINT_NAMESPACE, HINT_POD
 from controlplane.candidates.reasons import Reason
-from controlplane.candidates.status import DELEGATED, later, rank
+from controlplane.candidates.status import DELEGATED, FOLLOWED, later, rank
 from controlplane.candidates.turn import TERMINAL, Turn
 
 _SAID = 900  # characters of what the targets say
@@ -68,6 +68,7 @@ def _delegate(
             message=f"bound on node {seen.node} of cluster {cluster}",
             restarts=base,
             totals={name: base.get(name, 0) + own.get(name, 0) for name in {*base, *own}},
+            obstacles=turn.context.obstacles[:_SAID],
             reason=Reason.STATUS_FINAL if said and rank(said.pod_phase) == 2 else Reason.STATUS_CHANGED,
         ),
     )
@@ -189,8 +190,10 @@ def _hint(turn: Turn, pod: SourcePodObserved, cluster: str, seen: CandidateBound
 
 
 def _write(turn: Turn, pod: SourcePodObserved, wanted: StatusShown) -> None:
-    condition = next((entry for entry in pod.conditions if entry.type == DELEGATED), None)
-    if condition is not None and condition.message == wanted.mark:
+    said = {entry.type: entry for entry in pod.conditions}
+    there, followed = said.get(DELEGATED), said.get(FOLLOWED)
+    obstacles = followed.message if followed is not None and followed.status == "False" else ""
+    if there is not None and there.message == wanted.mark and obstacles == wanted.obstacles:
         return
     # Both are writes to the same object: the second would only meet a conflict.
     if any(key.endswith(("/Status", "/Hint")) for key in turn.state.effects):

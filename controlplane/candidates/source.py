@@ -6,7 +6,7 @@ In: events in the log's order. Out: which streams to decide about, what was deci
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from controlplane.candidates import render
@@ -29,7 +29,7 @@ from controlplane.candidates.objects import CANDIDATES, PODS
 from controlplane.candidates.observe import Observer
 from controlplane.candidates.policy import Policy, Target
 from controlplane.candidates.state import STREAM, SourceState, fold, initial
-from controlplane.candidates.telling import event_about
+from controlplane.candidates.telling import event_about, news
 from controlplane.candidates.turn import Context
 from controlplane.capability import Decided, Failure, OpenWrite, Sighting
 from controlplane.connectivity import events as connectivity
@@ -44,7 +44,8 @@ _FIRST_RETRY, _LAST_RETRY = timedelta(seconds=1), timedelta(minutes=5)
 
 
 class SourceCandidates:
-    """The source side's states, and the answers that the loop asks of them. `identity` names this process in Kubernetes Events.
+    """The source side's states, and the answers that the loop asks of them. `identity` names this process in Kubernetes Events;
+    `obstacles_of` tells what keeps ConfigMaps and Secrets from following a pod.
 
     Events of connectivity are another capability's in the same log: they are folded here and not declared.
     """
@@ -57,6 +58,7 @@ class SourceCandidates:
         self.connections: dict[str, Connection] = {}
         self.outage = Outage()
         self.gangs = Gangs()
+        self.obstacles_of: Callable[[str], str] = lambda stream: ""
         self._streams: dict[tuple[str, str], str] = {}
         self._workloads: dict[str, set[str]] = {}
         self._granted: dict[str, str] = {}
@@ -94,6 +96,10 @@ class SourceCandidates:
         elif isinstance(recorded.event, ServiceStarted):
             self.connections = {key: restarted(known, recorded) for key, known in self.connections.items()}
             self.touch_all()
+
+    def touch(self, streams: Iterable[str]) -> None:
+        """Ask about some pods again: what is told of them by others has changed."""
+        self._dirty.update(dict.fromkeys(stream for stream in streams if stream in self.sources))
 
     def touch_all(self) -> None:
         """Ask about every stream again: a connection, the targets or the policy have changed."""
@@ -166,6 +172,7 @@ class SourceCandidates:
             mass_outage=self.outage.holds,
             outage_ended=self.outage.ended,
             gang=self.gangs.view(stream),
+            obstacles=self.obstacles_of(stream),
         )
 
     def _counts(self, stream: str, state: SourceState) -> dict[str, int]:
@@ -272,20 +279,12 @@ class SourceCandidates:
         decision, state = self._decision(write), self.sources.get(write.stream)
         if not isinstance(decision, StatusShown) or state is None or state.pod is None:
             return None
-        shown = state.pod.conditions
-        if any(entry.message == decision.message for entry in shown if entry.type == "PodScheduled"):
+        told = news(state.pod, decision)
+        if told is None:
             return None
-        good = bool(decision.source) and not decision.failed
-        return event_about(
-            ObjectRef(PODS, state.namespace, state.name),
-            state.pod.uid,
-            "Normal" if good else "Warning",
-            "Scheduled" if good else "DelegateLost" if decision.failed else "FailedScheduling",
-            f"{decision.reason}: {decision.message}",
-            f"{write.position:x}",
-            self.identity,
-            now,
-        )
+        kind, reason, note = told
+        ref, mark = ObjectRef(PODS, state.namespace, state.name), f"{write.position:x}"
+        return event_about(ref, state.pod.uid, kind, reason, note, mark, self.identity, now)
 
     # --- how it ended ------------------------------------------------------------------------------------------------
 

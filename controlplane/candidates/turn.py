@@ -35,7 +35,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
     `ready`: the source cluster's pods are in view. `targets`: the clusters that pods of this namespace may go to. `counts`: the
     workload's other pods by target. `mass_outage`: most clusters are away together; `outage_ended`: when they last were. `gang`: that of
-    which it is a member.
+    which it is a member. `obstacles`: what keeps ConfigMaps and Secrets from following it, in words.
     """
 
     policy: Policy
@@ -46,6 +46,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     mass_outage: bool = False
     outage_ended: datetime | None = None
     gang: GangView | None = None
+    obstacles: str = ""
 
     def in_view(self, cluster: str) -> bool:
         """Whether what we know of a target's candidates is current."""
