@@ -148,7 +148,7 @@ def follow(
         source, found = sources.get((kind, name)), present.get((kind, name))
         if source is None:
             if found is None and not optional and in_view:
-                obstacles.append(Obstacle(kind, name, "it does not exist in the source, nor in the target"))
+                obstacles.append(Obstacle(kind, name, "it does not exist in the source"))
         elif source.type in _UNCOPIED_TYPES:
             obstacles.append(Obstacle(kind, name, f"a Secret of type {source.type} means nothing in another cluster"))
         elif found is None:

@@ -54,6 +54,8 @@ def _delegate(
         base = {name: count + 1 for name, count in shown.totals.items()}
     own = said.restarts if said else {}
     before = shown.phase if shown is not None else "Pending"
+    message = f"bound on node {seen.node} of cluster {cluster}"
+    told = any(entry.type == "PodScheduled" and entry.message == message for entry in pod.conditions)
     _write(
         turn,
         pod,
@@ -65,10 +67,11 @@ def _delegate(
             status=said.pod_status if said else "",
             phase=later(before, said.pod_phase if said else "Pending"),
             mark=f"{cluster}/{seen.name} status {sequence}",
-            message=f"bound on node {seen.node} of cluster {cluster}",
+            message=message,
             restarts=base,
             totals={name: base.get(name, 0) + own.get(name, 0) for name in {*base, *own}},
-            obstacles=turn.context.obstacles[:_SAID],
+            # After the word that it is bound, so that each of the two is an Event of its own.
+            obstacles=turn.context.obstacles[:_SAID] if told else "",
             reason=Reason.STATUS_FINAL if said and rank(said.pod_phase) == 2 else Reason.STATUS_CHANGED,
         ),
     )

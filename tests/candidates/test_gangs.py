@@ -22,6 +22,7 @@ from controlplane.candidates.gang_events import (
 from controlplane.candidates.policy import NEVER_TWICE, Placement
 from controlplane.candidates.reasons import Reason
 from tests.candidates.gang_world import GangWorld, restarted
+from tests.candidates.stage import NS
 
 
 def permitted(world: GangWorld, size: int = 2) -> list[str]:
@@ -481,3 +482,37 @@ def test_a_preferred_target_is_waited_for_and_the_pods_say_how_long() -> None:
     world.step()
     assert world.permits() == dict.fromkeys(names, "a")
     assert world.said(GangPermitted)[0].reason == Reason.WINDOW_CLOSED
+
+
+# --- what an append rests on -----------------------------------------------------------------------------------------
+
+
+def test_a_permission_rests_on_the_versions_of_all_its_members() -> None:
+    world = GangWorld(a=3)
+    world.gang("g", 3)
+    for _ in range(3):
+        world.step()
+    world.schedule("a")
+    world.target("a")
+    world.source.watch(world.api, "a", objects.CANDIDATES, world.stores["a"]["candidates"])
+    capability = world.source.capability
+    decided = capability.decide(f"sourcegroup/{NS}/g", world.source.now)
+    assert [type(new.event) for new in decided.events] == [GangPermitted, *[PermitGranted] * 3]
+    assert decided.version == capability.gangs.state(f"sourcegroup/{NS}/g").version
+    assert dict(decided.others) == {
+        f"sourcepod/{NS}/g-{number}": world.state(f"g-{number}").version for number in range(3)
+    }
+
+
+def test_who_follows_rests_on_where_the_gang_is() -> None:
+    world, _ = running(a=4, b=0)
+    extra = world.member("g", 3)
+    for _ in range(3):
+        world.step()
+    world.schedule("a")
+    world.target("a")
+    world.source.watch(world.api, "a", objects.CANDIDATES, world.stores["a"]["candidates"])
+    capability = world.source.capability
+    decided = capability.decide(f"sourcepod/{NS}/{extra}", world.source.now)
+    assert [type(new.event) for new in decided.events] == [PermitGranted]
+    assert dict(decided.others) == {f"sourcegroup/{NS}/g": world.of_group("g").version}
