@@ -1,9 +1,9 @@
 """What follows a pod to the target that won: the ConfigMaps and Secrets that it names. A `Capability` beside the placing.
 
 In: what source pods name (their own events), the named objects and our copies, by their metadata alone; data of neither reaches the log.
-Out: copies to be written and removed; and for the pods' own conditions, what cannot follow them. Streams: `named/KIND/NS/NAME` for an object of the source, `copies/CLUSTER/NS` for our copies in a
-namespace of a target. What to do is decided by `follow`; the data is read when a copy is written, by whoever carries it out
-(docs/decisions/0019).
+Out: copies to be written and removed, and for the pods' own conditions what cannot follow. Streams: `named/KIND/NS/NAME` for an object
+of the source, `copies/CLUSTER/NS` for our copies in a namespace of a target. What to do is decided by `follow`; the data is read when a
+copy is written, by whoever carries it out (docs/decisions/0019).
 """
 
 from __future__ import annotations

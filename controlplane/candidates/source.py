@@ -22,8 +22,9 @@ from controlplane.candidates.events import (
     StatusShown,
     Write,
 )
-from controlplane.candidates.gang_decide import contends, gang_decide
+from controlplane.candidates.gang_decide import gang_decide
 from controlplane.candidates.gang_events import GANG_EVENTS, GROUP
+from controlplane.candidates.gang_room import contends
 from controlplane.candidates.gangs import Gangs, rank_of
 from controlplane.candidates.objects import CANDIDATES, PODS
 from controlplane.candidates.observe import Observer

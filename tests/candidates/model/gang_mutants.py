@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controlplane.candidates import decide, gang_decide, gangs, permits
+from controlplane.candidates import decide, gang_decide, gang_turn, gangs, permits
 from controlplane.candidates.policy import NEVER_TWICE
 from controlplane.candidates.reasons import Reason
 from tests.candidates.model.gang_world import GangConfig
@@ -58,8 +58,8 @@ def members_go_where_they_like(patch: pytest.MonkeyPatch) -> None:
 
 
 def one_is_a_quorum(patch: pytest.MonkeyPatch) -> None:
-    original = gang_decide._place
-    patch.setattr(gang_decide, "_place", lambda *args: original(*args)._replace(need=1))
+    original = gang_turn.place_in
+    patch.setattr(gang_decide, "place_in", lambda *args: original(*args)._replace(need=1))
 
 
 def a_lost_member_goes_elsewhere(patch: pytest.MonkeyPatch) -> None:
@@ -78,18 +78,18 @@ def a_lost_member_goes_elsewhere(patch: pytest.MonkeyPatch) -> None:
 
 def the_gang_moves_when_one_is_lost(patch: pytest.MonkeyPatch) -> None:
     """Whoever is alone counts as nobody."""
-    original = gang_decide._GangTurn.runs
+    original = gang_turn.GangTurn.runs
 
     def runs(self: Any, name: str) -> bool:
         return original(self, name) and sum(original(self, other) for other in self.members) > 1
 
-    patch.setattr(gang_decide._GangTurn, "runs", runs)
+    patch.setattr(gang_turn.GangTurn, "runs", runs)
     patch.setattr(gang_decide, "_adopt", lambda turn: False)
 
 
 def what_ran_before_is_not_waited_for(patch: pytest.MonkeyPatch) -> None:
     """A gang is placed anew while the lost target may still run it, and never-twice was asked for."""
-    patch.setattr(gang_decide, "predecessor_runs", lambda turn: False)
+    patch.setattr(gang_turn, "predecessor_runs", lambda turn: False)
     patch.setattr(decide, "_lost", _lost_for_good)
     patch.setattr(permits, "predecessor_runs", lambda turn: False)
     original = decide._delegated
