@@ -19,12 +19,12 @@ _SAID = 900
 
 
 def making_room(turn: GangTurn, ready: set[str]) -> bool:
-    """Whether one target is being asked to make room. If another has a quorum meanwhile, the asking ends: it binds nobody."""
+    """Whether one target is being asked to make room. Once any has a quorum, the asking ends: it binds nobody."""
     asked = {name: s.permit for name, s in turn.members.items() if s.permit is not None and s.permit.kind == "Preempt"}
     if not asked:
         return False
     for name, permit in asked.items():
-        if ready - {permit.cluster}:
+        if ready:
             acked = RevokeAcked(
                 cluster=permit.cluster,
                 candidate=permit.candidate,

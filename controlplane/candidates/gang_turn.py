@@ -63,7 +63,7 @@ class GangTurn:
         self.turns = {name: Turn(state, context, now) for name, state in sorted(members.items())}
         self.offers = {name: {o.cluster: o for o in one.offers()} for name, one in self.turns.items()}
         self.lingering = {name for name, one in self.turns.items() if predecessor_runs(one)}
-        self.busy = {n for n, one in self.turns.items() if one.closed or one.permit is not None} | self.lingering
+        self.busy = {n for n, s in members.items() if not s.electing} | {*self.permitted()} | self.lingering
         for one in self.turns.values():
             self.wake_at(one.plan.wake)
 

@@ -20,6 +20,7 @@ from controlplane.candidates.source import SourceCandidates
 from controlplane.candidates.state import SourceState
 from controlplane.candidates.surroundings import gone, seen
 from controlplane.candidates.target_state import TargetState
+from controlplane.capability import Decided
 from controlplane.connectivity.events import MANAGEMENT, ClusterLost, cluster_stream
 from controlplane.kube import POD_GROUPS, Json, meta
 from controlplane.log.event import Event, NewEvent
@@ -39,6 +40,16 @@ class Timed(Process):
     def append(self, new: NewEvent) -> None:
         self.times.append(self.now)
         super().append(new)
+
+    def take(self, decided: Decided) -> bool:
+        """Append what was decided, on the versions that it rests on."""
+        rests_on = dict(decided.others)
+        if decided.events and decided.events[0].stream not in rests_on:
+            rests_on[decided.events[0].stream] = decided.version
+        assert all(self.versions[stream] == version for stream, version in rests_on.items())
+        for new in decided.events:
+            self.append(new)
+        return bool(decided.events)
 
 
 class GangWorld(Federation):

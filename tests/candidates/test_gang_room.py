@@ -56,6 +56,23 @@ def test_making_room_ends_when_another_target_has_room_for_all() -> None:
     assert world.places(names) == {("b",)}
 
 
+def test_a_target_that_is_asked_and_keeps_silent_holds_nobody_up() -> None:
+    world = GangWorld(a=1, b=1)
+    world.preemptable = {"a"}
+    names = world.gang("g", 2)
+    while True:
+        world.step()
+        if world.said(GangPermitted):
+            break
+        for name in world.targets:
+            world.schedule(name)
+    world.room["b"] = 2
+    for _ in range(4):
+        world.schedule("b")  # a has not looked at its permit yet
+        world.step()
+    assert world.permits() == dict.fromkeys(names, "b")
+
+
 @pytest.mark.parametrize("first", ["g", "h"])
 def test_two_gangs_that_hold_half_of_each_other_s_places(first: str) -> None:
     """Nobody orders pods by group here, so each gang gets two of four places in both targets, and neither has three."""
