@@ -1,0 +1,194 @@
+"""The story of a source pod, and why it is where it is: one sentence and the events that it rests on.
+
+In: a reader and a name. Out: an `Explanation` and moments, of the very folds that the service decides by. Nothing is asked of any cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+
+from controlplane.audit.explain import Explanation
+from controlplane.audit.pod_words import pod_because
+from controlplane.audit.reads import Filter, Reader
+from controlplane.audit.sentences import listed
+from controlplane.audit.standing import Standing
+from controlplane.audit.timeline import Moment
+from controlplane.audit.words import reason_of, type_of, what
+from controlplane.candidates.events import (
+    CandidateBound,
+    CandidateSeen,
+    CandidateWriteFailed,
+    CandidateWriteUnneeded,
+    Decision,
+    DelegateLost,
+    OnCandidate,
+    PermitGranted,
+)
+from controlplane.candidates.gangs import group_stream
+from controlplane.candidates.state import Candidate, SourceState, fold, initial, source_stream
+from controlplane.connectivity.events import cluster_stream
+from controlplane.connectivity.state import Connection
+from controlplane.connectivity.state import fold as fold_connection
+from controlplane.log.event import Recorded, Unknown
+
+
+def pod_events(reader: Reader, namespace: str, name: str) -> list[Recorded]:
+    """Return the events of the source pods of a name, in order; none if there was none."""
+    return list(reader.events(Filter(streams=[source_stream(namespace, name)])))
+
+
+def connections(reader: Reader, clusters: Sequence[str]) -> dict[str, Connection]:
+    """Return how some clusters are connected, by the log."""
+    found = {name: Connection(name=name) for name in clusters}
+    for recorded in reader.events(Filter(streams=[cluster_stream(name) for name in clusters])):
+        name = recorded.stream.partition("/")[2]
+        if not isinstance(recorded.event, Unknown):
+            found[name] = fold_connection(found[name], recorded)
+    return found
+
+
+def folded(events: Sequence[Recorded]) -> SourceState:
+    """Return the state of the source pod whose events these are."""
+    state = initial(events[0].stream)
+    for recorded in events:
+        state = fold(state, recorded)
+    return state
+
+
+def gang_events(reader: Reader, state: SourceState) -> list[Recorded]:
+    """Return the events of the PodGroup that a source pod belongs to, in order; none if it is in none."""
+    pod = state.pod
+    if pod is None or not pod.group:
+        return []
+    return list(reader.events(Filter(streams=[group_stream(pod.namespace, pod.group)])))
+
+
+def explain_pod(
+    events: Sequence[Recorded], connected: Mapping[str, Connection], gang: Sequence[Recorded] = ()
+) -> Explanation:
+    """Return why a source pod is where it is. `events` are those of its stream, at least one; `gang` those of its PodGroup."""
+    state = folded(events)
+    pod, permit = state.pod, state.permit
+    if pod is None or pod.deleting:
+        return _gone(state, events, deleting=pod is not None)
+    if state.shown is not None and state.shown.uid == pod.uid and state.shown.failed:
+        return _answer("Finished", "", f"It is over: {state.shown.message}.", events, DelegateLost)
+    chosen = state.chosen
+    if chosen is not None:
+        return _placed(state, chosen, events, connected)
+    if state.refused is not None and state.refused.uid == pod.uid and not state.electing:
+        sentence = f"It is not placed, because {pod_because(state.refused)}."
+        return _answer("Pending", "", sentence, events, type(state.refused))
+    if permit is not None:
+        granted = _last(events, PermitGranted)
+        why = pod_because(granted.event) if granted and isinstance(granted.event, Decision) else ""
+        taking = " It is being taken back." if permit.revoking else ""
+        sentence = f"{permit.cluster} has the permit until {permit.until:%H:%M:%S}, because {why}.{taking}"
+        return _answer("Pending", permit.cluster, sentence, events, PermitGranted)
+    said = "; ".join(_of_target(state, name, connected) for name in sorted(state.targets)) or "it has no targets"
+    together = _of_gang(pod.group, gang) if pod.group else ""
+    return _answer("Pending", "", f"No cluster has it yet: {said}.{together}", events, CandidateSeen)
+
+
+def _of_gang(group: str, gang: Sequence[Recorded]) -> str:
+    """Return what was last decided about the PodGroup that the pod starts with."""
+    last = next((recorded for recorded in reversed(gang) if isinstance(recorded.event, Decision)), None)
+    if last is None or not isinstance(last.event, Decision):
+        return f" It starts with PodGroup {group}, in one cluster."
+    return f" It starts with PodGroup {group}, in one cluster: {what(last.event)}, because {pod_because(last.event)}."
+
+
+def _placed(
+    state: SourceState, chosen: Candidate, events: Sequence[Recorded], connected: Mapping[str, Connection]
+) -> Explanation:
+    node = chosen.seen.node if isinstance(chosen.seen, CandidateBound) else ""
+    granted = _last(events, PermitGranted)
+    why = pod_because(granted.event) if granted and isinstance(granted.event, Decision) else "it was permitted"
+    link = connected.get(chosen.cluster)
+    away = "" if link is None or link.connected else f" {chosen.cluster} cannot be reached now: {link.message}."
+    others = [known.cluster for name, known in sorted(state.candidates.items()) if name != state.delegate]
+    left = f" Candidates in {listed(others)} are still to be removed." if others else ""
+    sentence = (
+        f"It is on node {node or '?'} of cluster {chosen.cluster} as {state.delegate}, because {why}.{away}{left}"
+    )
+    return _answer("Running", chosen.cluster, sentence, events, PermitGranted, CandidateBound)
+
+
+def _gone(state: SourceState, events: Sequence[Recorded], *, deleting: bool) -> Explanation:
+    what_is = "It is being deleted" if deleting else "It is gone"
+    where = sorted({known.cluster for known in state.candidates.values()})
+    rest = f", and what it had in {listed(where)} is being removed" if where else ", and nothing is left of it anywhere"
+    waits = f"its candidates in {listed(where)} to go" if where else ""
+    return Explanation(Standing("Deleted", "", waits), f"{what_is}{rest}.", _tail(events))
+
+
+def _of_target(state: SourceState, name: str, connected: Mapping[str, Connection]) -> str:
+    link = connected.get(name)
+    if link is None or not link.connected:
+        return f"{name} cannot be reached"
+    for candidate, known in state.candidates.items():
+        if known.cluster == name and (known.uid, known.epoch) == (state.uid, state.epoch):
+            if known.seen is not None:
+                return f"{name}: {what(known.seen)}"
+            trouble = state.trouble.get(f"{name}/{candidate}")
+            return f"{name}: {trouble.message}" if trouble is not None else f"{name} has not answered"
+    return f"{name} has not been asked"
+
+
+def _answer(word: str, cluster: str, sentence: str, events: Sequence[Recorded], *rests_on: type[object]) -> Explanation:
+    newest = [recorded for kind in rests_on if (recorded := _last(events, kind)) is not None]
+    standing = Standing("Pending", cluster, "a cluster with a node for it")
+    if word in ("Running", "Finished"):
+        standing = Standing("Running" if word == "Running" else "Finished", cluster, "")
+    return Explanation(standing, _ended(" ".join(sentence.split())), sorted(newest, key=lambda one: one.position))
+
+
+def _ended(sentence: str) -> str:
+    """Return a sentence with one full stop; what an API server said may have had one already."""
+    return sentence.rstrip(".") + "."
+
+
+def _last(events: Sequence[Recorded], kind: type[object]) -> Recorded | None:
+    return next((recorded for recorded in reversed(events) if isinstance(recorded.event, kind)), None)
+
+
+def _tail(events: Sequence[Recorded]) -> list[Recorded]:
+    return list(events[-1:])
+
+
+def pod_moments(events: Sequence[Recorded]) -> list[Moment]:
+    """Return the moment of each event of a source pod; what repeats itself is there, and not noteworthy."""
+    told: list[Moment] = []
+    last: dict[Hashable, tuple[str, str]] = {}
+    for recorded in events:
+        event = recorded.event
+        said = (what(event), reason_of(recorded))
+        chain = _chain(recorded)
+        new = last.get(chain) != said and not isinstance(event, CandidateWriteUnneeded)
+        if isinstance(event, CandidateWriteFailed) and event.code == 409:
+            new = False
+        last[chain] = said
+        why = pod_because(event) if isinstance(event, Decision) else ""
+        if isinstance(event, CandidateWriteFailed):
+            why = event.message
+        told.append(
+            Moment(
+                position=recorded.position,
+                at=recorded.recorded_at,
+                cluster=recorded.cluster,
+                what=said[0],
+                why=why,
+                reason=said[1],
+                type=type_of(recorded),
+                noteworthy=new,
+            )
+        )
+    return told
+
+
+def _chain(recorded: Recorded) -> Hashable:
+    event = recorded.event
+    if isinstance(event, (CandidateSeen, OnCandidate)):
+        side = "seen" if isinstance(event, CandidateSeen) else "decided"
+        return side, recorded.cluster, getattr(event, "candidate", "") or getattr(event, "name", "")
+    return type(event).__name__, recorded.cluster

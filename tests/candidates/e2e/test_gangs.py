@@ -8,7 +8,9 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from controlplane.cli import cli
 from controlplane.kube import EVENTS, POD_GROUPS
 from controlplane.pods.gang import GROUP_NAME
 from tests.candidates.e2e.schedulers import Scheduled
@@ -77,6 +79,10 @@ async def test_a_gang_that_fits_nowhere_says_so_and_goes_where_a_node_is_added(
     said = "0/2 clusters have room for all of PodGroup g"
     await it.until(lambda: all(it.condition(n).get("message", "").startswith(said) for n in names), "each says why")
     assert not it.said("PermitGranted")
+    asked = await asyncio.to_thread(
+        CliRunner().invoke, cli, ["why", f"pod/{NS}/g-0", "--database-url", it.url], catch_exceptions=False
+    )
+    assert "It starts with PodGroup g, in one cluster: gang waits: 0/2 clusters" in " ".join(asked.output.split())
     it.node("b", "more", "1")
     await it.until(lambda: [it.on(name) for name in names] == [["b"]] * 3, "all in b")
 
