@@ -37,6 +37,7 @@ from controlplane.multikueue.events import (
     WorkloadObserved,
 )
 from controlplane.multikueue.state import WorkloadState
+from controlplane.multikueue.unseen import unseen
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -113,6 +114,9 @@ def _reserved(case: Case) -> Answer:
     if route.error:
         return f"It has quota and is offered to nobody: {route.error}.", [_local(case)]
     text = f"It has quota and waits for {case.standing.waits_for}"
+    held = _held(case)
+    if held:
+        return f"{text}: {_not_reached(case, held)}.", [_local(case), *(away(case, name) for name in held)]
     closed = [name for name in route.clusters if not case.context.available(name)]
     if len(closed) < len(route.clusters) or case.context.job is None:
         return f"{text}.", [_local(case), *_refusal(case, "@management")]
@@ -126,6 +130,9 @@ def _nominated(case: Case) -> Answer:
     nominated = local.nominated if local is not None else []
     names = nominated or (offer.event.clusters if offer and isinstance(offer.event, NominationDecided) else [])
     each = [f"{name} {_on_worker(case, name)}" for name in names if name not in case.state.refused]
+    held = _held(case)
+    if held:
+        each.insert(0, f"the job may run on {listed(held)}, so nobody else gets it yet ({_not_reached(case, held)})")
     each += [
         f"{name} is left out until {r.until:{STAMP}} because {because(r)}" for name, r in case.state.refused.items()
     ]
@@ -137,7 +144,17 @@ def _nominated(case: Case) -> Answer:
         first += f", after {released.event.cluster} was chosen and given up because {because(released.event)}"
     seen = [case.on(name, CloneObserved) or (_refusal(case, name) or [None])[0] for name in names]
     refused = [case.on(name, ClusterRefused) for name in case.state.refused]
-    return f"{first}{': ' if each else ''}{'; '.join(each)}.", [offer, released, *seen, *refused]
+    evidence = [offer, released, *seen, *refused, *(away(case, name) for name in held)]
+    return f"{first}{': ' if each else ''}{'; '.join(each)}.", evidence
+
+
+def _held(case: Case) -> list[str]:
+    """Return the clusters that are waited for because the job may run there unseen."""
+    return list(unseen(case.state, case.context, case.now, case.state.winner))
+
+
+def _not_reached(case: Case, clusters: Iterable[str]) -> str:
+    return "; ".join(f"{name}: {not_available(case, name)}" for name in clusters)
 
 
 def _on_worker(case: Case, cluster: str) -> str:
@@ -172,7 +189,14 @@ def _chosen(case: Case) -> Answer:
     trouble = case.state.trouble.get(f"{cluster}/Job") or case.state.trouble.get("@management/Workload")
     held = f"; a write was refused: {trouble.message}" if trouble else ""
     text = f"{cluster} was chosen {clause}, and it waits for {case.standing.waits_for}{held}."
-    return text, [chosen, case.last(JobCreationDecided), *_refusal(case, cluster), *_refusal(case, "@management")]
+    lost = [away(case, name) for name in _held(case)]
+    return text, [
+        chosen,
+        case.last(JobCreationDecided),
+        *lost,
+        *_refusal(case, cluster),
+        *_refusal(case, "@management"),
+    ]
 
 
 def _placed(case: Case) -> Answer:

@@ -105,7 +105,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         grace begins anew, for a cluster that was not tried yet, and for all that are still away.
         """
         connection = self.connections.get(cluster)
-        since = (connection.lost_since if connection is not None else None) or default
+        since = (connection.out_of_view_since(WORKLOADS.name) if connection is not None else None) or default
         if connection is not None and connection.forgotten:
             return since
         ours = (self.outage_ended, connection.untried_since if connection is not None else None)
