@@ -1,6 +1,6 @@
 """The words of gangs of candidate pods: what each event of a group says, and why its decisions were taken.
 
-In: an event of `controlplane.candidates.gang_events`. Out: as `pod_words`, of which these are a part.
+In: an event of `controlplane.candidates.gang_events`. Out: as `pod_words`, of which these are a part. And of a reader, a pod's gang.
 """
 
 from __future__ import annotations
@@ -8,10 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from controlplane.audit.reads import Filter, Reader
 from controlplane.audit.sentences import Sentence, listed
 from controlplane.candidates import gang_events as gangs
+from controlplane.candidates.gangs import group_stream
 from controlplane.candidates.reasons import Reason
-from controlplane.log.event import Event
+from controlplane.candidates.state import SourceState
+from controlplane.log.event import Event, Recorded
+
+
+def gang_events(reader: Reader, state: SourceState) -> list[Recorded]:
+    """Return the events of the PodGroup that a source pod belongs to, in order; none if it is in none."""
+    pod = state.pod
+    if pod is None or not pod.group:
+        return []
+    return list(reader.events(Filter(streams=[group_stream(pod.namespace, pod.group)])))
 
 
 def _group(event: gangs.SourceGroupObserved) -> str:

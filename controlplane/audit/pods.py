@@ -24,7 +24,6 @@ from controlplane.candidates.events import (
     OnCandidate,
     PermitGranted,
 )
-from controlplane.candidates.gangs import group_stream
 from controlplane.candidates.state import Candidate, SourceState, fold, initial, source_stream
 from controlplane.connectivity.events import cluster_stream
 from controlplane.connectivity.state import Connection
@@ -53,14 +52,6 @@ def folded(events: Sequence[Recorded]) -> SourceState:
     for recorded in events:
         state = fold(state, recorded)
     return state
-
-
-def gang_events(reader: Reader, state: SourceState) -> list[Recorded]:
-    """Return the events of the PodGroup that a source pod belongs to, in order; none if it is in none."""
-    pod = state.pod
-    if pod is None or not pod.group:
-        return []
-    return list(reader.events(Filter(streams=[group_stream(pod.namespace, pod.group)])))
 
 
 def explain_pod(
