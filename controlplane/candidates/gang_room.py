@@ -6,6 +6,7 @@ In: a pass over the gang, and what each target has for it. Out: decisions on the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 
 from controlplane.candidates.events import CandidateRefused, CandidateReserved, CandidateUnschedulable, RevokeAcked
 from controlplane.candidates.gang_events import GangRested, GangWaits
@@ -15,6 +16,7 @@ from controlplane.candidates.policy import Target
 from controlplane.candidates.reasons import Reason
 from controlplane.candidates.state import SourceState
 
+_FIRST_ROUND, _LAST_ROUND = timedelta(minutes=10), timedelta(hours=1)
 _SAID = 900
 
 
@@ -86,20 +88,31 @@ def _word(turn: GangTurn, cluster: str, place: Place) -> str:
 
 
 def _make_room(turn: GangTurn, places: Mapping[str, Place], targets: Mapping[str, Target]) -> bool:
-    """Ask one target to preempt for all members that found no node there: all of them may, or none, and nowhere else."""
+    """Ask one target to preempt for all members that found no node there: all of them may, or none, and nowhere else.
+
+    Whether all of them would fit is not known before it is tried, so who was evicted may have gone in vain: a target that was asked and
+    found no room is asked again only after the others, and much later.
+    """
     group = turn.group
-    if group.asked_until is not None and turn.now < group.asked_until:
-        turn.wake_at(group.asked_until)
-        return False
     able = [name for name, place in places.items() if turn.context.in_view(name) and _could(turn, name, place)]
     chosen = min(
         able, key=lambda n: (group.asked.get(n, 0), group.failures.get(n, 0), targets[n].tier, n), default=None
     )
     if chosen is None:
         return False
+    rounds = group.asked.get(chosen, 0)
+    until = group.asked_until
+    if until is not None and turn.now < (until := until + _rounds_apart(rounds)):
+        turn.wake_at(until)
+        return False
     unplaced = [name for name in places[chosen].without if _unschedulable(turn, name, chosen) is not None]
     permit_in(turn, chosen, "Preempt", Reason.ROOM_BY_PREEMPTION, unplaced, {})
     return bool(turn.plan.theirs)
+
+
+def _rounds_apart(rounds: int) -> timedelta:
+    """Return how long no target is asked once each was asked so often: not at all the first time."""
+    return min(_FIRST_ROUND * float(2 ** min(rounds - 1, 10)), _LAST_ROUND) if rounds else timedelta()
 
 
 def _could(turn: GangTurn, cluster: str, place: Place) -> bool:

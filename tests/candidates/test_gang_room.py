@@ -56,6 +56,28 @@ def test_making_room_ends_when_another_target_has_room_for_all() -> None:
     assert world.places(names) == {("b",)}
 
 
+def test_who_was_asked_in_vain_is_asked_again_only_much_later() -> None:
+    world = GangWorld(a=1, b=1)
+    world.preemptable = {"a", "b"}
+    names = world.gang("g", 2)
+
+    def asked() -> list[str]:
+        return [one.cluster for one in world.said(GangPermitted)]
+
+    for _ in range(60):
+        world.run(2)
+        world.tick(5)
+    assert asked() == ["a", "b"]  # five minutes: each once
+    assert "0/2 clusters have room for all" in world.condition(names[0])["message"]
+    for _ in range(60):
+        world.run(2)
+        world.tick(20)
+    assert asked() == ["a", "b", "a", "b"]
+    world.room["b"] = 2
+    world.run()
+    assert world.places(names) == {("b",)}
+
+
 def test_a_target_that_is_asked_and_keeps_silent_holds_nobody_up() -> None:
     world = GangWorld(a=1, b=1)
     world.preemptable = {"a"}

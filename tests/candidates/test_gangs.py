@@ -19,6 +19,9 @@ from controlplane.candidates.gang_events import (
 )
 from controlplane.candidates.policy import NEVER_TWICE, Placement
 from controlplane.candidates.reasons import Reason
+from controlplane.connectivity.events import MANAGEMENT, KindOff, KindSynced, cluster_stream
+from controlplane.kube import POD_GROUPS
+from controlplane.log.event import NewEvent
 from tests.candidates.gang_world import GangWorld, restarted
 
 
@@ -122,6 +125,34 @@ def test_a_group_that_cannot_be_read_is_as_if_it_were_not_there(least: Any) -> N
     world.group("g", 1)
     world.run()
     assert world.where(name) == ["a"]
+
+
+def test_a_cluster_that_serves_no_pod_groups() -> None:
+    world = GangWorld(a=9)
+    name = world.member("g", 0)
+    off = KindOff(kind=POD_GROUPS.name, reason="NotInstalled", message="the server does not know the kind")
+    world.source.append(NewEvent(stream=cluster_stream(MANAGEMENT), event=off, cluster=MANAGEMENT))
+    world.run(4)
+    assert world.condition(name)["message"] == "PodGroup g cannot be seen: the server does not know the kind"
+    world.group("g", 1)
+    world.source.append(
+        NewEvent(stream=cluster_stream(MANAGEMENT), event=KindSynced(kind=POD_GROUPS.name, count=1), cluster=MANAGEMENT)
+    )
+    world.run()
+    assert world.where(name) == ["a"]
+
+
+def test_a_pod_that_is_gated_or_wrong_is_not_there_yet() -> None:
+    world = GangWorld(a=9)
+    world.group("g", 2)
+    names = [world.member("g", 0), world.member("g", 1, schedulingGates=[{"name": "wait"}])]
+    world.run(4)
+    assert world.condition(names[0])["message"] == "fewer than 2 pods of PodGroup g are there"
+    gated = world.home["pods"][names[1]]
+    spec = {key: value for key, value in gated["spec"].items() if key != "schedulingGates"}
+    world.home = {**world.home, "pods": {**world.home["pods"], names[1]: {**gated, "spec": spec}}}
+    world.run()
+    assert world.places(names) == {("a",)}
 
 
 def test_too_few_again_before_anybody_is_permitted() -> None:

@@ -16,7 +16,7 @@ from controlplane.clusters.kubeconfig import parse_kubeconfig
 from controlplane.clusters.streams import ApiServer as Port
 from controlplane.clusters.transport import Transport
 from controlplane.connectivity.events import MANAGEMENT
-from controlplane.kube import NODES, POD_GROUPS, PODS, Json, meta
+from controlplane.kube import NODES, POD_GROUPS, PODS, PRIORITY_CLASSES, Json, meta
 from controlplane.log.connect import Database
 from controlplane.settings import Settings
 from controlplane.settings.model import Leader
@@ -26,6 +26,7 @@ from controlplane.simulation.kinds import ServedKind
 from controlplane.simulation.kinds_candidates import CANDIDATE_KINDS
 from controlplane.simulation.kinds_nodes import NODE_KINDS
 from controlplane.simulation.kubelet import Kubelet
+from controlplane.simulation.pods import priority
 from controlplane.simulation.world import ClusterSpec, SimulatedCluster, World
 from controlplane.telemetry import Metrics
 from controlplane.web.health import Health
@@ -121,6 +122,25 @@ class Scheduled(Stage):
         body = {"metadata": {"name": name, "namespace": NS}, "spec": {"minMember": least}}
         for cluster in self.world.clusters.values():
             cluster.store.create(POD_GROUPS, msgspec.json.decode(msgspec.json.encode(body)))
+
+    def important(self, target: str) -> None:
+        """Have a target resolve priorities, and know an important one."""
+        store = self.world.clusters[target].store
+        store.admission.append(priority(store))
+        store.create(PRIORITY_CLASSES, {"metadata": {"name": "high"}, "value": 1000})
+
+    def fill(self, target: str, name: str) -> None:
+        """Run a pod of the target's own, of low priority."""
+        container = {"name": "main", "image": "app", "resources": {"requests": {"cpu": "1"}}}
+        head = {"name": name, "namespace": NS, "labels": {"app": "low"}}
+        spec = {"schedulerName": "controlplane", "containers": [container]}
+        self.world.clusters[target].store.create(PODS, {"metadata": head, "spec": spec})
+
+    def low(self, target: str) -> int:
+        """How many of those are on nodes."""
+        records = self.world.clusters[target].store.records(PODS)
+        low = [record.obj for record in records if meta(record.obj)["labels"].get("app") == "low"]
+        return sum(bool(pod["spec"].get("nodeName")) and "deletionTimestamp" not in meta(pod) for pod in low)
 
     def on(self, app: str) -> list[str]:
         """The targets in which a source pod is on a node."""

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -36,10 +37,10 @@ async def scheduled(
         await one.stop()
 
 
-def gang(it: Stage, name: str, size: int) -> list[str]:
+def gang(it: Stage, name: str, size: int, **spec: Any) -> list[str]:
     names = [f"{name}-{number}" for number in range(size)]
     for member in names:
-        it.submit(member, annotations={GROUP_NAME: name})
+        it.submit(member, annotations={GROUP_NAME: name}, **spec)
     return names
 
 
@@ -85,6 +86,35 @@ async def test_a_gang_that_fits_nowhere_says_so_and_goes_where_a_node_is_added(
     assert "It starts with PodGroup g, in one cluster: gang waits: 0/2 clusters" in " ".join(asked.output.split())
     it.node("b", "more", "1")
     await it.until(lambda: [it.on(name) for name in names] == [["b"]] * 3, "all in b")
+
+
+@pytest.mark.parametrize("room", [2, 3])
+async def test_room_is_made_for_all_of_a_gang_in_one_target(
+    scheduled: Callable[..., Awaitable[Scheduled]], room: int
+) -> None:
+    """Both targets are full of pods of low priority; `room`: for how many of three there would be room without them."""
+    it = await scheduled("a", "b")
+    for target in ("a", "b"):
+        it.node(target, "n", str(room))
+        it.important(target)
+        for number in range(room):
+            it.fill(target, f"low-{number}")
+    await it.until(lambda: it.low("a") == it.low("b") == room, "both full")
+    it.group("g", 3)
+    names = gang(it, "g", 3, priorityClassName="high")
+    said = "0/2 clusters have room for all of PodGroup g"
+    if room < 3:
+        await it.until(lambda: it.condition(names[0]).get("message", "").startswith(said), "it says why")
+        await it.quiet(1.5)
+        assert room in (it.low("a"), it.low("b"))  # one target tried
+        assert [it.on(name) for name in names] == [[]] * 3
+        return
+    await it.until(lambda: all(len(it.on(name)) == 1 for name in names), "all of it in one")
+    where = {it.on(name)[0] for name in names}
+    assert len(where) == 1
+    assert it.low(where.pop()) == 0
+    assert sorted((it.low("a"), it.low("b"))) == [0, room]
+    assert len({permit["cluster"] for permit in it.said("PermitGranted")}) == 1
 
 
 async def test_without_the_group_its_pods_wait_and_say_so(stage: Make) -> None:
