@@ -135,9 +135,8 @@ def test_a_cluster_that_serves_no_pod_groups() -> None:
     world.run(4)
     assert world.condition(name)["message"] == "PodGroup g cannot be seen: the server does not know the kind"
     world.group("g", 1)
-    world.source.append(
-        NewEvent(stream=cluster_stream(MANAGEMENT), event=KindSynced(kind=POD_GROUPS.name, count=1), cluster=MANAGEMENT)
-    )
+    served = KindSynced(kind=POD_GROUPS.name, count=1, resource_version="2")
+    world.source.append(NewEvent(stream=cluster_stream(MANAGEMENT), event=served, cluster=MANAGEMENT))
     world.run()
     assert world.where(name) == ["a"]
 
