@@ -7,7 +7,7 @@ import pytest
 from controlplane.candidates import objects
 from controlplane.candidates.events import PermitGranted
 from controlplane.candidates.gang_events import GangPermitted, GangRested, GangWaits
-from controlplane.candidates.policy import Placement
+from controlplane.candidates.policy import Placement, Target
 from controlplane.candidates.reasons import Reason
 from tests.candidates.gang_world import GangWorld
 from tests.candidates.stage import NS
@@ -215,3 +215,20 @@ def test_who_follows_rests_on_where_the_gang_is() -> None:
     decided = capability.decide(f"sourcepod/{NS}/{extra}", world.source.now)
     assert [type(new.event) for new in decided.events] == [PermitGranted]
     assert dict(decided.others) == {f"sourcegroup/{NS}/g": world.of_group("g").version}
+
+
+def test_a_preferred_tier_is_waited_for_with_the_whole_gang() -> None:
+    world = GangWorld(a=2, b=2)
+    world.source.capability._targets_of = lambda namespace: [Target(name="a", tier=1), Target(name="b", tier=0)]
+    names = world.gang("g", 2)
+    for _ in range(3):
+        world.step()
+    world.schedule("a")
+    for _ in range(3):
+        world.step()
+    assert world.permits() == {}  # b may still answer
+    world.schedule("b")
+    for _ in range(2):
+        world.step()
+    assert world.permits() == dict.fromkeys(names, "b")
+    assert world.said(GangPermitted)[0].reason == Reason.PREFERRED_TIER
