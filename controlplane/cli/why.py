@@ -89,10 +89,12 @@ def ask(options: Options, name: str) -> tuple[str, Explanation]:
 
 
 def _ask_pod(options: Options, namespace: str, name: str) -> tuple[str, Explanation]:
+    from controlplane.audit.gang_words import gang_events
     from controlplane.audit.pods import connections, explain_pod, folded
 
     with open_reader(options) as reader:
         events = find_pod(reader, namespace, name)
         state = folded(events)
         clusters = {*state.targets, *(known.cluster for known in state.candidates.values())}
-        return events[0].stream, explain_pod(events, connections(reader, sorted(clusters)))
+        connected = connections(reader, sorted(clusters))
+        return events[0].stream, explain_pod(events, connected, gang_events(reader, state))
