@@ -50,6 +50,7 @@ from controlplane.podgroups.events import Decision as GroupDecision
 from controlplane.scheduler.events import (
     BindingDecided,
     NodeReserved,
+    PendingPodObserved,
     PodStatusDecided,
     ReservationDropped,
     SchedulingDecision,
@@ -73,9 +74,8 @@ _SAYS = StatusReported | PodStatusDecided
 """What is said of a pod to others, and repeats what the event before it said."""
 _FINDINGS = NodeReserved | ReservationDropped | SchedulingFailed | Reserved | Unreserved | NotSchedulable
 """What a cycle found or what became of that: the same words twice are news if other ones stand between."""
-_TOLD = NotSchedulable | Refused
-"""What says itself why."""
-_NEAREST, _COMPARED = 3, 5000  # how many names are told, and among how many they are looked for
+_NEAREST, _COMPARED, _ALIKE = 3, 5000, 0.7  # how many names are told, among how many they are looked for, how like they are
+_LOGS = 20  # logs of one database in which a name is looked for
 _BINDINGS = (BindingDecided.__name__, BindStarted.__name__)
 
 
@@ -98,9 +98,15 @@ def near(reader: Reader, kind: str, namespace: str, name: str) -> list[str]:
     """Return up to three objects of a kind that somebody may have meant, as KIND/NAMESPACE/NAME: near names, then other namespaces."""
     kinds = {place.partition("/")[0] for place in places(kind, namespace, name)}
     here = {stream.rpartition("/")[2] for stream in reader.streams(*kinds, namespace=namespace)}
-    close = difflib.get_close_matches(name, sorted(here)[:_COMPARED], n=_NEAREST, cutoff=0.5)
+    close = difflib.get_close_matches(name, sorted(here)[:_COMPARED], n=_NEAREST, cutoff=_ALIKE)
     others = {stream.split("/")[1] for stream in reader.streams(*kinds, name=name)}
     return [*(f"{kind}/{namespace}/{one}" for one in close), *(f"{kind}/{one}/{name}" for one in sorted(others))][:_NEAREST]
+
+
+def near_elsewhere(reader: Reader, kind: str, namespace: str, name: str) -> dict[str, list[str]]:
+    """Return the same by the other logs of the database, those that have any."""
+    others = (Reader(reader.connection, log) for log in reader.logs()[:_LOGS] if log != reader.log)
+    return {other.log: found for other in others if (found := near(other, kind, namespace, name))}
 
 
 def _own(reader: Reader, kind: str, namespace: str, name: str) -> Story | None:
@@ -156,6 +162,7 @@ def story_moments(found: Story) -> list[Moment]:
         event, about = recorded.event, recorded.stream.partition("/")[2]
         said, chain = (what(event), reason_of(recorded)), (recorded.stream, *_chain(event))
         new = last.get(chain) != said and not isinstance(event, _UNNEEDED | _SAYS) and not _lost_race(event)
+        new = new and not (found.kind == "candidate" and _said_by_candidate(recorded, found.stream))
         last[chain] = said
         told.append(
             Moment(
@@ -172,6 +179,14 @@ def story_moments(found: Story) -> list[Moment]:
     return told
 
 
+def _said_by_candidate(recorded: Recorded, stream: str) -> bool:
+    """Whether an event of a candidate's Pod says what the candidate's own stream says as well."""
+    event = recorded.event
+    if recorded.stream == stream or isinstance(event, Unknown):
+        return False
+    return isinstance(event, SchedulingFailed) or (isinstance(event, PendingPodObserved) and not event.gates)
+
+
 def _lost_race(event: Event | Unknown) -> bool:
     """Whether a write was refused because its object had moved on; of a binding that says more."""
     return isinstance(event, _FAILED) and event.code == 409 and event.action not in _BINDINGS
@@ -183,13 +198,11 @@ def _why(event: Event | Unknown) -> str:
             return group_because(event)
         case RunDecision():
             return run_because(event)
-        case SchedulingFailed():
-            return ""  # its message says it all
         case SchedulingDecision():
             return scheduling_because(event)
         case GroupWriteFailed() | CoschedulingFailed() | SchedulingWriteFailed() | TargetWriteFailed():
             return event.message
-        case Event() if not isinstance(event, _TOLD):
+        case Event():
             return target_because(event)
         case _:
             return ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from controlplane.audit.explain import Explanation
+from controlplane.audit.helps import helped_by
 from controlplane.audit.scheduled import answer, last
 from controlplane.audit.sentences import listed
 from controlplane.audit.standing import Standing, Word
@@ -31,7 +32,14 @@ from controlplane.candidates.target_events import (
 )
 from controlplane.candidates.target_state import CANDIDATE, POD, TargetState, target_fold, target_initial
 from controlplane.log.event import Recorded
-from controlplane.scheduler.events import GangGone, GangJudged, GangObserved, SchedulingWriteFailed
+from controlplane.scheduler.events import (
+    GangGone,
+    GangJudged,
+    GangObserved,
+    PendingPodObserved,
+    SchedulingFailed,
+    SchedulingWriteFailed,
+)
 from controlplane.scheduler.verdicts import gang_fold, gang_initial
 
 Said = tuple[Word, str, str, Sequence[type[object]]]
@@ -66,12 +74,13 @@ def _said(state: TargetState, events: Sequence[Recorded]) -> Said:
     seen = state.seen
     if seen is None:
         left = " Its pod is still to go." if state.pod is not None else ""
-        return "Deleted", "its pod to go" if left else "", f"It is gone.{left}", (Bound, CandidateVanished)
+        text = f"It is gone{_deleted_by(events)}.{left}"
+        return "Deleted", "its pod to go" if left else "", text, (Bound, CandidateObserved, CandidateVanished)
     if seen.deleting:
         left = ", and its pod stops first" if state.pod is not None else ""
         return "Deleting", "its pod to stop" if left else "", f"It is being deleted{left}.", (CandidateObserved,)
     if state.bound is not None:
-        return _bound(state, state.bound, seen)
+        return _bound(state, state.bound, seen, events)
     if state.refused is not None:
         text = f"It is refused: {state.refused.message.rstrip('.')}."
         return "Rejected", "somebody to change that", text, (Refused,)
@@ -85,10 +94,20 @@ def _said(state: TargetState, events: Sequence[Recorded]) -> Said:
         return _binding(state, state.binding)
     if state.held is not None:
         return _held(state, state.held, seen)
-    return _without_node(state, seen)
+    return _without_node(state, seen, events)
 
 
-def _bound(state: TargetState, bound: Bound, seen: CandidateObserved) -> Said:
+def _deleted_by(events: Sequence[Recorded]) -> str:
+    """Return who deleted a candidate, and where it is recorded why; "" if the log saw nobody do so."""
+    found = last(events, CandidateObserved)
+    if found is None or not isinstance(found.event, CandidateObserved) or not found.event.deleting:
+        return ""
+    origin = found.event.origin
+    pod = f"{origin.namespace}/{origin.name}"
+    return f": it was the candidate of pod {pod} of {origin.cluster}, whose log says why it was deleted"
+
+
+def _bound(state: TargetState, bound: Bound, seen: CandidateObserved, events: Sequence[Recorded]) -> Said:
     kinds = (Reserved, PermitSeen, Bound, CandidatePodObserved)
     if state.missing:
         text = f"It was bound to node {bound.node}, and its pod is not there any more, though it had not ended."
@@ -97,7 +116,11 @@ def _bound(state: TargetState, bound: Bound, seen: CandidateObserved) -> Said:
         text = f"It is on node {bound.node}, and not by a permit of {seen.origin.cluster}: somebody else bound it."
         return "Running", f"{seen.origin.cluster} to remove it", text, kinds
     phase = f" Its pod is {state.pod_phase}." if state.pod_phase else ""
-    text = f"It is on node {bound.node}, because {seen.origin.cluster} permitted it (permit {bound.number}).{phase}"
+    reserved = last(events, Reserved)
+    here = isinstance(reserved.event, Reserved) and reserved.event.node == bound.node if reserved else False
+    why = f" Here {target_because(reserved.event)}." if reserved and here else ""
+    source = seen.origin.cluster
+    text = f"It is on node {bound.node}, because {source} permitted its reservation (permit {bound.number}).{why}{phase}"
     return "Finished" if state.pod_phase in ("Succeeded", "Failed") else "Running", "", text, kinds
 
 
@@ -110,21 +133,25 @@ def _binding(state: TargetState, binding: BindStarted) -> Said:
 
 def _held(state: TargetState, held: Reserved, seen: CandidateObserved) -> Said:
     source, permit = seen.origin.cluster, seen.permit
-    first = f"Node {held.node} is held for it (reservation {held.number}, score {held.score}, the best that was feasible)"
+    first = f"Node {held.node} is held for it (reservation {held.number}), because {target_because(held)}"
     if state.permit is not None and state.permit.reservation == held.number:
         until = state.permit.until
-        text = f"{first}, and {source} permits it until {until:%H:%M:%S} (permit {state.permit.number}): it is to be bound."
+        text = f"{first}. {source} permits it until {until:%H:%M:%S} (permit {state.permit.number}): it is to be bound."
         return "Chosen", "its binding", text, (Reserved, PermitSeen)
-    text = f"{first}, and it waits for the permit of {source}; without one the node is given back at {held.expires:%H:%M:%S}."
+    text = f"{first}. It waits for the permit of {source}; without one the node is given back at {held.expires:%H:%M:%S}."
     if permit is not None and permit.reservation != held.number:
         text += f" Permit {permit.number} is for reservation {permit.reservation}, and void."
     return "Reserved", f"the permit of {source}", text, (Reserved, CandidateObserved)
 
 
-def _without_node(state: TargetState, seen: CandidateObserved) -> Said:
+def _without_node(state: TargetState, seen: CandidateObserved, events: Sequence[Recorded]) -> Said:
     told, source = state.told, seen.origin.cluster
     if told is not None:
         text = f"No node: {told.message.rstrip('.')}. {source} hears of it."
+        found = last(events, SchedulingFailed)
+        if found is not None and isinstance(found.event, SchedulingFailed) and found.event.plugins:
+            again = helped_by(found.event.plugins)
+            text += f" It is tried again when {again}; and after five minutes in any case."
         if told.preemptable:
             text += f" Pods of lower priority are in its way: they go only if {source} permits it to make room."
         permit = seen.permit
@@ -135,6 +162,11 @@ def _without_node(state: TargetState, seen: CandidateObserved) -> Said:
         why = target_because(state.unreserved)
         text = f"Its reservation {state.unreserved.number} was given up, because {why}. A node is looked for again."
         return "Pending", "a node", text, (Reserved, Unreserved)
+    pod = last(events, PendingPodObserved)
+    if pod is not None and isinstance(pod.event, PendingPodObserved) and pod.event.gates:
+        gates = listed(pod.event.gates)
+        text = f"Its pod is not tried, because it has scheduling gates: {gates}. Whoever set them takes them away."
+        return "Pending", f"its scheduling gates to go ({gates})", text, (PendingPodObserved,)
     return "Pending", "its turn", "Its pod is there; no cycle has looked for a node for it yet.", (CandidatePodObserved,)
 
 

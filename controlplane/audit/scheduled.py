@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from controlplane.audit.explain import Explanation
 from controlplane.audit.helps import helped_by
-from controlplane.audit.scheduler_words import WRITES, call_words, scheduling_because
+from controlplane.audit.scheduler_words import WRITES, call_words, scheduling_because, try_words
 from controlplane.audit.sentences import listed
 from controlplane.audit.standing import Standing, Word
 from controlplane.log.event import Recorded
@@ -24,6 +24,7 @@ from controlplane.scheduler.events import (
     SchedulingFailed,
     SchedulingWriteFailed,
     VictimChosen,
+    VictimGone,
 )
 from controlplane.scheduler.reasons import SchedulingReason
 from controlplane.scheduler.state import (
@@ -39,6 +40,7 @@ from controlplane.scheduler.state import (
     victim_stream,
 )
 
+AFTER = "What becomes of a pod on its node is not recorded here."
 Said = tuple[Word, str, str, Sequence[type[object]]]
 """A word, what it waits for, the sentence, and the types of the events it rests on."""
 
@@ -68,15 +70,17 @@ def explain_scheduled(stream: str, events: Sequence[Recorded], around: Sequence[
     word, waits_for, sentence, rests_on = _said(state, events, around)
     newest = [last(events, kind) for kind in rests_on]
     own = victim_stream(state.namespace, state.name)
-    evicted = next((e for e in reversed(around) if e.stream == own and isinstance(e.event, VictimChosen)), None)
-    if evicted is not None and isinstance(evicted.event, VictimChosen) and _is_of(evicted.event, state, events):
-        why = f"pod {evicted.event.preemptor} has a higher priority and needs its place"
-        if state.pod is None:
-            sentence = f"It is gone: it was evicted from node {evicted.event.node}, because {why}"
-        else:
-            word = "Evicted"
-            sentence = f"It is being evicted from node {evicted.event.node}, because {why}"
-        newest.append(evicted)
+    as_victim = [recorded for recorded in around if recorded.stream == own]
+    chosen = last(as_victim, VictimChosen)
+    if chosen is not None and isinstance(chosen.event, VictimChosen) and _is_of(chosen.event, state, events):
+        gone = last(as_victim, VictimGone)
+        if gone is not None and gone.position < chosen.position:
+            gone = None
+        why = f"pod {chosen.event.preemptor} has a higher priority and needs its place"
+        word, waits_for = ("Deleted", "") if gone or state.pod is None else ("Evicted", "its containers to stop")
+        now = "is gone: it was" if word == "Deleted" else "is being"
+        sentence = f"It {now} evicted from node {chosen.event.node}, because {why}"
+        newest += [chosen, gone]
     made = [e for e in around if isinstance(e.event, VictimChosen) and e.stream != own]
     return answer(Standing(word, "", waits_for), sentence, [*newest, *(made if word == "Pending" else [])])
 
@@ -119,25 +123,26 @@ def _said(state: PodState, events: Sequence[Recorded], around: Sequence[Recorded
 def _placed(state: PodState, pod: PendingPodObserved, events: Sequence[Recorded]) -> Said:
     reserved, bound = last(events, NodeReserved), last(events, BindingDecided)
     if reserved is None or not isinstance(reserved.event, NodeReserved) or reserved.event.node != pod.node:
-        text = f"It is on node {pod.node}. This scheduler did not put it there."
+        text = f"It is on node {pod.node}. This scheduler did not put it there. {AFTER}"
         return "Running", "", text, (PendingPodObserved,)
     if bound is None:
-        return "Running", "", f"It is on node {pod.node}, {chosen(reserved.event)}.", (NodeReserved,)
+        return "Running", "", f"It is on node {pod.node}, {_chosen(reserved.event)}. {AFTER}", (NodeReserved,)
     kinds = (SchedulingFailed, NodeReserved, PreBindDecided, BindingDecided, PendingPodObserved)
-    return "Running", "", f"It is on node {pod.node}, {chosen(reserved.event)}.", kinds
+    return "Running", "", f"It is on node {pod.node}, {_chosen(reserved.event)}. {AFTER}", kinds
 
 
-def chosen(reserved: NodeReserved) -> str:
-    """Return why this node was taken, as a clause that follows the node."""
-    return f"because no other feasible node had a higher score ({reserved.score})"
+def _chosen(reserved: NodeReserved) -> str:
+    """Return why a node was taken, and at which try, as a clause that follows the node."""
+    tried = try_words(reserved)
+    return f"because {scheduling_because(reserved)}{f'; it was found at {tried}' if tried else ''}"
 
 
 def _held(state: PodState, held: NodeReserved) -> Said:
-    first = f"Node {held.node} is held for it (score {held.score})"
+    first = f"Node {held.node} is held for it, {_chosen(held)}"
     waiting = {plugin: until for plugin, until in held.waits.items() if plugin not in state.allowed}
     if waiting:
         each = [f"{_permit(plugin)} until {until:%H:%M:%S}" for plugin, until in sorted(waiting.items())]
-        text = f"{first}, and it waits for {listed(each)}; if that does not come, the node is given back."
+        text = f"{first}. It waits for {listed(each)}; if that does not come, the node is given back."
         return "Chosen", listed([_permit(plugin) for plugin in sorted(waiting)]), text, (NodeReserved,)
     if state.pre_bind is not None and state.binding is None:
         calls = state.pre_bind.calls
@@ -153,7 +158,7 @@ def _held(state: PodState, held: NodeReserved) -> Said:
             f"of the binding is found out, not before {trouble.until:%H:%M:%S}."
         )
         return "Chosen", "the API server", text, (NodeReserved, BindingDecided, SchedulingWriteFailed)
-    return "Chosen", "its binding", f"{first}, and it is being bound.", (NodeReserved, BindingDecided)
+    return "Chosen", "its binding", f"{first}. It is being bound.", (NodeReserved, BindingDecided)
 
 
 def _permit(plugin: str) -> str:
@@ -172,7 +177,8 @@ def _refused(state: PodState, told: SchedulingFailed, around: Sequence[Recorded]
         text = f"It is kept outside: {message}. It is tried as soon as that has changed.{mute}"
         return "Pending", "what keeps it outside to change", text, rests_on
     again = f"It is tried again when {helped_by(told.plugins)}; and after five minutes in any case."
-    text = f"No node: {message}.{_room(told, around)} {again}{mute}"
+    since = f" The cycle that said so first was {try_words(told)}." if told.attempt > 1 else ""
+    text = f"No node: {message}.{_room(told, around)}{since} {again}{mute}"
     waits_for = f"its victims on node {told.nominated} to go" if told.nominated else "a node that fits it"
     return "Pending", waits_for, text, rests_on
 

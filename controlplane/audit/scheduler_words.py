@@ -43,14 +43,60 @@ def _pod(event: events.PendingPodObserved) -> str:
     return f"pod waits for a node{promised}{shown}"
 
 
+_HAPPENED = {
+    "Add": "came", "Update": "changed", "Delete": "went",
+    "AssignedAdd": "got a node", "AssignedUpdate": "changed", "AssignedDelete": "left its node",
+}  # fmt: skip
+_TIME = {
+    "Flush": "five minutes were over",
+    "Backoff": "its back-off was over",
+    "Activate": "it was called: by its gang, its source, or a place that had changed",
+    "PodChanged": "it was changed itself",
+}
+
+
+def woken_words(woken: events.Woken) -> str:
+    """Return what gave a pod another try, to follow "after": `node n3 came`."""
+    if woken.resource == "Queue":
+        return _TIME.get(woken.action, woken.action)
+    kind = woken.resource.lower() if woken.resource in ("Node", "Pod") else woken.resource
+    return " ".join(filter(None, ["a" if not woken.name else "", kind, woken.name, _HAPPENED.get(woken.action, woken.action)]))
+
+
+def try_words(event: events.NodeReserved | events.SchedulingFailed) -> str:
+    """Return which try it was and after what, as `attempt 3, after node n3 came`; "" of a first one, or one that the log does not count."""
+    if event.attempt <= 1:
+        return ""
+    return f"attempt {event.attempt}" + (f", after {woken_words(event.woken)}" if event.woken is not None else "")
+
+
+def choice(score: int, scores: Mapping[str, int], feasible: int) -> str:
+    """Return why a node was taken, by the scores of the plugins, as a clause that follows "because"."""
+    parts = ", ".join(f"{name} {part}" for name, part in sorted(scores.items(), key=lambda one: (-one[1], one[0])) if part)
+    total = f"{score}{f': {parts}' if parts else ''}"
+    if feasible == 1:
+        return f"it was the only feasible node (score {total})"
+    of = f"of {feasible} feasible nodes none" if feasible else "no other feasible node"
+    return f"{of} had a higher score ({total})"
+
+
 def _reserved(event: events.NodeReserved) -> str:
     waits = [f"{plugin} until {until:%H:%M:%S}" for plugin, until in sorted(event.waits.items())]
-    return f"node {event.node} is held, score {event.score}" + (f"; waits for {listed(waits)}" if waits else "")
+    tried = try_words(event)
+    return (
+        f"node {event.node} is held, score {event.score}"
+        + (f"; {tried}" if tried else "")
+        + (f"; waits for {listed(waits)}" if waits else "")
+    )
 
 
 def _failed(event: events.SchedulingFailed) -> str:
-    said = event.message.rstrip(".") or "no node"
-    return f"no node: {said}" + (f"; room is made on node {event.nominated}" if event.nominated else "")
+    said, tried = event.message.rstrip(".") or "no node", try_words(event)
+    return (
+        f"no node: {said}"
+        + (f"; room is made on node {event.nominated}" if event.nominated else "")
+        + (f" ({tried})" if tried else "")
+    )
 
 
 def _victim(event: events.VictimSeen) -> str:
@@ -141,6 +187,8 @@ SCHEDULER_REASONS: Mapping[SchedulingReason, Sentence] = {
 def scheduling_because(decision: events.SchedulingDecision) -> str:
     """Return why a scheduler decided something, to follow "because"."""
     preemptor = str(getattr(decision, "preemptor", ""))
+    if isinstance(decision, events.NodeReserved):
+        return choice(decision.score, decision.scores, decision.feasible)
     clause = SCHEDULER_REASONS[decision.reason].clause.format_map(
         {
             "message": str(getattr(decision, "message", "")).rstrip("."),

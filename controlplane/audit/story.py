@@ -57,7 +57,7 @@ def scheduler_story(reader: Reader, kind: str, namespace: str, name: str) -> Sto
         events = list(heapq.merge(events, mine, key=lambda recorded: recorded.position))
     candidates = [e for e in events if e.stream == offered]
     if candidates and (kind == "candidate" or _is_candidate(own, mine)):
-        kept = [e for e in events if e.stream == offered or (e.stream == own and _of_candidate(e))]
+        kept = [e for e in events if e.stream in (offered, own)]
         around = _victims(reader, mine, evicted)
         return Story("candidate", offered, kept, around, around)
     as_victim = [e for e in events if e.stream == evicted]
@@ -69,11 +69,6 @@ def _is_candidate(stream: str, events: Sequence[Recorded]) -> bool:
     """Whether the newest pod of a name is a Candidate's, as far as the log has any."""
     seen = [e.event for e in events if isinstance(e.event, PendingPodObserved)]
     return not seen or seen[-1].candidate or pod_state(stream, events).pod is None
-
-
-def _of_candidate(recorded: Recorded) -> bool:
-    """Whether an event of the Pod tells something that the candidate's own stream does not: all but the cycle's word, which it has."""
-    return not isinstance(recorded.event, SchedulingFailed)
 
 
 def _victims(reader: Reader, events: Sequence[Recorded], own: str) -> list[Recorded]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from controlplane.audit.scheduler_words import refused_write
+from controlplane.audit.scheduler_words import choice, refused_write
 from controlplane.audit.sentences import Sentence
 from controlplane.candidates import target_events as events
 from controlplane.candidates.reasons import TargetReason
@@ -139,6 +139,8 @@ TARGET_REASONS: Mapping[TargetReason, Sentence] = {
 
 def target_because(event: Event) -> str:
     """Return why something was decided about a candidate, to follow "because"; "" of an event without a reason."""
+    if isinstance(event, events.Reserved):
+        return choice(event.score, event.scores, event.feasible)
     reason = getattr(event, "reason", None)
     if not isinstance(reason, TargetReason):
         return ""

@@ -99,6 +99,8 @@ def find_story(reader: Reader, text: str) -> Found:
     empty = is_empty(reader)
     hint = f"; did you mean {' or '.join(near)}?" if near else "; `controlplane workloads --all` shows which there are"
     hint = f": {empty}" if empty else hint
+    if not near and reader.streams("pod", "candidate", "sourcepod", "member", namespace=namespace, name=name):
+        hint = f"; did you mean pod/{namespace}/{name}?"
     raise Failure(f"there is no Workload or job {namespace}/{name} in the log {reader.log}{hint}", Exit.NOT_FOUND)
 
 

@@ -78,10 +78,10 @@ def _missing(reader: Reader, kind: str, namespace: str, name: str, elsewhere: li
     first = f"there is no {kind} {namespace}/{name} in the log {reader.log}"
     if elsewhere:
         return f"{first}; {', '.join(elsewhere)} {'has' if len(elsewhere) == 1 else 'have'} it: choose with --log"
-    empty = is_empty(reader)
-    if empty:
-        return f"{first}: {empty}"
-    from controlplane.audit.local import near
+    from controlplane.audit.local import near, near_elsewhere
 
     named = " or ".join(near(reader, kind, namespace, name))
-    return f"{first}; did you mean {named}?" if named else f"{first}: {_SAID[kind]}"
+    if not named:
+        found = near_elsewhere(reader, kind, namespace, name)
+        named = " or ".join(f"{' or '.join(names)} of the log {log}" for log, names in found.items())
+    return f"{first}; did you mean {named}?" if named else f"{first}: {is_empty(reader) or _SAID[kind]}"
