@@ -1,8 +1,8 @@
 """The stories of one's own cluster: a pod and its PodGroup, a PodGroup, a PipelineRun and what was made for it; and those that the log of a
 scheduler has (`controlplane.audit.story`).
 
-In: a reader and what people type (`pod/NS/NAME`, `podgroup/NS/NAME`, `candidate/NS/NAME`, `pipelinerun/NS/NAME`). Out: the events, why it is
-where it is, and the moments. The sentences are made of the folds by which the service decides.
+In: a reader and what people type (`pod/NS/NAME`, `podgroup/NS/NAME`, `candidate/NS/NAME`, `pipelinerun/NS/NAME`). Out: the events, why it
+is where it is, and the moments. The sentences are made of the folds by which the service decides.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from controlplane.audit.words import reason_of, type_of, what
 from controlplane.candidates.target_events import (
     BindStarted,
     NotSchedulable,
-    Refused,
     Reserved,
     StatusReported,
     TargetDecision,
@@ -74,7 +73,11 @@ _SAYS = StatusReported | PodStatusDecided
 """What is said of a pod to others, and repeats what the event before it said."""
 _FINDINGS = NodeReserved | ReservationDropped | SchedulingFailed | Reserved | Unreserved | NotSchedulable
 """What a cycle found or what became of that: the same words twice are news if other ones stand between."""
-_NEAREST, _COMPARED, _ALIKE = 3, 5000, 0.7  # how many names are told, among how many they are looked for, how like they are
+_NEAREST, _COMPARED, _ALIKE = (
+    3,
+    5000,
+    0.7,
+)  # how many names are told, among how many they are looked for, how like they are
 _LOGS = 20  # logs of one database in which a name is looked for
 _BINDINGS = (BindingDecided.__name__, BindStarted.__name__)
 
@@ -100,7 +103,9 @@ def near(reader: Reader, kind: str, namespace: str, name: str) -> list[str]:
     here = {stream.rpartition("/")[2] for stream in reader.streams(*kinds, namespace=namespace)}
     close = difflib.get_close_matches(name, sorted(here)[:_COMPARED], n=_NEAREST, cutoff=_ALIKE)
     others = {stream.split("/")[1] for stream in reader.streams(*kinds, name=name)}
-    return [*(f"{kind}/{namespace}/{one}" for one in close), *(f"{kind}/{one}/{name}" for one in sorted(others))][:_NEAREST]
+    return [*(f"{kind}/{namespace}/{one}" for one in close), *(f"{kind}/{one}/{name}" for one in sorted(others))][
+        :_NEAREST
+    ]
 
 
 def near_elsewhere(reader: Reader, kind: str, namespace: str, name: str) -> dict[str, list[str]]:

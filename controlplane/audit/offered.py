@@ -117,10 +117,12 @@ def _bound(state: TargetState, bound: Bound, seen: CandidateObserved, events: Se
         return "Running", f"{seen.origin.cluster} to remove it", text, kinds
     phase = f" Its pod is {state.pod_phase}." if state.pod_phase else ""
     reserved = last(events, Reserved)
-    here = isinstance(reserved.event, Reserved) and reserved.event.node == bound.node if reserved else False
-    why = f" Here {target_because(reserved.event)}." if reserved and here else ""
+    found = reserved.event if reserved is not None else None
+    why = f" Here {target_because(found)}." if isinstance(found, Reserved) and found.node == bound.node else ""
     source = seen.origin.cluster
-    text = f"It is on node {bound.node}, because {source} permitted its reservation (permit {bound.number}).{why}{phase}"
+    text = (
+        f"It is on node {bound.node}, because {source} permitted its reservation (permit {bound.number}).{why}{phase}"
+    )
     return "Finished" if state.pod_phase in ("Succeeded", "Failed") else "Running", "", text, kinds
 
 
@@ -138,7 +140,9 @@ def _held(state: TargetState, held: Reserved, seen: CandidateObserved) -> Said:
         until = state.permit.until
         text = f"{first}. {source} permits it until {until:%H:%M:%S} (permit {state.permit.number}): it is to be bound."
         return "Chosen", "its binding", text, (Reserved, PermitSeen)
-    text = f"{first}. It waits for the permit of {source}; without one the node is given back at {held.expires:%H:%M:%S}."
+    text = (
+        f"{first}. It waits for the permit of {source}; without one the node is given back at {held.expires:%H:%M:%S}."
+    )
     if permit is not None and permit.reservation != held.number:
         text += f" Permit {permit.number} is for reservation {permit.reservation}, and void."
     return "Reserved", f"the permit of {source}", text, (Reserved, CandidateObserved)
@@ -167,7 +171,12 @@ def _without_node(state: TargetState, seen: CandidateObserved, events: Sequence[
         gates = listed(pod.event.gates)
         text = f"Its pod is not tried, because it has scheduling gates: {gates}. Whoever set them takes them away."
         return "Pending", f"its scheduling gates to go ({gates})", text, (PendingPodObserved,)
-    return "Pending", "its turn", "Its pod is there; no cycle has looked for a node for it yet.", (CandidatePodObserved,)
+    return (
+        "Pending",
+        "its turn",
+        "Its pod is there; no cycle has looked for a node for it yet.",
+        (CandidatePodObserved,),
+    )
 
 
 def explain_gang(stream: str, events: Sequence[Recorded]) -> Explanation:
@@ -187,7 +196,11 @@ def explain_gang(stream: str, events: Sequence[Recorded]) -> Explanation:
         mute = f" The PodGroup does not say so: the write was refused ({trouble.message})."
         evidence.append(last(events, SchedulingWriteFailed))
     scheduled = judged.condition == "Scheduled"
-    shown = listed([str(one.get("type")) for one in state.seen.conditions if one.get("status") == "True"]) if state.seen else ""
+    shown = (
+        listed([str(one.get("type")) for one in state.seen.conditions if one.get("status") == "True"])
+        if state.seen
+        else ""
+    )
     says = f" It shows {shown}." if shown else ""
     sentence = f"It is {judged.condition}: {judged.message.rstrip('.')}.{says}{mute}"
     waits = "" if scheduled else "room for enough of its pods together"

@@ -106,9 +106,11 @@ def _said(state: PodState, events: Sequence[Recorded], around: Sequence[Recorded
     if pod.problem:
         return "Pending", "somebody to correct it", f"It cannot be scheduled: {pod.problem}.", (PendingPodObserved,)
     if state.held is not None:
-        return _held(state, state.held)
+        return _held(state, state.held, events)
     if pod.gates:
-        gates = f"It is not tried, because it has scheduling gates: {listed(pod.gates)}. Whoever set them takes them away."
+        gates = (
+            f"It is not tried, because it has scheduling gates: {listed(pod.gates)}. Whoever set them takes them away."
+        )
         return "Pending", f"its scheduling gates to go ({listed(pod.gates)})", gates, (PendingPodObserved,)
     if state.told is not None:
         return _refused(state, state.told, around)
@@ -126,19 +128,23 @@ def _placed(state: PodState, pod: PendingPodObserved, events: Sequence[Recorded]
         text = f"It is on node {pod.node}. This scheduler did not put it there. {AFTER}"
         return "Running", "", text, (PendingPodObserved,)
     if bound is None:
-        return "Running", "", f"It is on node {pod.node}, {_chosen(reserved.event)}. {AFTER}", (NodeReserved,)
+        return "Running", "", f"It is on node {pod.node}, {_chosen(reserved.event, events)}. {AFTER}", (NodeReserved,)
     kinds = (SchedulingFailed, NodeReserved, PreBindDecided, BindingDecided, PendingPodObserved)
-    return "Running", "", f"It is on node {pod.node}, {_chosen(reserved.event)}. {AFTER}", kinds
+    return "Running", "", f"It is on node {pod.node}, {_chosen(reserved.event, events)}. {AFTER}", kinds
 
 
-def _chosen(reserved: NodeReserved) -> str:
-    """Return why a node was taken, and at which try, as a clause that follows the node."""
-    tried = try_words(reserved)
-    return f"because {scheduling_because(reserved)}{f'; it was found at {tried}' if tried else ''}"
+def _chosen(reserved: NodeReserved, events: Sequence[Recorded]) -> str:
+    """Return why a node was taken, and at which try, as a clause that follows the node. What was promised by preemption comes first."""
+    tried, before = try_words(reserved), last(events, SchedulingFailed)
+    promised = (
+        before is not None and isinstance(before.event, SchedulingFailed) and before.event.nominated == reserved.node
+    )
+    why = "room had been made for it there, by preemption" if promised else scheduling_because(reserved)
+    return f"because {why}{f'; it was found at {tried}' if tried else ''}"
 
 
-def _held(state: PodState, held: NodeReserved) -> Said:
-    first = f"Node {held.node} is held for it, {_chosen(held)}"
+def _held(state: PodState, held: NodeReserved, events: Sequence[Recorded]) -> Said:
+    first = f"Node {held.node} is held for it, {_chosen(held, events)}"
     waiting = {plugin: until for plugin, until in held.waits.items() if plugin not in state.allowed}
     if waiting:
         each = [f"{_permit(plugin)} until {until:%H:%M:%S}" for plugin, until in sorted(waiting.items())]

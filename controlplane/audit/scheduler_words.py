@@ -60,7 +60,9 @@ def woken_words(woken: events.Woken) -> str:
     if woken.resource == "Queue":
         return _TIME.get(woken.action, woken.action)
     kind = woken.resource.lower() if woken.resource in ("Node", "Pod") else woken.resource
-    return " ".join(filter(None, ["a" if not woken.name else "", kind, woken.name, _HAPPENED.get(woken.action, woken.action)]))
+    return " ".join(
+        filter(None, ["a" if not woken.name else "", kind, woken.name, _HAPPENED.get(woken.action, woken.action)])
+    )
 
 
 def try_words(event: events.NodeReserved | events.SchedulingFailed) -> str:
@@ -72,7 +74,9 @@ def try_words(event: events.NodeReserved | events.SchedulingFailed) -> str:
 
 def choice(score: int, scores: Mapping[str, int], feasible: int) -> str:
     """Return why a node was taken, by the scores of the plugins, as a clause that follows "because"."""
-    parts = ", ".join(f"{name} {part}" for name, part in sorted(scores.items(), key=lambda one: (-one[1], one[0])) if part)
+    parts = ", ".join(
+        f"{name} {part}" for name, part in sorted(scores.items(), key=lambda one: (-one[1], one[0])) if part
+    )
     total = f"{score}{f': {parts}' if parts else ''}"
     if feasible == 1:
         return f"it was the only feasible node (score {total})"
@@ -134,11 +138,14 @@ SCHEDULER_WORDS: Mapping[type[Event], Callable[[Any], str]] = {
     events.NodeReserved: _reserved,
     events.PermitGiven: lambda e: f"{e.plugin} lets the pod go on",
     events.ReservationDropped: lambda e: "the node is given back" + (f" ({e.plugin})" if e.plugin else ""),
-    events.PreBindDecided: lambda e: f"before the binding: {listed([call_words(call) for call in e.calls]) or 'nothing'}",
+    events.PreBindDecided: lambda e: (
+        f"before the binding: {listed([call_words(call) for call in e.calls]) or 'nothing'}"
+    ),
     events.BindingDecided: lambda e: f"pod is to be bound to node {e.node}",
     events.SchedulingFailed: _failed,
-    events.PodStatusDecided: lambda e: f"pod is to say {e.said}"
-    + (f", nominated for node {e.nominated}" if e.nominated else ""),
+    events.PodStatusDecided: lambda e: (
+        f"pod is to say {e.said}" + (f", nominated for node {e.nominated}" if e.nominated else "")
+    ),
     events.VictimChosen: lambda e: f"pod is to go from node {e.node}, for pod {e.preemptor}",
     events.VictimMarkDecided: lambda e: "victim is to say why it goes",
     events.VictimRemovalDecided: lambda e: "victim is to be deleted, within its grace period",
@@ -151,9 +158,7 @@ SCHEDULER_WORDS: Mapping[type[Event], Callable[[Any], str]] = {
 R = SchedulingReason
 SCHEDULER_REASONS: Mapping[SchedulingReason, Sentence] = {
     R.NODE_FOUND: Sentence("a cycle found a node", "no other feasible node had a higher score"),
-    R.PERMITTED: Sentence(
-        "a Permit plugin, or the source, lets it go on", "what {plugin} waited for has come"
-    ),
+    R.PERMITTED: Sentence("a Permit plugin, or the source, lets it go on", "what {plugin} waited for has come"),
     R.PRE_BIND: Sentence("a plugin writes something first", "a plugin writes something first"),
     R.BIND: Sentence("everyone permits", "everyone permits"),
     R.BIND_AGAIN: Sentence(

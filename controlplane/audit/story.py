@@ -78,7 +78,9 @@ def _victims(reader: Reader, events: Sequence[Recorded], own: str) -> list[Recor
     if not nominated:
         return []
     chosen = reader.events(Filter(after=nominated[0].position - 1, types=[VictimChosen.__name__]))
-    mine = [e for e in chosen if isinstance(e.event, VictimChosen) and e.event.preemptor_uid in uids and e.stream != own]
+    mine = [
+        e for e in chosen if isinstance(e.event, VictimChosen) and e.event.preemptor_uid in uids and e.stream != own
+    ]
     if not mine:
         return []
     told: list[Recorded] = []

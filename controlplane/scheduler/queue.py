@@ -326,4 +326,6 @@ class Queue:
 def _woken(event: ClusterEvent) -> Woken:
     """Return what happened as it is recorded."""
     about = event.new if event.new is not None else event.old
-    return Woken(resource=event.resource, action=event.action, name=str(getattr(about, "key", getattr(about, "name", ""))))
+    return Woken(
+        resource=event.resource, action=event.action, name=str(getattr(about, "key", getattr(about, "name", "")))
+    )

@@ -131,7 +131,10 @@ def test_a_first_try_is_nothing_to_speak_of() -> None:
 
 
 def test_why_a_node_was_taken_is_told_by_its_scores() -> None:
-    assert choice(464, {"A": 300, "C": 0, "B": 164}, 3) == "of 3 feasible nodes none had a higher score (464: A 300, B 164)"
+    assert (
+        choice(464, {"A": 300, "C": 0, "B": 164}, 3)
+        == "of 3 feasible nodes none had a higher score (464: A 300, B 164)"
+    )
     assert choice(10, {"A": 10}, 1) == "it was the only feasible node (score 10: A 10)"
     assert choice(7, {}, 0) == "no other feasible node had a higher score (7)"
     reserved = sample(Reserved, score=7, scores={"A": 7}, feasible=2)

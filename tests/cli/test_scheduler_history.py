@@ -88,7 +88,9 @@ def test_a_pod_without_a_node_says_why_and_what_will_help(url: str) -> None:
     told = asked(url, "why", "pod/default/huge")
     assert told["workload"] == "pod/default/huge"
     assert told["state"] == "Pending"
-    assert told["sentence"].startswith("No node: 0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are ")
+    assert told["sentence"].startswith(
+        "No node: 0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are "
+    )
     assert "It is tried again when a node comes or gets room, or a pod leaves one" in told["sentence"]
     assert [one["type"] for one in told["events"]] == ["SchedulingFailed"]
 
@@ -140,7 +142,12 @@ def test_a_candidate_that_was_permitted(url: str) -> None:
     kinds = [one["type"] for one in told["events"]]
     assert {"Reserved", "PermitSeen", "Bound"} <= set(kinds)
     lines = said(url, "timeline", "candidate/default/permitted")
-    for words in ("candidate is taken", "is held (reservation 1)", "permit 1 for reservation 1 is read", "pod is bound to"):
+    for words in (
+        "candidate is taken",
+        "is held (reservation 1)",
+        "permit 1 for reservation 1 is read",
+        "pod is bound to",
+    ):
         assert words in lines
     assert lines.count("pod waits for a node") == 0  # the candidate's own stream says it
 
