@@ -7,7 +7,7 @@ room around: here they are only told which way, and which process.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final, Protocol, cast
 
@@ -41,12 +41,15 @@ _SPREAD = "group"
 
 
 class Scene(Protocol):
-    """What acts act on. `wanted` are the users' pods by name, as they were submitted; `lost`: those whose delegate somebody took."""
+    """What acts act on. `wanted` are the users' pods by name, as they were submitted."""
 
     stage: Clusters
     databases: dict[str, Database]
-    processes: dict[str, Living]
     wanted: dict[str, Step]
+
+    @property
+    def processes(self) -> Mapping[str, Living]:
+        """Every process by name."""
 
     def after(self, seconds: float, end: Callable[..., object], *arguments: object) -> None:
         """Do something later: when its time has come, or when all trouble ends."""

@@ -179,7 +179,7 @@ class SimulatedScheduler(SchedulerTurn):
         super().__init__(around, rooms, gate, log, leader)
         self.runner._poll = POLL
         self._spent = 0.0
-        self._cycles.stopwatch = self._read_stopwatch  # type: ignore[method-assign]
+        self._cycles.stopwatch = self._read_stopwatch
 
     @property
     def leads(self) -> bool:

@@ -22,6 +22,7 @@ from controlplane.log.codec import Codec
 from controlplane.log.event import NewEvent, Recorded, Unknown
 from controlplane.simulation.deterministic.database import Database
 from controlplane.simulation.deterministic.decentral import acts
+from controlplane.simulation.deterministic.decentral.ending import unfinished
 from controlplane.simulation.deterministic.decentral.plan import (
     NO_JOBS,
     SOURCE_LOG,
@@ -35,7 +36,6 @@ from controlplane.simulation.deterministic.decentral.processes import (
     source_settings,
 )
 from controlplane.simulation.deterministic.decentral.stage import NEAR, Clusters
-from controlplane.simulation.deterministic.life import Living
 from controlplane.simulation.deterministic.loop import Stuck, VirtualLoop
 from controlplane.simulation.deterministic.network import Asked
 from controlplane.simulation.deterministic.plan import Plan
@@ -73,11 +73,11 @@ class Candidacy:
             self.databases[name] = Database(self.loop, f"{name} {seed}", Codec(rooms.capability.types))
         for name, database in self.databases.items():
             database.on_append = self._listener(name)
-        self.processes: dict[str, Living] = {}
+        self.processes: dict[str, SourceReplica | SchedulerReplica] = {}
         for name in process_names(list(plan.quotas), plan.replicas, plan.traits):
             self.processes[name] = self._process(name, seed)
 
-    def _process(self, name: str, seed: str) -> Living:
+    def _process(self, name: str, seed: str) -> SourceReplica | SchedulerReplica:
         target, beside, number = name.partition("-scheduler-")
         if not beside:
             log = self.databases[SOURCE_LOG]
@@ -177,7 +177,11 @@ class Candidacy:
             self._at_the_end(self.events - events, self._writes - writes)
 
     def _left(self) -> str:
-        return ""
+        leading = {p.target if isinstance(p, SchedulerReplica) else SOURCE_LOG for p in self.processes.values() if p.leading}
+        for name in self.databases:
+            if name not in leading:
+                return f"nobody leads the log of {name}"
+        return unfinished(self.stage, self.source, self.targets, self.wanted)
 
     def _at_the_end(self, events: int, writes: int) -> None:
         left = self._left()
