@@ -57,7 +57,19 @@ TROUBLE: dict[str, tuple[int, float, float]] = {
     "stranger": (3, 20, 120),
 }
 _NETWORK = frozenset(
-    ["partition", "refuse", "mute", "slow", "lose-replies", "throttle", "errors", "late-errors", "conflicts", "echo", "cut"]
+    [
+        "partition",
+        "refuse",
+        "mute",
+        "slow",
+        "lose-replies",
+        "throttle",
+        "errors",
+        "late-errors",
+        "conflicts",
+        "echo",
+        "cut",
+    ]
 )
 _PROCESS = frozenset(["crash", "stop", "pause", "clock"])
 _ON_POD = frozenset(["delete-pod", "replace-pod"])

@@ -47,8 +47,8 @@ _LONGEST_CYCLE = 0.006  # seconds of the processor
 
 OnSourceFolded = Callable[[str, Hosted], None]
 """`folded(process, hosted)`: a process of the source has folded a batch, and these are its rooms."""
-OnTargetFolded = Callable[[str, str, SchedulerRooms], None]
-"""`folded(target, process, rooms)`: the same of a scheduler."""
+OnTargetFolded = Callable[[str, str, SchedulerRooms, int], None]
+"""`folded(target, process, rooms, position)`: the same of a scheduler, and how far it has come."""
 
 
 def source_settings(execution_policy: str = AT_LEAST_ONCE, *, jobs: bool = True) -> Settings:
@@ -164,7 +164,7 @@ def scheduler_settings(identity: str = "") -> Settings:
 
 
 class SimulatedScheduler(SchedulerTurn):
-    """A turn of a scheduler whose cycles take what is drawn; `heard(rooms)` hears of each batch that it has folded."""
+    """A turn of a scheduler whose cycles take what is drawn; `heard(rooms, position)` hears of each batch that it has folded."""
 
     def __init__(
         self,
@@ -173,7 +173,7 @@ class SimulatedScheduler(SchedulerTurn):
         gate: Gate,
         log: DatabaseLog,
         leader: Leader,
-        heard: Callable[[SchedulerRooms], None],
+        heard: Callable[[SchedulerRooms, int], None],
     ) -> None:
         self._on_folded, self.rooms = heard, rooms
         super().__init__(around, rooms, gate, log, leader)
@@ -192,7 +192,7 @@ class SimulatedScheduler(SchedulerTurn):
 
     def _folded(self, events: Sequence[Recorded]) -> None:
         super()._folded(events)
-        self._on_folded(self.rooms)
+        self._on_folded(self.rooms, events[-1].position)
 
     async def _report(self) -> None:
         """Nobody looks at gauges here."""
