@@ -28,7 +28,7 @@ from controlplane.simulation.deterministic import acts
 from controlplane.simulation.deterministic.database import Database
 from controlplane.simulation.deterministic.decentral.stage import CAMPUS, HIGH, NAMESPACE, ZONE, Clusters
 from controlplane.simulation.deterministic.life import Living
-from controlplane.simulation.deterministic.network import Network
+from controlplane.simulation.deterministic.network import Network, Storm
 from controlplane.simulation.deterministic.stage import Place
 from controlplane.simulation.deterministic.steps import Step
 from controlplane.simulation.deterministic.theatre import Theatre
@@ -235,6 +235,21 @@ def _stranger(scene: Scene, step: Step) -> None:
     scene.after(step.seconds, store.delete, CANDIDATES, NAMESPACE, name)
 
 
+# --- half a view --------------------------------------------------------------------------------------------------------
+
+
+def _blind(scene: Scene, step: Step) -> None:
+    """An API server answers for everything but one kind: its storage is in trouble, or an aggregated server is away."""
+    way = scene.stage.ways[step.where]
+    storm = Storm(500, 1.0, resource=_BLIND[step.value % len(_BLIND)].name)
+    way.storms.append(storm)
+    way.end_watches()
+    scene.after(step.seconds, lambda: way.storms.remove(storm) if storm in way.storms else None)
+
+
+_BLIND: Final = (PODS, CANDIDATES, NODES, CANDIDATE_SOURCES, CANDIDATE_TARGETS, PODS, CANDIDATES)
+
+
 # --- logs --------------------------------------------------------------------------------------------------------------
 
 
@@ -257,5 +272,6 @@ ACTS: Final[dict[str, Act]] = {
     "uninvite": _uninvite,
     "disallow": _disallow,
     "stranger": _stranger,
+    "blind": _blind,
     "database-away": _database_away,
 }

@@ -37,6 +37,7 @@ TROUBLE: dict[str, tuple[int, float, float]] = {
     "late-errors": (5, 10, 90),
     "conflicts": (5, 10, 60),
     "echo": (3, 30, 120),
+    "blind": (6, 5, 90),
     "compact": (4, 0, 0),
     "cut": (4, 0, 0),
     "crash": (14, 0, 0),
@@ -68,6 +69,7 @@ _NETWORK = frozenset(
         "late-errors",
         "conflicts",
         "echo",
+        "blind",
         "cut",
     ]
 )

@@ -11,6 +11,7 @@ import msgspec
 
 from controlplane.app.rooms import Hosted
 from controlplane.app.scheduling.rooms import SchedulerRooms
+from controlplane.candidates.events import Gone
 from controlplane.candidates.objects import (
     CANDIDATE_LABEL,
     CANDIDATE_SOURCES,
@@ -61,7 +62,7 @@ class Everything:
         self._invitations = {n: Invitations(trace, rooms.targets) for n, rooms in self.targets.items()}
         self._logs = {n: LogRules(n, trace, rooms.capability.open_writes) for n, rooms in self.targets.items()}
         self._logs[SOURCE_LOG] = LogRules(SOURCE_LOG, trace, self.source.capability.open_writes)
-        self._histories = {name: History(trace) for name in self._positions}
+        self._histories = {name: History(trace, Gone) for name in self._positions}
         for name, place in stage.places.items():
             for kind in (PODS, CANDIDATES, CANDIDATE_TARGETS, CANDIDATE_SOURCES):
                 for record in sorted(place.store.records(kind), key=lambda record: record.version):
