@@ -42,8 +42,10 @@ class Clusters(Stage):
         self.ways: dict[str, Network] = {}
         self._views: dict[str, View] = {}
         super().__init__(loop, seed, dict.fromkeys([MANAGEMENT, *nodes], 64), on_commit)
+        for place in self.places.values():
+            place.network = Network(place.name, loop, seed, hasty=True)
         self.ways = {name: place.network for name, place in self.places.items()}
-        self.ways |= {f"{NEAR}{name}": Network(f"{NEAR}{name}", loop, seed) for name in nodes}
+        self.ways |= {f"{NEAR}{name}": Network(f"{NEAR}{name}", loop, seed, hasty=True) for name in nodes}
         for name in nodes:
             self.furnish(name)
             self.allow(name)
