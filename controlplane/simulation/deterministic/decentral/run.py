@@ -8,6 +8,7 @@ of any, and then nothing may be written any more.
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -50,6 +51,7 @@ REST = 40.0  # virtual seconds without an event, to call it settled
 FLUSH = 330.0  # the same, while a pod waits that fits nowhere
 QUIET = 120.0  # virtual seconds without a write, once it has
 MOST_EVENTS = 6000  # of one log
+APART = 2.0  # seconds by which the clocks of two clusters differ at most: less than the skew that the settings allow for
 _LOOK = 5.0
 
 
@@ -70,8 +72,10 @@ class Candidacy:
         self.databases = {SOURCE_LOG: Database(self.loop, seed, Codec(TYPES))}
         for name, rooms in self.rules.targets.items():
             self.databases[name] = Database(self.loop, f"{name} {seed}", Codec(rooms.capability.types))
+        clocks = random.Random(f"clocks {seed}")  # noqa: S311 - reproducible on purpose
         for name, database in self.databases.items():
             database.on_append = self._listener(name)
+            database.clock.offset = clocks.uniform(-APART, APART) if name != SOURCE_LOG else 0.0
         self.processes: dict[str, SourceReplica | SchedulerReplica] = {}
         for name in process_names(list(plan.quotas), plan.replicas, plan.traits):
             self.processes[name] = self._process(name, seed)
