@@ -20,6 +20,7 @@ SCENE = "candidates"
 NO_JOBS, TWO_SCHEDULERS = "candidates-alone", "two-schedulers"
 TARGETS = ("east", "west", "north")
 SOURCE_LOG = "source"
+AT_ONCE, PLACING = 0.5, 0.12  # the share of trouble that comes while a pod is being placed, and for how many seconds it is
 MOST_CPUS = 7  # of all pods that are to run: less than the smallest run has, however they lie
 
 #: What pods are there, by the first word of their names, and how often each is drawn.
@@ -86,11 +87,11 @@ def plan_of(seed: int, *, trouble: int = -1) -> Plan:
     drawn = ((NEVER_TWICE, 0.3), (NO_JOBS, 0.5), (TWO_SCHEDULERS, 0.25))
     traits = tuple(trait for trait, share in drawn if source.random() < share)
     steps = _pods(source)
-    names = [step.where for step in steps]
+    submitted = list(steps)
     processes = process_names(targets, replicas, traits)
     kinds, weights = list(TROUBLE), [weight for weight, _, _ in TROUBLE.values()]
     count = source.randint(5, 12) if trouble < 0 else trouble
-    steps += [_trouble(source, kind, targets, names, processes) for kind in source.choices(kinds, weights, k=count)]
+    steps += [_trouble(source, kind, targets, submitted, processes) for kind in source.choices(kinds, weights, k=count)]
     steps.sort(key=lambda step: step.at)
     numbered = tuple(replace(step, number=number) for number, step in enumerate(steps, start=1))
     return Plan(seed, nodes, replicas, numbered, len(numbered), scene=SCENE, traits=traits)
@@ -118,10 +119,12 @@ def _pods(source: random.Random) -> list[Step]:
 
 
 def _trouble(
-    source: random.Random, kind: str, targets: Sequence[str], pods: Sequence[str], processes: Sequence[str]
+    source: random.Random, kind: str, targets: Sequence[str], pods: Sequence[Step], processes: Sequence[str]
 ) -> Step:
     _, shortest, longest = TROUBLE[kind]
     at, seconds = round(source.uniform(0.0, HORIZON), 3), round(source.uniform(shortest, longest), 1)
+    if source.random() < AT_ONCE:
+        at = round(source.choice(pods).at + source.uniform(0.0, PLACING), 3)
     value, target = source.randint(1, 60), source.choice(targets)
     if kind in _NETWORK:
         way = source.choice((target, target, f"{NEAR}{target}", f"{NEAR}{target}", MANAGEMENT))
@@ -133,5 +136,5 @@ def _trouble(
     if kind == "database-away":
         return Step(0, at, kind, source.choice((SOURCE_LOG, target)), seconds, value)
     if kind in _ON_POD:
-        return Step(0, at, kind, source.choice(pods), seconds, value)
+        return Step(0, at, kind, source.choice(pods).where, seconds, value)
     return Step(0, at, kind, target, seconds, value)
