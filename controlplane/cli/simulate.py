@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import click
+from click.core import ParameterSource
 
 from controlplane.cli.errors import Exit, Failure
 from controlplane.cli.frame import Verb
@@ -74,6 +75,11 @@ def simulate(
     """
     if (seed is None) == (seeds is None):
         raise click.UsageError("give --seed or --seeds")
+    if (
+        scene != "workloads"
+        and click.get_current_context().get_parameter_source("edition") == ParameterSource.COMMANDLINE
+    ):
+        raise click.UsageError(f"--plan goes with the scene workloads: the plans of {scene} have one edition")
     drawn = partial(_draw, "" if scene == "workloads" else scene, edition)
     if seeds is not None:
         if steps is not None or trace:

@@ -65,7 +65,7 @@ def perform(scene: Scene, step: Step) -> None:
         if own is not None:
             own(scene, step)
         else:
-            acts.ACTS[step.kind](cast(Theatre, _Around(scene)), step)
+            acts.ACTS[step.kind](cast("Theatre", _Around(scene)), step)
 
 
 class _Way:

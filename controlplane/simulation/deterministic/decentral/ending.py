@@ -68,9 +68,8 @@ def runs_of(stage: Clusters, name: str) -> list[tuple[str, Record]]:
             for record in place.store.records(CANDIDATES)
             if record.obj["spec"]["source"]["name"] == name and record.obj["spec"]["source"]["cluster"] == CAMPUS
         }
-        for record in place.store.records(PODS):
-            if record.labels.get(CANDIDATE_LABEL) in names and record.obj["spec"].get("nodeName"):
-                found.append((target, record))
+        here = (record for record in place.store.records(PODS) if record.labels.get(CANDIDATE_LABEL) in names)
+        found += [(target, record) for record in here if record.obj["spec"].get("nodeName")]
     return found
 
 

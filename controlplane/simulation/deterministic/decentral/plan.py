@@ -1,7 +1,7 @@
-"""What is to happen in a run of the scene `candidates`, drawn from its seed: targets, pods, users, and trouble, as a numbered list of steps.
+"""What is to happen in a run of the scene `candidates`, drawn from its seed: targets, pods, users, and trouble, as numbered steps.
 
-In: a seed. Out: a `Plan`; the same seed gives the same plan for ever, and any part of its steps is a plan again. What a pod asks for is said
-by the first word of its name (`SORTS`); all that is submitted fits at once, so whatever has not been taken back has to run in the end.
+In: a seed. Out: a `Plan`; the same seed gives the same plan for ever, and any part of its steps is a plan again. What a pod asks for is
+said by the first word of its name (`SORTS`); all that is submitted fits at once, so whatever nobody took back has to run in the end.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ SCENE = "candidates"
 NO_JOBS, TWO_SCHEDULERS = "candidates-alone", "two-schedulers"
 TARGETS = ("east", "west", "north")
 SOURCE_LOG = "source"
-AT_ONCE, PLACING = 0.5, 0.12  # the share of trouble that comes while a pod is being placed, and for how many seconds it is
+AT_ONCE, PLACING = (
+    0.5,
+    0.12,
+)  # the share of trouble that comes while a pod is being placed, and for how many seconds it is
 MOST_CPUS = 7  # of all pods that are to run: less than the smallest run has, however they lie
 
 #: What pods are there, by the first word of their names, and how often each is drawn.

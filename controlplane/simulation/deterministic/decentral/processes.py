@@ -1,7 +1,7 @@
 """The processes of a run: replicas of the service in the source, and the scheduler beside each target, as production has them.
 
-In: the stage's API servers and a database each. Out: what they do. `app.turn.Turn` and `app.scheduling.turn.SchedulerTurn` are the real ones;
-how a cluster is reached differs, gauges that nobody reads are not kept, and what a cycle takes of the processor is drawn.
+In: the stage's API servers and a database each. Out: what they do. `app.turn.Turn` and `app.scheduling.turn.SchedulerTurn` are the real
+ones; how a cluster is reached differs, gauges that nobody reads are not kept, and what a cycle takes of the processor is drawn.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One run of the scene `candidates`: the stage set, the plan played, the rules watched, and the end waited for.
 
-In: a plan. Out: a trace, with the first broken rule. Every commit, write, event and folded batch is looked at as it happens. When the plan is
-over all trouble ends at once: within half an hour of virtual time every pod that nobody took back runs exactly once, nothing else is left
-of any, and then nothing may be written any more.
+In: a plan. Out: a trace, with the first broken rule. Every commit, write, event and folded batch is looked at as it happens. When the
+plan is over all trouble ends at once: within half an hour of virtual time every pod that nobody took back runs exactly once, nothing else
+is left of any, and then nothing may be written any more.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from controlplane.simulation.deterministic.decentral.ending import unfinished
 from controlplane.simulation.deterministic.decentral.plan import (
     NO_JOBS,
     SOURCE_LOG,
-    TWO_SCHEDULERS,
     process_names,
 )
 from controlplane.simulation.deterministic.decentral.processes import (
@@ -51,7 +50,9 @@ REST = 40.0  # virtual seconds without an event, to call it settled
 FLUSH = 330.0  # the same, while a pod waits that fits nowhere
 QUIET = 120.0  # virtual seconds without a write, once it has
 MOST_EVENTS = 6000  # of one log
-APART = 2.0  # seconds by which the clocks of two clusters differ at most: less than the skew that the settings allow for
+APART = (
+    2.0  # seconds by which the clocks of two clusters differ at most: less than the skew that the settings allow for
+)
 _LOOK = 5.0
 
 

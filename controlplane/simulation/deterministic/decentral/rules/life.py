@@ -47,6 +47,7 @@ class Lives:
             ended = shown is not None and rank(shown.phase) == 2 and event.source == shown.source
             if not ended:
                 self._trace.violate(WHOSE, f"{recorded.stream} shows {event.source}, and {state.delegate} is it")
-        if shown is not None and shown.uid == event.uid and shown.source == event.source:
-            if event.sequence < shown.sequence:
-                self._trace.violate(WHOSE, f"{recorded.stream} shows {event.sequence} after {shown.sequence}")
+        if shown is None or (shown.uid, shown.source) != (event.uid, event.source):
+            return
+        if event.sequence < shown.sequence:
+            self._trace.violate(WHOSE, f"{recorded.stream} shows {event.sequence} after {shown.sequence}")

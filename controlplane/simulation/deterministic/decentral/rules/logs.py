@@ -1,7 +1,7 @@
 """What holds of any log: one process writes, positions have no holes, decisions have causes and reasons, writes are open once.
 
-In: the events of one log, each with the state that the log gave before it. Out: a violation. And what was invited: a candidate is taken, and
-bound, only while its source is invited into the namespace, by the log's own word (S9).
+In: the events of one log, each with the state that the log gave before it. Out: a violation. And what was invited: a candidate is taken,
+and bound, only while its source is invited into the namespace, by the log's own word (S9).
 """
 
 from __future__ import annotations

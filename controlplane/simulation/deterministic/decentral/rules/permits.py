@@ -58,7 +58,8 @@ class Permits:
         if record.kind == CANDIDATES:
             self._candidate(target, commit, record, before)
         elif record.kind == PODS and CANDIDATE_LABEL in record.labels and commit.type != "DELETED":
-            if on_node(record.obj) and (before is None or not on_node(before.obj)):
+            was = on_node(before.obj) if before is not None else ""
+            if on_node(record.obj) and not was:
                 self._bound(target, record)
 
     def _candidate(self, target: str, commit: Commit, record: Record, before: Record | None) -> None:

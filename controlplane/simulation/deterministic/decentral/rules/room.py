@@ -1,6 +1,6 @@
 """A node gives away no more than it has, and where a pod may not go it does not go (S7, and the constraints of the pod itself).
 
-In: Nodes and Pods as a target's API server commits them, and what its scheduler reserves and binds, by its log. Out: a violation. A scheduler
+In: Nodes and Pods as a target's API server commits them, and what its scheduler reserves and binds, by its log. Out: a violation. It
 sees its cluster through watches, so what has changed less than `UNSEEN` seconds ago may be unknown to it: another scheduler's pod, a node
 that was cordoned. What it gave away itself it knows at once, and with that it is strict.
 """
