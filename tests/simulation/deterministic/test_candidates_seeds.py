@@ -18,7 +18,7 @@ from controlplane.simulation.deterministic.decentral.plan import SCENE, TROUBLE
 from controlplane.simulation.deterministic.playing import plan_of, play
 from controlplane.simulation.deterministic.simulation import Outcome
 from controlplane.simulation.deterministic.story import command, verdict
-from tests.simulation.deterministic.mutants.candidates import PATCHES
+from tests.simulation.deterministic.mutants.candidates import BUGS
 
 SEEDS, AT_ONCE = range(1, 61), 10
 TESTS = len(SEEDS) // AT_ONCE
@@ -74,7 +74,7 @@ def test_the_command_line_plays_it(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_command_line_tells_a_failure_in_its_smallest_form(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    PATCHES["bind-unpermitted"][1](monkeypatch)
+    BUGS["bind-unpermitted"].patch(monkeypatch)
     assert run(["simulate", "--seed", "1", "--scene", "candidates"]) == 1
     out = capsys.readouterr().out
     assert "X nothing is bound without a permit:" in out
