@@ -54,6 +54,8 @@ def candidate_policy(settings: Settings) -> CandidatePolicy:
         lost_after=chosen.lost_after,
         execution_policy=chosen.execution_policy,
         mirror_pod_ips=chosen.pod_ips == "show",
+        gang_wait=chosen.gang_wait,
+        gang_timeout=chosen.gang_timeout,
     )
 
 

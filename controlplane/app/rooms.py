@@ -25,6 +25,7 @@ from controlplane.kube import (
     MULTIKUEUE_CLUSTERS,
     MULTIKUEUE_CONFIGS,
     NAMESPACES,
+    POD_GROUPS,
     WORKLOADS,
 )
 from controlplane.log.event import Event
@@ -92,6 +93,7 @@ class Hosted:
             home += [
                 WatchSpec(PODS, field_selector=f"spec.schedulerName={chosen.scheduler_name}"),
                 WatchSpec(CANDIDATE_TARGETS),
+                WatchSpec(POD_GROUPS),
             ]
             if labelled:
                 home.append(WatchSpec(NAMESPACES, settings.candidates.namespace_selector))
