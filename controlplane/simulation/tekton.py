@@ -141,14 +141,13 @@ class Tekton(Behaviour):
         per_run = mode in _PER_RUN
         placeholder = f"affinity-assistant-{_digest(meta(run)['name'])}" if per_run else ""
         bindings = {one["name"]: one for one in run["spec"].get("workspaces") or ()}
-        used = [bindings[one["workspace"]] for one in task.get("workspaces") or ()]
+        uses = [(one["name"], bindings[one.get("workspace") or one["name"]]) for one in task.get("workspaces") or ()]
+        used = [binding for _, binding in uses]
         claimed = [one["name"] for one in used if "volumeClaimTemplate" in one or "persistentVolumeClaim" in one]
         followed = placeholder
         if mode == "workspaces" and claimed:
             followed = f"affinity-assistant-{_digest(claimed[-1] + meta(run)['name'])}"
-        workspaces = [
-            _bound(bindings[one["workspace"]], one["name"], run, placeholder) for one in task.get("workspaces") or ()
-        ]
+        workspaces = [_bound(binding, name_, run, placeholder) for name_, binding in uses]
         metadata: dict[str, Any] = {
             "name": name,
             "namespace": meta(run)["namespace"],

@@ -65,8 +65,9 @@ class Scene:
     def say(self, cluster: str, event: Event) -> None:
         self.record(NewEvent(stream=cluster_stream(cluster), event=event, cluster=cluster))
 
-    def connect(self, cluster: str, *kinds: str) -> None:
-        self.say(cluster, ClusterConnected(kinds=list(kinds or EVERY), incarnation=f"i-{cluster}"))
+    def connect(self, cluster: str, *kinds: str, incarnation: str = "") -> None:
+        event = ClusterConnected(kinds=list(kinds or EVERY), incarnation=incarnation or f"i-{cluster}")
+        self.say(cluster, event)
 
     def synced(self, cluster: str, kind: Kind) -> None:
         self.say(cluster, KindSynced(kind=kind.name, count=0, resource_version="1"))

@@ -312,6 +312,19 @@ def test_what_was_said_of_a_worker_holds_while_it_is_away_and_goes_with_it() -> 
     assert scene.reasons == {"a": ""}
 
 
+def test_what_was_read_in_another_life_of_a_worker_is_read_again() -> None:
+    scene = Scene("a")
+    scene.submit(claim("src", "data"))
+    scene.answer("PersistentVolumeClaim data", {"metadata": {"name": "data"}})
+    scene.lose("a")
+    scene.connect("a")
+    assert scene.reads() == []
+    scene.lose("a")
+    scene.connect("a", incarnation="built anew")
+    scene.answer("PersistentVolumeClaim data", 404)
+    assert scene.reasons == {"a": "ClaimMissing"}
+
+
 def test_after_a_restart_a_worker_is_judged_once_it_is_back() -> None:
     scene = Scene("a")
     scene.submit()

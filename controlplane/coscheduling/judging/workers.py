@@ -84,8 +84,10 @@ class Worker:
         self._flags_problem = ""
 
     def connected(self, connection: Connection) -> None:
-        """Take a change of the connection."""
-        self.connection = connection
+        """Take a change of the connection. What was read in another life of the cluster says nothing of this one."""
+        before, self.connection = self.connection, connection
+        if before.incarnation and (before.incarnation, before.life) != (connection.incarnation, connection.life):
+            self.looks = {}
         self.version += 1
 
     def fold(self, recorded: Recorded) -> Key | None:

@@ -45,6 +45,7 @@ class Fleet(Stage):
             machinery = Machinery(name, cluster.store, SystemClock())
             await self._stack.enter_async_context(machinery.running())
             ensure(cluster.store, NAMESPACES, TEKTON)
+            self.flag(name, "disabled")  # nobody makes placeholders here
             self.node(name)
         await super().start()
 
@@ -71,7 +72,7 @@ class Fleet(Stage):
         self.make(cluster, CLAIMS, name, spec={"accessModes": ["ReadWriteOnce"]})
 
     def flag(self, cluster: str, mode: str) -> None:
-        self.make(cluster, CONFIG_MAPS, "feature-flags", TEKTON, data={"coschedule": mode})
+        ensure(self.worker(cluster).store, CONFIG_MAPS, "feature-flags", TEKTON, keep=False, data={"coschedule": mode})
 
     # runs
 
