@@ -20,6 +20,7 @@ from controlplane.candidates.events import (
     PermitRevoked,
     Write,
 )
+from controlplane.candidates.gangs import GangView
 from controlplane.candidates.objects import CANDIDATES
 from controlplane.candidates.policy import AT_LEAST_ONCE, Offer, Placement, Policy, Target, effective
 from controlplane.candidates.reasons import Reason
@@ -33,7 +34,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """The rest of the world, as one source pod sees it.
 
     `ready`: the source cluster's pods are in view. `targets`: the clusters that pods of this namespace may go to. `counts`: the
-    workload's other pods by target. `mass_outage`: most clusters are away together; `outage_ended`: when they last were.
+    workload's other pods by target. `mass_outage`: most clusters are away together; `outage_ended`: when they last were. `gang`: that of
+    which it is a member. `obstacles`: what keeps ConfigMaps and Secrets from following it, in words.
     """
 
     policy: Policy
@@ -43,6 +45,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     counts: Mapping[str, int] = {}
     mass_outage: bool = False
     outage_ended: datetime | None = None
+    gang: GangView | None = None
+    obstacles: str = ""
 
     def in_view(self, cluster: str) -> bool:
         """Whether what we know of a target's candidates is current."""

@@ -1,12 +1,13 @@
-"""`controlplane coscheduling plan`: what would be created, moved and removed for a PipelineRun, from files, without a cluster.
+"""`controlplane coscheduling`: what would be created, moved and removed for a PipelineRun, and what it is charged, without a cluster.
 
-In: the run, Tekton's ConfigMaps, and whatever else is there, as YAML streams or Lists. Out: the plan; exit code 1 if the input is refused.
+In: the run, Tekton's ConfigMaps, and whatever else is there, as YAML streams or Lists. Out: the plan, or the account; exit code 1 if the
+input is refused.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,12 +23,68 @@ if TYPE_CHECKING:
 
 _STDIN = Path("-")
 _FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
+_MODES = ("workspaces", "pipelineruns", "isolate-pipelinerun", "disabled")
 COLUMNS = ("action", "kind", "name", "why")
 
 
 @click.group(cls=Group)
 def coscheduling() -> None:
     """Plan how a PipelineRun's pods are brought to one node."""
+
+
+@coscheduling.command()
+@click.option(
+    "-f",
+    "--file",
+    "files",
+    multiple=True,
+    required=True,
+    type=_FILE,
+    metavar="FILE",
+    help="Objects; - for standard input; may be repeated.",
+)
+@click.option(
+    "--mode", type=click.Choice(_MODES), help="The mode to reckon in; default: what the run asks for, else workspaces."
+)
+@click.option("--run", "name", metavar="NAME", help="Which PipelineRun, if there are several; default: the first.")
+@click.pass_obj
+def charge(options: Options, files: tuple[Path, ...], mode: str | None, name: str | None) -> int:
+    """Say what quota has to hold for a PipelineRun: its largest wave of tasks, and its placeholders.
+
+    Whoever makes the run's Workload asks for the total. Pipelines and Tasks that the run names have to be in the files.
+
+    \b
+    With -o json or yaml, one object:
+      run, mode, placeholders, tasks and total (quantities by resource)
+    Exit code 1 if the input is refused.
+    """
+    from controlplane.coscheduling import inputs
+    from controlplane.coscheduling.accounting import account, account_json
+    from controlplane.coscheduling.flags import Mode
+    from controlplane.coscheduling.judging.decide import asked_mode
+    from controlplane.coscheduling.objects import read_run
+    from controlplane.coscheduling.plan import find_pipeline
+    from controlplane.coscheduling.world import World
+
+    _once(files)
+    try:
+        objects = [obj for file in files for obj in inputs.read_objects(_bytes(file), _named(file))]
+        run = read_run(inputs.chosen_run(objects, name))
+        chosen = Mode(mode) if mode else asked_mode(run.annotations) or Mode.WORKSPACES
+        found = {"run": run.name, "mode": chosen.value} | account_json(
+            account(run, find_pipeline(run, World(objects)), chosen)
+        )
+    except ValueError as error:
+        raise Failure(str(error)) from None
+    if options.output != "table":
+        dump(options.output, found)
+        return Exit.OK
+    line(f"PipelineRun {found['run']}: mode {found['mode']}, placeholders {found['placeholders']}")
+    table(
+        ("resource", "tasks", "total"),
+        ((one, found["tasks"].get(one, "0"), most) for one, most in found["total"].items()),
+    )
+    return Exit.OK
 
 
 @coscheduling.command()
@@ -72,10 +129,7 @@ def plan(
     from controlplane.coscheduling.plan import Plan, plan_json
     from controlplane.coscheduling.problems import Refused
 
-    if [*files, flags, defaults].count(_STDIN) > 1:
-        raise Failure(
-            "- is given twice, but standard input can be read only once: put one of them into a file", Exit.USAGE
-        )
+    _once([*files, flags, defaults])
     try:
         found = _plan(files, flags, defaults, name, nop_image, old_worker=old_worker, everywhere=isolate_everywhere)
     except Refused as refused:
@@ -129,6 +183,13 @@ def _plan(
         everywhere=everywhere,
     )
     return plan_of(inputs.chosen_run(objects, name), World(objects), cluster)
+
+
+def _once(sources: Sequence[Path | None]) -> None:
+    if list(sources).count(_STDIN) > 1:
+        raise Failure(
+            "- is given twice, but standard input can be read only once: put one of them into a file", Exit.USAGE
+        )
 
 
 def _bytes(source: Path) -> bytes:
