@@ -72,12 +72,6 @@ def _question(text: bytes, number: int, profiles: Profiles | None) -> tuple[Ques
         return None, {"id": ident, "error": _unexpected(error)}
 
 
-def _names(profiles: Profiles) -> frozenset[str]:
-    return frozenset(
-        plugin.name for framework in profiles.values() for plugins in framework.points.values() for plugin in plugins
-    )
-
-
 def _salvaged(text: bytes) -> Any:
     """Return the id of a line that cannot be decoded, if it stands first; None otherwise."""
     found = _FIRST.match(text.removeprefix(_BOM))
@@ -85,6 +79,12 @@ def _salvaged(text: bytes) -> Any:
         return msgspec.json.decode(found[1]) if found else None
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
+
+
+def _names(profiles: Profiles) -> frozenset[str]:
+    return frozenset(
+        plugin.name for framework in profiles.values() for plugins in framework.points.values() for plugin in plugins
+    )
 
 
 def _unexpected(error: Exception) -> str:

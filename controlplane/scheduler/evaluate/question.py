@@ -35,14 +35,6 @@ from controlplane.scheduler.snapshot import Snapshot
 
 T = TypeVar("T")
 STRATEGIES: tuple[Strategy, ...] = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
-_ARGS = (
-    "defaultingType",
-    "defaultConstraints",
-    "hardPodAffinityWeight",
-    "fitResources",
-    "balancedResources",
-    "rtcrShape",
-)
 _SHAPES: dict[str, type[shapes.Shape]] = {
     "persistentVolumes": shapes.Volume,
     **dict.fromkeys(
@@ -53,6 +45,14 @@ _FIT_NAMES = {
     "scoringStrategy.resources": "fitResources",
     "scoringStrategy.requestedToCapacityRatio.shape": "rtcrShape",
 }
+_ARGS = (
+    "defaultingType",
+    "defaultConstraints",
+    "hardPodAffinityWeight",
+    "fitResources",
+    "balancedResources",
+    "rtcrShape",
+)
 _STRAIGHT = (UtilizationPoint(0, 0), UtilizationPoint(100, 10))
 
 
@@ -92,7 +92,6 @@ def read(obj: Any, plugins: frozenset[str] | None = None) -> Question:
     for key in _ARGS if plugins is not None else ():
         if key in obj:
             raise Misfit(key, "args stand in the profile; leave it out of the line")
-    pod = read_pod(obj["pod"])
     pod = _pod(obj["pod"], "pod")
     nodes = _nodes(obj)
     pods, nominated = _pods(obj)
@@ -258,8 +257,7 @@ def _only(obj: Obj, plugins: frozenset[str]) -> frozenset[str] | None:
     if obj.get("only") is None:
         return None
     found = strings(obj, "only", "")
-    known = {*plugins, *IN_TREE, *NOT_HERE, *(f"NodeResourcesFit:{kind}" for kind in STRATEGIES)}
-    known = {*IN_TREE, *NOT_HERE, *(f"NodeResourcesFit:{kind}" for kind in STRATEGIES[1:])}
+    known = {*plugins, *IN_TREE, *NOT_HERE, *(f"NodeResourcesFit:{kind}" for kind in STRATEGIES[1:])}
     for at, name in enumerate(found):
         if name not in known:
             raise Misfit(f"only[{at}]", f"there is no plugin {name!r}")
