@@ -19,6 +19,7 @@ from controlplane.audit.sentences import because, listed
 from controlplane.audit.standing import Standing, Word, check_of, grace, standing
 from controlplane.audit.words import face
 from controlplane.connectivity.events import MassOutageBegan
+from controlplane.connectivity.fitness import ClustersJudged
 from controlplane.log.event import Recorded
 from controlplane.multikueue.context import NEVER_TWICE, Context
 from controlplane.multikueue.events import (
@@ -36,6 +37,7 @@ from controlplane.multikueue.events import (
     WorkloadGone,
     WorkloadObserved,
 )
+from controlplane.multikueue.left_out import left_out
 from controlplane.multikueue.state import WorkloadState
 from controlplane.multikueue.unseen import unseen
 
@@ -117,11 +119,21 @@ def _reserved(case: Case) -> Answer:
     held = _held(case)
     if held:
         return f"{text}: {_not_reached(case, held)}.", [_local(case), *(away(case, name) for name in held)]
-    closed = [name for name in route.clusters if not case.context.available(name)]
-    if len(closed) < len(route.clusters) or case.context.job is None:
+    reasons = {name: why for name in route.clusters if (why := _closed(case, name))}
+    if len(reasons) < len(route.clusters) or case.context.job is None:
         return f"{text}.", [_local(case), *_refusal(case, "@management")]
-    reasons = [f"{name}: {not_available(case, name)}" for name in closed]
-    return f"{text}: {'; '.join(reasons)}.", [_local(case), *(away(case, name) for name in closed)]
+    each = "; ".join(f"{name}: {why}" for name, why in reasons.items())
+    return f"{text}: {each}.", [_local(case), *(away(case, name) for name in reasons), case.last(ClustersJudged)]
+
+
+def _closed(case: Case, cluster: str) -> str:
+    """Return why a cluster is not offered the Workload, "" if it may be."""
+    if not case.context.available(cluster):
+        return not_available(case, cluster)
+    if case.context.takes(cluster):
+        return ""
+    fit = (case.context.judged or {}).get(cluster)
+    return fit.detail if fit is not None else "whether it can take it is not judged yet"
 
 
 def _nominated(case: Case) -> Answer:
@@ -136,6 +148,8 @@ def _nominated(case: Case) -> Answer:
     each += [
         f"{name} is left out until {r.until:{STAMP}} because {because(r)}" for name, r in case.state.refused.items()
     ]
+    unfit = left_out(case.context, case.context.route) if case.context.route is not None else {}
+    each += [f"{name} is not offered it: {why}" for name, why in unfit.items() if name not in names]
     released = case.last(
         WinnerReleased, test=lambda e: offer is None or getattr(e.event, "attempt", 0) == case.state.attempt
     )
@@ -144,7 +158,8 @@ def _nominated(case: Case) -> Answer:
         first += f", after {released.event.cluster} was chosen and given up because {because(released.event)}"
     seen = [case.on(name, CloneObserved) or (_refusal(case, name) or [None])[0] for name in names]
     refused = [case.on(name, ClusterRefused) for name in case.state.refused]
-    evidence = [offer, released, *seen, *refused, *(away(case, name) for name in held)]
+    judged = [case.last(ClustersJudged)] if unfit else []
+    evidence = [offer, released, *seen, *refused, *judged, *(away(case, name) for name in held)]
     return f"{first}{': ' if each else ''}{'; '.join(each)}.", evidence
 
 

@@ -111,6 +111,9 @@ POD_REASONS: Mapping[Reason, Sentence] = {
     R.GATED: Sentence("the pod has scheduling gates", "the pod has scheduling gates"),
     R.NOBODY_ANSWERED: Sentence("no target has answered yet", "no target has answered yet"),
     R.UNSCHEDULABLE_EVERYWHERE: Sentence("no target has a node for it", "no target has a node for it: {message}"),
+    R.CANDIDATES_UNREADABLE: Sentence(
+        "no target lets candidates of its namespace be read", "candidates of its namespace cannot be read: {message}"
+    ),
     R.REFUSED_EVERYWHERE: Sentence("every target refuses it", "every target refuses it: {message}"),
     R.PREDECESSOR_STOPS: Sentence(
         "an earlier pod of this name may still run somewhere", "an earlier pod of this name may still run somewhere"

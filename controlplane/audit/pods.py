@@ -24,6 +24,8 @@ from controlplane.candidates.events import (
     OnCandidate,
     PermitGranted,
 )
+from controlplane.candidates.objects import CANDIDATES
+from controlplane.candidates.placing import watched_in
 from controlplane.candidates.state import Candidate, SourceState, fold, initial, source_stream
 from controlplane.connectivity.events import cluster_stream
 from controlplane.connectivity.state import Connection
@@ -117,6 +119,8 @@ def _of_target(state: SourceState, name: str, connected: Mapping[str, Connection
     link = connected.get(name)
     if link is None or not link.connected:
         return f"{name} cannot be reached"
+    if why := link.off.get(watched_in(state.namespace)) or link.off.get(CANDIDATES.name):
+        return f"{name} answers, but candidates of this namespace cannot be read there ({why})"
     for candidate, known in state.candidates.items():
         if known.cluster == name and (known.uid, known.epoch) == (state.uid, state.epoch):
             if known.seen is not None:

@@ -19,6 +19,7 @@ from psycopg import sql
 from controlplane.candidates.copy_events import COPY_EVENTS
 from controlplane.candidates.placing import Placing
 from controlplane.coscheduling.events import EVENTS as _RUN_EVENTS
+from controlplane.coscheduling.judging.events import JUDGING_EVENTS
 from controlplane.log.codec import Codec
 from controlplane.log.event import Recorded
 from controlplane.log.schema import libpq_url
@@ -101,7 +102,7 @@ class Reader:
 
     def __init__(self, connection: psycopg.Connection[Any], log: str) -> None:
         self.connection, self.log = connection, log
-        self._codec = Codec((*Fleet.types, *Placing.types, *COPY_EVENTS, *LOCAL_EVENTS))
+        self._codec = Codec((*Fleet.types, *Placing.types, *COPY_EVENTS, *JUDGING_EVENTS, *LOCAL_EVENTS))
         self._deaf: bool | None = None
 
     @classmethod

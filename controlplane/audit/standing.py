@@ -136,6 +136,8 @@ def _before_the_offer(local: WorkloadObserved, check: CheckState, context: Conte
         return f"the admission check {', '.join(others)}"
     if not any(context.available(cluster) for cluster in context.route.clusters):
         return f"a cluster that can be reached ({', '.join(context.route.clusters) or 'none is configured'})"
+    if not any(context.available(cluster) and context.takes(cluster) for cluster in context.route.clusters):
+        return f"a cluster that can take it ({', '.join(context.route.clusters)})"
     return "its nomination"
 
 

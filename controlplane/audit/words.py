@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from controlplane.audit.group_words import GROUP_WORDS
+from controlplane.audit.judging_words import JUDGING_WORDS
 from controlplane.audit.pod_words import POD_WORDS
 from controlplane.audit.run_words import RUN_WORDS
 from controlplane.connectivity import events as connectivity
@@ -55,9 +56,8 @@ def what(event: Event | Unknown) -> str:
     """Return what an event says, in a few words; of an unknown one its type."""
     if isinstance(event, Unknown):
         return event.type
-    say = next(
-        (words[type(event)] for words in (WORDS, POD_WORDS, GROUP_WORDS, RUN_WORDS) if type(event) in words), None
-    )
+    vocabularies = (WORDS, POD_WORDS, GROUP_WORDS, RUN_WORDS, JUDGING_WORDS)
+    say = next((words[type(event)] for words in vocabularies if type(event) in words), None)
     return say(event) if say else type(event).__name__
 
 

@@ -79,6 +79,8 @@ class Copies:
         kind = next((name for name, kind in KINDS.items() if kind == sighting.kind), "")
         if not kind:
             return None
+        if sighting.cluster != MANAGEMENT and not sighting.gone and not follow.known(kind, sighting.object).mark:
+            return None  # nobody's copy: another controller watches ConfigMaps there
         head = meta(sighting.object)
         namespace, name, uid = (str(head.get(key, "")) for key in ("namespace", "name", "uid"))
         known = follow.known(kind, sighting.object)

@@ -188,6 +188,9 @@ class Placing(SourceCandidates):
             connection = self.connections.get(name)
             if connection is not None and label in connection.synced:
                 seen[name] = msgspec.structs.replace(connection, synced=connection.synced | {CANDIDATES.name})
+            elif connection is not None and label in connection.off:
+                off = {**connection.off, CANDIDATES.name: connection.off[label]}
+                seen[name] = msgspec.structs.replace(connection, off=off)
         return seen
 
     def _around_in_view(self) -> bool:

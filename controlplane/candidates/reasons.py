@@ -25,6 +25,7 @@ class Reason(StrEnum):
     NOBODY_ANSWERED = "NobodyAnswered"
     UNSCHEDULABLE_EVERYWHERE = "Unschedulable"
     REFUSED_EVERYWHERE = "RefusedEverywhere"
+    CANDIDATES_UNREADABLE = "CandidatesUnreadable"
     PREDECESSOR_STOPS = "PredecessorStops"
     PERMIT_OPEN = "PermitOpen"
     # candidates and permits

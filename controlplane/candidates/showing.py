@@ -128,6 +128,8 @@ def _waiting(turn: Turn, pod: SourcePodObserved, waits: Reason | None, shown: St
         reason, message = Reason.DELEGATE_WAS_LOST, "its delegate was lost; another cluster is looked for"
     if not message:
         return
+    if reason == Reason.UNSCHEDULABLE_EVERYWHERE and turn.unreadable():
+        reason = Reason.CANDIDATES_UNREADABLE
     phase = shown.phase if shown is not None else "Pending"
     _write(
         turn,
@@ -171,7 +173,9 @@ def _everybody(turn: Turn) -> str:
     for name in sorted(targets):
         known = current.get(name)
         seen = known[1].seen if known else None
-        if not turn.context.in_view(name):
+        if not turn.context.in_view(name) and (why := turn.context.unreadable(name)):
+            said.append(f"{name}: it answers, but candidates of this namespace cannot be read there ({why})")
+        elif not turn.context.in_view(name):
             said.append(f"{name}: cannot be reached")
         elif isinstance(seen, (CandidateRefused, CandidateUnschedulable)):
             said.append(f"{name}: {seen.message or seen.why or 'no node'}")

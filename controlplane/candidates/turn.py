@@ -53,6 +53,11 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         connection = self.connections.get(cluster)
         return connection is not None and connection.in_view(CANDIDATES.name)
 
+    def unreadable(self, cluster: str) -> str:
+        """Return why a target that answers does not show its candidates, "" if it does, or does not answer."""
+        connection = self.connections.get(cluster)
+        return connection.off.get(CANDIDATES.name, "") if connection is not None and connection.connected else ""
+
     def forgotten(self, cluster: str) -> bool:
         """Whether an operator said that a target will not come back with anything that runs."""
         connection = self.connections.get(cluster)
@@ -146,6 +151,11 @@ class Turn:
     def targets(self) -> dict[str, Target]:
         """Return the targets of the epoch that are still allowed."""
         return {target.name: target for target in self.context.targets if target.name in self.state.targets}
+
+    def unreadable(self) -> bool:
+        """Whether every target answers and none of them shows its candidates."""
+        targets = self.targets()
+        return bool(targets) and all(self.context.unreadable(name) for name in targets)
 
     def current(self) -> dict[str, tuple[str, Candidate]]:
         """Return the candidates of the epoch under way, by target."""

@@ -1,6 +1,7 @@
-"""`controlplane coscheduling plan`: what would be created, moved and removed for a PipelineRun, from files, without a cluster.
+"""`controlplane coscheduling`: what would be created, moved and removed for a PipelineRun, and what it is charged, without a cluster.
 
-In: the run, Tekton's ConfigMaps, and whatever else is there, as YAML streams or Lists. Out: the plan; exit code 1 if the input is refused.
+In: the run, Tekton's ConfigMaps, and whatever else is there, as YAML streams or Lists. Out: the plan, or the account; exit code 1 if the
+input is refused.
 """
 
 from __future__ import annotations
@@ -20,12 +21,60 @@ if TYPE_CHECKING:
     from controlplane.coscheduling.plan import Plan
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_MODES = ("workspaces", "pipelineruns", "isolate-pipelinerun", "disabled")
 COLUMNS = ("action", "kind", "name", "why")
 
 
 @click.group(cls=Group)
 def coscheduling() -> None:
     """Plan how a PipelineRun's pods are brought to one node."""
+
+
+@coscheduling.command()
+@click.option(
+    "-f", "--file", "files", multiple=True, required=True, type=_FILE, metavar="FILE", help="Objects; may be repeated."
+)
+@click.option(
+    "--mode", type=click.Choice(_MODES), help="The mode to reckon in; default: what the run asks for, else workspaces."
+)
+@click.option("--run", "name", metavar="NAME", help="Which PipelineRun, if there are several; default: the first.")
+@click.pass_obj
+def charge(options: Options, files: tuple[Path, ...], mode: str | None, name: str | None) -> int:
+    """Say what quota has to hold for a PipelineRun: its largest wave of tasks, and its placeholders.
+
+    Whoever makes the run's Workload asks for the total. Pipelines and Tasks that the run names have to be in the files.
+
+    \b
+    With -o json or yaml, one object:
+      run, mode, placeholders, tasks and total (quantities by resource)
+    Exit code 1 if the input is refused.
+    """
+    from controlplane.coscheduling import inputs
+    from controlplane.coscheduling.accounting import account, account_json
+    from controlplane.coscheduling.flags import Mode
+    from controlplane.coscheduling.judging.decide import asked_mode
+    from controlplane.coscheduling.objects import read_run
+    from controlplane.coscheduling.plan import find_pipeline
+    from controlplane.coscheduling.world import World
+
+    try:
+        objects = [obj for file in files for obj in inputs.read_objects(file.read_bytes(), str(file))]
+        run = read_run(inputs.chosen_run(objects, name))
+        chosen = Mode(mode) if mode else asked_mode(run.annotations) or Mode.WORKSPACES
+        found = {"run": run.name, "mode": chosen.value} | account_json(
+            account(run, find_pipeline(run, World(objects)), chosen)
+        )
+    except ValueError as error:
+        raise Failure(str(error)) from None
+    if options.output != "table":
+        dump(options.output, found)
+        return Exit.OK
+    line(f"PipelineRun {found['run']}: mode {found['mode']}, placeholders {found['placeholders']}")
+    table(
+        ("resource", "tasks", "total"),
+        ((one, found["tasks"].get(one, "0"), most) for one, most in found["total"].items()),
+    )
+    return Exit.OK
 
 
 @coscheduling.command()

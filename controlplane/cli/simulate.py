@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,10 @@ from controlplane.cli.options import Options
 from controlplane.cli.output import dump, line, table
 
 if TYPE_CHECKING:
+    from controlplane.simulation.deterministic.plan import Plan
     from controlplane.simulation.deterministic.simulation import Outcome
+
+    Draw = Callable[[int], Plan]
 
 _PROGRESS = 2.0  # seconds between two lines of progress
 
@@ -32,12 +35,17 @@ _PROGRESS = 2.0  # seconds between two lines of progress
     "--steps", metavar="LIST", help="Only these steps of the seed's plan, such as 1,4-6 (`none`: no step at all)."
 )
 @click.option(
+    "--scene",
+    type=click.Choice(("workloads", "local")),
+    default="workloads",
+    show_default=True,
+    help="What is played: Workloads over many clusters, or the pods of one's own cluster.",
+)
+@click.option(
     "--plan",
     "edition",
     type=click.IntRange(1, 2),
-    default=2,
-    show_default=True,
-    help="The edition of the plans: what a seed meant when it was noted.",
+    help="The edition of the plans of Workloads, 2 by default: what a seed meant when it was noted.",
 )
 @click.option("--story", "tell", is_flag=True, help="Tell the story, also of a seed that holds.")
 @click.option("--trace", is_flag=True, help="Print every line of the trace.")
@@ -51,7 +59,8 @@ def simulate(
     seed: int | None,
     seeds: str | None,
     steps: str | None,
-    edition: int,
+    scene: str,
+    edition: int | None,
     tell: bool,
     trace: bool,
     no_shrink: bool,
@@ -64,20 +73,28 @@ def simulate(
     """
     if (seed is None) == (seeds is None):
         raise click.UsageError("give --seed or --seeds")
+    if scene != "workloads" and edition is not None:
+        raise click.UsageError("--plan goes with --scene workloads")
+    draw = partial(_plan, scene, 2 if edition is None else edition)
     if seeds is not None:
         if steps is not None or trace:
             raise click.UsageError("--steps and --trace go with --seed")
-        return _many(options, _range(seeds), edition, processes, shrinking=not no_shrink)
+        return _many(options, _range(seeds), draw, processes, shrinking=not no_shrink)
     assert seed is not None
-    return _one(seed, edition, steps, tell=tell, trace=trace, shrinking=not no_shrink and steps is None)
+    return _one(draw(seed), steps, tell=tell, trace=trace, shrinking=not no_shrink and steps is None)
 
 
-def _one(seed: int, edition: int, steps: str | None, *, tell: bool, trace: bool, shrinking: bool) -> int:
-    from controlplane.simulation.deterministic.plan import chosen, plan_of
-    from controlplane.simulation.deterministic.simulation import simulate as play
+def _plan(scene: str, edition: int, seed: int) -> Plan:
+    from controlplane.simulation.deterministic.played import plan_of
+
+    return plan_of(scene, seed, edition)
+
+
+def _one(plan: Plan, steps: str | None, *, tell: bool, trace: bool, shrinking: bool) -> int:
+    from controlplane.simulation.deterministic.plan import chosen
+    from controlplane.simulation.deterministic.played import play
     from controlplane.simulation.deterministic.story import story, verdict
 
-    plan = plan_of(seed, edition=edition)
     if steps is not None:
         try:
             plan = plan.only([] if steps == "none" else chosen(steps))
@@ -95,8 +112,8 @@ def _one(seed: int, edition: int, steps: str | None, *, tell: bool, trace: bool,
 
 
 def _tell_failure(outcome: Outcome, *, shrinking: bool, trace: bool = False) -> None:
+    from controlplane.simulation.deterministic.played import play
     from controlplane.simulation.deterministic.shrink import shrink
-    from controlplane.simulation.deterministic.simulation import simulate as play
     from controlplane.simulation.deterministic.story import command, story, verdict
 
     before = len(outcome.plan.steps)
@@ -111,9 +128,9 @@ def _tell_failure(outcome: Outcome, *, shrinking: bool, trace: bool = False) -> 
     line(f"{len(outcome.plan.steps)} of {before} steps. Replay: {command(outcome.plan)}")
 
 
-def _many(options: Options, seeds: Sequence[int], edition: int, processes: int, *, shrinking: bool) -> int:
+def _many(options: Options, seeds: Sequence[int], draw: Draw, processes: int, *, shrinking: bool) -> int:
     began = time.monotonic()
-    failed, figures = _play_all(seeds, edition, processes)
+    failed, figures = _play_all(seeds, draw, processes)
     failed.sort(key=lambda outcome: outcome.plan.seed)
     if options.output != "table":
         rows = [
@@ -134,14 +151,14 @@ def _many(options: Options, seeds: Sequence[int], edition: int, processes: int, 
     return Exit.FAILED if failed else Exit.OK
 
 
-def _play_all(seeds: Sequence[int], edition: int, processes: int) -> tuple[list[Outcome], dict[str, int]]:
+def _play_all(seeds: Sequence[int], draw: Draw, processes: int) -> tuple[list[Outcome], dict[str, int]]:
     """Play seeds with signs of progress on stderr; return the failures and what all of them came to."""
     from controlplane.simulation.deterministic.story import verdict
 
     failed: list[Outcome] = []
     figures = {"seeds": 0, "virtualSeconds": 0, "events": 0}
     began = said = time.monotonic()
-    for outcome in _played(seeds, edition, processes):
+    for outcome in _played(seeds, draw, processes):
         figures["seeds"] += 1
         figures["virtualSeconds"] += round(outcome.seconds)
         figures["events"] += outcome.events
@@ -155,8 +172,8 @@ def _play_all(seeds: Sequence[int], edition: int, processes: int) -> tuple[list[
     return failed, figures
 
 
-def _played(seeds: Iterable[int], edition: int, processes: int) -> Iterator[Outcome]:
-    play = partial(_play, edition)
+def _played(seeds: Iterable[int], draw: Draw, processes: int) -> Iterator[Outcome]:
+    play = partial(_play, draw)
     if processes == 1:
         yield from map(play, seeds)
         return
@@ -167,11 +184,10 @@ def _played(seeds: Iterable[int], edition: int, processes: int) -> Iterator[Outc
         yield from pool.map(play, seeds, chunksize=8)
 
 
-def _play(edition: int, seed: int) -> Outcome:
-    from controlplane.simulation.deterministic.plan import plan_of
-    from controlplane.simulation.deterministic.simulation import simulate as play
+def _play(draw: Draw, seed: int) -> Outcome:
+    from controlplane.simulation.deterministic.played import play
 
-    return play(plan_of(seed, edition=edition)).brief()
+    return play(draw(seed)).brief()
 
 
 def _range(text: str) -> range:

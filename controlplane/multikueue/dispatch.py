@@ -20,6 +20,8 @@ from controlplane.multikueue.events import (
     WinnerReleased,
     WorkloadObserved,
 )
+from controlplane.multikueue.left_out import say_left_out
+from controlplane.multikueue.objects import EVICTED_ON_MANAGER
 from controlplane.multikueue.passing import Pass, admitted, stamp, usable
 from controlplane.multikueue.reasons import Reason
 
@@ -44,6 +46,7 @@ def dispatch(turn: Pass, local: WorkloadObserved, check: CheckState, route: Rout
         _install(turn, local, check, job, winner)
     else:
         _offer(turn, local, check, eligible)
+        say_left_out(turn, local, check, route)
 
 
 def _eligible(turn: Pass, route: Route) -> list[str]:
@@ -52,7 +55,8 @@ def _eligible(turn: Pass, route: Route) -> list[str]:
         refused = turn.state.refused.get(cluster)
         if refused is not None and refused.until > turn.now:
             turn.wake_at(refused.until)
-        elif turn.context.available(cluster):
+        elif turn.context.available(cluster) and (turn.context.takes(cluster) or turn.state.remote(cluster).job):
+            # Where its job is already, perhaps since an attempt before, it goes on whatever is said of the cluster now.
             eligible.append(cluster)
     return eligible
 
@@ -63,7 +67,9 @@ def _refuse(turn: Pass, local: WorkloadObserved) -> None:
         clone = remote.clone
         if clone is None or clone.active or not local.active or clone.deleting or turn.refused(cluster):
             continue
-        evicted = clone.condition("Evicted")
+        evicted, target = clone.condition("Evicted"), clone.condition("DeactivationTarget")
+        if target is not None and target.reason == EVICTED_ON_MANAGER:
+            continue  # we had it stopped, and quota came back before it was gone
         turn.say(
             ClusterRefused(
                 cluster=cluster,

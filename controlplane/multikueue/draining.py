@@ -34,8 +34,13 @@ def drain(turn: Pass, local: WorkloadObserved, check: CheckState, job: JobObserv
             running = running or remote.job is not None
         elif remote.clone.is_true("Evicted") or remote.clone.is_true("Finished"):
             running = True
-            if remote.job.inactive:
+            if not remote.job.inactive:
+                continue
+            if not turn.context.fences:
                 _relay_rest(turn, job, cluster)
+            elif not job.inactive and job.suspended:
+                # What was stopped says that it has ended; the user's job has not, it begins anew.
+                _write_rest(turn, job)
         else:
             running = True
             _deactivate(turn, cluster, message)

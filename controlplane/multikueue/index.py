@@ -22,6 +22,7 @@ from controlplane.connectivity.events import (
     ServiceStarted,
     cluster_stream,
 )
+from controlplane.connectivity.fitness import ROOM as FIT
 from controlplane.connectivity.outage import Outage, fold_outage
 from controlplane.connectivity.state import Connection, restarted
 from controlplane.connectivity.state import fold as fold_connection
@@ -50,6 +51,7 @@ from controlplane.multikueue.events import (
     WorkloadGone,
     WorkloadObserved,
 )
+from controlplane.multikueue.judgements import Judgements
 from controlplane.multikueue.newest import Newest
 from controlplane.multikueue.observe import job_stream
 from controlplane.multikueue.reasons import Reason
@@ -90,6 +92,7 @@ class Index:
         self.newest = Newest()
         self.changed_clusters: set[str] = set()
         self._unsure: set[str] = set()
+        self._judgements = Judgements()
         self._dependents: dict[str, set[str]] = {}
         self._remote_jobs: dict[tuple[str, str], str] = {}
         self._dirty: dict[str, None] = {}
@@ -123,6 +126,8 @@ class Index:
                 self._fold_config(recorded, name)
             case "clusterqueue":
                 self._fold_queue(recorded, name)
+            case room if room == FIT:
+                self._dirty.update(dict.fromkeys(sorted(self._dependents.get(self._judgements.fold(recorded), ()))))
             case "refused" if isinstance(recorded.event, ObservationRefused):
                 self._fold_refused(recorded, recorded.event)
             case "fleet":
@@ -160,6 +165,7 @@ class Index:
             mass_outage=self.outage.holds,
             outage_ended=self.outage.ended,
             connections=self.connections,
+            judged=self._judgements.of(self.job_of(state), self.policy.judged),
         )
 
     def _queue_policy(self, local: WorkloadObserved | None) -> str:
@@ -297,6 +303,7 @@ class Index:
             self.jobs[stream] = event
         elif isinstance(event, JobGone) and before is not None and before.uid == event.uid:
             del self.jobs[stream]
+            self._judgements.forget(stream)
         after = self.jobs.get(stream)
         for dependent in sorted(self._dependents.get(stream, ())):
             self.workloads[dependent] = fold_job(self.workloads[dependent], before, after)

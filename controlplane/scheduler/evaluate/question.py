@@ -33,6 +33,14 @@ from controlplane.scheduler.snapshot import Snapshot
 
 T = TypeVar("T")
 STRATEGIES: tuple[Strategy, ...] = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
+_ARGS = (
+    "defaultingType",
+    "defaultConstraints",
+    "hardPodAffinityWeight",
+    "fitResources",
+    "balancedResources",
+    "rtcrShape",
+)
 _STRAIGHT = (UtilizationPoint(0, 0), UtilizationPoint(100, 10))
 
 
@@ -60,12 +68,18 @@ class Question:
     only: frozenset[str] | None = None
 
 
-def read(obj: Any) -> Question:
-    """Return the question of one line; `Misfit` names the field."""
+def read(obj: Any, plugins: frozenset[str] | None = None) -> Question:
+    """Return the question of one line; `Misfit` names the field.
+
+    `plugins`: those of the profiles that are asked instead of the default one; args then stand there.
+    """
     if not isinstance(obj, Mapping):
         raise Misfit("line", f"expected an object, found {type(obj).__name__}")
     if not isinstance(obj.get("pod"), Mapping):
         raise Misfit("pod", "a line needs the pod that is to be scheduled")
+    for key in _ARGS if plugins is not None else ():
+        if key in obj:
+            raise Misfit(key, "args stand in the profile; leave it out of the line")
     pod = read_pod(obj["pod"])
     nodes = _nodes(obj)
     pods, nominated = _pods(obj)
@@ -75,7 +89,7 @@ def read(obj: Any) -> Question:
     question = Question(obj.get("id"), pod, snapshot, nominated, {**args, "NodeResourcesFit": fit[STRATEGIES[0]]}, fit)
     question.scored = _scored(obj, snapshot)
     question.changes = _changes(obj, snapshot, pods)
-    question.only = _only(obj)
+    question.only = _only(obj, plugins or frozenset())
     return question
 
 
@@ -212,11 +226,11 @@ def _changes(obj: Obj, snapshot: Snapshot, pods: Mapping[str, Pod]) -> list[Chan
     return found
 
 
-def _only(obj: Obj) -> frozenset[str] | None:
+def _only(obj: Obj, plugins: frozenset[str]) -> frozenset[str] | None:
     if obj.get("only") is None:
         return None
     found = strings(obj, "only", "")
-    known = {*IN_TREE, *NOT_HERE, *(f"NodeResourcesFit:{kind}" for kind in STRATEGIES)}
+    known = {*plugins, *IN_TREE, *NOT_HERE, *(f"NodeResourcesFit:{kind}" for kind in STRATEGIES)}
     for at, name in enumerate(found):
         if name not in known:
             raise Misfit(f"only[{at}]", f"there is no plugin {name!r}")

@@ -23,7 +23,7 @@ EDITION = EDITIONS[-1]
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A run in advance. `quotas` is CPUs by cluster, `replicas` how many processes compete for the lead, `size` how many steps it had
-    when it was drawn."""
+    when it was drawn. `scene` is what is played ("": Workloads over clusters)."""
 
     seed: int
     quotas: dict[str, int]
@@ -31,6 +31,7 @@ class Plan:
     steps: tuple[Step, ...]
     size: int = 0
     edition: int = EDITION
+    scene: str = ""
 
     def only(self, numbers: Iterable[int]) -> Plan:
         """Return the plan with only these steps."""

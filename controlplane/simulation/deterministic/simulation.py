@@ -12,6 +12,7 @@ import gc
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 from controlplane.app.rooms import HOME_KINDS
 from controlplane.clusters.port import ApiError
@@ -82,10 +83,10 @@ class Outcome:
         return replace(self, lines=())
 
 
-def simulate(plan: Plan) -> Outcome:
-    """Play a plan. The same plan gives the same outcome, to the byte."""
+def simulate(plan: Plan, make: Callable[[Plan], Any] | None = None) -> Outcome:
+    """Play a plan, as `make` has it played. The same plan gives the same outcome, to the byte."""
     with hushed() as warnings, _without_collector():
-        run = Simulation(plan)
+        run = (make or Simulation)(plan)
         warnings.listener = run.warned
         try:
             run.play()
@@ -94,7 +95,7 @@ def simulate(plan: Plan) -> Outcome:
             digest, violation, lines = run.trace.digest(), run.trace.violation, run.trace.lines
             warnings.listener = None
             run.close()
-    return Outcome(plan, violation, digest, lines, seconds, len(run.database.store.rows), steps)
+    return Outcome(plan, violation, digest, lines, seconds, run.events, steps)
 
 
 class Simulation:
@@ -142,6 +143,11 @@ class Simulation:
         }
 
     # --- the run ---------------------------------------------------------------------------------------------------
+
+    @property
+    def events(self) -> int:
+        """How many events the log has."""
+        return len(self.database.store.rows)
 
     def play(self) -> None:
         """Play the plan, end all trouble, wait for the end."""
