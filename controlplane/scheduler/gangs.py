@@ -62,6 +62,9 @@ class Gangs:
         self._gated: dict[Place, set[str]] = {}  # members that still have scheduling gates
         self._places: dict[str, Place] = {}
         self._waited_for: set[Place] = set()
+        self._lent: set[Place] = (
+            set()
+        )  # groups that are not here, and of which candidates' Pods say what their source knows
 
     # ---------------------------------------------------------------- what the watches show
 
@@ -71,6 +74,7 @@ class Gangs:
         place = text(meta, "namespace", f"{where}.metadata"), text(meta, "name", f"{where}.metadata")
         before = self.groups.pop(place, None)
         self.changed[place] = None
+        self._lent.discard(place)
         try:
             group = _read(obj, place, where)
             self._class_of[place] = text(section(obj, "spec", where), "priorityClassName", f"{where}.spec")
@@ -89,6 +93,25 @@ class Gangs:
         self.changed[place] = None
         for table in (self.groups, self.problems, self._class_of):
             table.pop(place, None)
+        self._lend(place)
+
+    def _lend(self, place: Place) -> None:
+        """Have a group that is not here be what its candidates' source says of it; a PodGroup of this cluster says more, also a bad one."""
+        if (place in self.groups and place not in self._lent) or place in self.problems:
+            return
+        least = max((pod.least for pod in self._pods.get(place, {}).values()), default=0)
+        known = self.groups.get(place)
+        if least == (known.min_member if known is not None else 0):
+            return
+        if least:
+            self._lent.add(place)
+            since = known.created if known is not None else self.now
+            self.groups[place] = Group(namespace=place[0], name=place[1], created=since, min_member=least)
+        else:
+            self._lent.discard(place)
+            self.groups.pop(place, None)
+        self.changed[place] = None
+        self.lost.add(place)
 
     def put_class(self, obj: Obj, where: str = "priorityClass") -> None:
         """Read a PriorityClass, by which a group may be ordered."""
@@ -108,6 +131,8 @@ class Gangs:
             return
         self._places[pod.identity] = place
         self._pods.setdefault(place, {})[pod.identity] = pod
+        if pod.least:
+            self._lend(place)
         gated = self._gated.setdefault(place, set())
         was = pod.identity in gated
         (gated.add if _gated(pod) else gated.discard)(pod.identity)
@@ -131,6 +156,8 @@ class Gangs:
             for table in (self._pods, self._gangs, self._gated):
                 table.pop(place, None)
             self.short.discard(place)
+        if place in self._lent:
+            self._lend(place)
 
     # ---------------------------------------------------------------- what is asked
 
@@ -228,8 +255,8 @@ class Gangs:
         return self._pods[place].get(identity) if place is not None else None
 
     def verdict(self, place: Place, why: str = "") -> Verdict | None:
-        """Return the one condition of a group, None if the group is not there."""
-        group = self.groups.get(place)
+        """Return the one condition of a group, None if the group is not there to carry it."""
+        group = self.groups.get(place) if place not in self._lent else None
         return rules.verdict(group, self._gangs.get(place, EMPTY), why) if group is not None else None
 
     # ---------------------------------------------------------------- what the loop did
