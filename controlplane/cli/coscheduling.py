@@ -6,7 +6,8 @@ input is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,8 @@ from controlplane.cli.output import dump, line, table
 if TYPE_CHECKING:
     from controlplane.coscheduling.plan import Plan
 
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_STDIN = Path("-")
+_FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 _MODES = ("workspaces", "pipelineruns", "isolate-pipelinerun", "disabled")
 COLUMNS = ("action", "kind", "name", "why")
 
@@ -32,7 +34,14 @@ def coscheduling() -> None:
 
 @coscheduling.command()
 @click.option(
-    "-f", "--file", "files", multiple=True, required=True, type=_FILE, metavar="FILE", help="Objects; may be repeated."
+    "-f",
+    "--file",
+    "files",
+    multiple=True,
+    required=True,
+    type=_FILE,
+    metavar="FILE",
+    help="Objects; - for standard input; may be repeated.",
 )
 @click.option(
     "--mode", type=click.Choice(_MODES), help="The mode to reckon in; default: what the run asks for, else workspaces."
@@ -57,8 +66,9 @@ def charge(options: Options, files: tuple[Path, ...], mode: str | None, name: st
     from controlplane.coscheduling.plan import find_pipeline
     from controlplane.coscheduling.world import World
 
+    _once(files)
     try:
-        objects = [obj for file in files for obj in inputs.read_objects(file.read_bytes(), str(file))]
+        objects = [obj for file in files for obj in inputs.read_objects(_bytes(file), _named(file))]
         run = read_run(inputs.chosen_run(objects, name))
         chosen = Mode(mode) if mode else asked_mode(run.annotations) or Mode.WORKSPACES
         found = {"run": run.name, "mode": chosen.value} | account_json(
@@ -79,7 +89,14 @@ def charge(options: Options, files: tuple[Path, ...], mode: str | None, name: st
 
 @coscheduling.command()
 @click.option(
-    "-f", "--file", "files", multiple=True, required=True, type=_FILE, metavar="FILE", help="Objects; may be repeated."
+    "-f",
+    "--file",
+    "files",
+    multiple=True,
+    required=True,
+    type=_FILE,
+    metavar="FILE",
+    help="Objects; - for standard input; may be repeated.",
 )
 @click.option("--config", "flags", type=_FILE, metavar="FILE", help="Tekton's ConfigMap feature-flags.")
 @click.option("--defaults", type=_FILE, metavar="FILE", help="Tekton's ConfigMap config-defaults.")
@@ -112,6 +129,7 @@ def plan(
     from controlplane.coscheduling.plan import Plan, plan_json
     from controlplane.coscheduling.problems import Refused
 
+    _once([*files, flags, defaults])
     try:
         found = _plan(files, flags, defaults, name, nop_image, old_worker=old_worker, everywhere=isolate_everywhere)
     except Refused as refused:
@@ -143,14 +161,14 @@ def _plan(
     from controlplane.coscheduling.templates import DEFAULTS_NAME, DEFAULTS_WHERE
     from controlplane.coscheduling.world import World
 
-    objects = [obj for file in files for obj in inputs.read_objects(file.read_bytes(), str(file))]
+    objects = [obj for file in files for obj in inputs.read_objects(_bytes(file), _named(file))]
     found: dict[str, tuple[str, Mapping[str, object]]] = {
         FLAGS_NAME: (DEFAULT_WHERE, {}),
         DEFAULTS_NAME: (DEFAULTS_WHERE, {}),
     }
     for wanted, given in ((FLAGS_NAME, flags), (DEFAULTS_NAME, defaults)):
         if given is not None:
-            found[wanted] = inputs.read_settings(given.read_bytes(), str(given), wanted)
+            found[wanted] = inputs.read_settings(_bytes(given), _named(given), wanted)
         elif (among := inputs.config_among(objects, wanted)) is not None:
             found[wanted] = among
     flags_where, flags_data = found[FLAGS_NAME]
@@ -165,6 +183,21 @@ def _plan(
         everywhere=everywhere,
     )
     return plan_of(inputs.chosen_run(objects, name), World(objects), cluster)
+
+
+def _once(sources: Sequence[Path | None]) -> None:
+    if list(sources).count(_STDIN) > 1:
+        raise Failure(
+            "- is given twice, but standard input can be read only once: put one of them into a file", Exit.USAGE
+        )
+
+
+def _bytes(source: Path) -> bytes:
+    return sys.stdin.buffer.read() if source == _STDIN else source.read_bytes()
+
+
+def _named(source: Path) -> str:
+    return "standard input" if source == _STDIN else str(source)
 
 
 def _tell(found: Plan) -> None:

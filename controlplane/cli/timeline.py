@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from controlplane.cli.frame import Verb
-from controlplane.cli.history import clock, find_pod, find_story, open_reader, place, pod_name, span
+from controlplane.cli.history import clock, find_pod, find_story, log_option, open_reader, place, pod_name, span
 from controlplane.cli.options import Options
 from controlplane.cli.output import emit
 
@@ -21,6 +21,7 @@ COLUMNS = ("at (UTC)", "after", "cluster", "what", "why")
 @click.command(cls=Verb)
 @click.argument("name", metavar="[KIND/]NAMESPACE/NAME")
 @click.option("-a", "--all", "everything", is_flag=True, help="Every event, also what changed nothing.")
+@log_option
 @click.pass_obj
 def timeline(options: Options, name: str, everything: bool) -> None:
     """Tell the story of a Workload: what happened when, where and why.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from controlplane.cli.frame import Verb
-from controlplane.cli.history import clock, find_pod, find_story, open_reader, place, pod_name
+from controlplane.cli.history import clock, find_pod, find_story, log_option, open_reader, place, pod_name
 from controlplane.cli.options import Options
 from controlplane.cli.output import dump, line, table
 
@@ -19,6 +19,7 @@ COLUMNS = ("position", "at (UTC)", "type", "reason", "cluster", "what")
 
 @click.command(cls=Verb)
 @click.argument("name", metavar="[KIND/]NAMESPACE/NAME")
+@log_option
 @click.pass_obj
 def why(options: Options, name: str) -> None:
     """Say why a Workload is where it is, waits, or was taken back.

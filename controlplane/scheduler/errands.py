@@ -21,6 +21,7 @@ from controlplane.scheduler.events import (
     PreBindDecided,
     ReservationDropped,
     SchedulingFailed,
+    Woken,
     call_of,
     request_of,
 )
@@ -56,6 +57,16 @@ class Way(NamedTuple):
     pre_bind: Sequence[Request]
     bind: Request
     timeout: float | None = None
+
+
+class Score(NamedTuple):
+    """The total of the chosen node, its parts by plugin, among how many feasible nodes, and how the pod came to this cycle."""
+
+    total: int
+    parts: Mapping[str, int] = {}
+    feasible: int = 0
+    attempt: int = 0
+    woken: Woken | None = None
 
 
 class Errands(Protocol):
@@ -96,7 +107,7 @@ class Errands(Protocol):
     def urged(self, stream: str, now: datetime) -> bool:
         """Whether the pod has to be tried now, whatever refused it last: it was allowed what it was not before."""
 
-    def found(self, stream: str, node: str, score: int, waits: Mapping[str, datetime], now: datetime) -> Answer:
+    def found(self, stream: str, node: str, score: Score, waits: Mapping[str, datetime], now: datetime) -> Answer:
         """Reserve a node; `waits`: until when each Permit plugin waits."""
 
     def go_on(self, stream: str, way: Way, now: datetime) -> Answer:
@@ -194,7 +205,7 @@ class Plain:
         """Never: a plain pod may always do what it may."""
         return False
 
-    def found(self, stream: str, node: str, score: int, waits: Mapping[str, datetime], now: datetime) -> Answer:
+    def found(self, stream: str, node: str, score: Score, waits: Mapping[str, datetime], now: datetime) -> Answer:
         """Reserve a node."""
         state = self._placements.states.get(stream)
         if state is None or state.pod is None or not state.waits_for_node:
@@ -203,8 +214,12 @@ class Plain:
             number=state.reservations + 1,
             node=node,
             uid=state.pod.uid,
-            score=score,
+            score=score.total,
             waits=dict(waits),
+            scores=dict(score.parts),
+            feasible=score.feasible,
+            attempt=score.attempt,
+            woken=score.woken,
             reason=SchedulingReason.NODE_FOUND,
         )
         return self._said(stream, event)
@@ -262,7 +277,9 @@ class Plain:
     def not_found(self, stream: str, failed: SchedulingFailed, now: datetime, *, preemptable: bool) -> Answer:
         """Say why there is no node, if that is news."""
         state = self._placements.states.get(stream)
-        if state is None or state.pod is None or state.held is not None or state.told == failed:
+        if state is None or state.pod is None or state.held is not None:
+            return Answer()
+        if state.told is not None and state.told.says == failed.says:
             return Answer()
         return self._said(stream, failed)
 

@@ -239,7 +239,7 @@ class Loop:
         status, waits = self._try.reserve(framework, state, pod, node)
         if status.ok or status.code is Code.WAIT:
             until = {plugin: now + timedelta(seconds=seconds) for plugin, seconds in waits.items()}
-            score = score_of(framework, self.view.snapshot, pod, found)
+            score = score_of(framework, self.view.snapshot, pod, found, self.queue.entry(identity))
             answer = errands.found(stream, node, score, until, now)
             if answer.events and not waits and isinstance(errands, Plain):
                 status, way = self._try.way(framework, state, pod, node)
@@ -266,7 +266,8 @@ class Loop:
     ) -> None:
         identity, seconds = pod.identity, now.timestamp()
         allowed = errands.may_preempt(stream, now)
-        failed = failure_of(found, self.nominations.of(identity) if allowed else "", preempt=allowed)
+        promise = self.nominations.of(identity) if allowed else ""
+        failed = failure_of(found, promise, self.queue.entry(identity), preempt=allowed)
         error = failed.reason is SchedulingReason.SCHEDULER_ERROR
         self.attempts["error" if error else "unschedulable"] += 1
         if error:
@@ -274,8 +275,7 @@ class Loop:
         else:
             self.queue.refused(identity, frozenset(failed.plugins), seconds)
         room = found.room
-        preemptable = room is not None and bool(room.candidates)
-        answer = errands.not_found(stream, failed, now, preemptable=preemptable)
+        answer = errands.not_found(stream, failed, now, preemptable=room is not None and bool(room.candidates))
         if room is not None and room.nominate is not None and (allowed or not room.nominate):
             for other in self.nominations.nominate(pod, room.nominate):
                 self.queue.activate(other, seconds)

@@ -19,7 +19,7 @@ from controlplane.capability import Decided, OpenWrite
 from controlplane.kube import PODS, ObjectRef, Request
 from controlplane.log.event import NewEvent
 from controlplane.scheduler.books import Placements
-from controlplane.scheduler.errands import Answer, Dropped, Way, way_of
+from controlplane.scheduler.errands import Answer, Dropped, Score, Way, way_of
 from controlplane.scheduler.events import NodeReserved, ReservationDropped, SchedulingFailed, request_of
 from controlplane.scheduler.reasons import SchedulingReason
 from controlplane.scheduler.render import scheduled
@@ -123,12 +123,12 @@ class CandidateErrands:
         """Whether a permit to make room waits to be used: it holds for a while only."""
         return self.may_preempt(stream, now)
 
-    def found(self, stream: str, node: str, score: int, waits: Mapping[str, datetime], now: datetime) -> Answer:
+    def found(self, stream: str, node: str, score: Score, waits: Mapping[str, datetime], now: datetime) -> Answer:
         """Reserve a node, and let the source know; or keep it until the others of a gang have theirs."""
         if waits and self.waits(stream):
             self._kept[stream] = _Kept(self.identity(stream), node, score, dict(waits), now)
             return Answer(kept=True)
-        return _answer(stream, self._targets.reserved(stream, node, score, now))
+        return self._reserve(stream, node, score, now)
 
     def go_on(self, stream: str, way: Way, now: datetime) -> Answer:
         """Begin the binding under the source's permit, or what comes before it."""
@@ -197,7 +197,7 @@ class CandidateErrands:
         state = self._state(stream)
         own = pod_stream(state.namespace, state.name) if state is not None else ""
         known = self._placements.states.get(own)
-        if known is None or known.told == failed:
+        if known is None or (known.told is not None and known.told.says == failed.says):
             return answer
         said = NewEvent(stream=own, event=failed, caused_by=known.position)
         return Answer([*answer.events, said], {**answer.expected, own: known.version})
@@ -211,7 +211,7 @@ class CandidateErrands:
         if others:
             self._kept[stream] = kept._replace(waits=others)
             return Answer(kept=True)
-        return _answer(stream, self._targets.reserved(stream, kept.node, kept.score, now))
+        return self._reserve(stream, kept.node, kept.score, now)
 
     def drop(self, stream: str, reason: SchedulingReason, message: str, plugin: str) -> Answer:
         """Give the reservation back, and let the source know."""
@@ -221,6 +221,11 @@ class CandidateErrands:
             return _answer(stream, self._targets.not_schedulable(stream, message, kept.since, preemptable=False))
         target_reason = _REASONS.get(reason, TargetReason.NO_NODE)
         return _answer(stream, self._targets.must_unreserve(stream, target_reason, message))
+
+    def _reserve(self, stream: str, node: str, score: Score, now: datetime) -> Answer:
+        scores, feasible = dict(score.parts), score.feasible
+        said = self._targets.reserved(stream, node, score.total, now, scores=scores, feasible=feasible)
+        return _answer(stream, said)
 
     def _state(self, stream: str) -> TargetState | None:
         return self._targets.candidates.get(stream)
@@ -235,7 +240,7 @@ class _Kept(NamedTuple):
 
     uid: str
     node: str
-    score: int
+    score: Score
     waits: Mapping[str, datetime]
     since: datetime
 

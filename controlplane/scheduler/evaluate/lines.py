@@ -5,6 +5,7 @@ In: the bytes of one JSON line and its number. Out: whether it could be evaluate
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -18,6 +19,9 @@ from controlplane.scheduler.evaluate.question import Question, read
 from controlplane.scheduler.runtime import Framework
 
 Profiles = Mapping[str, Framework]
+
+_BOM = b"\xef\xbb\xbf"
+_FIRST = re.compile(rb'\s*\{\s*"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+)\s*[,}]')
 
 
 def said(text: bytes, number: int, profiles: Profiles | None = None) -> tuple[bool, bytes]:
@@ -53,11 +57,15 @@ def _profile(question: Question, profiles: Profiles | None) -> Framework | None:
 def _question(text: bytes, number: int, profiles: Profiles | None) -> tuple[Question | None, Json]:
     ident: Any = None
     try:
-        obj = msgspec.json.decode(text)
+        obj = msgspec.json.decode(text.removeprefix(_BOM))
         ident = obj.get("id") if isinstance(obj, dict) else None
         return read(obj, _names(profiles) if profiles else None), {}
     except msgspec.DecodeError as error:
-        return None, {"id": None, "error": f"line {number}: not JSON: {error}"}
+        return None, {"id": _salvaged(text), "error": f"line {number}: not JSON: {error}"}
+    except UnicodeDecodeError as error:
+        return None, {"id": _salvaged(text), "error": f"line {number}: not UTF-8: {error.reason}"}
+    except RecursionError:
+        return None, {"id": _salvaged(text), "error": f"line {number}: nested too deep to be read"}
     except ValueError as error:  # a Misfit names the object and the field
         return None, {"id": ident, "error": str(error)}
     except (LookupError, TypeError, AttributeError) as error:
@@ -68,6 +76,15 @@ def _names(profiles: Profiles) -> frozenset[str]:
     return frozenset(
         plugin.name for framework in profiles.values() for plugins in framework.points.values() for plugin in plugins
     )
+
+
+def _salvaged(text: bytes) -> Any:
+    """Return the id of a line that cannot be decoded, if it stands first; None otherwise."""
+    found = _FIRST.match(text.removeprefix(_BOM))
+    try:
+        return msgspec.json.decode(found[1]) if found else None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 def _unexpected(error: Exception) -> str:
