@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from controlplane.pods import gang as rules
-from controlplane.pods import requests as asked
 from controlplane.pods.gang import EMPTY, Gang, Group, Hold, Limits, Member, Stage, Verdict
-from controlplane.scheduler.objects import NATIVE, Pod, is_scalar
+from controlplane.scheduler.objects import Pod
+from controlplane.scheduler.pod_groups import read_group
 from controlplane.scheduler.reading import Misfit, Obj, items, number, section, text
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Gangs:
         self.changed[place] = None
         self._lent.discard(place)
         try:
-            group = _read(obj, place, where)
+            group = read_group(obj, place, where)
             self._class_of[place] = text(section(obj, "spec", where), "priorityClassName", f"{where}.spec")
         except Misfit as problem:
             self.problems[place] = str(problem)
@@ -399,24 +399,3 @@ def _stage(pod: Pod) -> Stage:
 
 def _gated(pod: Pod) -> bool:
     return not pod.node_name and bool(items(pod.spec, "schedulingGates", "pod.spec"))
-
-
-def _read(obj: Obj, place: Place, where: str) -> Group:
-    meta, spec = section(obj, "metadata", where), section(obj, "spec", where)
-    wanted = number(spec, "minMember", f"{where}.spec", 1)
-    if wanted < 1:
-        raise Misfit(f"{where}.spec.minMember", f"{wanted} is not above 0; write how many pods have to start together")
-    created = text(meta, "creationTimestamp", f"{where}.metadata")
-    try:
-        since = datetime.fromisoformat(created) if created else _BEGINNING
-    except ValueError:
-        raise Misfit(f"{where}.metadata.creationTimestamp", f"{created!r} is not a time") from None
-    listed = section(spec, "minResources", f"{where}.spec")
-    quota = {name.removeprefix("requests."): amount for name, amount in listed.items()}  # as a quota spells it
-    try:
-        amounts = asked.whole(asked.amounts(quota | dict(listed), "minResources"))
-    except ValueError as error:
-        at, _, problem = str(error).partition(": ")
-        raise Misfit(f"{where}.spec.{at}", problem) from error
-    plain = {name: amount for name, amount in amounts.items() if name in NATIVE or is_scalar(name)}
-    return Group(namespace=place[0], name=place[1], created=since, min_member=wanted, min_resources=plain, timeout=None)
