@@ -99,8 +99,7 @@ class Gangs:
         """Have a group that is not here be what its candidates' source says of it; a PodGroup of this cluster says more, also a bad one."""
         if (place in self.groups and place not in self._lent) or place in self.problems:
             return
-        least = max((pod.least for pod in self._pods.get(place, {}).values()), default=0)
-        known = self.groups.get(place)
+        least, known = max((pod.least for pod in self._pods.get(place, {}).values()), default=0), self.groups.get(place)
         if least == (known.min_member if known is not None else 0):
             return
         if least:
