@@ -48,11 +48,13 @@ _Built = tuple[str, Event, tuple[Body, ...]]
 class Observer:
     """Builds the source side's events. `cluster` is our own name: candidates of other sources concern others.
 
-    `stream_of(cluster, uid)` tells where a candidate was recorded: of one that vanished unseen only the name is known.
+    `stream_of(cluster, uid)` tells where a candidate was recorded: of one that vanished unseen only the name is known. One that came in the
+    same breath is not folded yet; where it will be recorded is kept until it goes.
     """
 
     def __init__(self, cluster: str, scheduler_name: str, stream_of: Callable[[str, str], str]) -> None:
         self._cluster, self._scheduler, self._stream_of = cluster, scheduler_name, stream_of
+        self._coming: dict[tuple[str, str], str] = {}
 
     def observe(self, sighting: Sighting, now: datetime) -> NewEvent | None:
         """Return the event of one change, or None for what concerns nobody."""
@@ -68,6 +70,8 @@ class Observer:
         if isinstance(event, Gone):
             event = msgspec.structs.replace(event, resource_version=version)
         uid = str(meta(obj).get("uid", ""))
+        if isinstance(event, CandidateSeen):
+            self._coming[place, uid] = stream
         mark = int(version) if version.isdigit() else 0
         source = f"{place}/{sighting.incarnation}/{kind.name}/{uid}" if mark and uid else ""
         return NewEvent(
@@ -89,7 +93,8 @@ class Observer:
             return source_stream(namespace, name), SourceDeleted(namespace=namespace, name=name, uid=uid), ()
         if place == MANAGEMENT or kind != CANDIDATES:
             return None
-        stream = self._stream_of(place, uid)
+        coming = self._coming.pop((place, uid), "")
+        stream = self._stream_of(place, uid) or coming
         return (stream, CandidateGone(namespace=namespace, name=name, uid=uid), ()) if stream else None
 
 

@@ -247,7 +247,7 @@ class Link:
     def _place_reflectors(self, incarnation: str, server: str) -> None:
         """Make the reflectors, or let those of the last connection go on; on another cluster none may resume."""
         around = self._around
-        if not self._reflectors:
+        if not (self._reflectors or self._extra):
             self._reflectors = [self._reflector(spec, around.sink) for spec in around.specs]
         else:
             before, server_before = self._followed

@@ -42,10 +42,13 @@ class Network:
     `refused`: connections are refused, open ones cut. `silent`: nothing arrives, nothing comes back, nobody is told. `mute`:
     requests arrive and are carried out, answers are lost. `delay` seconds are added each way to a share `slow` of what travels.
     `echo`: that share of the lines of a watch comes twice. `lost_replies`: that share of the writes gets no answer.
+
+    `hasty`: clients give up when their patience ends, while what they asked for is still on its way; without it they hear of that only
+    when the answer comes, too late, as the pinned seeds of the first scene have it.
     """
 
-    def __init__(self, cluster: str, loop: VirtualLoop, seed: str) -> None:
-        self.cluster, self.loop = cluster, loop
+    def __init__(self, cluster: str, loop: VirtualLoop, seed: str, *, hasty: bool = False) -> None:
+        self.cluster, self.loop, self._hasty = cluster, loop, hasty
         self._queued: list[Callable[[], None]] = []
         self._queues = 0
         self.random = random.Random(f"network {cluster} {seed}")  # noqa: S311 - reproducible on purpose
@@ -104,6 +107,8 @@ class Network:
 
     def send(self, asked: Asked, token: str, carry_out: Callable[[], Any], answer: Answer) -> None:
         """Let a request travel; the answer is settled when one comes back, and times out where none does."""
+        if self._hasty and self.slow:
+            answer.time_out()
         if self.refused:
             answer.fail_after(self.latency(), Unreachable(f"{self.cluster}: connection refused"))
         elif self.silent:

@@ -23,7 +23,7 @@ EDITION = EDITIONS[-1]
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A run in advance. `quotas` is CPUs by cluster, `replicas` how many processes compete for the lead, `size` how many steps it had
-    when it was drawn. `scene` is what is played ("": Workloads over clusters)."""
+    when it was drawn. `scene` is what is played ("": Workloads over clusters), `traits` what else that scene was drawn with."""
 
     seed: int
     quotas: dict[str, int]
@@ -32,6 +32,7 @@ class Plan:
     size: int = 0
     edition: int = EDITION
     scene: str = ""
+    traits: tuple[str, ...] = ()
 
     def only(self, numbers: Iterable[int]) -> Plan:
         """Return the plan with only these steps."""

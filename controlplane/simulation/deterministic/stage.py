@@ -27,7 +27,7 @@ from controlplane.simulation.world import KUEUE_NAMESPACE, MANAGEMENT, ClusterSp
 
 OnCommit = Callable[[str, Commit], None]
 _STEPS_AT_ONCE = 3
-_BUSY = 8.0  # seconds for which a cluster that forgets its history answers no watch
+BUSY = 8.0  # seconds for which a cluster that forgets its history answers no watch
 
 
 class Driver:
@@ -95,11 +95,7 @@ class Stage:
         self.loop, self._seed, self._on_commit = loop, seed, on_commit
         self.clock = VirtualClock(loop)
         self._random = random.Random(f"stage {seed}")  # noqa: S311 - reproducible on purpose
-        pace = Pace(duration=timedelta(seconds=20), startup=timedelta(0), brief=True)
-        self._specs = {
-            name: ClusterSpec(quota={"cpu": str(cpu)}, pace=pace, gates=Gates(multikueue=name == MANAGEMENT))
-            for name, cpu in quotas.items()
-        }
+        self._specs = {name: self._spec(name, cpu) for name, cpu in quotas.items()}
         workers = {name: spec for name, spec in self._specs.items() if name != MANAGEMENT}
         world = World(self._specs[MANAGEMENT], workers, clock=self.clock, rng=self._random)
         self.places = {name: Place(name, life, Network(name, loop, seed)) for name, life in world.clusters.items()}
@@ -108,6 +104,15 @@ class Stage:
             self._begin(place)
         for name in workers:
             self.write_secret(name)
+
+    def _spec(self, name: str, cpu: int) -> ClusterSpec:
+        """Return what a cluster is made of."""
+        pace = Pace(duration=timedelta(seconds=20), startup=timedelta(0), brief=True)
+        return ClusterSpec(quota={"cpu": str(cpu)}, pace=pace, gates=Gates(multikueue=name == MANAGEMENT))
+
+    def _behaviours(self, place: Place) -> Sequence[Behaviour]:
+        """Return everybody who acts in a cluster from now on."""
+        return place.life.behaviours
 
     @property
     def management(self) -> Place:
@@ -141,7 +146,7 @@ class Stage:
         network = self.places[name].network
         network.queue_watches()
         network.end_watches()
-        self.loop.world_later(_BUSY, self._compacted, name)
+        self.loop.world_later(BUSY, self._compacted, name)
 
     def _compacted(self, name: str) -> None:
         self.places[name].store.compact()
@@ -180,7 +185,7 @@ class Stage:
 
     def _begin(self, place: Place) -> None:
         source = random.Random(f"driver {place.name} {place.lives} {self._seed}")  # noqa: S311
-        driver = Driver(self.loop, place.life.behaviours, source)
+        driver = Driver(self.loop, self._behaviours(place), source)
 
         def stop() -> None:
             driver.stopped = True

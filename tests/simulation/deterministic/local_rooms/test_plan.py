@@ -12,13 +12,13 @@ from controlplane.__main__ import run
 from controlplane.simulation.deterministic import acts
 from controlplane.simulation.deterministic.local_rooms import people
 from controlplane.simulation.deterministic.local_rooms.plan import DONE, MADE, TROUBLE, plan_of
-from controlplane.simulation.deterministic.played import SCENES
+from controlplane.simulation.deterministic.playing import SCENES
 from controlplane.simulation.deterministic.story import command
 from tests.simulation.deterministic.local_rooms.plans import play
 
 PROGRAM = """
-from controlplane.simulation.deterministic.played import plan_of, play
-print(play(plan_of("local", 5)).digest)
+from controlplane.simulation.deterministic.playing import plan_of, play
+print(play(plan_of(5, scene="local")).digest)
 """
 
 
