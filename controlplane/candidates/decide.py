@@ -208,6 +208,7 @@ def _request(turn: Turn, pod: SourcePodObserved) -> None:
                 uid=pod.uid,
                 epoch=state.epoch,
                 template=pod.template,
+                least=turn.context.gang.least if turn.context.gang is not None else 0,
                 reason=Reason.TARGET_OF_EPOCH,
             )
         )

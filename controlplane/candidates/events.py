@@ -121,11 +121,12 @@ class ElectionRefused(Decision, frozen=True, kw_only=True):
 
 
 class CandidateRequested(OnCandidate, frozen=True, kw_only=True):
-    """Create the candidate in a target."""
+    """Create the candidate in a target. `least`: how many of its PodGroup start together; 0 if it is in none."""
 
     uid: str
     epoch: int
     template: str
+    least: int = 0
 
 
 class PermitGranted(OnCandidate, frozen=True, kw_only=True):

@@ -89,6 +89,7 @@ class GangView(msgspec.Struct, frozen=True, kw_only=True):
     `stream` and `version` are the group's. `held` is why nobody may be elected now, `rests_until` until when besides. `targets`: those that
     every member asks for (None: any). `home` is where the gang is permitted; `follows`: members may be permitted there one by one.
     `withdraws`: open permits are to be taken back; `dissolves`: delegates too. `formed`: a quorum is bound, so only `home` is of use.
+    `least`: how many start together, for targets that do not have the PodGroup.
     """
 
     stream: str
@@ -103,6 +104,7 @@ class GangView(msgspec.Struct, frozen=True, kw_only=True):
     dissolves: bool = False
     formed: bool = False
     message: str = ""
+    least: int = 0
 
 
 def group_stream(namespace: str, name: str) -> str:
@@ -245,6 +247,7 @@ def view_of(stream: str, group: GroupState, members: Mapping[str, SourceState], 
         dissolves=placed is not None and placed.dissolved,
         formed=placed is not None and placed.formed and placed.stands,
         message=group.waits.message if group.waits is not None and placed is None else "",
+        least=group.least if placed is None else placed.least,
     )
 
 

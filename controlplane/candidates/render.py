@@ -102,6 +102,8 @@ def _candidate(state: SourceState, decision: CandidateRequested, template: Json,
             },
         },
     }
+    if decision.least:
+        body["spec"]["minMember"] = decision.least
     ref = ObjectRef(CANDIDATES, state.namespace, decision.candidate)
     return Request("create", ref, body, owner_label=(SOURCE_LABEL, policy.cluster))
 

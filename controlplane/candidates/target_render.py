@@ -27,6 +27,7 @@ from controlplane.candidates.target_events import (
 )
 from controlplane.candidates.target_state import TargetState
 from controlplane.kube import Json, ObjectRef, Request
+from controlplane.pods.gang import QUORUM
 
 FENCE = f"{GROUP}/fence"  # annotation on a Pod: the permit, and the version of the Pod whose binding cannot be made any more
 
@@ -91,7 +92,7 @@ def _pod(state: TargetState, template: Json, policy: TargetPolicy) -> Request:
     body: Json = {
         "metadata": {
             "labels": {**(head.get("labels") or {}), CANDIDATE_LABEL: state.name},
-            "annotations": dict(head.get("annotations") or {}),
+            "annotations": {**(head.get("annotations") or {}), **({QUORUM: str(seen.least)} if seen.least > 0 else {})},
             "ownerReferences": [
                 {
                     "apiVersion": CANDIDATES.api_version,

@@ -17,6 +17,8 @@ import msgspec
 
 #: The annotation of a pod that names its PodGroup.
 GROUP_NAME = "scheduling.k8s.io/group-name"
+#: The annotation of a candidate's Pod: how many of its group start together, where no PodGroup of that name is in its cluster.
+QUORUM = "candidates.controlplane.dev/min-member"
 Amounts = Mapping[str, int]
 #: `Pending` is not bound; `Assigned` is bound to a node, though it may be terminating there (it still counts, specs 1.10).
 Stage = Literal["Pending", "Assigned", "Succeeded", "Failed"]

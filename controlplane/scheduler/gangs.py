@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from controlplane.pods import gang as rules
-from controlplane.pods import requests as asked
 from controlplane.pods.gang import EMPTY, Gang, Group, Hold, Limits, Member, Stage, Verdict
-from controlplane.scheduler.objects import NATIVE, Pod, is_scalar
+from controlplane.scheduler.objects import Pod
+from controlplane.scheduler.pod_groups import read_group
 from controlplane.scheduler.reading import Misfit, Obj, items, number, section, text
 
 if TYPE_CHECKING:
@@ -62,6 +62,9 @@ class Gangs:
         self._gated: dict[Place, set[str]] = {}  # members that still have scheduling gates
         self._places: dict[str, Place] = {}
         self._waited_for: set[Place] = set()
+        self._lent: set[Place] = (
+            set()
+        )  # groups that are not here, and of which candidates' Pods say what their source knows
 
     # ---------------------------------------------------------------- what the watches show
 
@@ -71,8 +74,9 @@ class Gangs:
         place = text(meta, "namespace", f"{where}.metadata"), text(meta, "name", f"{where}.metadata")
         before = self.groups.pop(place, None)
         self.changed[place] = None
+        self._lent.discard(place)
         try:
-            group = _read(obj, place, where)
+            group = read_group(obj, place, where)
             self._class_of[place] = text(section(obj, "spec", where), "priorityClassName", f"{where}.spec")
         except Misfit as problem:
             self.problems[place] = str(problem)
@@ -89,6 +93,24 @@ class Gangs:
         self.changed[place] = None
         for table in (self.groups, self.problems, self._class_of):
             table.pop(place, None)
+        self._lend(place)
+
+    def _lend(self, place: Place) -> None:
+        """Have a group that is not here be what its candidates' source says of it; a PodGroup of this cluster says more, also a bad one."""
+        if (place in self.groups and place not in self._lent) or place in self.problems:
+            return
+        least, known = max((pod.least for pod in self._pods.get(place, {}).values()), default=0), self.groups.get(place)
+        if least == (known.min_member if known is not None else 0):
+            return
+        if least:
+            self._lent.add(place)
+            since = known.created if known is not None else self.now
+            self.groups[place] = Group(namespace=place[0], name=place[1], created=since, min_member=least)
+        else:
+            self._lent.discard(place)
+            self.groups.pop(place, None)
+        self.changed[place] = None
+        self.lost.add(place)
 
     def put_class(self, obj: Obj, where: str = "priorityClass") -> None:
         """Read a PriorityClass, by which a group may be ordered."""
@@ -108,6 +130,8 @@ class Gangs:
             return
         self._places[pod.identity] = place
         self._pods.setdefault(place, {})[pod.identity] = pod
+        if pod.least:
+            self._lend(place)
         gated = self._gated.setdefault(place, set())
         was = pod.identity in gated
         (gated.add if _gated(pod) else gated.discard)(pod.identity)
@@ -131,6 +155,8 @@ class Gangs:
             for table in (self._pods, self._gangs, self._gated):
                 table.pop(place, None)
             self.short.discard(place)
+        if place in self._lent:
+            self._lend(place)
 
     # ---------------------------------------------------------------- what is asked
 
@@ -228,8 +254,8 @@ class Gangs:
         return self._pods[place].get(identity) if place is not None else None
 
     def verdict(self, place: Place, why: str = "") -> Verdict | None:
-        """Return the one condition of a group, None if the group is not there."""
-        group = self.groups.get(place)
+        """Return the one condition of a group, None if the group is not there to carry it."""
+        group = self.groups.get(place) if place not in self._lent else None
         return rules.verdict(group, self._gangs.get(place, EMPTY), why) if group is not None else None
 
     # ---------------------------------------------------------------- what the loop did
@@ -372,24 +398,3 @@ def _stage(pod: Pod) -> Stage:
 
 def _gated(pod: Pod) -> bool:
     return not pod.node_name and bool(items(pod.spec, "schedulingGates", "pod.spec"))
-
-
-def _read(obj: Obj, place: Place, where: str) -> Group:
-    meta, spec = section(obj, "metadata", where), section(obj, "spec", where)
-    wanted = number(spec, "minMember", f"{where}.spec", 1)
-    if wanted < 1:
-        raise Misfit(f"{where}.spec.minMember", f"{wanted} is not above 0; write how many pods have to start together")
-    created = text(meta, "creationTimestamp", f"{where}.metadata")
-    try:
-        since = datetime.fromisoformat(created) if created else _BEGINNING
-    except ValueError:
-        raise Misfit(f"{where}.metadata.creationTimestamp", f"{created!r} is not a time") from None
-    listed = section(spec, "minResources", f"{where}.spec")
-    quota = {name.removeprefix("requests."): amount for name, amount in listed.items()}  # as a quota spells it
-    try:
-        amounts = asked.whole(asked.amounts(quota | dict(listed), "minResources"))
-    except ValueError as error:
-        at, _, problem = str(error).partition(": ")
-        raise Misfit(f"{where}.spec.{at}", problem) from error
-    plain = {name: amount for name, amount in amounts.items() if name in NATIVE or is_scalar(name)}
-    return Group(namespace=place[0], name=place[1], created=since, min_member=wanted, min_resources=plain, timeout=None)

@@ -117,10 +117,10 @@ class Scheduled(Stage):
         store.create(NODES, {"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}, "spec": {}})
         store.patch(NODES, "", name, {"status": {"allocatable": room, "capacity": room}}, subresource="status")
 
-    def group(self, name: str, least: int) -> None:
-        """Create a PodGroup here and in every target."""
+    def group(self, name: str, least: int, *, everywhere: bool = False) -> None:
+        """Create a PodGroup here, or also in every target."""
         body = {"metadata": {"name": name, "namespace": NS}, "spec": {"minMember": least}}
-        for cluster in self.world.clusters.values():
+        for cluster in self.world.clusters.values() if everywhere else [self.world.management]:
             cluster.store.create(POD_GROUPS, msgspec.json.decode(msgspec.json.encode(body)))
 
     def important(self, target: str) -> None:

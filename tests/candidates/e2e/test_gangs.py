@@ -44,12 +44,15 @@ def gang(it: Stage, name: str, size: int, **spec: Any) -> list[str]:
     return names
 
 
-async def test_a_gang_of_three_runs_where_three_fit(scheduled: Callable[..., Awaitable[Scheduled]]) -> None:
+@pytest.mark.parametrize("everywhere", [False, True], ids=["group in the source", "group everywhere"])
+async def test_a_gang_of_three_runs_where_three_fit(
+    scheduled: Callable[..., Awaitable[Scheduled]], everywhere: bool
+) -> None:
     it = await scheduled("a", "b")
     it.node("a", "small", "2")
     it.node("b", "one", "1")
     it.node("b", "two", "2")
-    it.group("g", 3)
+    it.group("g", 3, everywhere=everywhere)
     names = gang(it, "g", 3)
     await it.until(lambda: [it.on(name) for name in names] == [["b"]] * 3, "all in b")
     assert {permit["cluster"] for permit in it.said("PermitGranted")} == {"b"}
