@@ -40,6 +40,7 @@ from controlplane.capability import Sighting
 from controlplane.connectivity.events import MANAGEMENT
 from controlplane.kube import Json, Kind, meta
 from controlplane.log.event import Body, Event, NewEvent, body_of
+from controlplane.pods.gang import GROUP_NAME
 
 _Built = tuple[str, Event, tuple[Body, ...]]
 
@@ -128,6 +129,8 @@ def source_pod(obj: Json) -> _Built:
             for entry in objects.items(status, "conditions", "status")
         ],
         references=follow.references(spec),
+        group=group_of(annotations),
+        priority=objects.number(spec, "priority", "spec"),
         hints={key: str(value) for key, value in annotations.items() if key in objects.HINTS},
     )
     return source_stream(event.namespace, event.name), event, (template,)
@@ -154,9 +157,21 @@ def _asked(obj: Json, annotations: Json) -> tuple[str, str, Options]:
     if wrong:
         return Reason.INVALID_CONSTRAINT, wrong, Options()
     try:
-        return "", "", options(annotations)
+        asked = options(annotations)
     except ValueError as error:
         return Reason.INVALID_OPTION, str(error), Options()
+    if asked.max_skew and group_of(annotations):
+        message = (
+            f"annotation {objects.OPT_MAX_SKEW}: a pod of PodGroup {group_of(annotations)} cannot be spread over clusters: its group "
+            f"goes to one as a whole; remove this annotation, or {GROUP_NAME}"
+        )
+        return Reason.GANG_NEVER_SPREADS, message, Options()
+    return "", "", asked
+
+
+def group_of(annotations: Json) -> str:
+    """Return the PodGroup that a pod names, "" if it names none (specs/podgroups.md 1.2: empty text counts as absent)."""
+    return str(annotations.get(GROUP_NAME) or "")
 
 
 def options(annotations: Json) -> Options:

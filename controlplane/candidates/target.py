@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
+import msgspec
+
 from controlplane.candidates import target_calls as calls
 from controlplane.candidates.objects import CANDIDATE_LABEL, CANDIDATES, PODS
 from controlplane.candidates.reasons import TargetReason
@@ -204,10 +206,24 @@ class TargetCandidates:
         """Return the node on which something is taken, by stream: reserved, on its way or bound. The assumed pods of a new process."""
         return {stream: state.node for stream, state in self.candidates.items() if state.node}
 
-    def reserved(self, stream: str, node: str, score: int, now: datetime) -> Decided:
-        """Say that a node was reserved; nothing comes back if the candidate does not wait for one any more."""
+    def reserved(
+        self,
+        stream: str,
+        node: str,
+        score: int,
+        now: datetime,
+        *,
+        scores: Mapping[str, int] | None = None,
+        feasible: int = 0,
+    ) -> Decided:
+        """Say that a node was reserved, by `scores` of the plugins among so many feasible ones; nothing comes back if the candidate does
+        not wait for one any more.
+        """
         state = self.candidates.get(stream)
-        return self._said(stream, state, calls.reserved(state, self.policy, node, score, now) if state else None)
+        said = calls.reserved(state, self.policy, node, score, now) if state else None
+        if said is not None and (scores or feasible):
+            said = msgspec.structs.replace(said, scores=dict(scores or {}), feasible=feasible)
+        return self._said(stream, state, said)
 
     def not_schedulable(self, stream: str, message: str, now: datetime, *, preemptable: bool = False) -> Decided:
         """Say that no node was found; `preemptable`: one would be if pods of lower priority went."""

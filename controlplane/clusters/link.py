@@ -327,8 +327,8 @@ class Link:
 
     async def _announce(self, server: ApiServer, reached: Reached) -> None:
         """Open the cluster for writing and say so, once every kind is listed or known not to be had."""
-        for reflector in self._reflectors:
-            await reflector.settled.wait()
+        while unsettled := next((r for r in self._reflectors if not r.settled.is_set()), None):
+            await unsettled.settled.wait()  # the others may have to list again meanwhile: another history was found
         off = tuple(r.spec.kind.name for r in self._reflectors if not r.available)
         self.executor = Executor(server, self._budget, self._counted, self._around.allowed)
         self.looks = Dynamic(server, self._budget, self._counted)

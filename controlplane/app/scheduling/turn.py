@@ -113,7 +113,7 @@ class SchedulerTurn:
             pick=lambda: around.random.getrandbits(31),
             leaving=rooms.evictions.leaving,
         )
-        self.loop.quorums.judged = rooms.verdicts.judged
+        self.loop.quorums.judged, self.loop.quorums.started = rooms.verdicts.judged, rooms.verdicts.started
         self.loop.faults.heard = lambda error: _log.error("a plugin failed", exc_info=error)
         self._measure = SchedulerMeasure(around.metrics, self.loop)
         self._cycles = Cycles(self.loop, log, self._time, gate, self._ready, self._measure.cycle)

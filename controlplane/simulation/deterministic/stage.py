@@ -17,7 +17,7 @@ import orjson
 from controlplane.kube import SECRETS, Json, Kind
 from controlplane.simulation.behaviour import Behaviour
 from controlplane.simulation.deterministic.loop import VirtualClock, VirtualLoop
-from controlplane.simulation.deterministic.network import Network, Storm
+from controlplane.simulation.deterministic.network import Network
 from controlplane.simulation.history import Commit
 from controlplane.simulation.jobs import Pace
 from controlplane.simulation.kueue_common import Gates
@@ -27,7 +27,7 @@ from controlplane.simulation.world import KUEUE_NAMESPACE, MANAGEMENT, ClusterSp
 
 OnCommit = Callable[[str, Commit], None]
 _STEPS_AT_ONCE = 3
-BUSY = 8.0  # seconds for which a cluster that forgets its history takes no watch
+BUSY = 8.0  # seconds for which a cluster that forgets its history answers no watch
 
 
 class Driver:
@@ -142,17 +142,15 @@ class Stage:
     # --- accidents -------------------------------------------------------------------------------------------------
 
     def compact(self, name: str) -> None:
-        """Let a cluster end its watches, be too busy for new ones for a while, and then forget its history: whoever resumes is told 410."""
-        place = self.places[name]
-        busy = Storm(429, 1.0)
-        place.network.storms.append(busy)
-        place.network.end_watches()
-        self.loop.world_later(BUSY, self._compacted, place, busy)
+        """Let a cluster end its watches, keep new ones waiting for a while, and then forget its history: whoever resumes is told 410."""
+        network = self.places[name].network
+        network.queue_watches()
+        network.end_watches()
+        self.loop.world_later(BUSY, self._compacted, name)
 
-    def _compacted(self, place: Place, busy: Storm) -> None:
-        if busy in place.network.storms:
-            place.network.storms.remove(busy)
-        place.store.compact()
+    def _compacted(self, name: str) -> None:
+        self.places[name].store.compact()
+        self.places[name].network.admit_watches()
 
     def backup(self, name: str) -> Backup:
         """Return what a cluster's etcd holds now."""
