@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from controlplane.simulation.deterministic import scenes
 from controlplane.simulation.deterministic.steps import HORIZON, NEVER_TWICE, Step
@@ -31,8 +31,8 @@ class Plan:
     steps: tuple[Step, ...]
     size: int = 0
     edition: int = EDITION
-    scene: str = ""
-    traits: tuple[str, ...] = ()
+    scene: str = field(default="", repr=False)  # unseen by the checksum of the first edition, which has none
+    traits: tuple[str, ...] = field(default=(), repr=False)
 
     def only(self, numbers: Iterable[int]) -> Plan:
         """Return the plan with only these steps."""

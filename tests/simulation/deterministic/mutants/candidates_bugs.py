@@ -46,7 +46,7 @@ def a_lease_is_enough(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_successor_does_not_wait(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(permits, "_predecessor_runs", lambda turn: False)
+    patch.setattr(permits, "predecessor_runs", lambda turn: False)
 
 
 def a_lost_target_has_no_grace(patch: pytest.MonkeyPatch) -> None:

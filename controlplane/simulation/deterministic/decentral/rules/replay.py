@@ -53,6 +53,7 @@ def of_source(hosted: Hosted) -> Parts:
         ("outage", placing.outage),
         ("targets", placing._own),
         ("namespaces", placing._namespaces),
+        ("gangs", placing.gangs.groups),
         ("named", copies.named),
         ("copies", {stream: msgspec.structs.astuple(there) for stream, there in copies._there.items()}),
         ("where", copies._where),
