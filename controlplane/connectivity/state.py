@@ -90,24 +90,7 @@ def fold(state: Connection, recorded: Recorded) -> Connection:
     state = msgspec.structs.replace(state, version=recorded.version)
     match event:
         case ClusterConnected():
-            return msgspec.structs.replace(
-                state,
-                phase="Connected",
-                since=at,
-                lost_since=None,
-                forgotten=False,
-                connected_once=True,
-                untried_since=None,
-                reason="",
-                message="",
-                attempt=0,
-                next_attempt_at=None,
-                synced=frozenset(event.kinds),
-                out_since={kind: since for kind, since in state.out_since.items() if kind not in event.kinds},
-                unlisted_since=state.lost_since or at,
-                incarnation=event.incarnation,
-                server_version=event.server_version,
-            )
+            return _connected(state, event, at)
         case ClusterConnectFailed():
             return msgspec.structs.replace(
                 _away(state, at, "Lost" if state.connected_once else "Failed"),
@@ -140,17 +123,40 @@ def fold(state: Connection, recorded: Recorded) -> Connection:
                 out_since={kind: since for kind, since in state.out_since.items() if kind != event.kind},
             )
         case KindOff():
-            return msgspec.structs.replace(
-                state,
-                synced=state.synced - {event.kind},
-                off={**state.off, event.kind: event.message},
-                out_since={
-                    event.kind: at if event.kind in state.synced else state.unlisted_since or at,
-                    **state.out_since,
-                },
-            )
+            return _off(state, event, at)
         case _:
             return state
+
+
+def _connected(state: Connection, event: ClusterConnected, at: datetime) -> Connection:
+    return msgspec.structs.replace(
+        state,
+        phase="Connected",
+        since=at,
+        lost_since=None,
+        forgotten=False,
+        connected_once=True,
+        untried_since=None,
+        reason="",
+        message="",
+        attempt=0,
+        next_attempt_at=None,
+        synced=frozenset(event.kinds),
+        out_since={kind: since for kind, since in state.out_since.items() if kind not in event.kinds},
+        unlisted_since=state.lost_since or at,
+        incarnation=event.incarnation,
+        server_version=event.server_version,
+    )
+
+
+def _off(state: Connection, event: KindOff, at: datetime) -> Connection:
+    since = at if event.kind in state.synced else state.unlisted_since or at
+    return msgspec.structs.replace(
+        state,
+        synced=state.synced - {event.kind},
+        off={**state.off, event.kind: event.message},
+        out_since={event.kind: since, **state.out_since},
+    )
 
 
 def life_of(incarnation: str, life: int) -> str:
