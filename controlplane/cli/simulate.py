@@ -10,9 +10,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
+from click.core import ParameterSource
 
 from controlplane.cli.errors import Exit, Failure
 from controlplane.cli.frame import Verb
@@ -23,9 +24,8 @@ if TYPE_CHECKING:
     from controlplane.simulation.deterministic.plan import Plan
     from controlplane.simulation.deterministic.simulation import Outcome
 
-    Draw = Callable[[int], Plan]
-
 _PROGRESS = 2.0  # seconds between two lines of progress
+_Draw: TypeAlias = "Callable[[int], Plan]"
 
 
 @click.command(cls=Verb)
@@ -35,17 +35,19 @@ _PROGRESS = 2.0  # seconds between two lines of progress
     "--steps", metavar="LIST", help="Only these steps of the seed's plan, such as 1,4-6 (`none`: no step at all)."
 )
 @click.option(
-    "--scene",
-    type=click.Choice(("workloads", "local")),
-    default="workloads",
-    show_default=True,
-    help="What is played: Workloads over many clusters, or the pods of one's own cluster.",
-)
-@click.option(
     "--plan",
     "edition",
     type=click.IntRange(1, 2),
-    help="The edition of the plans of Workloads, 2 by default: what a seed meant when it was noted.",
+    default=2,
+    show_default=True,
+    help="The edition of the plans: what a seed meant when it was noted.",
+)
+@click.option(
+    "--scene",
+    type=click.Choice(["workloads", "local"]),
+    default="workloads",
+    show_default=True,
+    help="What is played: Workloads over clusters, or the pods of one's own cluster.",
 )
 @click.option("--story", "tell", is_flag=True, help="Tell the story, also of a seed that holds.")
 @click.option("--trace", is_flag=True, help="Print every line of the trace.")
@@ -59,8 +61,8 @@ def simulate(
     seed: int | None,
     seeds: str | None,
     steps: str | None,
+    edition: int,
     scene: str,
-    edition: int | None,
     tell: bool,
     trace: bool,
     no_shrink: bool,
@@ -73,26 +75,29 @@ def simulate(
     """
     if (seed is None) == (seeds is None):
         raise click.UsageError("give --seed or --seeds")
-    if scene != "workloads" and edition is not None:
-        raise click.UsageError("--plan goes with --scene workloads")
-    draw = partial(_plan, scene, 2 if edition is None else edition)
+    if (
+        scene != "workloads"
+        and click.get_current_context().get_parameter_source("edition") == ParameterSource.COMMANDLINE
+    ):
+        raise click.UsageError(f"--plan goes with the scene workloads: the plans of {scene} have one edition")
+    drawn = partial(_draw, "" if scene == "workloads" else scene, edition)
     if seeds is not None:
         if steps is not None or trace:
             raise click.UsageError("--steps and --trace go with --seed")
-        return _many(options, _range(seeds), draw, processes, shrinking=not no_shrink)
+        return _many(options, _range(seeds), drawn, processes, shrinking=not no_shrink)
     assert seed is not None
-    return _one(draw(seed), steps, tell=tell, trace=trace, shrinking=not no_shrink and steps is None)
+    return _one(drawn(seed), steps, tell=tell, trace=trace, shrinking=not no_shrink and steps is None)
 
 
-def _plan(scene: str, edition: int, seed: int) -> Plan:
-    from controlplane.simulation.deterministic.played import plan_of
+def _draw(scene: str, edition: int, seed: int) -> Plan:
+    from controlplane.simulation.deterministic.playing import plan_of
 
-    return plan_of(scene, seed, edition)
+    return plan_of(seed, scene=scene, edition=edition)
 
 
 def _one(plan: Plan, steps: str | None, *, tell: bool, trace: bool, shrinking: bool) -> int:
     from controlplane.simulation.deterministic.plan import chosen
-    from controlplane.simulation.deterministic.played import play
+    from controlplane.simulation.deterministic.playing import play
     from controlplane.simulation.deterministic.story import story, verdict
 
     if steps is not None:
@@ -112,7 +117,7 @@ def _one(plan: Plan, steps: str | None, *, tell: bool, trace: bool, shrinking: b
 
 
 def _tell_failure(outcome: Outcome, *, shrinking: bool, trace: bool = False) -> None:
-    from controlplane.simulation.deterministic.played import play
+    from controlplane.simulation.deterministic.playing import play
     from controlplane.simulation.deterministic.shrink import shrink
     from controlplane.simulation.deterministic.story import command, story, verdict
 
@@ -128,7 +133,7 @@ def _tell_failure(outcome: Outcome, *, shrinking: bool, trace: bool = False) -> 
     line(f"{len(outcome.plan.steps)} of {before} steps. Replay: {command(outcome.plan)}")
 
 
-def _many(options: Options, seeds: Sequence[int], draw: Draw, processes: int, *, shrinking: bool) -> int:
+def _many(options: Options, seeds: Sequence[int], draw: _Draw, processes: int, *, shrinking: bool) -> int:
     began = time.monotonic()
     failed, figures = _play_all(seeds, draw, processes)
     failed.sort(key=lambda outcome: outcome.plan.seed)
@@ -151,7 +156,7 @@ def _many(options: Options, seeds: Sequence[int], draw: Draw, processes: int, *,
     return Exit.FAILED if failed else Exit.OK
 
 
-def _play_all(seeds: Sequence[int], draw: Draw, processes: int) -> tuple[list[Outcome], dict[str, int]]:
+def _play_all(seeds: Sequence[int], draw: _Draw, processes: int) -> tuple[list[Outcome], dict[str, int]]:
     """Play seeds with signs of progress on stderr; return the failures and what all of them came to."""
     from controlplane.simulation.deterministic.story import verdict
 
@@ -172,7 +177,7 @@ def _play_all(seeds: Sequence[int], draw: Draw, processes: int) -> tuple[list[Ou
     return failed, figures
 
 
-def _played(seeds: Iterable[int], draw: Draw, processes: int) -> Iterator[Outcome]:
+def _played(seeds: Iterable[int], draw: _Draw, processes: int) -> Iterator[Outcome]:
     play = partial(_play, draw)
     if processes == 1:
         yield from map(play, seeds)
@@ -184,8 +189,8 @@ def _played(seeds: Iterable[int], draw: Draw, processes: int) -> Iterator[Outcom
         yield from pool.map(play, seeds, chunksize=8)
 
 
-def _play(draw: Draw, seed: int) -> Outcome:
-    from controlplane.simulation.deterministic.played import play
+def _play(draw: _Draw, seed: int) -> Outcome:
+    from controlplane.simulation.deterministic.playing import play
 
     return play(draw(seed)).brief()
 

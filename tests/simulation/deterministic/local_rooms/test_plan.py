@@ -12,13 +12,13 @@ from controlplane.__main__ import run
 from controlplane.simulation.deterministic import acts
 from controlplane.simulation.deterministic.local_rooms import people
 from controlplane.simulation.deterministic.local_rooms.plan import DONE, MADE, TROUBLE, plan_of
-from controlplane.simulation.deterministic.played import SCENES
+from controlplane.simulation.deterministic.playing import SCENES
 from controlplane.simulation.deterministic.story import command
 from tests.simulation.deterministic.local_rooms.plans import play
 
 PROGRAM = """
-from controlplane.simulation.deterministic.played import plan_of, play
-print(play(plan_of("local", 5)).digest)
+from controlplane.simulation.deterministic.playing import plan_of, play
+print(play(plan_of(5, scene="local")).digest)
 """
 
 
@@ -66,9 +66,9 @@ def test_the_verb_plays_it(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_verb_refuses_an_edition_of_what_has_none(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["simulate", "--scene", "local", "--plan", "1", "--seed", "3"]) == 2
-    assert "--plan goes with --scene workloads" in capsys.readouterr().err
+    assert "--plan goes with the scene workloads" in capsys.readouterr().err
 
 
 def test_the_verb_knows_every_scene(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["simulate", "--help"]) == 0
-    assert "|".join(SCENES) in capsys.readouterr().out
+    assert "|".join(["workloads", *SCENES]) in capsys.readouterr().out

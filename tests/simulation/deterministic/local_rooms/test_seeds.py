@@ -1,4 +1,4 @@
-"""Sixty seeds of the local scene hold. `controlplane simulate --scene local --seeds A..B` plays more of them."""
+"""A hundred seeds of the local scene hold. `controlplane simulate --scene local --seeds A..B` plays more of them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from controlplane.simulation.deterministic.story import command, verdict
 from tests.simulation.deterministic.local_rooms.known import KNOWN, OPEN
 from tests.simulation.deterministic.local_rooms.plans import play
 
-SEEDS, AT_ONCE = range(1, 61), 10
-#: Every sixth seed together, so that no test has all of a run of long ones.
+SEEDS, AT_ONCE = range(1, 101), 10
+#: Every tenth seed together, so that no test has all of a run of long ones.
 TESTS = len(SEEDS) // AT_ONCE
 
 
