@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from controlplane.simulation.deterministic import scenes
 from controlplane.simulation.deterministic.steps import HORIZON, NEVER_TWICE, Step
@@ -31,7 +31,9 @@ class Plan:
     steps: tuple[Step, ...]
     size: int = 0
     edition: int = EDITION
-    scene: str = ""
+    scene: str = field(
+        default="", repr=False
+    )  # what a plan of Workloads looks like in words is checked, and has no such field
 
     def only(self, numbers: Iterable[int]) -> Plan:
         """Return the plan with only these steps."""
