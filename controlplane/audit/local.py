@@ -1,14 +1,15 @@
-"""The stories of one's own cluster: a pod and its PodGroup, a PodGroup, a PipelineRun and what was made for it.
+"""The stories of one's own cluster: a pod and its PodGroup, a PodGroup, a PipelineRun and what was made for it; and those that the log of a
+scheduler has (`controlplane.audit.story`).
 
-In: a reader and what people type (`pod/NS/NAME`, `podgroup/NS/NAME`, `pipelinerun/NS/NAME`). Out: the events, why it is where it is in one
-sentence, and the moments. The sentences are made of the folds by which the service decides.
+In: a reader and what people type (`pod/NS/NAME`, `podgroup/NS/NAME`, `candidate/NS/NAME`, `pipelinerun/NS/NAME`). Out: the events, why it
+is where it is, and the moments. The sentences are made of the folds by which the service decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-
-import msgspec
+import difflib
+import heapq
+from collections.abc import Hashable
 
 from controlplane.audit.explain import Explanation
 from controlplane.audit.group_words import group_because
@@ -16,8 +17,21 @@ from controlplane.audit.groups import explain_group, explain_member
 from controlplane.audit.reads import Filter, Reader
 from controlplane.audit.run_words import run_because
 from controlplane.audit.runs import explain_run
+from controlplane.audit.scheduler_words import scheduling_because
+from controlplane.audit.story import Story, explain_of, scheduler_story, streams_of
+from controlplane.audit.target_words import target_because
 from controlplane.audit.timeline import Moment
 from controlplane.audit.words import reason_of, type_of, what
+from controlplane.candidates.target_events import (
+    BindStarted,
+    NotSchedulable,
+    Reserved,
+    StatusReported,
+    TargetDecision,
+    TargetWriteFailed,
+    TargetWriteUnneeded,
+    Unreserved,
+)
 from controlplane.coscheduling.events import CoschedulingFailed, CoschedulingUnneeded
 from controlplane.coscheduling.events import Decision as RunDecision
 from controlplane.log.event import Event, Recorded, Unknown
@@ -32,28 +46,79 @@ from controlplane.podgroups.events import (
     owner_stream,
 )
 from controlplane.podgroups.events import Decision as GroupDecision
+from controlplane.scheduler.events import (
+    BindingDecided,
+    NodeReserved,
+    PendingPodObserved,
+    PodStatusDecided,
+    ReservationDropped,
+    SchedulingDecision,
+    SchedulingFailed,
+    SchedulingWriteFailed,
+    SchedulingWriteUnneeded,
+)
 
 PREFIXES = {
     "pod": "pod", "pods": "pod", "po": "pod",
     "podgroup": "podgroup", "podgroups": "podgroup", "pg": "podgroup",
+    "candidate": "candidate", "candidates": "candidate",
     "pipelinerun": "pipelinerun", "pipelineruns": "pipelinerun", "pr": "pipelinerun",
 }  # fmt: skip
 """What may stand before NAMESPACE/NAME, as kubectl has it."""
 
 
-class Story(msgspec.Struct, frozen=True):
-    """The events of one object, and those around it that its sentence may rest on."""
-
-    kind: str
-    stream: str
-    events: Sequence[Recorded]
-    around: Sequence[Recorded] = ()
+_FAILED = GroupWriteFailed | CoschedulingFailed | SchedulingWriteFailed | TargetWriteFailed
+_UNNEEDED = GroupWriteUnneeded | CoschedulingUnneeded | SchedulingWriteUnneeded | TargetWriteUnneeded
+_SAYS = StatusReported | PodStatusDecided
+"""What is said of a pod to others, and repeats what the event before it said."""
+_FINDINGS = NodeReserved | ReservationDropped | SchedulingFailed | Reserved | Unreserved | NotSchedulable
+"""What a cycle found or what became of that: the same words twice are news if other ones stand between."""
+_NEAREST, _COMPARED, _ALIKE = (
+    3,
+    5000,
+    0.7,
+)  # how many names are told, among how many they are looked for, how like they are
+_LOGS = 20  # logs of one database in which a name is looked for
+_BINDINGS = (BindingDecided.__name__, BindStarted.__name__)
 
 
 def story(reader: Reader, kind: str, namespace: str, name: str) -> Story | None:
     """Return the story of an object; None if the log has none of it."""
+    return _own(reader, kind, namespace, name) or scheduler_story(reader, kind, namespace, name)
+
+
+def places(kind: str, namespace: str, name: str) -> list[str]:
+    """Return the streams by which the story of an object is found in a log."""
+    own = {
+        "pod": [member_stream(namespace, name), f"sourcepod/{namespace}/{name}"],
+        "podgroup": [group_stream(namespace, name)],
+        "pipelinerun": [f"pipelinerun/{namespace}/{name}"],
+    }
+    return [*own.get(kind, []), *streams_of(kind, namespace, name)]
+
+
+def near(reader: Reader, kind: str, namespace: str, name: str) -> list[str]:
+    """Return up to three objects of a kind that somebody may have meant, as KIND/NAMESPACE/NAME: near names, then other namespaces."""
+    kinds = {place.partition("/")[0] for place in places(kind, namespace, name)}
+    here = {stream.rpartition("/")[2] for stream in reader.streams(*kinds, namespace=namespace)}
+    close = difflib.get_close_matches(name, sorted(here)[:_COMPARED], n=_NEAREST, cutoff=_ALIKE)
+    others = {stream.split("/")[1] for stream in reader.streams(*kinds, name=name)}
+    return [*(f"{kind}/{namespace}/{one}" for one in close), *(f"{kind}/{one}/{name}" for one in sorted(others))][
+        :_NEAREST
+    ]
+
+
+def near_elsewhere(reader: Reader, kind: str, namespace: str, name: str) -> dict[str, list[str]]:
+    """Return the same by the other logs of the database, those that have any."""
+    others = (Reader(reader.connection, log) for log in reader.logs()[:_LOGS] if log != reader.log)
+    return {other.log: found for other in others if (found := near(other, kind, namespace, name))}
+
+
+def _own(reader: Reader, kind: str, namespace: str, name: str) -> Story | None:
     if kind == "pod":
         return _pod(reader, namespace, name)
+    if kind == "candidate":
+        return None
     stream = group_stream(namespace, name) if kind == "podgroup" else f"pipelinerun/{namespace}/{name}"
     events = list(reader.events(Filter(streams=[stream])))
     if not events:
@@ -88,26 +153,28 @@ def explain_story(found: Story) -> Explanation:
         return explain_member(found.events, found.around)
     if found.kind == "podgroup":
         return explain_group(found.events, found.around)
-    return explain_run(found.stream, found.events)
+    if found.kind == "pipelinerun":
+        return explain_run(found.stream, found.events)
+    return explain_of(found)
 
 
 def story_moments(found: Story) -> list[Moment]:
     """Return the moment of each event of an object; what repeats itself is there, and not noteworthy."""
     told: list[Moment] = []
     last: dict[Hashable, tuple[str, str]] = {}
-    for recorded in found.events:
-        event = recorded.event
-        said, chain = (what(event), reason_of(recorded)), _chain(event)
-        idle = isinstance(event, GroupWriteUnneeded | CoschedulingUnneeded)
-        lost_race = isinstance(event, GroupWriteFailed | CoschedulingFailed) and event.code == 409
-        new = last.get(chain) != said and not idle and not lost_race
+    own = found.stream.partition("/")[2]
+    for recorded in heapq.merge(found.events, found.others, key=lambda recorded: recorded.position):
+        event, about = recorded.event, recorded.stream.partition("/")[2]
+        said, chain = (what(event), reason_of(recorded)), (recorded.stream, *_chain(event))
+        new = last.get(chain) != said and not isinstance(event, _UNNEEDED | _SAYS) and not _lost_race(event)
+        new = new and not (found.kind == "candidate" and _said_by_candidate(recorded, found.stream))
         last[chain] = said
         told.append(
             Moment(
                 position=recorded.position,
                 at=recorded.recorded_at,
                 cluster=recorded.cluster,
-                what=said[0],
+                what=said[0] if about == own else f"{about}: {said[0]}",
                 why=_why(event),
                 reason=said[1],
                 type=type_of(recorded),
@@ -117,19 +184,39 @@ def story_moments(found: Story) -> list[Moment]:
     return told
 
 
+def _said_by_candidate(recorded: Recorded, stream: str) -> bool:
+    """Whether an event of a candidate's Pod says what the candidate's own stream says as well."""
+    event = recorded.event
+    if recorded.stream == stream or isinstance(event, Unknown):
+        return False
+    return isinstance(event, SchedulingFailed) or (isinstance(event, PendingPodObserved) and not event.gates)
+
+
+def _lost_race(event: Event | Unknown) -> bool:
+    """Whether a write was refused because its object had moved on; of a binding that says more."""
+    return isinstance(event, _FAILED) and event.code == 409 and event.action not in _BINDINGS
+
+
 def _why(event: Event | Unknown) -> str:
     match event:
         case GroupDecision():
             return group_because(event)
         case RunDecision():
             return run_because(event)
-        case GroupWriteFailed() | CoschedulingFailed():
+        case SchedulingDecision():
+            return scheduling_because(event)
+        case GroupWriteFailed() | CoschedulingFailed() | SchedulingWriteFailed() | TargetWriteFailed():
             return event.message
+        case Event():
+            return target_because(event)
         case _:
             return ""
 
 
-def _chain(event: Event | Unknown) -> Hashable:
+def _chain(event: Event | Unknown) -> tuple[Hashable, ...]:
     """Return the object within whose events one may repeat the one before: what was seen of it, or what was decided for it."""
-    decided = isinstance(event, GroupDecision | RunDecision)
-    return decided, type(event).__name__ if decided else "", getattr(event, "uid", ""), getattr(event, "name", "")
+    if isinstance(event, _FINDINGS):
+        return ("found",)
+    decided = isinstance(event, GroupDecision | RunDecision | SchedulingDecision | TargetDecision)
+    kind = type(event).__name__ if decided or isinstance(event, _FAILED) else ""
+    return decided, kind, getattr(event, "uid", ""), getattr(event, "name", "")

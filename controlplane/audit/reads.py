@@ -18,12 +18,15 @@ from psycopg import sql
 
 from controlplane.candidates.copy_events import COPY_EVENTS
 from controlplane.candidates.placing import Placing
+from controlplane.candidates.target_events import TARGET_EVENTS
 from controlplane.coscheduling.events import EVENTS as _RUN_EVENTS
+from controlplane.coscheduling.judging.events import JUDGING_EVENTS
 from controlplane.log.codec import Codec
-from controlplane.log.event import Recorded
+from controlplane.log.event import Event, Recorded
 from controlplane.log.schema import libpq_url
 from controlplane.multikueue.fleet import Fleet
 from controlplane.podgroups.events import EVENTS as _GROUP_EVENTS
+from controlplane.scheduler.events import SCHEDULING_EVENTS
 
 _COLUMNS: LiteralString = (
     "position, stream, version, type, schema, data::text, cluster,"
@@ -69,6 +72,18 @@ ORDER BY o.position DESC"""
 
 LOCAL_EVENTS = (*_GROUP_EVENTS, *_RUN_EVENTS)
 """The events of one's own cluster: readable whether their controllers are on or off."""
+READ: tuple[type[Event], ...] = (
+    *Fleet.types, *Placing.types, *COPY_EVENTS, *JUDGING_EVENTS, *LOCAL_EVENTS, *SCHEDULING_EVENTS, *TARGET_EVENTS,
+)  # fmt: skip
+"""All that any log of ours may hold: the service's, and those of the schedulers beside target clusters."""
+
+# The names of all logs, one step in the primary key each: `streams` may have millions of rows.
+_LOGS: LiteralString = """
+WITH RECURSIVE found (log) AS (
+    (SELECT log FROM audit.streams ORDER BY log LIMIT 1)
+    UNION ALL
+    SELECT (SELECT s.log FROM audit.streams s WHERE s.log > found.log ORDER BY s.log LIMIT 1) FROM found WHERE found.log IS NOT NULL
+) SELECT log FROM found WHERE log IS NOT NULL"""
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +116,7 @@ class Reader:
 
     def __init__(self, connection: psycopg.Connection[Any], log: str) -> None:
         self.connection, self.log = connection, log
-        self._codec = Codec((*Fleet.types, *Placing.types, *COPY_EVENTS, *LOCAL_EVENTS))
+        self._codec = Codec(READ)
         self._deaf: bool | None = None
 
     @classmethod
@@ -184,6 +199,13 @@ class Reader:
             {"log": self.log, "kinds": list(kinds), "namespace": namespace, "name": name},
         )
         return [stream for (stream,) in rows]
+
+    def logs(self, *streams: str) -> list[str]:
+        """Return the names of all logs of the database, or of those that have one of some streams."""
+        if not streams:
+            return [log for (log,) in self.connection.execute(_LOGS)]
+        query = "SELECT DISTINCT log FROM audit.streams WHERE log = ANY(%s) AND stream = ANY(%s) ORDER BY log"
+        return [log for (log,) in self.connection.execute(query, [self.logs(), list(streams)])]
 
     def live_workloads(self, namespace: str | None = None, *, finished: bool = False) -> list[str]:
         """Return the streams of Workloads that something may still come of; with `finished` also those that finished and are there."""

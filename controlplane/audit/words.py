@@ -12,8 +12,11 @@ from typing import Any
 import msgspec
 
 from controlplane.audit.group_words import GROUP_WORDS
+from controlplane.audit.judging_words import JUDGING_WORDS
 from controlplane.audit.pod_words import POD_WORDS
 from controlplane.audit.run_words import RUN_WORDS
+from controlplane.audit.scheduler_words import SCHEDULER_WORDS
+from controlplane.audit.target_words import TARGET_WORDS
 from controlplane.connectivity import events as connectivity
 from controlplane.log.event import Event, Recorded, Unknown
 from controlplane.multikueue import events as multikueue
@@ -55,9 +58,7 @@ def what(event: Event | Unknown) -> str:
     """Return what an event says, in a few words; of an unknown one its type."""
     if isinstance(event, Unknown):
         return event.type
-    say = next(
-        (words[type(event)] for words in (WORDS, POD_WORDS, GROUP_WORDS, RUN_WORDS) if type(event) in words), None
-    )
+    say = next((words[type(event)] for words in (WORDS, *_OTHERS) if type(event) in words), None)
     return say(event) if say else type(event).__name__
 
 
@@ -189,3 +190,4 @@ WORDS: Mapping[type[Event], Callable[[Any], str]] = {
     multikueue.EffectFailed: lambda e: f"write refused ({f'{e.code} {e.error}'.rstrip()})",
     multikueue.EffectUnneeded: lambda e: "write changed nothing",
 }
+_OTHERS = (POD_WORDS, GROUP_WORDS, RUN_WORDS, JUDGING_WORDS, SCHEDULER_WORDS, TARGET_WORDS)

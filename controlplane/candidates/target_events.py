@@ -103,12 +103,17 @@ class TargetObservationRefused(Event, frozen=True, kw_only=True):
 
 
 class Reserved(Event, frozen=True, kw_only=True):
-    """A node is held for the candidate: its `number`-th reservation. It lapses at `expires` unless it is permitted."""
+    """A node is held for the candidate: its `number`-th reservation. It lapses at `expires` unless it is permitted.
+
+    `score` is the sum of `scores`, by plugin and with their weights, among `feasible` nodes.
+    """
 
     number: int
     node: str
     score: int
     expires: datetime
+    scores: dict[str, int] = {}
+    feasible: int = 0
     reason: TargetReason = TargetReason.NODE_FOUND
 
 

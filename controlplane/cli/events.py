@@ -10,7 +10,7 @@ import click
 
 from controlplane.cli.errors import Exit
 from controlplane.cli.frame import Verb
-from controlplane.cli.history import clock, open_reader, place
+from controlplane.cli.history import clock, is_empty, log_option, open_reader, place
 from controlplane.cli.options import Options
 from controlplane.cli.output import dump, emit, line
 
@@ -33,6 +33,7 @@ _LONGEST_PAUSE = 5.0  # seconds between two attempts to reach the database again
 @click.option(
     "--limit", type=click.IntRange(min=1), default=100, show_default=True, metavar="N", help="At most so many."
 )
+@log_option
 @click.pass_obj
 def events(
     options: Options,
@@ -59,7 +60,10 @@ def events(
     if not follow:
         with open_reader(options) as reader:
             found = list(reader.events(wanted, limit=limit, newest=after is None))
+            empty = "" if found else is_empty(reader)
         emit(options.output, [plain(one) for one in found], COLUMNS, [_row(one) for one in found])
+        if empty:
+            click.echo(f"{empty[0].upper()}{empty[1:]}.", err=True)
         return Exit.OK
     first = open_reader(options)
     first.head()  # what is wrong from the start is a failure, and nothing to wait for

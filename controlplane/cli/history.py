@@ -5,8 +5,11 @@ In: the options, and NAMESPACE/NAME as it was typed. Out: a `Reader`, or a `Fail
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import click
 
 from controlplane.cli.errors import Exit, Failure
 from controlplane.cli.options import Options
@@ -17,19 +20,48 @@ if TYPE_CHECKING:
     from controlplane.log.event import Recorded
 
 
-def open_reader(options: Options) -> Reader:
-    """Open the log of the settings for reading; psycopg's errors become exit code 4."""
+def log_option(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a verb the option `--log NAME`: which log of the database is read."""
+
+    def remember(context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
+        if value is not None:
+            context.ensure_object(Options).more["database.log"] = (value, "--log")
+
+    text = "The log to read, such as a scheduler's; database.log otherwise."
+    return click.option("--log", "log_name", metavar="NAME", help=text, expose_value=False, callback=remember)(verb)
+
+
+def log_was_named(options: Options) -> bool:
+    """Whether somebody said by `--log` which log is meant."""
+    return "database.log" in options.more
+
+
+def open_reader(options: Options, log: str = "") -> Reader:
+    """Open a log for reading, that of the settings if none is named; psycopg's errors become exit code 4."""
     from controlplane.audit.reads import Reader
 
     settings = options.settings()
-    return Reader.connect(options.database_url(), log=settings.database.log, role=settings.database.role)
+    return Reader.connect(options.database_url(), log=log or settings.database.log, role=settings.database.role)
+
+
+def is_empty(reader: Reader) -> str:
+    """Return why a log has nothing to show, "" if it has events: to be said beside a result that may be empty for that."""
+    others = reader.logs()
+    if reader.log in others:
+        return ""
+    known = f"; the logs of this database are {', '.join(others)}: choose one with --log" if others else ""
+    return f"the log {reader.log} is empty{known}"
 
 
 def split(text: str) -> tuple[str, str]:
     """Return namespace and name of NAMESPACE/NAME."""
     namespace, slash, name = text.partition("/")
     if not slash or not namespace or not name or "/" in name:
-        raise Failure(f'"{text}" is not a Workload or a job: write NAMESPACE/NAME, such as default/train', Exit.USAGE)
+        raise Failure(
+            f'"{text}" is not a Workload or a job: write NAMESPACE/NAME, such as default/train, '
+            "or KIND/NAMESPACE/NAME, such as pod/default/web",
+            Exit.USAGE,
+        )
     return namespace, name
 
 
@@ -64,7 +96,11 @@ def find_story(reader: Reader, text: str) -> Found:
     if found is not None:
         return found
     near = nearest(reader, namespace, name)
+    empty = is_empty(reader)
     hint = f"; did you mean {' or '.join(near)}?" if near else "; `controlplane workloads --all` shows which there are"
+    hint = f": {empty}" if empty else hint
+    if not near and reader.streams("pod", "candidate", "sourcepod", "member", namespace=namespace, name=name):
+        hint = f"; did you mean pod/{namespace}/{name}?"
     raise Failure(f"there is no Workload or job {namespace}/{name} in the log {reader.log}{hint}", Exit.NOT_FOUND)
 
 

@@ -1,25 +1,32 @@
-"""`why` and `timeline` of objects of one's own cluster: `pod/NS/NAME`, `podgroup/NS/NAME`, `pipelinerun/NS/NAME`.
+"""`why` and `timeline` of objects of one's own cluster: `pod/NS/NAME`, `podgroup/NS/NAME`, `candidate/NS/NAME`, `pipelinerun/NS/NAME`.
 
 In: what was typed. Out: the answer, or None where something else is meant: a Workload, a job, or a pod that is placed on another cluster.
+A scheduler keeps a log of its own: what the log that is read has not, and one other of the database has, is told from that one.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import click
+
 from controlplane.cli.errors import Exit, Failure
-from controlplane.cli.history import open_reader, split
+from controlplane.cli.history import is_empty, log_was_named, open_reader, split
 from controlplane.cli.options import Options
 
 if TYPE_CHECKING:
     from controlplane.audit.explain import Explanation
     from controlplane.audit.find import Found
-    from controlplane.audit.local import Story
+    from controlplane.audit.reads import Reader
+    from controlplane.audit.story import Story
     from controlplane.audit.timeline import Moment
 
 _SAID = {
-    "pod": "PodGroups are recorded for pods with one of podgroups.schedulerNames, while the controller podgroups runs",
-    "podgroup": "PodGroups are recorded while the controller podgroups runs",
+    "pod": "PodGroups are recorded for pods with one of podgroups.schedulerNames, while the controller podgroups runs; "
+    "a scheduler records the pods that name one of its profiles, in a log of its own",
+    "podgroup": "PodGroups are recorded while the controller podgroups runs, and by a scheduler with the plugin Gang",
+    "candidate": "candidates are in the log of the scheduler beside their target; in their source's, "
+    "`controlplane why pod/NAMESPACE/NAME` tells of the pod that they stand for",
     "pipelinerun": "PipelineRuns are recorded while the controller coscheduling runs",
 }
 
@@ -42,7 +49,7 @@ def narrated(options: Options, text: str) -> tuple[Found, list[Moment]] | None:
 
 
 def _find(options: Options, text: str) -> Story | None:
-    from controlplane.audit.local import PREFIXES, story
+    from controlplane.audit.local import PREFIXES, places, story
 
     prefix, _, rest = text.partition("/")
     kind = PREFIXES.get(prefix, "")
@@ -51,10 +58,30 @@ def _find(options: Options, text: str) -> Story | None:
     namespace, name = split(rest)
     with open_reader(options) as reader:
         found = story(reader, kind, namespace, name)
-        if found is None and kind == "pod" and reader.streams("sourcepod", namespace=namespace, name=name):
+        if found is not None:
+            return found
+        if kind == "pod" and reader.streams("sourcepod", namespace=namespace, name=name):
             return None
-        if found is None:
-            raise Failure(
-                f"there is no {kind} {namespace}/{name} in the log {reader.log}: {_SAID[kind]}", Exit.NOT_FOUND
-            )
-        return found
+        elsewhere = reader.logs(*places(kind, namespace, name))
+        if len(elsewhere) != 1 or log_was_named(options):
+            raise Failure(_missing(reader, kind, namespace, name, elsewhere), Exit.NOT_FOUND)
+    with open_reader(options, elsewhere[0]) as other:
+        found = story(other, kind, namespace, name)
+    if found is None:
+        options.more["database.log"] = (elsewhere[0], "the log that has it")
+    click.echo(f"From the log {elsewhere[0]}.", err=True)
+    return found
+
+
+def _missing(reader: Reader, kind: str, namespace: str, name: str, elsewhere: list[str]) -> str:
+    """Return that there is no such object, and what may have been meant."""
+    first = f"there is no {kind} {namespace}/{name} in the log {reader.log}"
+    if elsewhere:
+        return f"{first}; {', '.join(elsewhere)} {'has' if len(elsewhere) == 1 else 'have'} it: choose with --log"
+    from controlplane.audit.local import near, near_elsewhere
+
+    named = " or ".join(near(reader, kind, namespace, name))
+    if not named:
+        found = near_elsewhere(reader, kind, namespace, name)
+        named = " or ".join(f"{' or '.join(names)} of the log {log}" for log, names in found.items())
+    return f"{first}; did you mean {named}?" if named else f"{first}: {is_empty(reader) or _SAID[kind]}"

@@ -13,7 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import click
-from click.core import ParameterSource
 
 from controlplane.cli.errors import Exit, Failure
 from controlplane.cli.frame import Verb
@@ -38,16 +37,14 @@ _Draw: TypeAlias = "Callable[[int], Plan]"
     "--plan",
     "edition",
     type=click.IntRange(1, 2),
-    default=2,
-    show_default=True,
-    help="The edition of the plans: what a seed meant when it was noted.",
+    help="The edition of the plans of Workloads, 2 by default: what a seed meant when it was noted.",
 )
 @click.option(
     "--scene",
-    type=click.Choice(["workloads", "local"]),
+    type=click.Choice(("workloads", "candidates", "local")),
     default="workloads",
     show_default=True,
-    help="What is played: Workloads over clusters, or the pods of one's own cluster.",
+    help="What is played: Workloads over many clusters, candidate pods with a scheduler beside each target, or one's own cluster's pods.",
 )
 @click.option("--story", "tell", is_flag=True, help="Tell the story, also of a seed that holds.")
 @click.option("--trace", is_flag=True, help="Print every line of the trace.")
@@ -61,8 +58,8 @@ def simulate(
     seed: int | None,
     seeds: str | None,
     steps: str | None,
-    edition: int,
     scene: str,
+    edition: int | None,
     tell: bool,
     trace: bool,
     no_shrink: bool,
@@ -75,24 +72,22 @@ def simulate(
     """
     if (seed is None) == (seeds is None):
         raise click.UsageError("give --seed or --seeds")
-    if (
-        scene != "workloads"
-        and click.get_current_context().get_parameter_source("edition") == ParameterSource.COMMANDLINE
-    ):
+    if scene != "workloads" and edition is not None:
         raise click.UsageError(f"--plan goes with the scene workloads: the plans of {scene} have one edition")
-    drawn = partial(_draw, "" if scene == "workloads" else scene, edition)
+    draw = partial(_plan, scene, edition)
     if seeds is not None:
         if steps is not None or trace:
             raise click.UsageError("--steps and --trace go with --seed")
-        return _many(options, _range(seeds), drawn, processes, shrinking=not no_shrink)
+        return _many(options, _range(seeds), draw, processes, shrinking=not no_shrink)
     assert seed is not None
-    return _one(drawn(seed), steps, tell=tell, trace=trace, shrinking=not no_shrink and steps is None)
+    return _one(draw(seed), steps, tell=tell, trace=trace, shrinking=not no_shrink and steps is None)
 
 
-def _draw(scene: str, edition: int, seed: int) -> Plan:
+def _plan(scene: str, edition: int | None, seed: int) -> Plan:
+    from controlplane.simulation.deterministic.plan import EDITION
     from controlplane.simulation.deterministic.playing import plan_of
 
-    return plan_of(seed, scene=scene, edition=edition)
+    return plan_of(seed, scene=scene, edition=EDITION if edition is None else edition)
 
 
 def _one(plan: Plan, steps: str | None, *, tell: bool, trace: bool, shrinking: bool) -> int:

@@ -55,6 +55,14 @@ class Call(Part, frozen=True, kw_only=True):
         return Kind(self.group, self.version, self.kind, self.plural, self.namespaced)
 
 
+class Woken(Part, frozen=True, kw_only=True):
+    """What gave a waiting pod another try: something that happened to an object, or (resource `Queue`) its time, or somebody's word."""
+
+    resource: str
+    action: str
+    name: str = ""
+
+
 # --- what is seen -----------------------------------------------------------------------------------------------------
 
 
@@ -146,13 +154,21 @@ class SchedulingWrite(SchedulingDecision, frozen=True, kw_only=True):
 
 
 class NodeReserved(SchedulingDecision, frozen=True, kw_only=True):
-    """A node is held for the pod: its `number`-th reservation. `waits`: the Permit plugins that wait, and until when."""
+    """A node is held for the pod: its `number`-th reservation. `waits`: the Permit plugins that wait, and until when.
+
+    `score` is the sum of `scores`, by plugin and with their weights, among `feasible` nodes. `attempt` counts the pod's cycles since it
+    came, or since the scheduler started; `woken` is what gave it this one.
+    """
 
     number: int
     node: str
     uid: str
     score: int = 0
     waits: dict[str, datetime] = {}
+    scores: dict[str, int] = {}
+    feasible: int = 0
+    attempt: int = 0
+    woken: Woken | None = None
 
 
 class PermitGiven(SchedulingDecision, frozen=True, kw_only=True):
@@ -171,12 +187,16 @@ class ReservationDropped(SchedulingDecision, frozen=True, kw_only=True):
 
 
 class PreBindDecided(SchedulingWrite, frozen=True, kw_only=True):
-    """What is to be written, in order, before the pod is bound; `bind` is the binding, where a plugin has its own."""
+    """What is to be written, in order, before the pod is bound; `bind` is the binding, where a plugin has its own.
+
+    `until`: how long what has to come of it is waited for; None if the binding follows at once.
+    """
 
     WHAT: ClassVar[str] = "PreBind"
     number: int
     calls: list[Call]
     bind: Call | None = None
+    until: datetime | None = None
 
 
 class BindingDecided(SchedulingWrite, frozen=True, kw_only=True):
@@ -190,11 +210,22 @@ class BindingDecided(SchedulingWrite, frozen=True, kw_only=True):
 
 
 class SchedulingFailed(SchedulingDecision, frozen=True, kw_only=True):
-    """No node, by reason and message of the condition; `plugins` refused it, `nominated` is the node on which room is being made."""
+    """No node, by reason and message of the condition; `plugins` refused it, `nominated` is the node on which room is being made.
+
+    `attempt` counts the pod's cycles since it came, or since the scheduler started, and `woken` is what gave it this one. A cycle that
+    says nothing new is not recorded.
+    """
 
     message: str
     plugins: list[str] = []
     nominated: str = ""
+    attempt: int = 0
+    woken: Woken | None = None
+
+    @property
+    def says(self) -> tuple[str, str, list[str], str]:
+        """What makes it another word than the one before: all but which cycle it was."""
+        return self.reason, self.message, self.plugins, self.nominated
 
 
 class PodStatusDecided(SchedulingWrite, frozen=True, kw_only=True):
@@ -237,6 +268,18 @@ class GangJudged(SchedulingDecision, frozen=True, kw_only=True):
     condition: str
     said: str
     message: str
+
+
+class GangStart(SchedulingDecision, frozen=True, kw_only=True):
+    """How far a group's start has come, whenever that changes.
+
+    `together`: `minMember` were on nodes at once, which holds until nobody runs any more. `failures`: how often it was turned back since;
+    `until`: how long it rests for that.
+    """
+
+    together: bool = False
+    failures: int = 0
+    until: datetime | None = None
 
 
 class GangConditionDecided(SchedulingWrite, frozen=True, kw_only=True):
@@ -289,6 +332,7 @@ SCHEDULING_EVENTS: tuple[type[Event], ...] = (
     VictimMarkDecided,
     VictimRemovalDecided,
     GangJudged,
+    GangStart,
     GangConditionDecided,
     SchedulingWriteFailed,
     SchedulingWriteUnneeded,

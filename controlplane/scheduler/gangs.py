@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -25,6 +25,16 @@ if TYPE_CHECKING:
 
 GANG = "Gang"
 Place = tuple[str, str]
+
+
+class Start(NamedTuple):
+    """How far a group's start has come: see `GangStart`."""
+
+    together: bool = False
+    failures: int = 0
+    until: datetime | None = None
+
+
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -69,6 +79,8 @@ class Gangs:
             raise
         self.problems.pop(place, None)
         self.groups[place] = group
+        if place in self._gangs:
+            self._gangs[place] = rules.together(group, self._gangs[place])
         if before is not None and before != group:
             self.lost.add(place)
 
@@ -102,7 +114,7 @@ class Gangs:
         member = Member(uid=pod.identity, name=pod.name, stage=_stage(pod))
         gang = self._gangs.get(place, EMPTY)
         if gang.members.get(pod.identity) != member or was != (pod.identity in gated):
-            self._gangs[place] = rules.seen(gang, member)
+            self._gangs[place] = rules.seen(gang, member, self.groups.get(place))
             self.changed[place] = None
 
     def forget(self, identity: str) -> None:
@@ -168,7 +180,7 @@ class Gangs:
     def singly(self, place: Place) -> bool:
         """Whether members are placed one by one: the gang has started, or enough of it has a place."""
         gang, group = self._gangs.get(place, EMPTY), self.groups.get(place)
-        return group is not None and (_runs(gang) or len(gang.assigned) >= group.min_member)
+        return group is not None and (gang.started or len(gang.assigned) >= group.min_member)
 
     def shortage(self, place: Place, snapshot: Snapshot) -> dict[str, int]:
         """Return what all nodes together lack for `minResources`, the group's own pods left out; empty if nothing."""
@@ -247,29 +259,31 @@ class Gangs:
         if identity in gang.assigned:
             return False
         waiting = tuple(uid for uid in gang.waiting if uid != identity)
-        self._gangs[place] = _replace(
+        gang = self._gangs[place] = _replace(
             gang,
             waiting=waiting,
             released=gang.released | {identity},
             failing=gang.failing - {identity},
-            started=True,
             deadline=gang.deadline if waiting else None,
-            failures=0,
-            not_before=None,
         )
+        if self.singly(place):  # they go, whatever befell the gang while the log was asked
+            self._gangs[place] = _replace(gang, not_before=None)
+        self.changed[place] = None
         return True
 
-    def freed(self, identity: str) -> None:
-        """A member has no reservation any more."""
+    def freed(self, identity: str) -> tuple[str, ...]:
+        """A member has no reservation any more. Return the siblings that give theirs back, if it was let go and their gang needs it."""
         place = self._places.get(identity)
         gang = self._gangs.get(place, EMPTY) if place is not None else EMPTY
         if place is None or (identity not in gang.waiting and identity not in gang.released):
-            return
+            return ()
+        lost = identity in gang.released
         waiting = tuple(uid for uid in gang.waiting if uid != identity)
         released = gang.released - {identity}
         after = _replace(gang, waiting=waiting, released=released, deadline=gang.deadline if waiting else None)
         self._gangs[place] = _replace(after, started=gang.started and _runs(after))
         self.changed[place] = None
+        return self.failed(identity) if lost else ()
 
     def quorum(self, place: Place) -> tuple[str, ...]:
         """Return those who wait, if they are enough to be let go together; none otherwise."""
@@ -283,16 +297,31 @@ class Gangs:
         """A member found no node. Return the siblings that give their places back for it."""
         place = self._places.get(identity)
         group = self.groups.get(place) if place is not None else None
-        if place is None or group is None or self.singly(place):
+        if place is None or group is None or self.singly(place) or self.quorum(place):
             return ()
         gang = self._gangs[place]
         if gang.not_before is not None and self.now < gang.not_before:
-            return gang.waiting  # it rests already: this is no new failure
+            return self.unbound(place)  # it rests already: this is no new failure
         return self._turned(place, lambda: rules.unplaced(group, gang, identity, self.now, self.limits))
 
-    def waiters(self, place: Place) -> tuple[str, ...]:
-        """Return who waits for the others of a group."""
-        return self._gangs.get(place, EMPTY).waiting
+    def unbound(self, place: Place) -> tuple[str, ...]:
+        """Return who has a place and is not on a node: those who wait for the others, and those who were let go."""
+        gang = self._gangs.get(place, EMPTY)
+        return (*gang.waiting, *sorted(gang.released))
+
+    def start(self, place: Place) -> Start:
+        """Return how far a group's start has come."""
+        gang = self._gangs.get(place, EMPTY)
+        return Start(gang.started, gang.failures, gang.not_before)
+
+    def recall(self, place: Place, start: Start) -> None:
+        """Take up what a process before this one knew of a group's start; whether it still runs is read off its pods."""
+        gang = self._gangs.get(place)
+        if gang is None or gang.started:
+            return
+        known = _replace(gang, started=start.together and _runs(gang), failures=start.failures, not_before=start.until)
+        group = self.groups.get(place)
+        self._gangs[place] = rules.together(group, known) if group is not None else known
 
     def resting(self, place: Place) -> datetime | None:
         """Return until when a gang rests, None if it does not."""
@@ -318,10 +347,11 @@ class Gangs:
         return found
 
     def _turned(self, place: Place, ask: Callable[[], tuple[Gang, tuple[str, ...]]]) -> tuple[str, ...]:
-        # They wait until the log says that they have given their places back (`freed`).
+        # They have their places until the log says that they have given them back (`freed`).
+        self.changed[place] = None
         before = self._gangs[place]
         after, rejected = ask()
-        self._gangs[place] = _replace(after, waiting=before.waiting, deadline=None)
+        self._gangs[place] = _replace(after, waiting=before.waiting, released=before.released, deadline=None)
         return rejected
 
 

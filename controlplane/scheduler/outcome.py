@@ -12,10 +12,11 @@ import numpy as np
 
 from controlplane.log.event import NewEvent
 from controlplane.scheduler.cycle import Decision
-from controlplane.scheduler.errands import Way
+from controlplane.scheduler.errands import Score, Way
 from controlplane.scheduler.events import SchedulingFailed, VictimChosen
 from controlplane.scheduler.framework import CycleState
 from controlplane.scheduler.objects import Pod
+from controlplane.scheduler.queue import Entry
 from controlplane.scheduler.reasons import SchedulingReason
 from controlplane.scheduler.runtime import Framework
 from controlplane.scheduler.snapshot import Snapshot
@@ -23,18 +24,25 @@ from controlplane.scheduler.state import victim_stream
 from controlplane.scheduler.status import SUCCESS, Status, Verdicts, failed
 
 
-def failure_of(found: Decision, nominated: str, *, preempt: bool) -> SchedulingFailed:
+def failure_of(found: Decision, nominated: str, entry: Entry | None, *, preempt: bool) -> SchedulingFailed:
     """Return why there is no node. `nominated` is the node that was promised before; without `preempt` no room may be made."""
     status, room = found.status, found.room
+    attempt, woken = (entry.attempts, entry.woken) if entry is not None else (0, None)
     if not status.rejected:
-        return SchedulingFailed(reason=SchedulingReason.SCHEDULER_ERROR, message="; ".join(status.reasons))
+        why = "; ".join(status.reasons)
+        return SchedulingFailed(reason=SchedulingReason.SCHEDULER_ERROR, message=why, attempt=attempt, woken=woken)
     message = " ".join(status.reasons)
     if room is not None and room.status.reasons and not room.candidates:
         message = f"{message} {' '.join(room.status.reasons)}"
     if room is not None and room.nominate is not None and (preempt or not room.nominate):
         nominated = room.nominate
     return SchedulingFailed(
-        reason=SchedulingReason.UNSCHEDULABLE, message=message, plugins=refusing(found), nominated=nominated
+        reason=SchedulingReason.UNSCHEDULABLE,
+        message=message,
+        plugins=refusing(found),
+        nominated=nominated,
+        attempt=attempt,
+        woken=woken,
     )
 
 
@@ -66,18 +74,20 @@ def victims_of(victims: Sequence[Pod], pod: Pod, node: str, scheduler: str) -> l
     ]
 
 
-def score_of(framework: Framework, snapshot: Snapshot, pod: Pod, found: Decision) -> int:
-    """Return the total score of the chosen node; of an only one too, which a cycle does not score: a source compares it with other
-    clusters'.
-    """
-    row = snapshot.row[found.node]
-    if found.scores is not None:
-        at = np.flatnonzero(found.scores.rows == row)
-        return int(found.scores.total[at[0]]) if len(at) else 0
-    rows, state = np.array([row], dtype=np.int64), found.state.clone()
-    if not framework.pre_score(state, pod, snapshot, rows).ok:
-        return 0
-    return int(framework.score(state, pod, snapshot, rows).total[0])
+def score_of(framework: Framework, snapshot: Snapshot, pod: Pod, found: Decision, entry: Entry | None) -> Score:
+    """Return the score of the chosen node; of an only one too, which a cycle does not score: a source compares it with other clusters'."""
+    row, scores = snapshot.row[found.node], found.scores
+    attempt, woken = (entry.attempts, entry.woken) if entry is not None else (0, None)
+    if scores is None:
+        rows, state = np.array([row], dtype=np.int64), found.state.clone()
+        if not framework.pre_score(state, pod, snapshot, rows).ok:
+            return Score(0, {}, len(found.feasible), attempt, woken)
+        scores = framework.score(state, pod, snapshot, rows)
+    at = np.flatnonzero(scores.rows == row)
+    if not len(at):
+        return Score(0, {}, len(found.feasible), attempt, woken)
+    parts = {name: int(weighted[at[0]]) for name, weighted in scores.weighted.items()}
+    return Score(int(scores.total[at[0]]), parts, len(found.feasible), attempt, woken)
 
 
 class Faults:

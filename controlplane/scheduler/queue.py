@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from controlplane.scheduler.events import Woken
 from controlplane.scheduler.framework import QueuedPod
 from controlplane.scheduler.hints import ClusterEvent, Hints
 from controlplane.scheduler.objects import Pod
@@ -28,6 +29,9 @@ from controlplane.scheduler.status import Status
 
 # Events that are kept for pods in flight; past this, a pod that was in flight all the time is taken to have missed something.
 _REMEMBERED = 5_000
+# What gives a pod another try without anything happening to another object: its long wait, its back-off, a word of the loop, itself.
+FLUSHED, OVER = Woken(resource="Queue", action="Flush"), Woken(resource="Queue", action="Backoff")
+CALLED, CHANGED = Woken(resource="Queue", action="Activate"), Woken(resource="Queue", action="PodChanged")
 
 
 class Place(StrEnum):
@@ -53,6 +57,7 @@ class Entry:
     refused_by: frozenset[str] = frozenset()
     gate: str = ""
     seen: int = 0  # in flight: how many events had happened when the cycle began
+    woken: Woken | None = None  # what gave the pod its present try, or the next
     ticket: int = 0  # which line of a heap is this entry's; others are void
 
     @property
@@ -153,16 +158,17 @@ class Queue:
         if entry is None:
             return
         missed = self._missed(entry, plugins)
+        entry.woken = missed
         entry.refused_by = plugins
         entry.backoff_until = now + self._timing.backoff(entry.attempts)
-        self._land(entry, Place.BACKOFF if missed else Place.UNSCHEDULABLE, now)
+        self._land(entry, Place.UNSCHEDULABLE if missed is None else Place.BACKOFF, now)
 
     def failed(self, identity: str, now: float) -> None:
         """The pod in flight met an error, or has to be tried again: it backs off and then has its turn."""
         entry = self._flying.get(identity)
         if entry is None:
             return
-        entry.refused_by = frozenset()
+        entry.refused_by, entry.woken = frozenset(), OVER
         entry.backoff_until = now + self._timing.backoff(entry.attempts)
         self._land(entry, Place.BACKOFF, now)
 
@@ -191,7 +197,7 @@ class Queue:
         if but is not None:
             helped = [entry for entry in helped if (entry.pod.namespace, entry.pod.group) != but]
         for entry in helped:
-            self._retry(entry, now)
+            self._retry(entry, now, _woken(event))
         return len(helped)
 
     def ask_again(self, identity: str, now: float) -> None:
@@ -206,9 +212,10 @@ class Queue:
         if entry is None or entry.place not in (Place.UNSCHEDULABLE, Place.BACKOFF):
             return
         if at_once:
+            entry.woken = CALLED
             self._admit(entry, now)
         elif entry.place is Place.UNSCHEDULABLE:
-            self._retry(entry, now)
+            self._retry(entry, now, CALLED)
 
     def advance(self, now: float) -> None:
         """Let time pass: back-offs end, and who was refused too long ago is tried again."""
@@ -217,7 +224,7 @@ class Queue:
             if entry.ticket != ticket:
                 continue
             if entry.place is Place.UNSCHEDULABLE:
-                self._retry(entry, now)
+                self._retry(entry, now, FLUSHED)
             else:
                 self._admit(entry, now)
 
@@ -240,7 +247,7 @@ class Queue:
             if not status.ok:
                 self._gate(entry, status, now)
             elif entry.place is Place.UNSCHEDULABLE and self._hints.own_change_helps(entry.refused_by, before, pod):
-                self._retry(entry, now)
+                self._retry(entry, now, CHANGED)
         elif entry.place is Place.IN_FLIGHT and self._hints.changed(before, pod):
             entry.seen = -1  # whatever the cycle says of the pod as it was, it is tried again as it is
 
@@ -265,7 +272,8 @@ class Queue:
         entry.gate = "; ".join(status.reasons)
         self._put(entry, Place.GATED, now)
 
-    def _retry(self, entry: Entry, now: float) -> None:
+    def _retry(self, entry: Entry, now: float, woken: Woken) -> None:
+        entry.woken = woken
         if entry.backoff_until > now:
             self._put(entry, Place.BACKOFF, now)
         else:
@@ -302,14 +310,22 @@ class Queue:
         entry.ticket = self._tickets
         return entry.ticket
 
-    def _missed(self, entry: Entry, plugins: frozenset[str]) -> bool:
-        """Whether something that may help happened since the pod's cycle began."""
+    def _missed(self, entry: Entry, plugins: frozenset[str]) -> Woken | None:
+        """Return what happened since the pod's cycle began that may help it, None if nothing did."""
         if entry.seen < 0:
-            return True
+            return CHANGED
         count = self._happened - entry.seen
         if count > len(self._events):
-            return True  # more than is remembered
-        return any(
-            self._hints.concern(plugins, event) and self._hints.may_help(plugins, event, entry.pod)
-            for event in self._events[len(self._events) - count :]
-        )
+            return FLUSHED  # more than is remembered
+        for event in self._events[len(self._events) - count :]:
+            if self._hints.concern(plugins, event) and self._hints.may_help(plugins, event, entry.pod):
+                return _woken(event)
+        return None
+
+
+def _woken(event: ClusterEvent) -> Woken:
+    """Return what happened as it is recorded."""
+    about = event.new if event.new is not None else event.old
+    return Woken(
+        resource=event.resource, action=event.action, name=str(getattr(about, "key", getattr(about, "name", "")))
+    )

@@ -26,7 +26,7 @@ RUN_LABEL, TASK_LABEL, TASK_RUN_LABEL = "tekton.dev/pipelineRun", "tekton.dev/pi
 FAILS = "simulation.controlplane/fails"
 _MODES = ("workspaces", "pipelineruns", "isolate-pipelinerun", "disabled")
 _PER_RUN = ("pipelineruns", "isolate-pipelinerun")
-_PENDING, _CANCELLED = "PipelineRunPending", "Cancelled"
+_STOPS = ("Cancelled", "CancelledRunFinally", "StoppedRunFinally")
 _END = "Succeeded"
 
 
@@ -56,16 +56,19 @@ class Tekton(Behaviour):
         run = self._view.get(PIPELINE_RUNS, *key)
         if run is None or "deletionTimestamp" in meta(run) or run["spec"].get("managedBy") or _ended(run):
             return None
-        if run["spec"].get("status") == _PENDING:
+        asked = run["spec"].get("status")
+        if asked in _STOPS:
+            self._cancel(run)
+        if asked:  # it is pending, or was stopped
             return None
         status = run.get("status") or {}
         if "pipelineSpec" not in status:
-            self._say(PIPELINE_RUNS, run, "Unknown", "Running", pipelineSpec=run["spec"]["pipelineSpec"])
+            begun = timestamp(self.clock.now())
+            self._say(
+                PIPELINE_RUNS, run, "Unknown", "Running", pipelineSpec=run["spec"]["pipelineSpec"], startTime=begun
+            )
             return None
         tasks = status["pipelineSpec"].get("tasks") or []
-        if run["spec"].get("status") == _CANCELLED:
-            self._cancel(run, tasks)
-            return None
         ends = {task["name"]: self._task(run, task) for task in tasks}
         at = timestamp(self.clock.now())
         if "False" in ends.values() and None not in ends.values():
@@ -74,7 +77,9 @@ class Tekton(Behaviour):
             self._say(PIPELINE_RUNS, run, "True", "Succeeded", completionTime=at)
         return None
 
-    def _cancel(self, run: Json, tasks: list[Json]) -> None:
+    def _cancel(self, run: Json) -> None:
+        """End a run that was cancelled or stopped: its tasks end with it."""
+        tasks = ((run.get("status") or {}).get("pipelineSpec") or {}).get("tasks") or []
         namespace = meta(run)["namespace"]
         for task in tasks:
             made = self._view.get(TASK_RUNS, namespace, f"{meta(run)['name']}-{task['name']}")

@@ -192,6 +192,11 @@ async def example(url: str, folder: Path) -> int:
         for name in ("zonal", "huge"):
             await tell(url, "why", f"pod/default/{name}")
         await tell(url, "timeline", "pod/default/small")
+        # The same pods by the log of each scheduler: there they are candidates, with names of their own.
+        for name, cluster in world.workers.items():
+            for pod in pods_of(cluster, delegates=True):
+                where = f"pod/default/{meta(pod)['name']}"
+                await tell(url, "why", where, "--log", f"scheduler-{name}")
         return 1 if wrong else 0
 
 

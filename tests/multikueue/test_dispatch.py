@@ -399,3 +399,18 @@ def test_every_removal_names_the_uid_and_version_it_was_decided_on() -> None:
     assert isinstance(decision, RemovalDecided)
     assert decision.uid == "rjob-a"
     assert decision.resource_version
+
+
+def test_a_copy_that_we_had_stopped_ourselves_is_no_refusal() -> None:
+    """Quota may come back before the copy of the attempt before is gone: its cluster has refused nothing."""
+    scene = Scene("a").reserved()
+    ours = {
+        "DeactivationTarget": ("EvictedOnManagerCluster", "Evicted on manager: preempted"),
+        "Evicted": ("DeactivatedDueToEvictedOnManagerCluster", "The workload is deactivated"),
+    }
+    scene.clone("a", ours, active=False)
+    assert scene.names() == ["Nomination"]
+    scene.workload(nominated=["a"])
+    assert scene.names() == ["Removal Workload a"]
+    scene.clone_gone("a")
+    assert scene.names() == ["Clone a"]

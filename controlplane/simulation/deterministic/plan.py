@@ -23,7 +23,7 @@ EDITION = EDITIONS[-1]
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A run in advance. `quotas` is CPUs by cluster, `replicas` how many processes compete for the lead, `size` how many steps it had
-    when it was drawn. `scene` is what is played ("": Workloads over clusters)."""
+    when it was drawn. `scene` is what is played ("": Workloads over clusters), `traits` what else that scene was drawn with."""
 
     seed: int
     quotas: dict[str, int]
@@ -31,9 +31,9 @@ class Plan:
     steps: tuple[Step, ...]
     size: int = 0
     edition: int = EDITION
-    scene: str = field(
-        default="", repr=False
-    )  # what a plan of Workloads looks like in words is checked, and has no such field
+    # No part of the words by which a test holds the first edition to what it was.
+    scene: str = field(default="", repr=False)
+    traits: tuple[str, ...] = field(default=(), repr=False)
 
     def only(self, numbers: Iterable[int]) -> Plan:
         """Return the plan with only these steps."""

@@ -19,7 +19,7 @@ from tests.candidates.model.target_steps import TargetSteps
 from tests.candidates.model.world import KINDS, LEASE, PATIENCE, SKEW, Config, Violation, source_pod
 
 MANAGEMENT = "@management"
-_LONG = int((LEASE + SKEW + PATIENCE).total_seconds())  # any permit is over then, and outlived
+MOST_AHEAD = int((LEASE + SKEW + PATIENCE).total_seconds())  # any permit is over then, and outlived
 
 
 class Moves(TargetMoves):
@@ -144,7 +144,7 @@ class Moves(TargetMoves):
         if not busy:
             yield Move(f"time passes to {deadline}", False, g._replace(now=deadline, cells=cells))
         elif (left := self.spend(g, "ticks")) is not None:
-            for then in (deadline, g.now + _LONG):
+            for then in (deadline, g.now + MOST_AHEAD):
                 yield Move(f"time passes to {then}, slowly", True, g._replace(now=then, cells=cells, faults=left))
 
     def _without_late_bindings(self, g: Global, i: int, now: int) -> Cell:
@@ -162,6 +162,14 @@ class Moves(TargetMoves):
         return min(ahead, default=None)
 
     def _source(self, g: Global, s: int) -> Iterator[Move]:
+        yield from self._own(g, s)
+        for t in range(self.config.targets):
+            if g.links >> t & 1:
+                yield from self._sight(g, s, t)
+        yield from self._sends(g, s, g.srcs[s], f"source {s}")
+
+    def _own(self, g: Global, s: int) -> Iterator[Move]:
+        """A source's steps without any target."""
         source, src = self.sources[s], g.srcs[s]
         after = source.look_pod(src, self.pod(g, s), g.pods[s], g.now, g.links)
         if after != src:
@@ -170,10 +178,6 @@ class Moves(TargetMoves):
             after = source.wake(src, g.now, g.links)
             if after != src:
                 yield Move(f"source {s} decides", False, self.with_src(g, s, after))
-        for t in range(self.config.targets):
-            if g.links >> t & 1:
-                yield from self._sight(g, s, t)
-        yield from self._sends(g, s, src, f"source {s}")
 
     def _source_turn(self, g: Global, s: int) -> Iterator[Move]:
         """Look at everything, decide, and send all that is open, in one step."""
@@ -342,11 +346,14 @@ class Moves(TargetMoves):
 
     def _stale_append(self, g: Global, s: int, src: int) -> Iterator[Move]:
         """What the paused leader decides is refused by the log, since the stream has moved on."""
-        if self.versions_checked:
-            return
-        source = self.sources[s]
-        for t in range(self.config.targets):
-            i = self.index(s, t)
-            late = source.see(src, self.cells[i].stores[g.cells[i].store], g.cells[i].store, t, g.now, g.links)
-            if late != src:
-                yield Move(f"the paused leader of source {s} overwrites the log", False, self.with_src(g, s, late))
+        if not self.versions_checked:
+            for t in range(self.config.targets):
+                yield from self._overwrites(g, s, src, t)
+
+    def _overwrites(self, g: Global, s: int, src: int, t: int) -> Iterator[Move]:
+        """What the paused leader decides on the sight of a target, if the log takes any append."""
+        i = self.index(s, t)
+        store = g.cells[i].store
+        late = self.sources[s].see(src, self.cells[i].stores[store], store, t, g.now, g.links)
+        if late != src:
+            yield Move(f"the paused leader of source {s} overwrites the log", False, self.with_src(g, s, late))

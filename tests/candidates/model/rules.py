@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from controlplane.candidates.policy import NEVER_TWICE
+from controlplane.candidates.state import SourceState
 from controlplane.candidates.status import rank
-from controlplane.kube import meta
+from controlplane.kube import Json, meta
 from tests.candidates.model.moves import Moves
 from tests.candidates.model.shapes import Global
 from tests.candidates.model.world import Violation
@@ -26,26 +29,31 @@ def _at_most_one(moves: Moves, g: Global, s: int) -> None:
     for t in range(config.targets):
         i = moves.index(s, t)
         cell, steps = g.cells[i], moves.cells[i]
-        facts = steps.memo(("facts", cell.store, cell.side, g.now), lambda i=i: _facts(moves, g, i))
-        for name in facts:
+        for name in facts(moves, g, i):
             live[name] = config.target(t)
     permit = state.permit
     if permit is not None and permit.kind == "Bind":
         live[permit.candidate] = permit.cluster
     if config.execution != NEVER_TWICE:
-        live = {name: where for name, where in live.items() if not _excused(state, name)}
+        live = {name: where for name, where in live.items() if not excused(state, name)}
     if len(live) > 1:
         raise Violation("S1", f"more than one may run: {live}")
 
 
-def _excused(state: object, name: str) -> bool:
+def excused(state: object, name: str) -> bool:
     """Whether a candidate belongs to an epoch that was ended without knowing: what at-least-once means."""
     known = state.candidates.get(name)  # type: ignore[attr-defined]
     return known is not None and known.excused
 
 
-def _facts(moves: Moves, g: Global, i: int) -> frozenset[str]:
+def facts(moves: Moves, g: Global, i: int) -> frozenset[str]:
     """Return the candidates of a cell that run or could be bound; raise if one breaks a rule by itself."""
+    cell, steps = g.cells[i], moves.cells[i]
+    found: frozenset[str] = steps.memo(("facts", cell.store, cell.side, g.now), lambda: _facts(moves, g, i))
+    return found
+
+
+def _facts(moves: Moves, g: Global, i: int) -> frozenset[str]:
     cell, steps = g.cells[i], moves.cells[i]
     store = steps.stores[cell.store]
     running = {name for name, pod in store["pods"].items() if pod["spec"].get("nodeName")}
@@ -77,18 +85,24 @@ def _capacity(moves: Moves, g: Global, t: int) -> None:
     used = bound = 0
     for s in range(config.sources):
         i = moves.index(s, t)
-        steps, cell = moves.cells[i], g.cells[i]
-        used += steps.used(cell.side)
-        bound += steps.memo(
-            ("bound", cell.store),
-            lambda steps=steps, cell=cell: sum(
-                1
-                for pod in steps.stores[cell.store]["pods"].values()
-                if pod["spec"].get("nodeName") and rank(pod.get("status", {}).get("phase", "")) != 2
-            ),
-        )
+        used += moves.cells[i].used(g.cells[i].side)
+        bound += running(moves, i, g.cells[i].store)
     if max(used, bound) > config.capacity:
         raise Violation("S7", f"target {t} has {config.capacity} places; {used} are in the books, {bound} pods run")
+
+
+def running(moves: Moves, i: int, store: int) -> int:
+    """Return how many pods are bound in a cell and have not ended."""
+    steps = moves.cells[i]
+
+    def count() -> int:
+        pods = steps.stores[store]["pods"].values()
+        return sum(
+            1 for pod in pods if pod["spec"].get("nodeName") and rank(pod.get("status", {}).get("phase", "")) != 2
+        )
+
+    found: int = steps.memo(("bound", store), count)
+    return found
 
 
 def settled(moves: Moves, g: Global) -> None:
@@ -102,29 +116,32 @@ def settled(moves: Moves, g: Global) -> None:
             store = moves.cells[moves.index(s, t)].stores[g.cells[moves.index(s, t)].store]
             for name in {*store["candidates"], *store["pods"]}:
                 there[name] = bool(store["pods"].get(name, {}).get("spec", {}).get("nodeName"))
-        if pod is None:
-            if there:
-                raise Violation("L5", f"pod {s} is deleted, left behind: {sorted(there)}")
-            if not state.settled:
-                raise Violation("L5", f"pod {s} is deleted, and its stream does not say that all is done")
-            continue
-        over = rank(pod["status"]["phase"]) == 2
-        wanted = {state.delegate} if state.delegate else set()
-        if over and set(there) - wanted:
-            raise Violation("L2", f"pod {s} has ended, left behind: {sorted(set(there) - wanted)}")
-        if over:
-            continue
-        if state.delegate and set(there) == wanted and there[state.delegate]:
-            _shown(moves, g, s)
-        elif state.delegate:
-            raise Violation("L2", f"pod {s} is with {state.delegate}; there are {there}")
-        elif not _hopeless(moves, g, s, free):
-            raise Violation("L1", f"pod {s} is nowhere although there is room; there are {there}")
+        at_rest(state, pod, there, s, hopeless=_hopeless(moves, g, s, free))
 
 
-def _shown(moves: Moves, g: Global, s: int) -> None:
-    state, pod = moves.sources[s].states[g.srcs[s]], moves.pod(g, s)
-    assert pod is not None
+def at_rest(state: SourceState, pod: Json | None, there: Mapping[str, bool], s: int, *, hopeless: bool) -> None:
+    """L1, L2, L5 of one source when nothing is left to do: `there` are its candidates and pods anywhere, and whether each runs."""
+    if pod is None:
+        if there:
+            raise Violation("L5", f"pod {s} is deleted, left behind: {sorted(there)}")
+        if not state.settled:
+            raise Violation("L5", f"pod {s} is deleted, and its stream does not say that all is done")
+        return
+    over = rank(pod["status"]["phase"]) == 2
+    wanted = {state.delegate} if state.delegate else set()
+    if over and set(there) - wanted:
+        raise Violation("L2", f"pod {s} has ended, left behind: {sorted(set(there) - wanted)}")
+    if over:
+        return
+    if state.delegate and set(there) == wanted and there[state.delegate]:
+        _shown(state, pod, s)
+    elif state.delegate:
+        raise Violation("L2", f"pod {s} is with {state.delegate}; there are {there}")
+    elif not hopeless:
+        raise Violation("L1", f"pod {s} is nowhere although there is room; there are {there}")
+
+
+def _shown(state: SourceState, pod: Json, s: int) -> None:
     said = [c["message"] for c in pod["status"].get("conditions", []) if c["type"].endswith("/Delegated")]
     if not said or state.delegate not in said[0]:
         raise Violation("L2", f"pod {s} does not say where it is: {said}")

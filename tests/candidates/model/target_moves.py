@@ -69,17 +69,22 @@ class TargetMoves:
     def _moved(self, g: Global, i: int, side: int, store: int) -> Global:
         return self.with_cell(g, i, g.cells[i]._replace(side=side, store=store))
 
+    def places(self, g: Global, t: int) -> tuple[bool, ...]:
+        """Return whether a place of a target is free: by the books of all sources' candidates there."""
+        cells = (self.index(r, t) for r in range(self.config.sources))
+        return (sum(self.cells[i].used(g.cells[i].side) for i in cells) < self.config.capacity,)
+
+    def _words(self, t: int, free: bool) -> list[str]:
+        """Return what a scheduler may say while a place is free, or is not."""
+        full = [] if free and t not in self.config.preempt else ["full"]
+        return [*(["reserve"] if free else []), *full, "bind"]
+
     def _scheduler(self, g: Global, s: int, t: int) -> Iterator[Move]:
         i = self.index(s, t)
         cell, steps = g.cells[i], self.cells[i]
-        used = sum(
-            self.cells[self.index(r, t)].used(g.cells[self.index(r, t)].side) for r in range(self.config.sources)
-        )
+        words = [word for free in self.places(g, t) for word in self._words(t, free)]
         for name in sorted(steps.sides[cell.side]):
-            free = used < self.config.capacity
-            for what in (
-                (["reserve"] if free else []) + ([] if free and t not in self.config.preempt else ["full"]) + ["bind"]
-            ):
+            for what in dict.fromkeys(words):
                 after = steps.said(cell.side, name, what, g.now)
                 if after is not None and after != cell.side:
                     yield Move(f"target {t}: {what} {s}", False, self._moved(g, i, after, cell.store))

@@ -1,0 +1,218 @@
+"""Why a pod is where it is, by the log of the scheduler that places it: one sentence or a few, and the events they rest on.
+
+In: the events of `pod/NS/NAME`, and those around it: of the pod itself as a victim, and of the victims that make room for it. Out: an
+`Explanation`, of the folds by which the scheduler decides. Pure. What a Candidate's source decides about is `controlplane.audit.offered`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controlplane.audit.explain import Explanation
+from controlplane.audit.helps import helped_by
+from controlplane.audit.scheduler_words import WRITES, call_words, scheduling_because, try_words
+from controlplane.audit.sentences import listed
+from controlplane.audit.standing import Standing, Word
+from controlplane.log.event import Recorded
+from controlplane.scheduler.events import (
+    BindingDecided,
+    NodeReserved,
+    PendingPodGone,
+    PendingPodObserved,
+    PreBindDecided,
+    ReservationDropped,
+    SchedulingFailed,
+    SchedulingWriteFailed,
+    VictimChosen,
+    VictimGone,
+)
+from controlplane.scheduler.reasons import SchedulingReason
+from controlplane.scheduler.state import (
+    BINDING,
+    PRE_BIND,
+    STATUS,
+    PodState,
+    VictimState,
+    pod_fold,
+    pod_initial,
+    victim_fold,
+    victim_initial,
+    victim_stream,
+)
+
+AFTER = "What becomes of a pod on its node is not recorded here."
+Said = tuple[Word, str, str, Sequence[type[object]]]
+"""A word, what it waits for, the sentence, and the types of the events it rests on."""
+
+
+def pod_state(stream: str, events: Sequence[Recorded]) -> PodState:
+    """Return the state of a pod's stream."""
+    state = pod_initial(stream)
+    for recorded in events:
+        if recorded.stream == stream:
+            state = pod_fold(state, recorded)
+    return state
+
+
+def victims(events: Sequence[Recorded]) -> dict[str, VictimState]:
+    """Return how far the eviction of each victim is, by stream."""
+    found: dict[str, VictimState] = {}
+    for recorded in events:
+        if recorded.stream.startswith("victim/"):
+            before = found.get(recorded.stream) or victim_initial(recorded.stream)
+            found[recorded.stream] = victim_fold(before, recorded)
+    return found
+
+
+def explain_scheduled(stream: str, events: Sequence[Recorded], around: Sequence[Recorded]) -> Explanation:
+    """Return why a plain pod is where it is."""
+    state = pod_state(stream, events)
+    word, waits_for, sentence, rests_on = _said(state, events, around)
+    newest = [last(events, kind) for kind in rests_on]
+    own = victim_stream(state.namespace, state.name)
+    as_victim = [recorded for recorded in around if recorded.stream == own]
+    chosen = last(as_victim, VictimChosen)
+    if chosen is not None and isinstance(chosen.event, VictimChosen) and _is_of(chosen.event, state, events):
+        gone = last(as_victim, VictimGone)
+        if gone is not None and gone.position < chosen.position:
+            gone = None
+        why = f"pod {chosen.event.preemptor} has a higher priority and needs its place"
+        word, waits_for = ("Deleted", "") if gone or state.pod is None else ("Evicted", "its containers to stop")
+        now = "is gone: it was" if word == "Deleted" else "is being"
+        sentence = f"It {now} evicted from node {chosen.event.node}, because {why}"
+        newest += [chosen, gone]
+    made = [e for e in around if isinstance(e.event, VictimChosen) and e.stream != own]
+    return answer(Standing(word, "", waits_for), sentence, [*newest, *(made if word == "Pending" else [])])
+
+
+def _is_of(chosen: VictimChosen, state: PodState, events: Sequence[Recorded]) -> bool:
+    """Whether an eviction was of the pod that the story is about, and not of one that had its name before."""
+    known = [e.event.uid for e in events if isinstance(e.event, PendingPodObserved)]
+    return not known or chosen.uid == (state.pod.uid if state.pod is not None else known[-1])
+
+
+def _said(state: PodState, events: Sequence[Recorded], around: Sequence[Recorded]) -> Said:
+    pod = state.pod
+    if pod is None:
+        bound = last(events, BindingDecided)
+        where = f"; its last node was {bound.event.node}" if bound and isinstance(bound.event, BindingDecided) else ""
+        return "Deleted", "", f"It is gone{where}.", (BindingDecided, PendingPodGone)
+    if pod.over:
+        return "Finished", "", "It has ended.", (PendingPodObserved,)
+    if pod.node:
+        return _placed(state, pod, events)
+    if pod.deleting:
+        return "Deleting", "", "It is being deleted, and no node is looked for any more.", (PendingPodObserved,)
+    if pod.problem:
+        return "Pending", "somebody to correct it", f"It cannot be scheduled: {pod.problem}.", (PendingPodObserved,)
+    if state.held is not None:
+        return _held(state, state.held, events)
+    if pod.gates:
+        gates = (
+            f"It is not tried, because it has scheduling gates: {listed(pod.gates)}. Whoever set them takes them away."
+        )
+        return "Pending", f"its scheduling gates to go ({listed(pod.gates)})", gates, (PendingPodObserved,)
+    if state.told is not None:
+        return _refused(state, state.told, around)
+    if state.dropped is not None:
+        why = scheduling_because(state.dropped)
+        text = f"Its node was given back, because {why}. It is tried again after its back-off."
+        return "Pending", "its back-off to end", text, (NodeReserved, ReservationDropped)
+    text = "It waits for its turn: no cycle has looked for a node for it yet."
+    return "Pending", "its turn", text, (PendingPodObserved,)
+
+
+def _placed(state: PodState, pod: PendingPodObserved, events: Sequence[Recorded]) -> Said:
+    reserved, bound = last(events, NodeReserved), last(events, BindingDecided)
+    if reserved is None or not isinstance(reserved.event, NodeReserved) or reserved.event.node != pod.node:
+        text = f"It is on node {pod.node}. This scheduler did not put it there. {AFTER}"
+        return "Running", "", text, (PendingPodObserved,)
+    if bound is None:
+        return "Running", "", f"It is on node {pod.node}, {_chosen(reserved.event, events)}. {AFTER}", (NodeReserved,)
+    kinds = (SchedulingFailed, NodeReserved, PreBindDecided, BindingDecided, PendingPodObserved)
+    return "Running", "", f"It is on node {pod.node}, {_chosen(reserved.event, events)}. {AFTER}", kinds
+
+
+def _chosen(reserved: NodeReserved, events: Sequence[Recorded]) -> str:
+    """Return why a node was taken, and at which try, as a clause that follows the node. What was promised by preemption comes first."""
+    tried, before = try_words(reserved), last(events, SchedulingFailed)
+    promised = (
+        before is not None and isinstance(before.event, SchedulingFailed) and before.event.nominated == reserved.node
+    )
+    why = "room had been made for it there, by preemption" if promised else scheduling_because(reserved)
+    return f"because {why}{f'; it was found at {tried}' if tried else ''}"
+
+
+def _held(state: PodState, held: NodeReserved, events: Sequence[Recorded]) -> Said:
+    first = f"Node {held.node} is held for it, {_chosen(held, events)}"
+    waiting = {plugin: until for plugin, until in held.waits.items() if plugin not in state.allowed}
+    if waiting:
+        each = [f"{_permit(plugin)} until {until:%H:%M:%S}" for plugin, until in sorted(waiting.items())]
+        text = f"{first}. It waits for {listed(each)}; if that does not come, the node is given back."
+        return "Chosen", listed([_permit(plugin) for plugin in sorted(waiting)]), text, (NodeReserved,)
+    if state.pre_bind is not None and state.binding is None:
+        calls = state.pre_bind.calls
+        if state.pre_bound < len(calls):
+            what = call_words(calls[state.pre_bound])
+            text = f"{first}. Before the binding {state.pre_bound} of {len(calls)} writes are there; awaited: {what}."
+            return "Chosen", what, text, (NodeReserved, PreBindDecided, SchedulingWriteFailed)
+    trouble = state.trouble.get(BINDING) or state.trouble.get(PRE_BIND)
+    if trouble is not None:
+        refused = f"{trouble.code} {trouble.error}: {trouble.message.rstrip('.')}"
+        text = (
+            f"{first}. The API server did not confirm the binding ({refused}); the node stays held, and what became "
+            f"of the binding is found out, not before {trouble.until:%H:%M:%S}."
+        )
+        return "Chosen", "the API server", text, (NodeReserved, BindingDecided, SchedulingWriteFailed)
+    return "Chosen", "its binding", f"{first}. It is being bound.", (NodeReserved, BindingDecided)
+
+
+def _permit(plugin: str) -> str:
+    return "the others of its gang" if plugin == "Gang" else f"the plugin {plugin}"
+
+
+def _refused(state: PodState, told: SchedulingFailed, around: Sequence[Recorded]) -> Said:
+    rests_on = (SchedulingFailed, SchedulingWriteFailed) if state.trouble else (SchedulingFailed,)
+    unsaid = state.trouble.get(STATUS)
+    mute = f" The pod does not say so: {WRITES['PodStatusDecided']} was refused ({unsaid.message})." if unsaid else ""
+    message = told.message.rstrip(".")
+    if told.reason is SchedulingReason.SCHEDULER_ERROR:
+        text = f"It met an error: {message}. It is tried again after its back-off.{mute}"
+        return "Pending", "its back-off to end", text, rests_on
+    if told.reason is SchedulingReason.SCHEDULING_GATED:
+        text = f"It is kept outside: {message}. It is tried as soon as that has changed.{mute}"
+        return "Pending", "what keeps it outside to change", text, rests_on
+    again = f"It is tried again when {helped_by(told.plugins)}; and after five minutes in any case."
+    since = f" The cycle that said so first was {try_words(told)}." if told.attempt > 1 else ""
+    text = f"No node: {message}.{_room(told, around)}{since} {again}{mute}"
+    waits_for = f"its victims on node {told.nominated} to go" if told.nominated else "a node that fits it"
+    return "Pending", waits_for, text, rests_on
+
+
+def _room(told: SchedulingFailed, around: Sequence[Recorded]) -> str:
+    """Return who goes for the pod, and how far that is."""
+    if not told.nominated:
+        return ""
+    each = []
+    for stream, victim in sorted(victims(around).items()):
+        name = stream.partition("/")[2]
+        if victim.chosen is None:
+            each.append(f"pod {name} (on its way out)")
+        else:
+            trouble = next(iter(victim.trouble.values()), None)
+            refused = f", refused: {trouble.message}" if trouble is not None else ""
+            each.append(f"pod {name} (priority is lower; {'told so' if victim.marked else 'chosen'}{refused})")
+    goes = f" For it {'goes' if len(each) == 1 else 'go'} {listed(each)}." if each else ""
+    return f" Room is made for it on node {told.nominated}, by preemption.{goes}"
+
+
+def answer(stands: Standing, sentence: str, rests_on: Sequence[Recorded | None]) -> Explanation:
+    """Return an explanation with one full stop at its end, and its events by position."""
+    found = {recorded.position: recorded for recorded in rests_on if recorded is not None}
+    text = " ".join(sentence.split()).rstrip(".") + "."
+    return Explanation(stands, text, [found[position] for position in sorted(found)])
+
+
+def last(events: Sequence[Recorded], kind: type[object]) -> Recorded | None:
+    """Return the newest event of a type."""
+    return next((recorded for recorded in reversed(events) if isinstance(recorded.event, kind)), None)

@@ -1,0 +1,104 @@
+"""The stories that the log of a scheduler has: a pod with its candidate and its victims, and a PodGroup as a gang.
+
+In: a reader and a name. Out: a `Story`, its `Explanation`, and where its moments stand. A Candidate and its Pod have one name and tell
+one story; a pod of that name that is not the candidate's has its own.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+
+import msgspec
+
+from controlplane.audit.explain import Explanation
+from controlplane.audit.offered import explain_candidate, explain_gang
+from controlplane.audit.reads import Filter, Reader
+from controlplane.audit.scheduled import explain_scheduled, pod_state
+from controlplane.candidates.target_state import candidate_stream
+from controlplane.log.event import Recorded
+from controlplane.scheduler.events import PendingPodObserved, SchedulingFailed, VictimChosen, VictimGone
+from controlplane.scheduler.state import gang_stream, pod_stream, victim_stream
+
+
+class Story(msgspec.Struct, frozen=True):
+    """The events of one object, and those around it that its sentence may rest on; `others` of them are told of in its timeline too."""
+
+    kind: str
+    stream: str
+    events: Sequence[Recorded]
+    around: Sequence[Recorded] = ()
+    others: Sequence[Recorded] = ()
+
+
+def streams_of(kind: str, namespace: str, name: str) -> list[str]:
+    """Return the streams of a scheduler's log in which an object of this kind and name may have its story."""
+    if kind == "podgroup":
+        return [gang_stream(namespace, name)]
+    if kind == "candidate":
+        return [candidate_stream(namespace, name)]
+    if kind != "pod":
+        return []
+    return [pod_stream(namespace, name), candidate_stream(namespace, name), victim_stream(namespace, name)]
+
+
+def scheduler_story(reader: Reader, kind: str, namespace: str, name: str) -> Story | None:
+    """Return the story of a pod, a candidate or a PodGroup in the log of a scheduler; None if it has none."""
+    streams = streams_of(kind, namespace, name)
+    events = list(reader.events(Filter(streams=streams))) if streams else []
+    if not events:
+        return None
+    if kind == "podgroup":
+        return Story("gang", streams[0], events)
+    own, offered, evicted = (stream(namespace, name) for stream in (pod_stream, candidate_stream, victim_stream))
+    mine = [e for e in events if e.stream == own]
+    if kind == "candidate" and not mine:
+        mine = list(reader.events(Filter(streams=[own])))
+        events = list(heapq.merge(events, mine, key=lambda recorded: recorded.position))
+    candidates = [e for e in events if e.stream == offered]
+    if candidates and (kind == "candidate" or _is_candidate(own, mine)):
+        kept = [e for e in events if e.stream in (offered, own)]
+        around = _victims(reader, mine, evicted)
+        return Story("candidate", offered, kept, around, around)
+    as_victim = [e for e in events if e.stream == evicted]
+    around = list(heapq.merge(as_victim, _victims(reader, mine, evicted), key=lambda recorded: recorded.position))
+    return Story("scheduled", own, mine, around, around)
+
+
+def _is_candidate(stream: str, events: Sequence[Recorded]) -> bool:
+    """Whether the newest pod of a name is a Candidate's, as far as the log has any."""
+    seen = [e.event for e in events if isinstance(e.event, PendingPodObserved)]
+    return not seen or seen[-1].candidate or pod_state(stream, events).pod is None
+
+
+def _victims(reader: Reader, events: Sequence[Recorded], own: str) -> list[Recorded]:
+    """Return the events of the pods that were evicted for this one, each from its choice to its end."""
+    nominated = [e for e in events if isinstance(e.event, SchedulingFailed) and e.event.nominated]
+    uids = {e.event.uid for e in events if isinstance(e.event, PendingPodObserved)}
+    if not nominated:
+        return []
+    chosen = reader.events(Filter(after=nominated[0].position - 1, types=[VictimChosen.__name__]))
+    mine = [
+        e for e in chosen if isinstance(e.event, VictimChosen) and e.event.preemptor_uid in uids and e.stream != own
+    ]
+    if not mine:
+        return []
+    told: list[Recorded] = []
+    open_now: dict[str, bool] = {}
+    for recorded in reader.events(Filter(streams=sorted({e.stream for e in mine}), after=mine[0].position - 1)):
+        if isinstance(recorded.event, VictimChosen):
+            open_now[recorded.stream] = recorded.event.preemptor_uid in uids
+        if open_now.get(recorded.stream):
+            told.append(recorded)
+        if isinstance(recorded.event, VictimGone):
+            open_now[recorded.stream] = False
+    return told
+
+
+def explain_of(found: Story) -> Explanation:
+    """Return why the object of a scheduler's story is where it is."""
+    if found.kind == "gang":
+        return explain_gang(found.stream, found.events)
+    if found.kind == "candidate":
+        return explain_candidate(found.stream, found.events)
+    return explain_scheduled(found.stream, found.events, found.around)

@@ -1,0 +1,285 @@
+"""An exploration that covers every interleaving of any number of sources, because it forgets how they, and the targets, hang together.
+
+Two things are forgotten. Both only add behaviour, so a rule that holds here holds in every interleaving of the joint model:
+
+- *The other sources.* Sources meet at the places of a target, at the clock, and in the faults that a run may have. Here a place may be free
+  or taken whenever a scheduler looks, time may stop anywhere, and all faults of the run may be this source's (`component`).
+- *Which cells of two targets go together.* A *control* is what the source has: its stream, its pod, a paused leader, the network, the
+  clock, the faults that are left. With each control, and each target, go the cells that were seen with it. A step of one target's cell, or
+  of the source with it, takes the cells of the other targets along, all of them.
+
+Rules about one cell are asked of each; S1, about two, of every two cells that go with one control. `ends` asks for liveness. S7 follows
+from three rules about one cell: only the word "reserve", which is said while a place is free by all sources' books, takes a place; it takes
+one; and what runs is in the books.
+"""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections import deque
+from dataclasses import dataclass
+
+from controlplane.candidates.policy import NEVER_TWICE
+from tests.candidates.model.component import Component, times
+from tests.candidates.model.ends import check_ends, check_runs_end
+from tests.candidates.model.rules import excused, facts, running
+from tests.candidates.model.shapes import Cell, Global, Move
+from tests.candidates.model.world import Config, Violation
+
+FREE, TAKEN = 1, 2
+"""A cell has a further step without a fault if a place is free, and if it is another source's."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What was found. `pairs` are the cells of all controls; `ends` the controls in which nothing is left to do."""
+
+    config: Config
+    controls: int
+    cells: int
+    pairs: int
+    steps: int
+    ends: int
+    latest: int
+    seconds: float
+    violation: Violation | None = None
+    where: str = ""
+
+
+class Modular:
+    """The least sets that are closed under all steps. `sets[t][control]` has the cells of target t, each with its number among all pairs."""
+
+    def __init__(self, config: Config, horizon: int) -> None:
+        self.config, self.moves, self.horizon = config, Component(config), horizon
+        self.controls: list[Global] = []
+        self.cells: list[Cell] = []
+        self._controls: dict[Global, int] = {}
+        self._cells: dict[Cell, int] = {}
+        self.sets: list[list[dict[int, int]]] = [[] for _ in range(config.targets)]
+        self.busy = bytearray()  # by control: it has a step of its own without a fault
+        self.steps_left = bytearray()  # by pair: FREE and TAKEN
+        self.quick: set[tuple[int, int]] = set()  # controls that follow each other without a fault
+        self.tails, self.heads = array("l"), array("l")  # pairs of one control that follow each other without a fault
+        self._along: list[list[dict[int, bool]]] = [[] for _ in range(config.targets)]
+        self._work: deque[tuple[int, int, int]] = deque()
+        self._fresh: deque[int] = deque()
+        self._own: dict[tuple[int, int, int, tuple[int, ...]], list[tuple[Move, int]]] = {}
+        self.steps = 0
+        self.where = ""
+        first = self.moves.first()
+        self._first = first.cells
+        start = self._control(first)
+        for t, cell in enumerate(first.cells):
+            self._add(t, start, self._cell(cell))
+
+    # --- numbers -----------------------------------------------------------------------------------------------------
+
+    def _control(self, g: Global) -> int:
+        bare = g._replace(cells=())
+        found = self._controls.get(bare)
+        if found is None:
+            found = self._controls[bare] = len(self.controls)
+            self.controls.append(bare)
+            self.busy.append(0)
+            for t in range(self.config.targets):
+                self.sets[t].append({})
+                self._along[t].append({})
+            self._fresh.append(found)
+        return found
+
+    def _cell(self, cell: Cell) -> int:
+        found = self._cells.get(cell)
+        if found is None:
+            found = self._cells[cell] = len(self.cells)
+            self.cells.append(cell)
+        return found
+
+    def whole(self, control: int, t: int, cell: int) -> Global:
+        """Return a state with one target's cell in its place, and the first ones elsewhere."""
+        cells = (*self._first[:t], self.cells[cell], *self._first[t + 1 :])
+        return self.controls[control]._replace(cells=cells)
+
+    def _add(self, t: int, control: int, cell: int) -> int:
+        known = self.sets[t][control]
+        number = known.get(cell)
+        if number is None:
+            number = known[cell] = len(self.steps_left)
+            self.steps_left.append(0)
+            self._work.append((t, control, cell))
+        return number
+
+    def _take_along(self, t: int, control: int, to: int, *, late: bool) -> None:
+        """Let whatever goes with a control go with another; `late`: time has passed between them."""
+        along = self._along[t][control]
+        if to == control or to in along:
+            return
+        along[to] = late
+        for cell in list(self.sets[t][control]):
+            self._add(t, to, self._later(t, cell) if late else cell)
+
+    def _later(self, t: int, cell: int) -> int:
+        return self._cell(self.moves.at_once(self.cells[cell], t)) if self.cells[cell].ghosts else cell
+
+    # --- the fixpoint ------------------------------------------------------------------------------------------------
+
+    def run(self) -> int:
+        """Find all that can be and hold it against the rules; return how many controls have an end. Raises `Violation`."""
+        grown = -1
+        while grown != len(self.steps_left):
+            grown = len(self.steps_left)
+            while self._fresh or self._work:
+                if self._fresh:
+                    self._from_control(self._fresh.popleft())
+                else:
+                    self._from_cell(*self._work.popleft())
+            for control in range(len(self.controls)):
+                self._time_passes(control)
+        check_runs_end(self)
+        return check_ends(self)
+
+    def _from_control(self, control: int) -> None:
+        g = self.controls[control]._replace(cells=self._first)
+        self.where = f"control {g}"
+        for move in self.moves.alone(g):
+            to = self._control(move.to)
+            self._note(control, to, move)
+            self.busy[control] |= not move.fault
+            for t in range(self.config.targets):
+                self._take_along(t, control, to, late=False)
+        for move in self.moves.slowly(g):
+            if move.to.now <= self.horizon:
+                to = self._control(move.to)
+                for t in range(self.config.targets):
+                    self._take_along(t, control, to, late=True)
+
+    def _note(self, control: int, to: int, move: Move) -> None:
+        self.steps += 1
+        if not move.fault and to != control:
+            self.quick.add((control, to))
+
+    def _from_cell(self, t: int, control: int, cell: int) -> None:
+        for to, late in list(self._along[t][control].items()):
+            self._add(t, to, self._later(t, cell) if late else cell)
+        g = self.whole(control, t, cell)
+        self.where = f"target {t}, {g}"
+        self._check(t, control, cell, g)
+        number = self.sets[t][control][cell]
+        for move, after in self._steps(t, control, cell, g):
+            faults = move.to.faults
+            bare = move.to._replace(cells=(), now=g.now) if after < 0 else g._replace(cells=(), faults=faults)
+            to = self._control(bare)
+            now = self._cell(move.to.cells[t]) if after < 0 else after
+            self._note(control, to, move)
+            self._check_place(t, cell, now, move)
+            then = self._add(t, to, now)
+            if not move.fault:
+                self.steps_left[number] |= self._needs(t, move)
+                if to == control and then != number:
+                    self.tails.append(number)
+                    self.heads.append(then)
+            for other in range(self.config.targets):
+                if other != t:
+                    self._take_along(other, control, to, late=False)
+
+    def _steps(self, t: int, control: int, cell: int, g: Global) -> list[tuple[Move, int]]:
+        """Return the steps of a cell: a target's own with the number of the cell that follows, those with the source with -1."""
+        key = (t, cell, g.now, g.faults)
+        own = self._own.get(key)
+        if own is None:
+            moves = (move._replace(to=self.moves.canonical(move.to)) for move in self.moves.of_target(g, t))
+            own = self._own[key] = [(move, self._cell(move.to.cells[t])) for move in moves]
+        joint = (move._replace(to=self.moves.canonical(move.to)) for move in self.moves.with_target(g, t))
+        return [*own, *((move, -1) for move in joint)]
+
+    def _needs(self, t: int, move: Move) -> int:
+        if move.label.startswith(f"target {t}: reserve"):
+            return FREE
+        if move.label.startswith(f"target {t}: full") and t not in self.config.preempt:
+            return TAKEN
+        return FREE | TAKEN
+
+    def _time_passes(self, control: int) -> None:
+        """Let time pass where nothing is left to do before the next deadline, whoever it is that waits for it."""
+        g = self.controls[control]
+        if self.busy[control]:
+            return
+        wake = self.moves.sources[0].wake_of(g.srcs[0], g.now, g.links)
+        wakes = [self._idle(t, control) for t in range(self.config.targets)]
+        for then in times(g.now):
+            if then > self.horizon or (wake is not None and g.now < wake < then):
+                return
+            kept = [[cell for cell, until in idle if not g.now < until < then] for idle in wakes]
+            if all(kept):
+                to = self._control(g._replace(now=then))
+                for t, cells in enumerate(kept):
+                    for cell in cells:
+                        self._add(t, to, self._later(t, cell))
+
+    def _idle(self, t: int, control: int) -> list[tuple[int, int]]:
+        """Return the cells without a further step, if a place is free or if it is not, each with when its target looks again (0: never)."""
+        now, steps = self.controls[control].now, self.moves.cells[t]
+        found = []
+        for cell, number in self.sets[t][control].items():
+            if self.steps_left[number] != FREE | TAKEN:
+                wake = steps.wake_of(self.cells[cell].side, now)
+                found.append((cell, wake if wake is not None and wake < 3600 else 0))
+        return found
+
+    # --- the rules ---------------------------------------------------------------------------------------------------
+
+    def _check_place(self, t: int, before: int, after: int, move: Move) -> None:
+        """S7: only the word "reserve" takes a place, and it takes one."""
+        steps = self.moves.cells[t]
+        took = steps.used(self.cells[after].side) - steps.used(self.cells[before].side)
+        if took > (1 if move.label.startswith(f"target {t}: reserve") else 0):
+            raise Violation("S7", f"{took} places are taken by: {move.label}")
+
+    def _check(self, t: int, control: int, cell: int, g: Global) -> None:
+        """Hold a cell against the rules about one, and against what else may go with its control (S1)."""
+        found = self.cells[cell]
+        if running(self.moves, t, found.store) > self.moves.cells[t].used(found.side):
+            raise Violation("S7", f"more runs on target {t} than is in the books")
+        state = self.moves.sources[0].states[g.srcs[0]]
+        twice = self.config.execution != NEVER_TWICE
+        live = {name for name in facts(self.moves, g, t) if not (twice and excused(state, name))}
+        if not live:
+            return
+        permit = state.permit
+        if permit is not None and permit.kind == "Bind" and not (twice and excused(state, permit.candidate)):
+            live.add(permit.candidate)
+        if len(live) > 1:
+            raise Violation("S1", f"more than one may run: {sorted(live)}")
+        for other in range(self.config.targets):
+            if other != t:
+                self._check_other(control, other, live, twice=twice)
+
+    def _check_other(self, control: int, other: int, live: set[str], *, twice: bool) -> None:
+        g, state = self.controls[control], self.moves.sources[0].states[self.controls[control].srcs[0]]
+        for cell in self.sets[other][control]:
+            there = facts(self.moves, self.whole(control, other, cell), other)
+            more = {name for name in there if not (twice and excused(state, name))} - live
+            if more:
+                raise Violation("S1", f"more than one may run at {g.now}: {sorted(live | more)}")
+
+
+def prove(config: Config, *, horizon: int) -> Proof:
+    """Explore one source against everything that others may do; stop at the first violation."""
+    began, found = time.perf_counter(), Modular(config, horizon)
+    violation, ends = None, 0
+    try:
+        ends = found.run()
+    except Violation as stopped:
+        violation = stopped
+    return Proof(
+        config,
+        len(found.controls),
+        len(found.cells),
+        len(found.steps_left),
+        found.steps,
+        ends,
+        max(g.now for g in found.controls),
+        time.perf_counter() - began,
+        violation,
+        found.where if violation is not None else "",
+    )
