@@ -120,7 +120,7 @@ class Index:
         elif stream == RULES_STREAM:
             before = self.rules.rules
             self.rules = fold_rules(self.rules, recorded)
-            self.mark(stream, *(self.unresolved if self.rules.rules != before else ()))
+            self.mark(stream, *(sorted(self.unresolved) if self.rules.rules != before else ()))
         elif isinstance(event, RoomObserved):
             self.room = event.room
             waiting = [
@@ -255,7 +255,7 @@ class Index:
         if after is None:
             return
         self.owners[key] = after
-        self.mark(*self.waiters.pop(key, ()))
+        self.mark(*sorted(self.waiters.pop(key, ())))
         self._fold_template(before, after)
         uids = {after.owner.uid, *(one.template.above for one in (before, after) if one is not None and one.template)}
         if isinstance(event, OwnerObserved) or (before is not None and before.watched):

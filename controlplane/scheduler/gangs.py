@@ -364,7 +364,7 @@ class Gangs:
     def waiting(self) -> dict[Place, datetime]:
         """Return the groups of which somebody waits, and until when."""
         found = {}
-        for place in list(self._waited_for):
+        for place in sorted(self._waited_for):
             gang = self._gangs.get(place, EMPTY)
             if not gang.waiting:
                 self._waited_for.discard(place)

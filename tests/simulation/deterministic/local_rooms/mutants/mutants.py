@@ -25,6 +25,7 @@ from controlplane.podgroups import render as group_render
 from controlplane.podgroups import state as group_states
 from controlplane.podgroups import walk
 from controlplane.podgroups.fleet import PodGroups
+from controlplane.scheduler import quorums
 from controlplane.scheduler.framework import Prefiltered
 from controlplane.scheduler.gangs import Gangs
 from controlplane.scheduler.plugins.gang import Gang
@@ -232,15 +233,15 @@ def nobody_waits_for_a_group(patch: pytest.MonkeyPatch) -> None:
 
 
 def places_are_kept(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Gangs, "failed", lambda self, identity: ())
-    patch.setattr(Gangs, "expired", lambda self, place: ())
+    patch.setattr(quorums.Quorums, "_turn_back", lambda self, place, waiting, *, late=False: None)
 
 
 def a_gang_is_let_go_too_soon(patch: pytest.MonkeyPatch) -> None:
     original = Gangs.quorum
 
     def quorum(self: Gangs, place: Any) -> Any:
-        return original(self, place) or self.waiters(place)[:1]
+        gang = self._gangs.get(place)
+        return original(self, place) or (gang.waiting[:1] if gang is not None else ())
 
     patch.setattr(Gangs, "quorum", quorum)
 
@@ -321,7 +322,9 @@ MUTANTS: dict[str, Mutant] = {
     "too-soon": Mutant(
         "one member is let go before the others", a_gang_is_let_go_too_soon, 1, "a gang starts as a whole"
     ),
-    "places-kept": Mutant("a gang that cannot start keeps its places", places_are_kept, 20, "everything settles"),
+    "places-kept": Mutant(
+        "nobody of a gang that cannot start is turned back", places_are_kept, 20, "everything settles"
+    ),
     "affinity-a-wish": Mutant(
         "required affinity is not asked for", affinity_is_a_wish, 1, "a run's pods are on one node"
     ),
