@@ -62,9 +62,7 @@ class Gangs:
         self._gated: dict[Place, set[str]] = {}  # members that still have scheduling gates
         self._places: dict[str, Place] = {}
         self._waited_for: set[Place] = set()
-        self._lent: set[Place] = (
-            set()
-        )  # groups that are not here, and of which candidates' Pods say what their source knows
+        self._lent: set[Place] = set()  # groups that are not here: candidates' Pods say what their source knows
 
     # ---------------------------------------------------------------- what the watches show
 
