@@ -1,4 +1,4 @@
-"""What is explored target by target, and the command for it: `python -m tests.candidates.model.any_sources [NAME ...]`; without a name, a list.
+"""What is explored target by target: `python -m tests.candidates.model.any_sources [NAME ...]`; without a name, a list.
 
 Each configuration stands for any number of sources and every interleaving. A run has no fault, or one of the kind in the name, which any of
 the sources may have.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from controlplane.candidates.policy import NEVER_TWICE
 from tests.candidates.model.modular import prove
 from tests.candidates.model.world import EVEN, EVEN_WAITS, KINDS, Config, Faults
 
@@ -26,13 +27,19 @@ CI = (
     *(alone(f"{kind}-two-targets", targets=2, faults=Faults.only(kind)) for kind in KINDS if kind not in SLOW),
     *(alone(f"{kind}-one-target", targets=1, faults=Faults.only(kind)) for kind in SLOW[:3]),
 )
+OTHERS = (
+    alone("uninvited", targets=2, faults=Faults(total=0), uninvited=(0,)),
+    alone("never-twice-timeouts", targets=1, faults=Faults.only("timeouts"), execution=NEVER_TWICE),
+    alone("never-twice-ticks", targets=1, faults=Faults.only("ticks"), execution=NEVER_TWICE),
+    alone("life-lost_pods", targets=1, faults=Faults.only("lost_pods"), life=True),
+)
 LARGE = (
     *(alone(f"{kind}-three-targets", targets=3, faults=Faults.only(kind)) for kind in KINDS if kind not in SLOW),
     *(alone(f"{kind}-two-targets", targets=2, faults=Faults.only(kind)) for kind in SLOW),
     *(alone(f"{kind}-three-targets", targets=3, faults=Faults.only(kind)) for kind in SLOW),
     alone("ticks-one-target", targets=1, faults=Faults.only("ticks")),
 )
-CONFIGS = (*CI, *LARGE)
+CONFIGS = (*CI, *OTHERS, *LARGE)
 
 
 def main(names: list[str]) -> int:

@@ -19,9 +19,9 @@ GRAIN = 4  # seconds: all deadlines of the model are multiples of it, which the 
 class Component(Moves):
     """The steps of source 0.
 
-    Nothing in a component knows what time it is, only how much of it has passed since a permit was given or a wait began. So the clock need not
-    move for the sake of others while neither is about: what would follow is what follows now, later. With `every_time` it does all the same,
-    up to that time.
+    Nothing in a component knows what time it is, only how much of it has passed since a permit was given or a wait began. So the clock need
+    not move for the sake of others while neither is about: what would follow is what follows now, later. With `every_time` it does all the
+    same, up to that time.
     """
 
     every_time = 0

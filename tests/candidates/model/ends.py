@@ -107,7 +107,9 @@ def _check_target(
     placed = circles(len(numbers), [(numbers[a], numbers[b]) for a, b in (*own, *edges)])
     for tail, head in own:
         if placed[numbers[tail]] == placed[numbers[head]]:
-            found.where = f"target {t}, control {found.controls[control_of[tail]]}, {sizes[rounds[control_of[tail]]]} controls"
+            found.where = (
+                f"target {t}, control {found.controls[control_of[tail]]}, {sizes[rounds[control_of[tail]]]} controls"
+            )
             raise Violation("L", f"a source and target {t} may go on for ever, without any further fault")
 
 

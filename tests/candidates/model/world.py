@@ -35,6 +35,7 @@ class Clock(NamedTuple):
         return sum(self)
 
 
+USUAL = Clock()
 EVEN = Clock(8, 4, 4)
 """A clock all of whose deadlines are multiples of four seconds, in the order of the usual one's."""
 EVEN_WAITS = Placement(max_wait=timedelta(seconds=4), retry_wait=timedelta(seconds=8))
@@ -88,7 +89,7 @@ class Config:
     coarse: bool = False  # a process looks, decides and sends in one step; faults fall between steps
     restart: str = "Always"
     most_states: int = 2_000_000
-    clock: Clock = Clock()
+    clock: Clock = USUAL
     deviations: int | None = None  # how often a run may leave the first order of steps; None: every interleaving
 
     def target(self, t: int) -> str:
