@@ -27,11 +27,15 @@ class OpenWrite(msgspec.Struct, frozen=True):
 
 
 class Decided(msgspec.Struct, frozen=True):
-    """The answer of `decide`: events that hold if the stream is still at `version`, and when to ask again at the latest."""
+    """The answer of `decide`: events that hold if the stream is still at `version`, and when to ask again at the latest.
+
+    What rests on other streams too, or says something on them, names their versions in `others`: all of it is appended, or nothing.
+    """
 
     events: Sequence[NewEvent] = ()
     version: int = 0
     wake: datetime | None = None
+    others: Mapping[str, int] = {}
 
 
 class Failure(msgspec.Struct, frozen=True):

@@ -1,7 +1,8 @@
 """Which scheduler plugins are installed: those of the scheduler itself, and what others registered by entry point.
 
-In: the entry points of the group `controlplane.scheduler.plugins`, each naming a `Plugin` class. Out: a registry. Discovery
-is done here, at the root, so that the scheduler's core gets its plugins as an argument.
+In: the entry points of the group `controlplane.scheduler.plugins`, each naming a `Plugin` class. Out: a registry. Discovery is done here,
+at the root, so that the scheduler's core gets its plugins as an argument. The scheduler's own stand in the group like others, and are
+there also where it runs from a tree that was not installed.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def registry(found: Iterable[metadata.EntryPoint] | None = None) -> Registry:
             raise PluginError(f"{where} is not a Plugin class")
         if plugin.name != entry.name:
             raise PluginError(f"{where} names its class {plugin.name!r}: the two must be the same")
-        if entry.name in known:
+        if known.get(entry.name, plugin) is not plugin:
             raise PluginError(f"{where}: there is a plugin of that name already")
         known[entry.name] = plugin
     return known

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import msgspec
+
+from controlplane.app.judging import judged_kinds
 from controlplane.candidates.policy import Mode, Placement, Target
 from controlplane.candidates.policy import Policy as CandidatePolicy
 from controlplane.multikueue.adapters import adapters_for
 from controlplane.multikueue.context import Policy
-from controlplane.settings import Settings
+from controlplane.settings import KINDS, Settings
 
 
 def policy_of(settings: Settings) -> Policy:
@@ -25,8 +28,14 @@ def policy_of(settings: Settings) -> Policy:
         execution_policy=multikueue.execution_policy,
         readmission_grace=multikueue.readmission_grace,
         requeues_per_minute=multikueue.requeues_per_minute,
+        judged=judged_kinds(settings),
         mass_outage_share=settings.clusters.mass_outage_percent / 100,
     )
+
+
+def reading_policy(settings: Settings) -> Policy:
+    """Return what a reader of the log folds it by: every kind that a service may have dispatched, whatever his own settings name."""
+    return msgspec.structs.replace(policy_of(settings), adapters=adapters_for(KINDS))
 
 
 def candidate_policy(settings: Settings) -> CandidatePolicy:
@@ -45,6 +54,8 @@ def candidate_policy(settings: Settings) -> CandidatePolicy:
         lost_after=chosen.lost_after,
         execution_policy=chosen.execution_policy,
         mirror_pod_ips=chosen.pod_ips == "show",
+        gang_wait=chosen.gang_wait,
+        gang_timeout=chosen.gang_timeout,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from controlplane.app import local
+from controlplane.app import judging, local
 from controlplane.app.local import Knows
 from controlplane.app.policy import candidate_policy, candidate_targets, policy_of
 from controlplane.candidates import copies as followed
@@ -18,12 +18,14 @@ from controlplane.candidates.copies import Copies
 from controlplane.candidates.objects import CANDIDATE_TARGETS, CANDIDATES, PODS, SOURCE_LABEL
 from controlplane.candidates.placing import Placing
 from controlplane.clusters.streams import WatchSpec
+from controlplane.connectivity.fitness import ROOM as FIT
 from controlplane.kube import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
     MULTIKUEUE_CLUSTERS,
     MULTIKUEUE_CONFIGS,
     NAMESPACES,
+    POD_GROUPS,
     WORKLOADS,
 )
 from controlplane.log.event import Event
@@ -36,7 +38,7 @@ from controlplane.settings import Settings
 # What the dispatch of Workloads watches on the management cluster, the kinds of jobs aside.
 HOME_KINDS = (ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, MULTIKUEUE_CLUSTERS, CLUSTER_QUEUES, WORKLOADS)
 
-TYPES: Sequence[type[Event]] = merged([Fleet.types, Placing.types, Copies.types, local.TYPES])
+TYPES: Sequence[type[Event]] = merged([Fleet.types, Placing.types, Copies.types, judging.TYPES, local.TYPES])
 """The events of every capability, hosted or not: whoever reads a log reads all of it."""
 
 _FLEET_STREAMS = frozenset(
@@ -67,7 +69,7 @@ class Hosted:
         self.fleet = Fleet(policy, identity)
         self.sources: Placing | None = None
         self.copies: Copies | None = None
-        rooms = [Room("multikueue", self.fleet, _FLEET_STREAMS)]
+        rooms = [Room("multikueue", self.fleet, _FLEET_STREAMS, frozenset({FIT}))]
         jobs = [adapter.kind for adapter in policy.adapters.values()]
         self.follows = policy.dispatches or "candidates" in settings.run.controllers
         home = [WatchSpec(MULTIKUEUE_CLUSTERS)] if self.follows else []
@@ -75,6 +77,12 @@ class Hosted:
         if policy.dispatches:
             home = [WatchSpec(kind) for kind in (*HOME_KINDS, *jobs)]
             workers = [WatchSpec(kind, f"{ORIGIN_LABEL}={policy.origin}") for kind in (WORKLOADS, *jobs)]
+        self._indices: list[Knows] = [self.fleet.index]
+        if policy.dispatches and policy.judged:
+            judge = judging.judging(settings)
+            rooms.append(judging.room_of(judge))
+            workers += judging.watches(settings)
+            self._indices.append(judge.places)
         if "candidates" in settings.run.controllers:
             chosen = candidate_policy(settings)
             labelled = bool(settings.candidates.namespace_selector)
@@ -85,6 +93,7 @@ class Hosted:
             home += [
                 WatchSpec(PODS, field_selector=f"spec.schedulerName={chosen.scheduler_name}"),
                 WatchSpec(CANDIDATE_TARGETS),
+                WatchSpec(POD_GROUPS),
             ]
             if labelled:
                 home.append(WatchSpec(NAMESPACES, settings.candidates.namespace_selector))
@@ -100,7 +109,7 @@ class Hosted:
         # Alone, the dispatch of Workloads knows of an object what its reflector knows.
         self.sole = len(rooms) == 1
         self.home, self.workers = united(home), united(workers)
-        self._indices: list[Knows] = [self.fleet.index, *self.local.knows]
+        self._indices += self.local.knows
         if self.sources is not None:
             self._indices.append(self.sources)
         if self.copies is not None:

@@ -32,6 +32,10 @@ from controlplane.web.health import Health
 
 _log = structlog.get_logger(__name__)
 
+# What a page of a list is decoded into lives for milliseconds, and is more than the collector's own first thresholds many times over: it
+# would look at each page several times while it is made. `python -m benchmarks failover` shows it.
+_COLLECT = (50_000, 20, 50)
+
 CHECKS = ("schema", "database", "leader", "caches", "clusters")
 
 
@@ -111,6 +115,7 @@ class Service:
             # What was folded stays. The collector need not look through it again and again while the clusters are listed, which is
             # when most is made and a takeover waits: half of the processor time of that.
             gc.freeze()
+            gc.set_threshold(*_COLLECT)
             await log.append(Append([service_started(head.epoch, self._settings.leader.identity, version())]))
             _log.info("leading", epoch=head.epoch, position=head.position, workloads=len(fleet.index.workloads))
             self._health.set("leader", True, f"leads epoch {head.epoch}")

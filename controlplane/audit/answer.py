@@ -10,7 +10,7 @@ from datetime import datetime
 
 from controlplane.audit.explain import Explanation, explain, without_workload
 from controlplane.audit.find import Found, story
-from controlplane.audit.fleet import fold, surroundings
+from controlplane.audit.fleet import fold, judgements, surroundings
 from controlplane.audit.outages import outages
 from controlplane.audit.reads import Filter, Reader
 from controlplane.audit.timeline import Moment, moments
@@ -24,7 +24,7 @@ def answer(reader: Reader, policy: Policy, found: Found, now: datetime) -> Expla
     events = story(reader, found)
     if not found.workload:
         return without_workload(events)
-    everything = _with_surroundings(reader, events)
+    everything = _with_surroundings(reader, events, judgements(found.jobs))
     index = fold(policy, everything)
     state = index.workloads.get(found.workload)
     if state is None:
@@ -43,6 +43,6 @@ def told(reader: Reader, policy: Policy, found: Found) -> list[Moment]:
     return sorted([*moments(events), *around], key=lambda moment: moment.position)
 
 
-def _with_surroundings(reader: Reader, events: list[Recorded]) -> list[Recorded]:
-    around = reader.events(Filter(streams=surroundings(reader)))
+def _with_surroundings(reader: Reader, events: list[Recorded], more: list[str] | None = None) -> list[Recorded]:
+    around = reader.events(Filter(streams=[*surroundings(reader), *(more or [])]))
     return list(heapq.merge(around, events, key=lambda recorded: recorded.position))

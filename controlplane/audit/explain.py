@@ -19,6 +19,7 @@ from controlplane.audit.sentences import because, listed
 from controlplane.audit.standing import Standing, Word, check_of, grace, standing
 from controlplane.audit.words import face
 from controlplane.connectivity.events import MassOutageBegan
+from controlplane.connectivity.fitness import ClustersJudged
 from controlplane.log.event import Recorded
 from controlplane.multikueue.context import NEVER_TWICE, Context
 from controlplane.multikueue.events import (
@@ -36,7 +37,9 @@ from controlplane.multikueue.events import (
     WorkloadGone,
     WorkloadObserved,
 )
+from controlplane.multikueue.left_out import left_out
 from controlplane.multikueue.state import WorkloadState
+from controlplane.multikueue.unseen import unseen
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -113,11 +116,24 @@ def _reserved(case: Case) -> Answer:
     if route.error:
         return f"It has quota and is offered to nobody: {route.error}.", [_local(case)]
     text = f"It has quota and waits for {case.standing.waits_for}"
-    closed = [name for name in route.clusters if not case.context.available(name)]
-    if len(closed) < len(route.clusters) or case.context.job is None:
+    held = _held(case)
+    if held:
+        return f"{text}: {_not_reached(case, held)}.", [_local(case), *(away(case, name) for name in held)]
+    reasons = {name: why for name in route.clusters if (why := _closed(case, name))}
+    if len(reasons) < len(route.clusters) or case.context.job is None:
         return f"{text}.", [_local(case), *_refusal(case, "@management")]
-    reasons = [f"{name}: {not_available(case, name)}" for name in closed]
-    return f"{text}: {'; '.join(reasons)}.", [_local(case), *(away(case, name) for name in closed)]
+    each = "; ".join(f"{name}: {why}" for name, why in reasons.items())
+    return f"{text}: {each}.", [_local(case), *(away(case, name) for name in reasons), case.last(ClustersJudged)]
+
+
+def _closed(case: Case, cluster: str) -> str:
+    """Return why a cluster is not offered the Workload, "" if it may be."""
+    if not case.context.available(cluster):
+        return not_available(case, cluster)
+    if case.context.takes(cluster):
+        return ""
+    fit = (case.context.judged or {}).get(cluster)
+    return fit.detail if fit is not None else "whether it can take it is not judged yet"
 
 
 def _nominated(case: Case) -> Answer:
@@ -126,9 +142,14 @@ def _nominated(case: Case) -> Answer:
     nominated = local.nominated if local is not None else []
     names = nominated or (offer.event.clusters if offer and isinstance(offer.event, NominationDecided) else [])
     each = [f"{name} {_on_worker(case, name)}" for name in names if name not in case.state.refused]
+    held = _held(case)
+    if held:
+        each.insert(0, f"the job may run on {listed(held)}, so nobody else gets it yet ({_not_reached(case, held)})")
     each += [
         f"{name} is left out until {r.until:{STAMP}} because {because(r)}" for name, r in case.state.refused.items()
     ]
+    unfit = left_out(case.context, case.context.route) if case.context.route is not None else {}
+    each += [f"{name} is not offered it: {why}" for name, why in unfit.items() if name not in names]
     released = case.last(
         WinnerReleased, test=lambda e: offer is None or getattr(e.event, "attempt", 0) == case.state.attempt
     )
@@ -137,7 +158,18 @@ def _nominated(case: Case) -> Answer:
         first += f", after {released.event.cluster} was chosen and given up because {because(released.event)}"
     seen = [case.on(name, CloneObserved) or (_refusal(case, name) or [None])[0] for name in names]
     refused = [case.on(name, ClusterRefused) for name in case.state.refused]
-    return f"{first}{': ' if each else ''}{'; '.join(each)}.", [offer, released, *seen, *refused]
+    judged = [case.last(ClustersJudged)] if unfit else []
+    evidence = [offer, released, *seen, *refused, *judged, *(away(case, name) for name in held)]
+    return f"{first}{': ' if each else ''}{'; '.join(each)}.", evidence
+
+
+def _held(case: Case) -> list[str]:
+    """Return the clusters that are waited for because the job may run there unseen."""
+    return list(unseen(case.state, case.context, case.now, case.state.winner))
+
+
+def _not_reached(case: Case, clusters: Iterable[str]) -> str:
+    return "; ".join(f"{name}: {not_available(case, name)}" for name in clusters)
 
 
 def _on_worker(case: Case, cluster: str) -> str:
@@ -172,7 +204,14 @@ def _chosen(case: Case) -> Answer:
     trouble = case.state.trouble.get(f"{cluster}/Job") or case.state.trouble.get("@management/Workload")
     held = f"; a write was refused: {trouble.message}" if trouble else ""
     text = f"{cluster} was chosen {clause}, and it waits for {case.standing.waits_for}{held}."
-    return text, [chosen, case.last(JobCreationDecided), *_refusal(case, cluster), *_refusal(case, "@management")]
+    lost = [away(case, name) for name in _held(case)]
+    return text, [
+        chosen,
+        case.last(JobCreationDecided),
+        *lost,
+        *_refusal(case, cluster),
+        *_refusal(case, "@management"),
+    ]
 
 
 def _placed(case: Case) -> Answer:

@@ -10,6 +10,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 
 from controlplane.audit.reads import Filter, Reader
+from controlplane.connectivity.fitness import ROOM as FIT
 from controlplane.log.event import Recorded
 from controlplane.multikueue.context import Policy
 from controlplane.multikueue.events import WorkloadObserved
@@ -31,6 +32,11 @@ def surroundings(reader: Reader) -> list[str]:
     return reader.streams(*_SURROUNDINGS)
 
 
+def judgements(jobs: Iterable[str]) -> list[str]:
+    """Return the streams of the judgements on some jobs, which are named as theirs: `job/KIND/NS/NAME`."""
+    return [f"{FIT}/{stream.partition('/')[2]}" for stream in jobs]
+
+
 def load(reader: Reader, policy: Policy, namespace: str | None = None, *, finished: bool = False) -> Index:
     """Return the fleet as it is now; of finished Workloads only those of which something is left, unless `finished`."""
     workloads = reader.live_workloads(namespace, finished=finished)
@@ -40,6 +46,7 @@ def load(reader: Reader, policy: Policy, namespace: str | None = None, *, finish
     stories = list(reader.events(Filter(streams=workloads)))
     owners = {_job_name(e.event) for e in stories if isinstance(e.event, WorkloadObserved)} - {""}
     jobs = _named(reader.streams("job", namespace=namespace), owners)
+    jobs += judgements(jobs)
     events = heapq.merge(around, stories, reader.events(Filter(streams=jobs)), key=lambda recorded: recorded.position)
     return fold(policy, events)
 

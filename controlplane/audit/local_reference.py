@@ -13,6 +13,7 @@ from controlplane.audit.group_words import GROUP_EVENTS, GROUP_REASONS
 from controlplane.audit.run_words import RUN_EVENTS, RUN_REASONS
 from controlplane.audit.sentences import Sentence
 from controlplane.coscheduling import events as coscheduling
+from controlplane.coscheduling.judging.events import JUDGING_EVENTS
 from controlplane.log.event import Event
 from controlplane.podgroups import events as podgroups
 
@@ -25,6 +26,8 @@ STREAMS = """\
 | `pipelinerun/NS/NAME` | a PipelineRun where it runs, and everything that was made for it |
 | `node/NAME` | a node, as far as placeholders care |
 | `coscheduling/flags`, `coscheduling/defaults` | Tekton's ConfigMaps |
+| `fit/KIND/NS/NAME` | a PipelineRun that is to go to a worker, and the judgements on it |
+| `worker/CLUSTER/…` | a node, storage class or placeholder of a worker, its Tekton's flags, or an object that was read there |
 """
 """Rows of the table of streams."""
 
@@ -40,6 +43,10 @@ def parts(table: Table, doc: Callable[[type[Event]], str], fields: Callable[[typ
     yield from _section(
         "Pods of PipelineRuns", RUN_EVENTS, coscheduling.Decision, coscheduling.Write, RUN_REASONS, (table, doc, fields)
     )
+    yield "\n## Where PipelineRuns fit\n\nThe reasons of a judgement are those of the section before.\n\n"
+    yield table(("event", "says"), ((event, doc(event)) for event in JUDGING_EVENTS))
+    yield "\nFields:\n\n"
+    yield from (fields(event) for event in JUDGING_EVENTS)
 
 
 def _section(

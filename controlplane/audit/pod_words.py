@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from controlplane.audit.gang_words import GANG_REASONS, GANG_WORDS
 from controlplane.audit.sentences import Sentence, listed
 from controlplane.candidates import copy_events as copies
 from controlplane.candidates import events
 from controlplane.candidates.copy_events import COPY_EVENTS
+from controlplane.candidates.gang_events import GangPermitted
 from controlplane.candidates.placing import Placing
 from controlplane.candidates.reasons import Reason
 from controlplane.candidates.surroundings import (
@@ -87,6 +89,7 @@ POD_WORDS: Mapping[type[Event], Callable[[Any], str]] = {
     copies.CopyDecided: lambda e: f"{e.kind} {e.name} is to be copied, version {e.version}",
     copies.CopyDropped: lambda e: f"copy of {e.kind} {e.name} is to be removed",
     SourceNamespaceGone: lambda e: "namespace has lost its label, or is gone",
+    **GANG_WORDS,
 }
 
 R = Reason
@@ -108,6 +111,9 @@ POD_REASONS: Mapping[Reason, Sentence] = {
     R.GATED: Sentence("the pod has scheduling gates", "the pod has scheduling gates"),
     R.NOBODY_ANSWERED: Sentence("no target has answered yet", "no target has answered yet"),
     R.UNSCHEDULABLE_EVERYWHERE: Sentence("no target has a node for it", "no target has a node for it: {message}"),
+    R.CANDIDATES_UNREADABLE: Sentence(
+        "no target lets candidates of its namespace be read", "candidates of its namespace cannot be read: {message}"
+    ),
     R.REFUSED_EVERYWHERE: Sentence("every target refuses it", "every target refuses it: {message}"),
     R.PREDECESSOR_STOPS: Sentence(
         "an earlier pod of this name may still run somewhere", "an earlier pod of this name may still run somewhere"
@@ -164,13 +170,14 @@ POD_REASONS: Mapping[Reason, Sentence] = {
         "no pod that is placed there names it", "no pod that is placed in {cluster} names it any more"
     ),
     R.NOTHING_LEFT: Sentence("no candidate is left anywhere", "no candidate is left anywhere"),
+    **GANG_REASONS,
 }
 
 
 def pod_because(decision: events.Decision) -> str:
     """Return why a decision about a source pod was taken, to follow "because"."""
     cluster = str(getattr(decision, "cluster", ""))
-    among = decision.among if isinstance(decision, events.PermitGranted) else {}
+    among = decision.among if isinstance(decision, (events.PermitGranted, GangPermitted)) else {}
     clause = POD_REASONS[decision.reason].clause.format_map(
         {
             "cluster": cluster if cluster not in ("", MANAGEMENT) else "its cluster",

@@ -24,6 +24,8 @@ from controlplane.candidates.events import (
     OnCandidate,
     PermitGranted,
 )
+from controlplane.candidates.objects import CANDIDATES
+from controlplane.candidates.placing import watched_in
 from controlplane.candidates.state import Candidate, SourceState, fold, initial, source_stream
 from controlplane.connectivity.events import cluster_stream
 from controlplane.connectivity.state import Connection
@@ -54,8 +56,10 @@ def folded(events: Sequence[Recorded]) -> SourceState:
     return state
 
 
-def explain_pod(events: Sequence[Recorded], connected: Mapping[str, Connection]) -> Explanation:
-    """Return why a source pod is where it is. `events` are those of its stream, at least one."""
+def explain_pod(
+    events: Sequence[Recorded], connected: Mapping[str, Connection], gang: Sequence[Recorded] = ()
+) -> Explanation:
+    """Return why a source pod is where it is. `events` are those of its stream, at least one; `gang` those of its PodGroup."""
     state = folded(events)
     pod, permit = state.pod, state.permit
     if pod is None or pod.deleting:
@@ -75,7 +79,16 @@ def explain_pod(events: Sequence[Recorded], connected: Mapping[str, Connection])
         sentence = f"{permit.cluster} has the permit until {permit.until:%H:%M:%S}, because {why}.{taking}"
         return _answer("Pending", permit.cluster, sentence, events, PermitGranted)
     said = "; ".join(_of_target(state, name, connected) for name in sorted(state.targets)) or "it has no targets"
-    return _answer("Pending", "", f"No cluster has it yet: {said}.", events, CandidateSeen)
+    together = _of_gang(pod.group, gang) if pod.group else ""
+    return _answer("Pending", "", f"No cluster has it yet: {said}.{together}", events, CandidateSeen)
+
+
+def _of_gang(group: str, gang: Sequence[Recorded]) -> str:
+    """Return what was last decided about the PodGroup that the pod starts with."""
+    last = next((recorded for recorded in reversed(gang) if isinstance(recorded.event, Decision)), None)
+    if last is None or not isinstance(last.event, Decision):
+        return f" It starts with PodGroup {group}, in one cluster."
+    return f" It starts with PodGroup {group}, in one cluster: {what(last.event)}, because {pod_because(last.event)}."
 
 
 def _placed(
@@ -106,6 +119,8 @@ def _of_target(state: SourceState, name: str, connected: Mapping[str, Connection
     link = connected.get(name)
     if link is None or not link.connected:
         return f"{name} cannot be reached"
+    if why := link.off.get(watched_in(state.namespace)) or link.off.get(CANDIDATES.name):
+        return f"{name} answers, but candidates of this namespace cannot be read there ({why})"
     for candidate, known in state.candidates.items():
         if known.cluster == name and (known.uid, known.epoch) == (state.uid, state.epoch):
             if known.seen is not None:

@@ -20,6 +20,7 @@ from controlplane.candidates.copy_events import COPY_EVENTS
 from controlplane.candidates.placing import Placing
 from controlplane.candidates.target_events import TARGET_EVENTS
 from controlplane.coscheduling.events import EVENTS as _RUN_EVENTS
+from controlplane.coscheduling.judging.events import JUDGING_EVENTS
 from controlplane.log.codec import Codec
 from controlplane.log.event import Event, Recorded
 from controlplane.log.schema import libpq_url
@@ -72,7 +73,7 @@ ORDER BY o.position DESC"""
 LOCAL_EVENTS = (*_GROUP_EVENTS, *_RUN_EVENTS)
 """The events of one's own cluster: readable whether their controllers are on or off."""
 READ: tuple[type[Event], ...] = (
-    *Fleet.types, *Placing.types, *COPY_EVENTS, *LOCAL_EVENTS, *SCHEDULING_EVENTS, *TARGET_EVENTS,
+    *Fleet.types, *Placing.types, *COPY_EVENTS, *JUDGING_EVENTS, *LOCAL_EVENTS, *SCHEDULING_EVENTS, *TARGET_EVENTS,
 )  # fmt: skip
 """All that any log of ours may hold: the service's, and those of the schedulers beside target clusters."""
 

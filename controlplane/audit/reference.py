@@ -55,6 +55,7 @@ default is left out. [SQL](sql.md) says how to read them; `controlplane events -
 | `multikueueconfig/NAME` | a MultiKueueConfig |
 | `refused/CLUSTER/KIND/NS/NAME` | an object that could not be understood |
 | `sourcepod/NS/NAME` | the pods of a name that are placed on other clusters, and all their candidates |
+| `sourcegroup/NS/NAME` | a PodGroup whose pods are placed on other clusters, and where it may be as a whole |
 | `candidatetarget/NS/NAME` | a CandidateTarget |
 | `named/KIND/NS/NAME` | a ConfigMap or Secret that a placed pod names |
 | `copies/CLUSTER/NS` | our copies of those in a namespace of a target |

@@ -112,6 +112,12 @@ RUN_REASONS: Mapping[Reason, Sentence] = {
     R.MODE_DIFFERS: Sentence("the cluster has another mode", "the cluster has another mode"),
     R.NO_NODE_FITS: Sentence("no node holds the largest wave of tasks", "no node holds the largest wave of tasks"),
     R.NO_POD_SLOT: Sentence("no node has places for the largest wave", "no node has places for the largest wave"),
+    R.PIPELINE_MISSING: Sentence(
+        "the cluster lacks the Pipeline that the run names", "the cluster lacks the Pipeline of the run"
+    ),
+    R.TASK_MISSING: Sentence(
+        "the cluster lacks a Task that the pipeline names", "the cluster lacks a Task of the pipeline"
+    ),
     R.EVERY_NODE_HAS_A_RUN: Sentence("every node has a run already", "every node has a run already"),
 }
 

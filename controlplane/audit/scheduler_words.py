@@ -109,6 +109,15 @@ def _victim(event: events.VictimSeen) -> str:
     return "victim says why it goes" if event.marked else "victim is still there"
 
 
+def _start(event: events.GangStart) -> str:
+    if event.together:
+        return "group has started: enough of its pods are on nodes"
+    if event.until is None:
+        return "group may start"
+    times = f" (failed {event.failures} times)" if event.failures > 1 else ""
+    return f"group was turned back and rests until {event.until:%H:%M:%S}{times}"
+
+
 def _group(event: events.GangObserved) -> str:
     ours = [f"{one.get('type')} {one.get('reason') or ''}".rstrip() for one in event.conditions if one.get("type")]
     return f"PodGroup says {listed(ours)}" if ours else "PodGroup says nothing of its pods yet"
@@ -150,6 +159,7 @@ SCHEDULER_WORDS: Mapping[type[Event], Callable[[Any], str]] = {
     events.VictimMarkDecided: lambda e: "victim is to say why it goes",
     events.VictimRemovalDecided: lambda e: "victim is to be deleted, within its grace period",
     events.GangJudged: lambda e: f"group is {e.condition}: {e.message}",
+    events.GangStart: _start,
     events.GangConditionDecided: lambda e: f"PodGroup is to say {e.condition}: {e.message}",
     events.SchedulingWriteFailed: lambda e: refused_write(e, WRITES),
     events.SchedulingWriteUnneeded: lambda e: "write changed nothing",
@@ -179,6 +189,16 @@ SCHEDULER_REASONS: Mapping[SchedulingReason, Sentence] = {
     R.PRE_BIND_FAILED: Sentence(
         "what was to be written first was refused", "what was to be written first was refused: {message}"
     ),
+    R.PRE_BIND_TIMEOUT: Sentence(
+        "what has to be so before the binding was not so in time",
+        "what has to be so first was not so in time: {message}",
+    ),
+    R.CAME_TOGETHER: Sentence("`minMember` pods of the group are on nodes at once", "enough of its pods are on nodes"),
+    R.TURNED_BACK: Sentence(
+        "fewer than `minMember` pods got on nodes: the rest is given back",
+        "not enough of its pods got on nodes: {message}",
+    ),
+    R.BEGINS_ANEW: Sentence("none of the group's pods runs any more", "none of its pods runs any more"),
     R.NODE_GONE: Sentence("the node was deleted", "the node was deleted"),
     R.POD_GONE: Sentence("the pod is being deleted or has ended", "the pod is being deleted or has ended"),
     R.PREEMPTED: Sentence("a pod of higher priority needs the node", "a pod of higher priority needs it: {message}"),

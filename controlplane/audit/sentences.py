@@ -32,6 +32,10 @@ REASONS: Mapping[Reason, Sentence] = {
     R.NOMINATED: Sentence(
         "the cluster was nominated and has no copy yet", "{cluster} was nominated and has no copy of it yet"
     ),
+    R.CLUSTERS_JUDGED: Sentence(
+        "which clusters can take the job whole was judged anew",
+        "which clusters can take it whole was judged anew: {message}",
+    ),
     R.ONLY_ADMITTED: Sentence("one cluster had admitted it", "{cluster} was the only one that had admitted it"),
     R.FIRST_ADMITTED: Sentence(
         "several had admitted it; this one was first", "{cluster} was the first of {count} to admit it ({among})"
@@ -117,6 +121,10 @@ REASONS: Mapping[Reason, Sentence] = {
     ),
     R.FINISHED_MEANWHILE: Sentence(
         "the copy finished while its cluster was away", "the copy finished while {cluster} was away"
+    ),
+    R.FENCED: Sentence(
+        "another attempt began elsewhere while the cluster was away, and attempts of this kind are fenced",
+        "another attempt began elsewhere while {cluster} was away, and this one is fenced",
     ),
     R.CONTRADICTING_POLICIES: Sentence(
         "the execution policies of the job and its ClusterQueue contradict each other, or are none",

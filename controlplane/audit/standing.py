@@ -15,6 +15,7 @@ from controlplane.multikueue.context import Context
 from controlplane.multikueue.events import CheckState, WorkloadObserved
 from controlplane.multikueue.passing import stamp
 from controlplane.multikueue.state import WorkloadState
+from controlplane.multikueue.unseen import unseen
 
 Word = Literal[
     "Pending", "Inactive", "Reserved", "Nominated", "Chosen", "Admitted", "Running", "Lost", "Retry", "Rejected", "Evicted",
@@ -78,11 +79,25 @@ def _with_quota(state: WorkloadState, local: WorkloadObserved, context: Context,
         return Standing("Retry", local.cluster_name, "Kueue to evict it")
     if check.state == "Ready":
         return _placed(state, local, context, now)
+    held = waited_for(state, context, now)
     if state.winner:
-        return Standing("Chosen", state.winner, _before_the_job(state, context, state.winner))
+        return Standing("Chosen", state.winner, held or _before_the_job(state, context, state.winner))
+    if held:
+        return Standing("Nominated" if state.dispatching else "Reserved", "", held)
     if state.dispatching:
         return Standing("Nominated", "", f"admission on {', '.join(local.nominated) or 'a cluster'}")
     return Standing("Reserved", "", _before_the_offer(local, check, context))
+
+
+def waited_for(state: WorkloadState, context: Context, now: datetime) -> str:
+    """Say which clusters have to come back, or to be given up, before the job may be started anywhere else; "" if none."""
+    held = unseen(state, context, now, state.winner)
+    each = [
+        f"{cluster} to come back, where the job may run"
+        + (f", until {until:%Y-%m-%dT%H:%M:%SZ}" if until is not None else "")
+        for cluster, until in held.items()
+    ]
+    return " and ".join(each)
 
 
 def _placed(state: WorkloadState, local: WorkloadObserved, context: Context, now: datetime) -> Standing:
@@ -121,6 +136,8 @@ def _before_the_offer(local: WorkloadObserved, check: CheckState, context: Conte
         return f"the admission check {', '.join(others)}"
     if not any(context.available(cluster) for cluster in context.route.clusters):
         return f"a cluster that can be reached ({', '.join(context.route.clusters) or 'none is configured'})"
+    if not any(context.available(cluster) and context.takes(cluster) for cluster in context.route.clusters):
+        return f"a cluster that can take it ({', '.join(context.route.clusters)})"
     return "its nomination"
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from controlplane.audit.group_words import GROUP_WORDS
+from controlplane.audit.judging_words import JUDGING_WORDS
 from controlplane.audit.pod_words import POD_WORDS
 from controlplane.audit.run_words import RUN_WORDS
 from controlplane.audit.scheduler_words import SCHEDULER_WORDS
@@ -189,4 +190,4 @@ WORDS: Mapping[type[Event], Callable[[Any], str]] = {
     multikueue.EffectFailed: lambda e: f"write refused ({f'{e.code} {e.error}'.rstrip()})",
     multikueue.EffectUnneeded: lambda e: "write changed nothing",
 }
-_OTHERS = (POD_WORDS, GROUP_WORDS, RUN_WORDS, SCHEDULER_WORDS, TARGET_WORDS)
+_OTHERS = (POD_WORDS, GROUP_WORDS, RUN_WORDS, JUDGING_WORDS, SCHEDULER_WORDS, TARGET_WORDS)

@@ -1,9 +1,9 @@
 """What follows a pod to the target that won: the ConfigMaps and Secrets that it names. A `Capability` beside the placing.
 
 In: what source pods name (their own events), the named objects and our copies, by their metadata alone; data of neither reaches the log.
-Out: copies to be written and removed. Streams: `named/KIND/NS/NAME` for an object of the source, `copies/CLUSTER/NS` for our copies in a
-namespace of a target. What to do is decided by `follow`; the data is read when a copy is written, by whoever carries it out
-(docs/decisions/0019).
+Out: copies to be written and removed, and for the pods' own conditions what cannot follow. Streams: `named/KIND/NS/NAME` for an object
+of the source, `copies/CLUSTER/NS` for our copies in a namespace of a target. What to do is decided by `follow`; the data is read when a
+copy is written, by whoever carries it out (docs/decisions/0019).
 """
 
 from __future__ import annotations
@@ -68,6 +68,9 @@ class Copies:
         self._where: dict[str, dict[str, frozenset[Reference]]] = {}
         self._users: dict[str, set[str]] = {}
         self._dirty: dict[str, None] = {}
+        self._missing: dict[tuple[str, str, str], str] = {}
+        self._told: dict[str, dict[tuple[str, str], str]] = {}
+        placing.obstacles_of = self.obstacles
 
     # --- what was seen -----------------------------------------------------------------------------------------------
 
@@ -76,6 +79,8 @@ class Copies:
         kind = next((name for name, kind in KINDS.items() if kind == sighting.kind), "")
         if not kind:
             return None
+        if sighting.cluster != MANAGEMENT and not sighting.gone and not follow.known(kind, sighting.object).mark:
+            return None  # nobody's copy: another controller watches ConfigMaps there
         head = meta(sighting.object)
         namespace, name, uid = (str(head.get(key, "")) for key in ("namespace", "name", "uid"))
         known = follow.known(kind, sighting.object)
@@ -116,6 +121,7 @@ class Copies:
             if isinstance(event, (NamedObserved, NamedMissing)):
                 key = (event.kind, event.namespace, event.name)
                 self.named[key] = event if isinstance(event, NamedObserved) else None
+                self._missing[key] = event.message if isinstance(event, NamedMissing) else ""
                 self._dirty.update(dict.fromkeys(s for s in self._streams() if s.split("/")[2] == event.namespace))
         elif room == COPIES:
             self._fold_copy(recorded)
@@ -179,7 +185,41 @@ class Copies:
     def take_dirty(self) -> list[str]:
         """Return the streams to decide about since the last call."""
         dirty, self._dirty = list(self._dirty), {}
+        for stream in dirty:
+            found = self._in_the_way(stream)
+            if found != self._told.get(stream, {}):
+                self._told[stream] = found
+                self._placing.touch(sorted(self._users.get(stream, ())))
+            if not found:
+                self._told.pop(stream, None)
         return dirty
+
+    # --- what is in the way ------------------------------------------------------------------------------------------
+
+    def obstacles(self, pod: str) -> str:
+        """Return which of the ConfigMaps and Secrets that a pod names are not with it, and why; "" if all are, or will be."""
+        said = {
+            f"{ref.kind} {ref.name}: {why}"
+            for there, names in self._where.get(pod, {}).items()
+            for (kind, name), why in self._in_the_way(there).items()
+            for ref in names
+            if (ref.kind, ref.name) == (kind, name)
+        }
+        return "; ".join(sorted(said))
+
+    def _in_the_way(self, stream: str) -> dict[tuple[str, str], str]:
+        """Return what cannot be copied to a namespace of a target, and why: it is not there, is of no use, or the target says no."""
+        if stream not in self._users:
+            return {}
+        there, namespace = self._there.get(stream, _There()), stream.split("/")[2]
+        found = {}
+        for obstacle in self._following(stream, there).obstacles:
+            why = self._missing.get((obstacle.kind, namespace, obstacle.name), "")
+            found[obstacle.kind, obstacle.name] = obstacle.why if why in ("", *_GONE) else why
+        for target, trouble in there.trouble.items():
+            kind, _, name = target.partition("/")
+            found[kind, name] = follow.FOREIGN if trouble.error == "Foreign" else trouble.message
+        return found
 
     # --- what is watched ---------------------------------------------------------------------------------------------
 
@@ -224,10 +264,10 @@ class Copies:
         home = self._placing.connections.get(MANAGEMENT)
         if home is None or not home.in_view(PODS.name):
             return Decided((), there.version)
-        _, cluster, namespace = stream.split("/")
+        cluster = stream.split("/")[1]
         decisions: list[Write] = []
         wake: datetime | None = None
-        for wanted in self._wanted_writes(cluster, namespace, stream, there):
+        for wanted in self._wanted_writes(cluster, stream, there):
             trouble = there.trouble.get(wanted.target)
             if wanted.target in there.effects:
                 continue
@@ -238,8 +278,9 @@ class Copies:
         events = [NewEvent(stream=stream, event=d, cluster=cluster, caused_by=there.position) for d in decisions]
         return Decided(events, there.version, wake)
 
-    def _wanted_writes(self, cluster: str, namespace: str, stream: str, there: _There) -> Iterable[Write]:
-        needed = self.named_by(stream)
+    def _following(self, stream: str, there: _There) -> follow.Following:
+        """Return what is to be done in a namespace of a target, by what was seen."""
+        needed, namespace = self.named_by(stream), stream.split("/")[2]
         # Of what was not looked at yet nothing is known, also not that its copy may go.
         unseen = {(r.kind, r.name) for r in needed if (r.kind, namespace, r.name) not in self.named}
         here = [
@@ -253,7 +294,10 @@ class Copies:
             if (c.kind, c.name) not in unseen
         ]
         wanted = [ref for ref in needed if (ref.kind, ref.name) not in unseen]
-        found = follow.follow(wanted, here, copies, self._cluster, in_view=True)
+        return follow.follow(wanted, here, copies, self._cluster, in_view=True)
+
+    def _wanted_writes(self, cluster: str, stream: str, there: _There) -> Iterable[Write]:
+        found = self._following(stream, there)
         for copy in found.copies:
             yield CopyDecided(
                 cluster=cluster,
@@ -338,6 +382,7 @@ class Copies:
         return NewEvent(stream=write.stream, event=event, cluster=write.cluster, caused_by=write.position)
 
 
+_GONE = ("it was deleted", "there is none")  # nothing that the obstacle itself does not say
 _UNKNOWN = NamedObserved(name="", uid="", resource_version="", kind="")
 
 

@@ -78,6 +78,7 @@ def _place(turn: Turn, pod: SourcePodObserved) -> None:
             _delegated(turn)
         else:
             permits.settle(turn)
+            _check_gang(turn)
             _check_targets(turn)
     elif showing.ended_by_loss(turn, pod):
         turn.closed = True
@@ -108,6 +109,8 @@ def _elect(turn: Turn, pod: SourcePodObserved) -> bool:
         Reason.PERMIT_WAS_OUTLIVED: Reason.PERMIT_WAS_OUTLIVED,
         Reason.TARGET_FORGOTTEN: Reason.TARGET_FORGOTTEN,
         Reason.TARGETS_CHANGED: Reason.TARGETS_CHANGED,
+        Reason.GANG_INCOMPLETE: Reason.GANG_INCOMPLETE,
+        Reason.GANG_DISSOLVED: Reason.GANG_DISSOLVED,
     }.get(Reason(state.closed_by) if state.closed_by and same else Reason.OPTED_IN, Reason.DELEGATE_WAS_LOST)
     turn.say(
         Elected(
@@ -121,9 +124,13 @@ def _elect(turn: Turn, pod: SourcePodObserved) -> bool:
 
 
 def _wanted(turn: Turn, pod: SourcePodObserved) -> list[str]:
-    """Return the targets that the namespace has, or those of them that the pod asks for."""
-    allowed = [target.name for target in turn.context.targets]
-    return [name for name in allowed if not pod.options.targets or name in pod.options.targets]
+    """Return the targets that the namespace has, or those of them that the pod asks for; of a gang that runs, where it runs."""
+    allowed, gang = [target.name for target in turn.context.targets], turn.context.gang
+    if gang is None:
+        return [name for name in allowed if not pod.options.targets or name in pod.options.targets]
+    if gang.formed:
+        return [name for name in allowed if name == gang.home]
+    return [name for name in allowed if gang.targets is None or name in gang.targets]
 
 
 def _refusal(turn: Turn, pod: SourcePodObserved) -> tuple[Reason, str] | None:
@@ -149,13 +156,35 @@ def _refusal(turn: Turn, pod: SourcePodObserved) -> tuple[Reason, str] | None:
             Reason.UNKNOWN_TARGET,
             f'namespace "{pod.namespace}" has no CandidateTarget "{unknown[0]}": its targets are {", ".join(sorted(known))}',
         )
-    return None
+    return _held(turn)
+
+
+def _held(turn: Turn) -> tuple[Reason, str] | None:
+    """Return why a member of a gang is held before it is offered to anybody (specs/podgroups.md 3.1, 3.11)."""
+    gang = turn.context.gang
+    if gang is None:
+        return None
+    if gang.rests_until is not None and turn.now < gang.rests_until:
+        turn.wake_at(gang.rests_until)
+        return Reason.GANG_RESTS, f"PodGroup {gang.name} could not be placed as a whole and rests"
+    return gang.held
+
+
+def _check_gang(turn: Turn) -> None:
+    """End the epoch of a gang's member that is to be placed with the others and cannot be now: what it holds is others'."""
+    if turn.context.gang is None or turn.permit is not None or turn.acked or turn.closed or _held(turn) is None:
+        return
+    turn.say(EpochClosed(epoch=turn.state.epoch, reason=Reason.GANG_INCOMPLETE))
+    turn.closed = True
 
 
 def _check_targets(turn: Turn) -> None:
     """Begin anew when the namespace got other targets, as long as nobody is permitted."""
     pod = turn.state.pod
     if turn.permit is not None or turn.closed or pod is None or _refusal(turn, pod) is not None:
+        return
+    gang = turn.context.gang
+    if gang is not None and gang.home in turn.state.targets:
         return
     if sorted(_wanted(turn, pod)) != sorted(turn.state.targets):
         turn.say(EpochClosed(epoch=turn.state.epoch, reason=Reason.TARGETS_CHANGED))
@@ -166,6 +195,8 @@ def _request(turn: Turn, pod: SourcePodObserved) -> None:
     """Ask every target that can be reached, all at once; one that cannot is asked when it is back."""
     state, current = turn.state, turn.current()
     for target in sorted(turn.targets()):
+        if _gang_is_elsewhere(turn, target):
+            continue
         known = current.get(target)
         if not turn.context.in_view(target) or (known is not None and known[1].seen is not None):
             continue
@@ -177,6 +208,7 @@ def _request(turn: Turn, pod: SourcePodObserved) -> None:
                 uid=pod.uid,
                 epoch=state.epoch,
                 template=pod.template,
+                least=turn.context.gang.least if turn.context.gang is not None else 0,
                 reason=Reason.TARGET_OF_EPOCH,
             )
         )
@@ -193,8 +225,15 @@ def _tidy(turn: Turn) -> None:
             turn.drop(name, Reason.ANOTHER_TARGET_WON)
         elif known.cluster not in targets and not state.delegate and not _permitted(turn, name):
             turn.drop(name, Reason.NOT_A_TARGET)
+        elif _gang_is_elsewhere(turn, known.cluster) and not _permitted(turn, name):
+            turn.drop(name, Reason.ANOTHER_TARGET_WON)
         elif isinstance(known.seen, CandidateBound) and name != state.delegate:
             turn.drop(name, Reason.BOUND_WITHOUT_PERMIT)
+
+
+def _gang_is_elsewhere(turn: Turn, cluster: str) -> bool:
+    gang = turn.context.gang
+    return gang is not None and gang.formed and cluster != gang.home
 
 
 def _permitted(turn: Turn, name: str) -> bool:
@@ -207,7 +246,10 @@ def _delegated(turn: Turn) -> None:
     assert known is not None
     seen = known.seen
     context = turn.context
-    if seen is None or isinstance(seen, (DelegateMissing, CandidateRefused)) or not isinstance(seen, CandidateBound):
+    if context.gang is not None and context.gang.dissolves:
+        turn.say(EpochClosed(epoch=turn.state.epoch, reason=Reason.GANG_DISSOLVED))
+        turn.closed = True
+    elif seen is None or isinstance(seen, (DelegateMissing, CandidateRefused)) or not isinstance(seen, CandidateBound):
         _lost(turn, known, Reason.POD_MISSING, seen.message if seen else "the candidate was deleted in its target")
     elif seen.deleting:
         # Somebody deletes it there: what follows is decided when its pod has stopped.

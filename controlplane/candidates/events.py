@@ -121,11 +121,12 @@ class ElectionRefused(Decision, frozen=True, kw_only=True):
 
 
 class CandidateRequested(OnCandidate, frozen=True, kw_only=True):
-    """Create the candidate in a target."""
+    """Create the candidate in a target. `least`: how many of its PodGroup start together; 0 if it is in none."""
 
     uid: str
     epoch: int
     template: str
+    least: int = 0
 
 
 class PermitGranted(OnCandidate, frozen=True, kw_only=True):
@@ -181,7 +182,8 @@ class StatusShown(Write, frozen=True, kw_only=True):
 
     `source` is the candidate that it is of and `sequence` that status' number; `status` its body. `mark` is what our own condition says, by
     which we see that the write arrived. `message` goes into PodScheduled; `failed`: the pod is over, since its delegate was lost.
-    `restarts` is added to each container's own count: those of the delegates before; `totals` is what is shown then.
+    `restarts` is added to each container's own count: those of the delegates before; `totals` is what is shown then. `obstacles`: which of
+    the ConfigMaps and Secrets that it names cannot follow it, and why.
     """
 
     WHAT: ClassVar[str] = "Status"
@@ -196,6 +198,7 @@ class StatusShown(Write, frozen=True, kw_only=True):
     failed: bool = False
     restarts: dict[str, int] = {}
     totals: dict[str, int] = {}
+    obstacles: str = ""
 
 
 class DelegateHinted(Write, frozen=True, kw_only=True):

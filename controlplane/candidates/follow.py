@@ -18,6 +18,7 @@ from controlplane.kube import SECRETS, Json, Kind, ObjectRef, Request, meta
 FOLLOWED_VERSION = f"{GROUP}/followed-version"  # on a copy: the resourceVersion of what it was made of
 _KINDS: dict[str, Kind] = {"ConfigMap": CONFIG_MAPS, "Secret": SECRETS}
 _UNCOPIED_TYPES = ("kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token")
+FOREIGN = "one of that name is in the target and is not ours: it is left as it is"
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 
 
@@ -147,15 +148,13 @@ def follow(
         source, found = sources.get((kind, name)), present.get((kind, name))
         if source is None:
             if found is None and not optional and in_view:
-                obstacles.append(Obstacle(kind, name, "it does not exist in the source, nor in the target"))
+                obstacles.append(Obstacle(kind, name, "it does not exist in the source"))
         elif source.type in _UNCOPIED_TYPES:
             obstacles.append(Obstacle(kind, name, f"a Secret of type {source.type} means nothing in another cluster"))
         elif found is None:
             copies.append(Copy(kind, name, source.resource_version))
         elif found.mark != cluster:
-            obstacles.append(
-                Obstacle(kind, name, "one of that name is in the target and is not ours: it is left as it is")
-            )
+            obstacles.append(Obstacle(kind, name, FOREIGN))
         elif found.followed != source.resource_version:
             copies.append(Copy(kind, name, source.resource_version, found.uid, found.resource_version))
     removals = [

@@ -40,6 +40,7 @@ from controlplane.capability import Sighting
 from controlplane.connectivity.events import MANAGEMENT
 from controlplane.kube import Json, Kind, meta
 from controlplane.log.event import Body, Event, NewEvent, body_of
+from controlplane.pods.gang import GROUP_NAME
 
 _Built = tuple[str, Event, tuple[Body, ...]]
 
@@ -47,11 +48,13 @@ _Built = tuple[str, Event, tuple[Body, ...]]
 class Observer:
     """Builds the source side's events. `cluster` is our own name: candidates of other sources concern others.
 
-    `stream_of(cluster, uid)` tells where a candidate was recorded: of one that vanished unseen only the name is known.
+    `stream_of(cluster, uid)` tells where a candidate was recorded: of one that vanished unseen only the name is known. One that came in the
+    same breath is not folded yet; where it will be recorded is kept until it goes.
     """
 
     def __init__(self, cluster: str, scheduler_name: str, stream_of: Callable[[str, str], str]) -> None:
         self._cluster, self._scheduler, self._stream_of = cluster, scheduler_name, stream_of
+        self._coming: dict[tuple[str, str], str] = {}
 
     def observe(self, sighting: Sighting, now: datetime) -> NewEvent | None:
         """Return the event of one change, or None for what concerns nobody."""
@@ -67,6 +70,8 @@ class Observer:
         if isinstance(event, Gone):
             event = msgspec.structs.replace(event, resource_version=version)
         uid = str(meta(obj).get("uid", ""))
+        if isinstance(event, CandidateSeen):
+            self._coming[place, uid] = stream
         mark = int(version) if version.isdigit() else 0
         source = f"{place}/{sighting.incarnation}/{kind.name}/{uid}" if mark and uid else ""
         return NewEvent(
@@ -88,7 +93,8 @@ class Observer:
             return source_stream(namespace, name), SourceDeleted(namespace=namespace, name=name, uid=uid), ()
         if place == MANAGEMENT or kind != CANDIDATES:
             return None
-        stream = self._stream_of(place, uid)
+        coming = self._coming.pop((place, uid), "")
+        stream = self._stream_of(place, uid) or coming
         return (stream, CandidateGone(namespace=namespace, name=name, uid=uid), ()) if stream else None
 
 
@@ -123,6 +129,8 @@ def source_pod(obj: Json) -> _Built:
             for entry in objects.items(status, "conditions", "status")
         ],
         references=follow.references(spec),
+        group=group_of(annotations),
+        priority=objects.number(spec, "priority", "spec"),
         hints={key: str(value) for key, value in annotations.items() if key in objects.HINTS},
     )
     return source_stream(event.namespace, event.name), event, (template,)
@@ -149,9 +157,21 @@ def _asked(obj: Json, annotations: Json) -> tuple[str, str, Options]:
     if wrong:
         return Reason.INVALID_CONSTRAINT, wrong, Options()
     try:
-        return "", "", options(annotations)
+        asked = options(annotations)
     except ValueError as error:
         return Reason.INVALID_OPTION, str(error), Options()
+    if asked.max_skew and group_of(annotations):
+        message = (
+            f"annotation {objects.OPT_MAX_SKEW}: a pod of PodGroup {group_of(annotations)} cannot be spread over clusters: its group "
+            f"goes to one as a whole; remove this annotation, or {GROUP_NAME}"
+        )
+        return Reason.GANG_NEVER_SPREADS, message, Options()
+    return "", "", asked
+
+
+def group_of(annotations: Json) -> str:
+    """Return the PodGroup that a pod names, "" if it names none (specs/podgroups.md 1.2: empty text counts as absent)."""
+    return str(annotations.get(GROUP_NAME) or "")
 
 
 def options(annotations: Json) -> Options:

@@ -42,6 +42,10 @@ def settle(turn: Turn) -> None:
         _ended(turn, permit, seen)
     elif permit.revoking:
         _revoke(turn, permit, seen, Reason.LEASE_ENDED)
+        turn.wake_at(permit.until)
+    elif turn.context.gang is not None and turn.context.gang.withdraws:
+        _revoke(turn, permit, seen, Reason.GANG_INCOMPLETE)
+        turn.wake_at(permit.until)
     else:
         turn.wake_at(permit.until)
         _resend(turn, permit, seen)
@@ -68,8 +72,11 @@ def _acked(turn: Turn, permit: Permit, reason: Reason) -> None:
 
 
 def _settle_preemption(turn: Turn, permit: Permit, seen: CandidateSeen | None) -> None:
-    """A permit to make room binds nobody, so it ends at once when another is ready, or with its lease."""
-    if any(offer.cluster != permit.cluster for offer in turn.offers()):
+    """A permit to make room binds nobody, so it ends at once when another is ready, or with its lease.
+
+    A gang needs more than one that is ready: its own decision says when it is (`gang_decide`).
+    """
+    if turn.context.gang is None and any(offer.cluster != permit.cluster for offer in turn.offers()):
         _acked(turn, permit, Reason.ANOTHER_READY)
     elif turn.now >= permit.until + turn.context.policy.skew:
         _acked(turn, permit, Reason.LEASE_ENDED)
@@ -128,8 +135,11 @@ def grant(turn: Turn) -> Reason | None:
     """Give the permit to one candidate, if one may have it now; return what is waited for otherwise."""
     if turn.permit is not None or turn.acked or turn.closed or turn.state.delegate:
         return Reason.PERMIT_OPEN
-    if _predecessor_runs(turn):
+    if predecessor_runs(turn):
         return Reason.PREDECESSOR_STOPS
+    gang = turn.context.gang
+    if gang is not None:
+        return _follow(turn, gang.home) if gang.follows else Reason.AWAITS_GANG
     offers, pending, state = turn.offers(), turn.pending(), turn.state
     counts = {name: turn.context.counts.get(name, 0) for name in turn.targets() if turn.context.in_view(name)}
     verdict = choose(offers, pending, state.failures, counts, turn.placement, turn.now)
@@ -141,6 +151,18 @@ def grant(turn: Turn) -> Reason | None:
     if not offers and not pending:
         return _make_room(turn, counts)
     return verdict.reason
+
+
+def _follow(turn: Turn, home: str) -> Reason | None:
+    """Permit one more member of a gang where the gang is, and nowhere else; spread is no question for it."""
+    if any(offer.cluster == home for offer in turn.offers()):
+        _new(turn, home, "Bind", Reason.GANG_FOLLOWS, {})
+        return None
+    current = turn.current().get(home)
+    if current is None or not turn.context.in_view(home) or not _could_preempt(current[1].seen):
+        return Reason.AWAITS_GANG
+    _new(turn, home, "Preempt", Reason.ROOM_BY_PREEMPTION, {})
+    return None
 
 
 def _make_room(turn: Turn, counts: dict[str, int]) -> Reason | None:
@@ -197,7 +219,7 @@ def _grant(turn: Turn, permit: Permit, resource_version: str, reason: Reason, am
     )
 
 
-def _predecessor_runs(turn: Turn) -> bool:
+def predecessor_runs(turn: Turn) -> bool:
     """Whether an earlier pod of this name, or an earlier epoch of it, may still run somewhere: a StatefulSet's next one waits for it.
 
     That of an absent target is waited for too, for as long as a delegate would be, or until the target is forgotten.

@@ -23,6 +23,7 @@ from controlplane.candidates.events import (
     SourcePodObserved,
     StatusShown,
 )
+from controlplane.candidates.gang_events import GROUP, GangWaits, SourceGroupGone, SourceGroupObserved
 from controlplane.candidates.objects import CANDIDATE_TARGETS, CANDIDATES, PODS, Misfit
 from controlplane.candidates.observe import refused
 from controlplane.candidates.policy import Policy, Target
@@ -43,10 +44,10 @@ from controlplane.capability import Decided, Sighting
 from controlplane.connectivity.events import MANAGEMENT
 from controlplane.connectivity.newest import Newest, Shown
 from controlplane.connectivity.state import Connection
-from controlplane.kube import MULTIKUEUE_CLUSTERS, NAMESPACES, meta
+from controlplane.kube import MULTIKUEUE_CLUSTERS, NAMESPACES, POD_GROUPS, meta
 from controlplane.log.event import Body, Event, NewEvent, Recorded
 
-OWNS = frozenset({STREAM, TARGET, NAMESPACE})
+OWNS = frozenset({STREAM, TARGET, NAMESPACE, GROUP})
 HEARS = frozenset({"cluster", "fleet", "service"})
 
 
@@ -152,8 +153,9 @@ class Placing(SourceCandidates):
     def decide(self, stream: str, now: datetime) -> Decided:
         """Return what follows for a stream. That nobody has the pod is not said while it is not known who can be reached."""
         decided = super().decide(stream, now)
-        state = self.sources.get(stream)
-        if state is None or not any(self._untried(name, state.namespace) for name in state.targets):
+        namespace, state = stream.split("/")[1], self.sources.get(stream)
+        names = state.targets if state is not None else [target.name for target in self.targets(namespace)]
+        if not any(self._untried(name, namespace) for name in names):
             return decided
         kept = [new for new in decided.events if not _says_nobody(new.event)]
         return decided if len(kept) == len(decided.events) else msgspec.structs.replace(decided, events=kept)
@@ -186,11 +188,14 @@ class Placing(SourceCandidates):
             connection = self.connections.get(name)
             if connection is not None and label in connection.synced:
                 seen[name] = msgspec.structs.replace(connection, synced=connection.synced | {CANDIDATES.name})
+            elif connection is not None and label in connection.off:
+                off = {**connection.off, CANDIDATES.name: connection.off[label]}
+                seen[name] = msgspec.structs.replace(connection, off=off)
         return seen
 
     def _around_in_view(self) -> bool:
         home = self.connections[MANAGEMENT]
-        kinds = [CANDIDATE_TARGETS.name, *([NAMESPACES.name] if self._labelled else [])]
+        kinds = [CANDIDATE_TARGETS.name, POD_GROUPS.name, *([NAMESPACES.name] if self._labelled else [])]
         return all(home.in_view(kind) or kind in home.off for kind in kinds)
 
     def known(self, cluster: str, kind: str) -> dict[str, tuple[str, str, str]]:
@@ -202,11 +207,14 @@ class Placing(SourceCandidates):
             found = [seen for targets in self._own.values() for seen in targets.values()]
         elif kind == NAMESPACES.name:
             found = self._namespaces.values()
+        elif kind == POD_GROUPS.name:
+            found = [group.seen for group in self.gangs.groups.values() if group.seen is not None]
         return {seen.uid: (seen.namespace, seen.name, seen.resource_version) for seen in found}
 
 
 def _says_nobody(event: Event) -> bool:
-    return isinstance(event, StatusShown) and event.reason == Reason.UNSCHEDULABLE_EVERYWHERE
+    nobody = isinstance(event, StatusShown) and event.reason == Reason.UNSCHEDULABLE_EVERYWHERE
+    return nobody or isinstance(event, GangWaits)
 
 
 def watched_in(namespace: str) -> str:
@@ -230,6 +238,7 @@ _KINDS: tuple[tuple[tuple[type[Event], ...], str], ...] = (
     ((CandidateSeen, CandidateGone), CANDIDATES.name),
     ((CandidateTargetObserved, CandidateTargetGone), CANDIDATE_TARGETS.name),
     ((SourceNamespaceObserved, SourceNamespaceGone), NAMESPACES.name),
+    ((SourceGroupObserved, SourceGroupGone), POD_GROUPS.name),
 )
 
 

@@ -43,7 +43,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     `cluster` is this cluster's name, as its invitations spell it. `lease`: how long a permit holds; `skew`: by how much two clusters'
     clocks may differ, plus the time that a binding may be on its way; a target keeps off the end of the lease by it, and we go on
     only that much after it. `ack_patience` is what a target that answers gets on top. `lost_after`: the grace of a delegate whose target is
-    away. `execution_policy` as for Workloads: whether to wait for, or to outlive, a target that may be running it.
+    away. `execution_policy` as for Workloads: whether to wait for, or to outlive, a target that may be running it. `gang_wait`: how long a
+    gang holds places without a quorum anywhere before it gives them back, below the life of a reservation; `gang_timeout`: how long some of
+    its members run without one before they are taken back.
     """
 
     cluster: str
@@ -56,6 +58,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     lost_after: timedelta = timedelta(minutes=15)
     execution_policy: str = AT_LEAST_ONCE
     mirror_pod_ips: bool = False
+    gang_wait: timedelta = timedelta(seconds=15)
+    gang_timeout: timedelta = timedelta(minutes=5)
 
     def allows(self, namespace: str) -> bool:
         """Whether pods of a namespace may be elected."""

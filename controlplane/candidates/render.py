@@ -30,6 +30,7 @@ from controlplane.candidates.objects import (
     stamp,
 )
 from controlplane.candidates.policy import Policy
+from controlplane.candidates.reasons import Reason
 from controlplane.candidates.state import SourceState
 from controlplane.kube import Json, ObjectRef, Request
 
@@ -101,6 +102,8 @@ def _candidate(state: SourceState, decision: CandidateRequested, template: Json,
             },
         },
     }
+    if decision.least:
+        body["spec"]["minMember"] = decision.least
     ref = ObjectRef(CANDIDATES, state.namespace, decision.candidate)
     return Request("create", ref, body, owner_label=(SOURCE_LABEL, policy.cluster))
 
@@ -172,6 +175,10 @@ def _status(
             by_type.get("PodScheduled"),
         ),
     ]
+    if decision.obstacles or statuses.FOLLOWED in by_type:
+        word, message = ("NotFollowed", decision.obstacles) if decision.obstacles else ("Followed", "")
+        known = by_type.get(statuses.FOLLOWED)
+        ours.append(statuses.condition(statuses.FOLLOWED, not decision.obstacles, word, message, at, known))
     if not live:
         ours += [
             statuses.condition(kind, False, reason, decision.message, at, by_type.get(kind))
@@ -192,7 +199,8 @@ def _of(decision: StatusShown) -> str:
 
 def _scheduling_reason(reason: str) -> str:
     """Return kube-scheduler's word where it has one: autoscalers and users look for these two."""
-    return reason if reason == "SchedulingGated" else "Unschedulable"
+    held = (Reason.GATED, Reason.GROUP_MISSING, Reason.TOO_FEW_MEMBERS)
+    return Reason.GATED if reason in held else "Unschedulable"
 
 
 def _body(bodies: Mapping[str, bytes], ref: str) -> Json:

@@ -19,7 +19,7 @@ from controlplane.candidates.events import (
 )
 from controlplane.candidates.objects import HINT_CLUSTER, HINT_NAMESPACE, HINT_POD
 from controlplane.candidates.reasons import Reason
-from controlplane.candidates.status import DELEGATED, later, rank
+from controlplane.candidates.status import DELEGATED, FOLLOWED, later, rank
 from controlplane.candidates.turn import TERMINAL, Turn
 
 _SAID = 900  # characters of what the targets say
@@ -54,6 +54,8 @@ def _delegate(
         base = {name: count + 1 for name, count in shown.totals.items()}
     own = said.restarts if said else {}
     before = shown.phase if shown is not None else "Pending"
+    message = f"bound on node {seen.node} of cluster {cluster}"
+    told = any(entry.type == "PodScheduled" and entry.message == message for entry in pod.conditions)
     _write(
         turn,
         pod,
@@ -65,9 +67,11 @@ def _delegate(
             status=said.pod_status if said else "",
             phase=later(before, said.pod_phase if said else "Pending"),
             mark=f"{cluster}/{seen.name} status {sequence}",
-            message=f"bound on node {seen.node} of cluster {cluster}",
+            message=message,
             restarts=base,
             totals={name: base.get(name, 0) + own.get(name, 0) for name in {*base, *own}},
+            # After the word that it is bound, so that each of the two is an Event of its own.
+            obstacles=turn.context.obstacles[:_SAID] if told else "",
             reason=Reason.STATUS_FINAL if said and rank(said.pod_phase) == 2 else Reason.STATUS_CHANGED,
         ),
     )
@@ -78,7 +82,12 @@ def ended_by_loss(turn: Turn, pod: SourcePodObserved) -> bool:
     state = turn.state
     if state.electing or state.shown is None or state.shown.uid != pod.uid or state.uid != pod.uid:
         return False
-    lost = state.closed_by in (Reason.POD_MISSING, Reason.TARGET_LOST, Reason.TARGET_FORGOTTEN)
+    lost = state.closed_by in (
+        Reason.POD_MISSING,
+        Reason.TARGET_LOST,
+        Reason.TARGET_FORGOTTEN,
+        Reason.GANG_DISSOLVED,
+    )
     return lost and rank(state.shown.phase) >= 1 and pod.restart_policy == "Never"
 
 
@@ -113,10 +122,14 @@ def _waiting(turn: Turn, pod: SourcePodObserved, waits: Reason | None, shown: St
         reason, message = refused.reason, refused.message
     elif waits in (Reason.UNSCHEDULABLE_EVERYWHERE, Reason.SKEW_TOO_LARGE, Reason.PREDECESSOR_STOPS):
         reason, message = waits, _everybody(turn)
+    elif waits == Reason.AWAITS_GANG and (said := _of_gang(turn)):
+        reason, message = waits, said
     elif shown is not None and shown.source and not turn.state.delegate and turn.state.electing:
         reason, message = Reason.DELEGATE_WAS_LOST, "its delegate was lost; another cluster is looked for"
     if not message:
         return
+    if reason == Reason.UNSCHEDULABLE_EVERYWHERE and turn.unreadable():
+        reason = Reason.CANDIDATES_UNREADABLE
     phase = shown.phase if shown is not None else "Pending"
     _write(
         turn,
@@ -136,13 +149,33 @@ def _waiting(turn: Turn, pod: SourcePodObserved, waits: Reason | None, shown: St
     )
 
 
+def _of_gang(turn: Turn) -> str:
+    """Return why a gang's member waits: for all of it, what was decided about it; for one that follows, what the gang's target says."""
+    gang = turn.context.gang
+    if gang is None or not gang.follows:
+        return gang.message if gang is not None else ""
+    known = turn.current().get(gang.home)
+    seen = known[1].seen if known is not None else None
+    if gang.home not in turn.targets():
+        said = "its namespace may not use it any more"
+    elif not turn.context.in_view(gang.home):
+        said = "it cannot be reached"
+    elif isinstance(seen, (CandidateRefused, CandidateUnschedulable)):
+        said = seen.message or seen.why or "no node"
+    else:
+        return ""
+    return f"the other pods of PodGroup {gang.name} are in {gang.home}, and it goes nowhere else: {said}"[:_SAID]
+
+
 def _everybody(turn: Turn) -> str:
     """Return what each target says, as kube-scheduler does of nodes."""
     targets, current, said = turn.targets(), turn.current(), []
     for name in sorted(targets):
         known = current.get(name)
         seen = known[1].seen if known else None
-        if not turn.context.in_view(name):
+        if not turn.context.in_view(name) and (why := turn.context.unreadable(name)):
+            said.append(f"{name}: it answers, but candidates of this namespace cannot be read there ({why})")
+        elif not turn.context.in_view(name):
             said.append(f"{name}: cannot be reached")
         elif isinstance(seen, (CandidateRefused, CandidateUnschedulable)):
             said.append(f"{name}: {seen.message or seen.why or 'no node'}")
@@ -164,8 +197,10 @@ def _hint(turn: Turn, pod: SourcePodObserved, cluster: str, seen: CandidateBound
 
 
 def _write(turn: Turn, pod: SourcePodObserved, wanted: StatusShown) -> None:
-    condition = next((entry for entry in pod.conditions if entry.type == DELEGATED), None)
-    if condition is not None and condition.message == wanted.mark:
+    said = {entry.type: entry for entry in pod.conditions}
+    there, followed = said.get(DELEGATED), said.get(FOLLOWED)
+    obstacles = followed.message if followed is not None and followed.status == "False" else ""
+    if there is not None and there.message == wanted.mark and obstacles == wanted.obstacles:
         return
     # Both are writes to the same object: the second would only meet a conflict.
     if any(key.endswith(("/Status", "/Hint")) for key in turn.state.effects):

@@ -6,7 +6,7 @@ In: events in the log's order. Out: which streams to decide about, what was deci
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from controlplane.candidates import render
@@ -22,11 +22,15 @@ from controlplane.candidates.events import (
     StatusShown,
     Write,
 )
+from controlplane.candidates.gang_decide import gang_decide
+from controlplane.candidates.gang_events import GANG_EVENTS, GROUP
+from controlplane.candidates.gang_room import contends
+from controlplane.candidates.gangs import Gangs, rank_of
 from controlplane.candidates.objects import CANDIDATES, PODS
 from controlplane.candidates.observe import Observer
 from controlplane.candidates.policy import Policy, Target
 from controlplane.candidates.state import STREAM, SourceState, fold, initial
-from controlplane.candidates.telling import event_about
+from controlplane.candidates.telling import event_about, news
 from controlplane.candidates.turn import Context
 from controlplane.capability import Decided, Failure, OpenWrite, Sighting
 from controlplane.connectivity import events as connectivity
@@ -34,25 +38,28 @@ from controlplane.connectivity.events import FLEET_STREAM, MANAGEMENT, ServiceSt
 from controlplane.connectivity.outage import Outage, fold_outage
 from controlplane.connectivity.state import Connection, restarted
 from controlplane.connectivity.state import fold as fold_connection
-from controlplane.kube import ObjectRef, Request
+from controlplane.kube import POD_GROUPS, ObjectRef, Request
 from controlplane.log.event import Event, NewEvent, Recorded
 
 _FIRST_RETRY, _LAST_RETRY = timedelta(seconds=1), timedelta(minutes=5)
 
 
 class SourceCandidates:
-    """The source side's states, and the answers that the loop asks of them. `identity` names this process in Kubernetes Events.
+    """The source side's states, and the answers that the loop asks of them. `identity` names this process in Kubernetes Events;
+    `obstacles_of` tells what keeps ConfigMaps and Secrets from following a pod.
 
     Events of connectivity are another capability's in the same log: they are folded here and not declared.
     """
 
-    types: Sequence[type[Event]] = EVENTS
+    types: Sequence[type[Event]] = (*EVENTS, *GANG_EVENTS)
 
     def __init__(self, policy: Policy, identity: str, targets_of: Callable[[str], Sequence[Target]]) -> None:
         self.policy, self.identity, self._targets_of = policy, identity, targets_of
         self.sources: dict[str, SourceState] = {}
         self.connections: dict[str, Connection] = {}
         self.outage = Outage()
+        self.gangs = Gangs()
+        self.obstacles_of: Callable[[str], str] = lambda stream: ""
         self._streams: dict[tuple[str, str], str] = {}
         self._workloads: dict[str, set[str]] = {}
         self._granted: dict[str, str] = {}
@@ -77,8 +84,12 @@ class SourceCandidates:
         room, _, name = recorded.stream.partition("/")
         if room == STREAM:
             self._fold_source(recorded)
+        elif room == GROUP:
+            self.gangs.fold(recorded)
         elif room == "cluster" and isinstance(recorded.event, connectivity.EVENTS):
             self.connections[name] = fold_connection(self.connections.get(name, Connection(name=name)), recorded)
+            if name == MANAGEMENT:
+                self.gangs.unseen = self.connections[name].off.get(POD_GROUPS.name, "")
             self.touch_all()
         elif recorded.stream == FLEET_STREAM:
             self.outage = fold_outage(self.outage, recorded)
@@ -87,9 +98,14 @@ class SourceCandidates:
             self.connections = {key: restarted(known, recorded) for key, known in self.connections.items()}
             self.touch_all()
 
+    def touch(self, streams: Iterable[str]) -> None:
+        """Ask about some pods again: what is told of them by others has changed."""
+        self._dirty.update(dict.fromkeys(stream for stream in streams if stream in self.sources))
+
     def touch_all(self) -> None:
         """Ask about every stream again: a connection, the targets or the policy have changed."""
         self._dirty.update(dict.fromkeys(self.sources))
+        self.gangs.touch_all()
 
     def _fold_source(self, recorded: Recorded) -> None:
         stream, event = recorded.stream, recorded.event
@@ -106,6 +122,7 @@ class SourceCandidates:
             self.sources.pop(stream, None)
         else:
             self.sources[stream] = after
+        self.gangs.member(stream, self.sources.get(stream))
         self._dirty[stream] = None
 
     def _regroup(self, stream: str, before: SourceState | None, after: SourceState) -> None:
@@ -122,8 +139,9 @@ class SourceCandidates:
             self._dirty.update(dict.fromkeys(sorted(self._workloads[new])))
 
     def take_dirty(self) -> list[str]:
-        """Return the streams to decide about since the last call."""
-        dirty, self._dirty = list(self._dirty), {}
+        """Return the streams to decide about since the last call: gangs first, whose decisions rest on their members as they are."""
+        gangs, members = self.gangs.take_changed()
+        dirty, self._dirty = [*gangs, *dict.fromkeys([*self._dirty, *members])], {}
         return dirty
 
     def known(self, cluster: str, kind: str) -> dict[str, tuple[str, str, str]]:
@@ -154,6 +172,8 @@ class SourceCandidates:
             counts=self._counts(stream, state),
             mass_outage=self.outage.holds,
             outage_ended=self.outage.ended,
+            gang=self.gangs.view(stream),
+            obstacles=self.obstacles_of(stream),
         )
 
     def _counts(self, stream: str, state: SourceState) -> dict[str, int]:
@@ -171,10 +191,13 @@ class SourceCandidates:
 
     def decide(self, stream: str, now: datetime) -> Decided:
         """Return what follows for a stream."""
+        if stream in self.gangs.groups:
+            return self._decide_gang(stream, now)
         state = self.sources.get(stream)
         if state is None:
             return Decided()
-        plan = decide(state, self.context(stream, state), now)
+        context = self.context(stream, state)
+        plan = decide(state, context, now)
         self._granted.pop(stream, None)
         for decision in plan.decisions:
             if isinstance(decision, PermitGranted) and decision.kind == "Bind":
@@ -188,7 +211,35 @@ class SourceCandidates:
             )
             for decision in plan.decisions
         ]
-        return Decided(events, state.version, plan.wake)
+        permits = context.gang is not None and any(isinstance(one, PermitGranted) for one in plan.decisions)
+        others = {context.gang.stream: context.gang.version} if context.gang is not None and permits else {}
+        return Decided(events, state.version, plan.wake, others)
+
+    def _decide_gang(self, stream: str, now: datetime) -> Decided:
+        """Return what follows for a gang. A permission rests on all of its members, and so on the versions of all their streams."""
+        group, members = self.gangs.state(stream), self.gangs.members(stream)
+        known = SourceState(
+            namespace=group.namespace, name="", targets=[group.placed.cluster] if group.placed is not None else []
+        )
+        plan = gang_decide(stream, group, members, self.context("", known), now, lambda: self._ahead(stream))
+        events = [
+            NewEvent(
+                stream=on, event=said, cluster=getattr(said, "cluster", "") or MANAGEMENT, caused_by=group.position
+            )
+            for on, said in [*((stream, said) for said in plan.own), *plan.theirs]
+        ]
+        others = {name: state.version for name, state in members.items()} if plan.theirs else {}
+        return Decided(events, group.version, plan.wake, others)
+
+    def _ahead(self, stream: str) -> bool:
+        """Whether a gang of ours that comes before this one holds places in a target where this one does."""
+        mine, gangs = contends(self.gangs.state(stream), self.gangs.members(stream)), self.gangs
+        rank = rank_of(gangs.state(stream), gangs.members(stream).values())
+        return any(
+            mine & contends(other, gangs.members(name)) and rank_of(other, gangs.members(name).values()) < rank
+            for name, other in gangs.groups.items()
+            if name != stream
+        )
 
     # --- what is open ------------------------------------------------------------------------------------------------
 
@@ -229,20 +280,12 @@ class SourceCandidates:
         decision, state = self._decision(write), self.sources.get(write.stream)
         if not isinstance(decision, StatusShown) or state is None or state.pod is None:
             return None
-        shown = state.pod.conditions
-        if any(entry.message == decision.message for entry in shown if entry.type == "PodScheduled"):
+        told = news(state.pod, decision)
+        if told is None:
             return None
-        good = bool(decision.source) and not decision.failed
-        return event_about(
-            ObjectRef(PODS, state.namespace, state.name),
-            state.pod.uid,
-            "Normal" if good else "Warning",
-            "Scheduled" if good else "DelegateLost" if decision.failed else "FailedScheduling",
-            f"{decision.reason}: {decision.message}",
-            f"{write.position:x}",
-            self.identity,
-            now,
-        )
+        kind, reason, note = told
+        ref, mark = ObjectRef(PODS, state.namespace, state.name), f"{write.position:x}"
+        return event_about(ref, state.pod.uid, kind, reason, note, mark, self.identity, now)
 
     # --- how it ended ------------------------------------------------------------------------------------------------
 

@@ -13,9 +13,12 @@ from controlplane.candidates.objects import GROUP
 from controlplane.kube import Json
 
 DELEGATED = f"{GROUP}/Delegated"  # our own condition: which candidate's status this is, or why there is none
+FOLLOWED = (
+    f"{GROUP}/Followed"  # our own condition: whether the ConfigMaps and Secrets that it names are with its delegate
+)
 _RANK = {"": 0, "Unknown": 0, "Pending": 0, "Running": 1, "Succeeded": 2, "Failed": 2}
 _LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
-_OURS = frozenset({DELEGATED, "PodScheduled"})
+_OURS = frozenset({DELEGATED, FOLLOWED, "PodScheduled"})
 _OF_THE_DELEGATE = frozenset(
     {"Initialized", "Ready", "ContainersReady", "PodReadyToStartContainers", "DisruptionTarget"}
 )

@@ -1,7 +1,8 @@
 """What the source side sees around its pods: which clusters a namespace may use, and which namespaces may send.
 
-In: CandidateTargets and Namespaces of the source cluster. Out: their events, on streams `candidatetarget/NS/NAME` and
-`sourcenamespace/NAME`. A CandidateTarget names the MultiKueueCluster that it lets its namespace use, and the tier of it.
+In: CandidateTargets, Namespaces and PodGroups of the source cluster. Out: their events, on streams `candidatetarget/NS/NAME`,
+`sourcenamespace/NAME` and `sourcegroup/NS/NAME`. A CandidateTarget names the MultiKueueCluster that it lets its namespace use, and the
+tier of it; a PodGroup says how many of its pods start together.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from controlplane.candidates import objects
+from controlplane.candidates.gang_events import GROUP, SourceGroupGone, SourceGroupObserved
 from controlplane.candidates.objects import CANDIDATE_TARGETS, Misfit
 from controlplane.candidates.seen import Gone, Seen
-from controlplane.kube import NAMESPACES, Json, Kind, meta
+from controlplane.kube import NAMESPACES, POD_GROUPS, Json, Kind, meta
 from controlplane.log.event import Event
 
 TARGET, NAMESPACE = "candidatetarget", "sourcenamespace"
@@ -59,7 +61,27 @@ def seen(kind: Kind, obj: Json) -> tuple[str, Event] | None:
     if kind == NAMESPACES:
         found = SourceNamespaceObserved(**objects.identity(obj))
         return f"{NAMESPACE}/{found.name}", found
+    if kind == POD_GROUPS:
+        group = _group(obj)
+        return f"{GROUP}/{group.namespace}/{group.name}", group
     return None
+
+
+def _group(obj: Json) -> SourceGroupObserved:
+    """Return the event of a PodGroup. What is wrong with it is kept, since its pods have to say so."""
+    head, problem, least = objects.identity(obj), "", 1
+    created = None
+    try:
+        created = objects.instant(meta(obj), "creationTimestamp", "metadata")
+        found = objects.section(obj, "spec").get("minMember", 1)
+        least = found if isinstance(found, int) and not isinstance(found, bool) else 0
+        if least < 1:
+            problem = (
+                f"spec.minMember: {found!r} is not a whole number above 0; write how many pods have to start together"
+            )
+    except Misfit as error:
+        problem = str(error)
+    return SourceGroupObserved(**head, min_member=max(least, 1), created=created, problem=problem)
 
 
 def gone(kind: Kind, obj: Json) -> tuple[str, Event] | None:
@@ -74,4 +96,6 @@ def gone(kind: Kind, obj: Json) -> tuple[str, Event] | None:
         return f"{TARGET}/{last['namespace']}/{last['name']}", CandidateTargetGone(**last)
     if kind == NAMESPACES:
         return f"{NAMESPACE}/{last['name']}", SourceNamespaceGone(**last)
+    if kind == POD_GROUPS:
+        return f"{GROUP}/{last['namespace']}/{last['name']}", SourceGroupGone(**last)
     return None

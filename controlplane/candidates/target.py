@@ -14,14 +14,15 @@ from datetime import datetime, timedelta
 import msgspec
 
 from controlplane.candidates import target_calls as calls
-from controlplane.candidates.events import Gone
-from controlplane.candidates.objects import CANDIDATES, PODS
+from controlplane.candidates.objects import CANDIDATE_LABEL, CANDIDATES, PODS
 from controlplane.candidates.reasons import TargetReason
 from controlplane.candidates.render import Obsolete
 from controlplane.candidates.target_decide import TargetContext, TargetPolicy, target_decide
 from controlplane.candidates.target_events import (
     TARGET_EVENTS,
     BindStarted,
+    CandidatePodGone,
+    CandidatePodObserved,
     InvitationGone,
     InvitationObserved,
     TargetWrite,
@@ -32,7 +33,7 @@ from controlplane.candidates.target_observe import observe
 from controlplane.candidates.target_render import target_bodies, target_render
 from controlplane.candidates.target_state import STREAM, TargetState, target_fold, target_initial
 from controlplane.capability import Decided, Failure, OpenWrite, Sighting
-from controlplane.kube import Request
+from controlplane.kube import Request, meta
 from controlplane.log.event import Event, NewEvent, Recorded
 
 _FIRST_RETRY, _LAST_RETRY = timedelta(seconds=1), timedelta(minutes=5)
@@ -49,6 +50,7 @@ class TargetCandidates:
         self.priority_classes: frozenset[str] | None = None
         self.candidates: dict[str, TargetState] = {}
         self.invitations: dict[str, InvitationObserved] = {}
+        self._pods: set[str] = set()  # by UID: seen, and not folded as gone
         self._dirty: dict[str, None] = {}
 
     # --- the capability ----------------------------------------------------------------------------------------------
@@ -56,9 +58,15 @@ class TargetCandidates:
     def observe(self, sighting: Sighting, now: datetime) -> NewEvent | None:
         """Return the event of something seen on this cluster; None if it concerns nobody."""
         new = observe(sighting, now)
-        if new is None or not isinstance(new.event, Gone):
-            return new
-        return new if new.stream in self.candidates or new.stream in self.invitations else None
+        if new is None:
+            return None
+        if isinstance(new.event, CandidatePodObserved):
+            self._pods.add(new.event.uid)
+        if isinstance(new.event, CandidatePodGone):
+            # Pods of all sorts share one watch. That the stream is unknown says nothing: what was seen just now may not be folded yet.
+            ours = new.event.uid in self._pods or CANDIDATE_LABEL in (meta(sighting.object).get("labels") or {})
+            return new if ours or new.stream in self.candidates else None
+        return new
 
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
@@ -71,6 +79,10 @@ class TargetCandidates:
                 self.invitations.pop(stream, None)
             self.touch_all()
         elif room == STREAM:
+            if isinstance(event, CandidatePodObserved):
+                self._pods.add(event.uid)
+            elif isinstance(event, CandidatePodGone):
+                self._pods.discard(event.uid)
             after = target_fold(self.candidates.get(stream) or target_initial(stream), recorded)
             if after.settled:
                 self.candidates.pop(stream, None)

@@ -38,7 +38,7 @@ class Reported(Part, frozen=True, kw_only=True):
 
 class CandidateObserved(Seen, frozen=True, kw_only=True):
     """A Candidate of this cluster. `problem`: why its template cannot become a Pod; `reported` is what its
-    status says, `pod_status` the body of the Pod's status in it."""
+    status says, `pod_status` the body of the Pod's status in it. `least`: how many of its PodGroup start together, by the source."""
 
     origin: Origin
     template: str
@@ -51,6 +51,7 @@ class CandidateObserved(Seen, frozen=True, kw_only=True):
     reported: Reported = Reported()
     pod_status: str = ""
     conditions: list[Condition] = []
+    least: int = 0
 
 
 class CandidateVanished(Gone, frozen=True, kw_only=True):

@@ -125,6 +125,7 @@ def candidate(obj: Json) -> _Built:
         problem_message=message,
         permit=objects.permission(obj),
         withdrawn=number(spec, "withdrawn", "spec"),
+        least=number(spec, "minMember", "spec"),
         finalizers=objects.strings(meta(obj), "finalizers", "metadata"),
         reported=reported(status),
         pod_status=stored.ref if stored is not None else "",

@@ -27,8 +27,9 @@ from controlplane.candidates.target_events import (
 )
 from controlplane.candidates.target_state import TargetState
 from controlplane.kube import Json, ObjectRef, Request
+from controlplane.pods.gang import QUORUM
 
-FENCE = f"{GROUP}/fence"  # annotation on a Pod: the permit whose binding cannot be made any more
+FENCE = f"{GROUP}/fence"  # annotation on a Pod: the permit, and the version of the Pod whose binding cannot be made any more
 
 
 def target_bodies(state: TargetState, decision: TargetWrite) -> list[str]:
@@ -61,7 +62,9 @@ def target_render(
                 raise Obsolete("the lease is too near its end to begin a binding")
             return _binding(pod, decision)
         case PodFenced():
-            body: Json = {"metadata": {"annotations": {FENCE: str(decision.number)}}}
+            # Another binding under the same permit needs another mark: a patch that changes nothing leaves the version as it is.
+            mark = f"{decision.number}/{decision.resource_version}"
+            body: Json = {"metadata": {"annotations": {FENCE: mark}}}
             return Request("patch", pod, body, uid=decision.uid, resource_version=decision.resource_version)
         case PodRemoved():
             return Request("delete", pod, uid=decision.uid, owner_label=(CANDIDATE_LABEL, state.name))
@@ -89,7 +92,7 @@ def _pod(state: TargetState, template: Json, policy: TargetPolicy) -> Request:
     body: Json = {
         "metadata": {
             "labels": {**(head.get("labels") or {}), CANDIDATE_LABEL: state.name},
-            "annotations": dict(head.get("annotations") or {}),
+            "annotations": {**(head.get("annotations") or {}), **({QUORUM: str(seen.least)} if seen.least > 0 else {})},
             "ownerReferences": [
                 {
                     "apiVersion": CANDIDATES.api_version,

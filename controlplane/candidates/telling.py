@@ -9,9 +9,23 @@ from __future__ import annotations
 import hashlib
 from datetime import datetime
 
+from controlplane.candidates.events import SourcePodObserved, StatusShown
+from controlplane.candidates.status import FOLLOWED
 from controlplane.kube import EVENTS, Json, ObjectRef, Request, event_name
 
 _NOTE_LIMIT = 1024
+
+
+def news(pod: SourcePodObserved, decision: StatusShown) -> tuple[str, str, str] | None:
+    """Return type, reason and note of the Event that a status is worth; None if the pod shows already what is new in it."""
+    shown = {entry.type: entry.message for entry in pod.conditions}
+    if shown.get("PodScheduled") != decision.message:
+        good = bool(decision.source) and not decision.failed
+        reason = "Scheduled" if good else "DelegateLost" if decision.failed else "FailedScheduling"
+        return "Normal" if good else "Warning", reason, f"{decision.reason}: {decision.message}"
+    if decision.obstacles and shown.get(FOLLOWED) != decision.obstacles:
+        return "Warning", "NotFollowed", decision.obstacles
+    return None
 
 
 def event_about(

@@ -20,6 +20,7 @@ from controlplane.candidates.events import (
     PermitRevoked,
     Write,
 )
+from controlplane.candidates.gangs import GangView
 from controlplane.candidates.objects import CANDIDATES
 from controlplane.candidates.policy import AT_LEAST_ONCE, Offer, Placement, Policy, Target, effective
 from controlplane.candidates.reasons import Reason
@@ -33,7 +34,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """The rest of the world, as one source pod sees it.
 
     `ready`: the source cluster's pods are in view. `targets`: the clusters that pods of this namespace may go to. `counts`: the
-    workload's other pods by target. `mass_outage`: most clusters are away together; `outage_ended`: when they last were.
+    workload's other pods by target. `mass_outage`: most clusters are away together; `outage_ended`: when they last were. `gang`: that of
+    which it is a member. `obstacles`: what keeps ConfigMaps and Secrets from following it, in words.
     """
 
     policy: Policy
@@ -43,11 +45,18 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     counts: Mapping[str, int] = {}
     mass_outage: bool = False
     outage_ended: datetime | None = None
+    gang: GangView | None = None
+    obstacles: str = ""
 
     def in_view(self, cluster: str) -> bool:
         """Whether what we know of a target's candidates is current."""
         connection = self.connections.get(cluster)
         return connection is not None and connection.in_view(CANDIDATES.name)
+
+    def unreadable(self, cluster: str) -> str:
+        """Return why a target that answers does not show its candidates, "" if it does, or does not answer."""
+        connection = self.connections.get(cluster)
+        return connection.off.get(CANDIDATES.name, "") if connection is not None and connection.connected else ""
 
     def forgotten(self, cluster: str) -> bool:
         """Whether an operator said that a target will not come back with anything that runs."""
@@ -142,6 +151,11 @@ class Turn:
     def targets(self) -> dict[str, Target]:
         """Return the targets of the epoch that are still allowed."""
         return {target.name: target for target in self.context.targets if target.name in self.state.targets}
+
+    def unreadable(self) -> bool:
+        """Whether every target answers and none of them shows its candidates."""
+        targets = self.targets()
+        return bool(targets) and all(self.context.unreadable(name) for name in targets)
 
     def current(self) -> dict[str, tuple[str, Candidate]]:
         """Return the candidates of the epoch under way, by target."""

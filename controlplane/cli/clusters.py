@@ -151,11 +151,11 @@ def show(options: Options) -> None:
 
 def _target(options: Options) -> tuple[Any, str, Policy]:
     """Return the database of the log, the log's name, and what decisions depend on."""
-    from controlplane.app.policy import policy_of
+    from controlplane.app.policy import reading_policy
     from controlplane.log.connect import Database
 
     settings = options.settings()
-    return Database(options.database_url(), settings.database.role), settings.database.log, policy_of(settings)
+    return Database(options.database_url(), settings.database.role), settings.database.log, reading_policy(settings)
 
 
 def _read(options: Options, policy: Policy) -> tuple[Index, datetime]:

@@ -1,11 +1,13 @@
-"""`controlplane coscheduling plan`: what would be created, moved and removed for a PipelineRun, from files, without a cluster.
+"""`controlplane coscheduling`: what would be created, moved and removed for a PipelineRun, and what it is charged, without a cluster.
 
-In: the run, Tekton's ConfigMaps, and whatever else is there, as YAML streams or Lists. Out: the plan; exit code 1 if the input is refused.
+In: the run, Tekton's ConfigMaps, and whatever else is there, as YAML streams or Lists. Out: the plan, or the account; exit code 1 if the
+input is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +21,9 @@ from controlplane.cli.output import dump, line, table
 if TYPE_CHECKING:
     from controlplane.coscheduling.plan import Plan
 
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_STDIN = Path("-")
+_FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
+_MODES = ("workspaces", "pipelineruns", "isolate-pipelinerun", "disabled")
 COLUMNS = ("action", "kind", "name", "why")
 
 
@@ -30,7 +34,69 @@ def coscheduling() -> None:
 
 @coscheduling.command()
 @click.option(
-    "-f", "--file", "files", multiple=True, required=True, type=_FILE, metavar="FILE", help="Objects; may be repeated."
+    "-f",
+    "--file",
+    "files",
+    multiple=True,
+    required=True,
+    type=_FILE,
+    metavar="FILE",
+    help="Objects; - for standard input; may be repeated.",
+)
+@click.option(
+    "--mode", type=click.Choice(_MODES), help="The mode to reckon in; default: what the run asks for, else workspaces."
+)
+@click.option("--run", "name", metavar="NAME", help="Which PipelineRun, if there are several; default: the first.")
+@click.pass_obj
+def charge(options: Options, files: tuple[Path, ...], mode: str | None, name: str | None) -> int:
+    """Say what quota has to hold for a PipelineRun: its largest wave of tasks, and its placeholders.
+
+    Whoever makes the run's Workload asks for the total. Pipelines and Tasks that the run names have to be in the files.
+
+    \b
+    With -o json or yaml, one object:
+      run, mode, placeholders, tasks and total (quantities by resource)
+    Exit code 1 if the input is refused.
+    """
+    from controlplane.coscheduling import inputs
+    from controlplane.coscheduling.accounting import account, account_json
+    from controlplane.coscheduling.flags import Mode
+    from controlplane.coscheduling.judging.decide import asked_mode
+    from controlplane.coscheduling.objects import read_run
+    from controlplane.coscheduling.plan import find_pipeline
+    from controlplane.coscheduling.world import World
+
+    _once(files)
+    try:
+        objects = [obj for file in files for obj in inputs.read_objects(_bytes(file), _named(file))]
+        run = read_run(inputs.chosen_run(objects, name))
+        chosen = Mode(mode) if mode else asked_mode(run.annotations) or Mode.WORKSPACES
+        found = {"run": run.name, "mode": chosen.value} | account_json(
+            account(run, find_pipeline(run, World(objects)), chosen)
+        )
+    except ValueError as error:
+        raise Failure(str(error)) from None
+    if options.output != "table":
+        dump(options.output, found)
+        return Exit.OK
+    line(f"PipelineRun {found['run']}: mode {found['mode']}, placeholders {found['placeholders']}")
+    table(
+        ("resource", "tasks", "total"),
+        ((one, found["tasks"].get(one, "0"), most) for one, most in found["total"].items()),
+    )
+    return Exit.OK
+
+
+@coscheduling.command()
+@click.option(
+    "-f",
+    "--file",
+    "files",
+    multiple=True,
+    required=True,
+    type=_FILE,
+    metavar="FILE",
+    help="Objects; - for standard input; may be repeated.",
 )
 @click.option("--config", "flags", type=_FILE, metavar="FILE", help="Tekton's ConfigMap feature-flags.")
 @click.option("--defaults", type=_FILE, metavar="FILE", help="Tekton's ConfigMap config-defaults.")
@@ -63,6 +129,7 @@ def plan(
     from controlplane.coscheduling.plan import Plan, plan_json
     from controlplane.coscheduling.problems import Refused
 
+    _once([*files, flags, defaults])
     try:
         found = _plan(files, flags, defaults, name, nop_image, old_worker=old_worker, everywhere=isolate_everywhere)
     except Refused as refused:
@@ -94,14 +161,14 @@ def _plan(
     from controlplane.coscheduling.templates import DEFAULTS_NAME, DEFAULTS_WHERE
     from controlplane.coscheduling.world import World
 
-    objects = [obj for file in files for obj in inputs.read_objects(file.read_bytes(), str(file))]
+    objects = [obj for file in files for obj in inputs.read_objects(_bytes(file), _named(file))]
     found: dict[str, tuple[str, Mapping[str, object]]] = {
         FLAGS_NAME: (DEFAULT_WHERE, {}),
         DEFAULTS_NAME: (DEFAULTS_WHERE, {}),
     }
     for wanted, given in ((FLAGS_NAME, flags), (DEFAULTS_NAME, defaults)):
         if given is not None:
-            found[wanted] = inputs.read_settings(given.read_bytes(), str(given), wanted)
+            found[wanted] = inputs.read_settings(_bytes(given), _named(given), wanted)
         elif (among := inputs.config_among(objects, wanted)) is not None:
             found[wanted] = among
     flags_where, flags_data = found[FLAGS_NAME]
@@ -116,6 +183,21 @@ def _plan(
         everywhere=everywhere,
     )
     return plan_of(inputs.chosen_run(objects, name), World(objects), cluster)
+
+
+def _once(sources: Sequence[Path | None]) -> None:
+    if list(sources).count(_STDIN) > 1:
+        raise Failure(
+            "- is given twice, but standard input can be read only once: put one of them into a file", Exit.USAGE
+        )
+
+
+def _bytes(source: Path) -> bytes:
+    return sys.stdin.buffer.read() if source == _STDIN else source.read_bytes()
+
+
+def _named(source: Path) -> str:
+    return "standard input" if source == _STDIN else str(source)
 
 
 def _tell(found: Plan) -> None:

@@ -29,7 +29,13 @@ def scheduler() -> None:
 @scheduler.command()
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
 @click.option("--for-people", is_flag=True, help="Say why each node was refused, as kubectl describe does.")
-def evaluate(files: tuple[Path, ...], for_people: bool) -> int:
+@click.option(
+    "--scheduler-config",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="A KubeSchedulerConfiguration whose profiles are asked; the default profile otherwise.",
+)
+def evaluate(files: tuple[Path, ...], for_people: bool, scheduler_config: str | None) -> int:
     """Explain where pods would go, and why not elsewhere, without touching a cluster.
 
     Reads JSON lines from FILES or stdin, one pod with its cluster on each:
@@ -39,19 +45,25 @@ def evaluate(files: tuple[Path, ...], for_people: bool) -> int:
 
     and writes one line for each: what every plugin says of every node, what they decide together, and whom preemption would evict.
     A line that cannot be read gets {id, error} that names the field, and the others go on; the exit code is then 1.
+    A configuration that cannot be used ends with code 3 and names the field.
     """
     from controlplane.scheduler.evaluate.lines import explained, said
 
+    profiles = None
+    if scheduler_config is not None:
+        from controlplane.cli.scheduler_run import usable_profiles
+
+        profiles = usable_profiles(scheduler_config).profiles.frameworks
     failed = False
     for number, text in enumerate(_lines(files), start=1):
         if not text.strip():
             continue
         if for_people:
-            ok, told = explained(text, number)
+            ok, told = explained(text, number, profiles)
             for one in told:
                 line(one)
         else:
-            ok, encoded = said(text, number)
+            ok, encoded = said(text, number, profiles)
             click.echo(encoded)
         failed |= not ok
     return Exit.FAILED if failed else Exit.OK

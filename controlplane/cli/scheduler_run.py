@@ -56,15 +56,20 @@ def run(options: Options, scheduler_config: str | None, kubeconfig: str | None, 
     asyncio.run(_run(settings, setup, url))
 
 
-def _profiles(settings: Settings) -> Setup:
+def usable_profiles(path: str) -> Setup:
+    """Return the profiles of a file, or the default one; `Failure` names every field that is wrong."""
     from controlplane.app.scheduling.profiles import BadConfiguration, load
 
     try:
-        setup = load(settings.scheduler.config)
+        return load(path)
     except BadConfiguration as error:
         problems = str(error).splitlines()
         told = problems[0] if len(problems) == 1 else "\n  ".join(["the profiles cannot be used:", *problems])
         raise Failure(told, Exit.CONFIGURATION) from None
+
+
+def _profiles(settings: Settings) -> Setup:
+    setup = usable_profiles(settings.scheduler.config)
     wanted = settings.scheduler.candidate_profile
     if wanted and wanted not in setup.names:
         known = ", ".join(setup.names)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
@@ -20,9 +20,11 @@ from controlplane.cli.options import Options
 from controlplane.cli.output import dump, line, table
 
 if TYPE_CHECKING:
+    from controlplane.simulation.deterministic.plan import Plan
     from controlplane.simulation.deterministic.simulation import Outcome
 
 _PROGRESS = 2.0  # seconds between two lines of progress
+_Draw: TypeAlias = "Callable[[int], Plan]"
 
 
 @click.command(cls=Verb)
@@ -35,9 +37,14 @@ _PROGRESS = 2.0  # seconds between two lines of progress
     "--plan",
     "edition",
     type=click.IntRange(1, 2),
-    default=2,
+    help="The edition of the plans of Workloads, 2 by default: what a seed meant when it was noted.",
+)
+@click.option(
+    "--scene",
+    type=click.Choice(("workloads", "candidates", "local")),
+    default="workloads",
     show_default=True,
-    help="The edition of the plans: what a seed meant when it was noted.",
+    help="What is played: Workloads over many clusters, candidate pods with a scheduler beside each target, or one's own cluster's pods.",
 )
 @click.option("--story", "tell", is_flag=True, help="Tell the story, also of a seed that holds.")
 @click.option("--trace", is_flag=True, help="Print every line of the trace.")
@@ -51,7 +58,8 @@ def simulate(
     seed: int | None,
     seeds: str | None,
     steps: str | None,
-    edition: int,
+    scene: str,
+    edition: int | None,
     tell: bool,
     trace: bool,
     no_shrink: bool,
@@ -64,20 +72,29 @@ def simulate(
     """
     if (seed is None) == (seeds is None):
         raise click.UsageError("give --seed or --seeds")
+    if scene != "workloads" and edition is not None:
+        raise click.UsageError(f"--plan goes with the scene workloads: the plans of {scene} have one edition")
+    draw = partial(_plan, scene, edition)
     if seeds is not None:
         if steps is not None or trace:
             raise click.UsageError("--steps and --trace go with --seed")
-        return _many(options, _range(seeds), edition, processes, shrinking=not no_shrink)
+        return _many(options, _range(seeds), draw, processes, shrinking=not no_shrink)
     assert seed is not None
-    return _one(seed, edition, steps, tell=tell, trace=trace, shrinking=not no_shrink and steps is None)
+    return _one(draw(seed), steps, tell=tell, trace=trace, shrinking=not no_shrink and steps is None)
 
 
-def _one(seed: int, edition: int, steps: str | None, *, tell: bool, trace: bool, shrinking: bool) -> int:
-    from controlplane.simulation.deterministic.plan import chosen, plan_of
-    from controlplane.simulation.deterministic.simulation import simulate as play
+def _plan(scene: str, edition: int | None, seed: int) -> Plan:
+    from controlplane.simulation.deterministic.plan import EDITION
+    from controlplane.simulation.deterministic.playing import plan_of
+
+    return plan_of(seed, scene=scene, edition=EDITION if edition is None else edition)
+
+
+def _one(plan: Plan, steps: str | None, *, tell: bool, trace: bool, shrinking: bool) -> int:
+    from controlplane.simulation.deterministic.plan import chosen
+    from controlplane.simulation.deterministic.playing import play
     from controlplane.simulation.deterministic.story import story, verdict
 
-    plan = plan_of(seed, edition=edition)
     if steps is not None:
         try:
             plan = plan.only([] if steps == "none" else chosen(steps))
@@ -95,8 +112,8 @@ def _one(seed: int, edition: int, steps: str | None, *, tell: bool, trace: bool,
 
 
 def _tell_failure(outcome: Outcome, *, shrinking: bool, trace: bool = False) -> None:
+    from controlplane.simulation.deterministic.playing import play
     from controlplane.simulation.deterministic.shrink import shrink
-    from controlplane.simulation.deterministic.simulation import simulate as play
     from controlplane.simulation.deterministic.story import command, story, verdict
 
     before = len(outcome.plan.steps)
@@ -111,9 +128,9 @@ def _tell_failure(outcome: Outcome, *, shrinking: bool, trace: bool = False) -> 
     line(f"{len(outcome.plan.steps)} of {before} steps. Replay: {command(outcome.plan)}")
 
 
-def _many(options: Options, seeds: Sequence[int], edition: int, processes: int, *, shrinking: bool) -> int:
+def _many(options: Options, seeds: Sequence[int], draw: _Draw, processes: int, *, shrinking: bool) -> int:
     began = time.monotonic()
-    failed, figures = _play_all(seeds, edition, processes)
+    failed, figures = _play_all(seeds, draw, processes)
     failed.sort(key=lambda outcome: outcome.plan.seed)
     if options.output != "table":
         rows = [
@@ -134,14 +151,14 @@ def _many(options: Options, seeds: Sequence[int], edition: int, processes: int, 
     return Exit.FAILED if failed else Exit.OK
 
 
-def _play_all(seeds: Sequence[int], edition: int, processes: int) -> tuple[list[Outcome], dict[str, int]]:
+def _play_all(seeds: Sequence[int], draw: _Draw, processes: int) -> tuple[list[Outcome], dict[str, int]]:
     """Play seeds with signs of progress on stderr; return the failures and what all of them came to."""
     from controlplane.simulation.deterministic.story import verdict
 
     failed: list[Outcome] = []
     figures = {"seeds": 0, "virtualSeconds": 0, "events": 0}
     began = said = time.monotonic()
-    for outcome in _played(seeds, edition, processes):
+    for outcome in _played(seeds, draw, processes):
         figures["seeds"] += 1
         figures["virtualSeconds"] += round(outcome.seconds)
         figures["events"] += outcome.events
@@ -155,8 +172,8 @@ def _play_all(seeds: Sequence[int], edition: int, processes: int) -> tuple[list[
     return failed, figures
 
 
-def _played(seeds: Iterable[int], edition: int, processes: int) -> Iterator[Outcome]:
-    play = partial(_play, edition)
+def _played(seeds: Iterable[int], draw: _Draw, processes: int) -> Iterator[Outcome]:
+    play = partial(_play, draw)
     if processes == 1:
         yield from map(play, seeds)
         return
@@ -167,11 +184,10 @@ def _played(seeds: Iterable[int], edition: int, processes: int) -> Iterator[Outc
         yield from pool.map(play, seeds, chunksize=8)
 
 
-def _play(edition: int, seed: int) -> Outcome:
-    from controlplane.simulation.deterministic.plan import plan_of
-    from controlplane.simulation.deterministic.simulation import simulate as play
+def _play(draw: _Draw, seed: int) -> Outcome:
+    from controlplane.simulation.deterministic.playing import play
 
-    return play(plan_of(seed, edition=edition)).brief()
+    return play(draw(seed)).brief()
 
 
 def _range(text: str) -> range:

@@ -76,7 +76,7 @@ def timeline(options: Options, name: str, everything: bool) -> None:
 
 def _story(options: Options, name: str) -> tuple[Found, list[Moment]]:
     """Return the streams that a name means and their moments."""
-    from controlplane.app.policy import policy_of
+    from controlplane.app.policy import reading_policy
     from controlplane.audit.answer import told
     from controlplane.audit.find import Found
     from controlplane.audit.pods import pod_moments
@@ -90,4 +90,4 @@ def _story(options: Options, name: str) -> tuple[Found, list[Moment]]:
             events = find_pod(reader, *pod)
             return Found(events[0].stream, []), pod_moments(events)
         found = find_story(reader, name)
-        return found, told(reader, policy_of(options.settings()), found)
+        return found, told(reader, reading_policy(options.settings()), found)

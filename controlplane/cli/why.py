@@ -74,7 +74,7 @@ def why(options: Options, name: str) -> None:
 
 def ask(options: Options, name: str) -> tuple[str, Explanation]:
     """Return the stream of the Workload that was named ("" if the job has none) and the explanation."""
-    from controlplane.app.policy import policy_of
+    from controlplane.app.policy import reading_policy
     from controlplane.audit.answer import answer
     from controlplane.cli.local_history import explained
     from controlplane.clock import SystemClock
@@ -86,14 +86,16 @@ def ask(options: Options, name: str) -> tuple[str, Explanation]:
         return _ask_pod(options, *pod)
     with open_reader(options) as reader:
         found = find_story(reader, name)
-        return found.workload, answer(reader, policy_of(options.settings()), found, SystemClock().now())
+        return found.workload, answer(reader, reading_policy(options.settings()), found, SystemClock().now())
 
 
 def _ask_pod(options: Options, namespace: str, name: str) -> tuple[str, Explanation]:
+    from controlplane.audit.gang_words import gang_events
     from controlplane.audit.pods import connections, explain_pod, folded
 
     with open_reader(options) as reader:
         events = find_pod(reader, namespace, name)
         state = folded(events)
         clusters = {*state.targets, *(known.cluster for known in state.candidates.values())}
-        return events[0].stream, explain_pod(events, connections(reader, sorted(clusters)))
+        connected = connections(reader, sorted(clusters))
+        return events[0].stream, explain_pod(events, connected, gang_events(reader, state))

@@ -247,7 +247,7 @@ class Link:
     def _place_reflectors(self, incarnation: str, server: str) -> None:
         """Make the reflectors, or let those of the last connection go on; on another cluster none may resume."""
         around = self._around
-        if not self._reflectors:
+        if not (self._reflectors or self._extra):
             self._reflectors = [self._reflector(spec, around.sink) for spec in around.specs]
         else:
             before, server_before = self._followed
@@ -327,8 +327,8 @@ class Link:
 
     async def _announce(self, server: ApiServer, reached: Reached) -> None:
         """Open the cluster for writing and say so, once every kind is listed or known not to be had."""
-        for reflector in self._reflectors:
-            await reflector.settled.wait()
+        while unsettled := next((r for r in self._reflectors if not r.settled.is_set()), None):
+            await unsettled.settled.wait()  # the others may have to list again meanwhile: another history was found
         off = tuple(r.spec.kind.name for r in self._reflectors if not r.available)
         self.executor = Executor(server, self._budget, self._counted, self._around.allowed)
         self.looks = Dynamic(server, self._budget, self._counted)

@@ -2,10 +2,10 @@
 
 In: an API server's pages and lines. Out: deltas to a sink, in the server's order. The place in the stream (a resourceVersion) advances only
 after the sink has returned, so what the log does not have is shown again. An ordinary end of a watch costs one request. A list is
-taken where the server no longer knows our place (410), and where it was out of sight for a moment (a cut, a silence, a server's 5xx): its
-store may have been restored from a backup meanwhile, and have grown past our place since. The list's difference to what was known tells
-what vanished, and whether this is still the history that we followed (`controlplane.clusters.history`). A kind that is not served or
-forbidden is said to be off and asked for again now and then; nothing else of the cluster minds.
+taken where the server no longer knows our place (410), and where it was out of sight for a moment (a cut, a silence, a server's 5xx or
+429): its store may have been restored from a backup meanwhile, and have grown past our place since. The list's difference to what was
+known tells what vanished, and whether this is still the history that we followed (`controlplane.clusters.history`). A kind that is not
+served or forbidden is said to be off and asked for again now and then; nothing else of the cluster minds.
 
 State of the loop, by `_position`, `_doubtful` and `off`:
 
@@ -298,7 +298,7 @@ class Reflector:
         elif _from_the_future(error):
             await self._another_history(error.message)
         else:
-            self._doubtful |= error.status >= 500  # a gateway whose server is away answers so
+            self._doubtful |= error.status >= 500 or error.status == 429  # a gateway whose server is away answers so
             self._failures += 1
             if self._failures >= _FAILURES_TO_SETTLE:
                 self.settled.set()

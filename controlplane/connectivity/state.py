@@ -35,7 +35,8 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     `Unknown`: nothing tried since the service started. `Suspect`: connected, but a sign of life is overdue. `Lost`: it was
     connected before. `Failed`: it never was. `since` is when the phase began; `lost_since` when the loss clock started, None
     while connected. `life` counts restores of the cluster's store, and removals. `forgotten`: an operator ended the grace. `untried_since`:
-    when the service started, while no attempt of it has ended yet.
+    when the service started, while no attempt of it has ended yet. `out_since`: when a kind went out
+    of view on a cluster that is connected; `unlisted_since`: when those did that are not listed yet on this connection.
     """
 
     name: str
@@ -51,6 +52,8 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     server_version: str = ""
     synced: frozenset[str] = frozenset()
     off: dict[str, str] = {}
+    out_since: dict[str, datetime] = {}
+    unlisted_since: datetime | None = None
     life: int = 0
     forgotten: bool = False
     connected_once: bool = False
@@ -61,9 +64,24 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
         """Whether requests can be sent and what is seen is current."""
         return self.phase in ("Connected", "Suspect")
 
+    @property
+    def facts(self) -> tuple[object, ...]:
+        """What a decision may rest on; of what is listed nothing, as long as the cluster is not connected."""
+        listed = self.synced if self.connected else None
+        times = (self.lost_since, self.untried_since, self.unlisted_since)
+        return (self.phase, self.life, self.forgotten, listed, times, self.out_since)
+
     def in_view(self, kind: str) -> bool:
         """Whether everything of a kind that exists there has been listed on this connection."""
         return self.connected and kind in self.synced
+
+    def out_of_view_since(self, kind: str) -> datetime | None:
+        """Return when what exists of a kind went out of view: with the cluster, or alone, by rights or because its list does not come.
+
+        None if that is not known: it never was in view, or only before the service started.
+        """
+        known = [at for at in (self.lost_since, self.out_since.get(kind)) if at is not None]
+        return min(known, default=self.unlisted_since)
 
 
 def fold(state: Connection, recorded: Recorded) -> Connection:
@@ -72,22 +90,7 @@ def fold(state: Connection, recorded: Recorded) -> Connection:
     state = msgspec.structs.replace(state, version=recorded.version)
     match event:
         case ClusterConnected():
-            return msgspec.structs.replace(
-                state,
-                phase="Connected",
-                since=at,
-                lost_since=None,
-                forgotten=False,
-                connected_once=True,
-                untried_since=None,
-                reason="",
-                message="",
-                attempt=0,
-                next_attempt_at=None,
-                synced=frozenset(event.kinds),
-                incarnation=event.incarnation,
-                server_version=event.server_version,
-            )
+            return _connected(state, event, at)
         case ClusterConnectFailed():
             return msgspec.structs.replace(
                 _away(state, at, "Lost" if state.connected_once else "Failed"),
@@ -101,7 +104,9 @@ def fold(state: Connection, recorded: Recorded) -> Connection:
         case ClusterRecovered() if state.phase == "Suspect":
             return msgspec.structs.replace(state, phase="Connected", since=at, message="")
         case ClusterRestored():
-            return msgspec.structs.replace(state, life=event.life)
+            # Whatever was seen belongs to the life before: nothing of this one is in view until it is listed.
+            out_since = dict.fromkeys(state.synced, at) | state.out_since
+            return msgspec.structs.replace(state, life=event.life, synced=frozenset(), out_since=out_since)
         case ClusterForgotten() if not state.connected:
             return msgspec.structs.replace(state, forgotten=True)
         case ClusterLost():
@@ -111,14 +116,47 @@ def fold(state: Connection, recorded: Recorded) -> Connection:
             life = state.life + (event.reason == "Removed" and state.connected_once)
             return msgspec.structs.replace(_away(state, at, "Removed"), reason=event.reason, message="", life=life)
         case KindSynced():
-            off = {kind: why for kind, why in state.off.items() if kind != event.kind}
-            return msgspec.structs.replace(state, synced=state.synced | {event.kind}, off=off)
-        case KindOff():
             return msgspec.structs.replace(
-                state, synced=state.synced - {event.kind}, off={**state.off, event.kind: event.message}
+                state,
+                synced=state.synced | {event.kind},
+                off={kind: why for kind, why in state.off.items() if kind != event.kind},
+                out_since={kind: since for kind, since in state.out_since.items() if kind != event.kind},
             )
+        case KindOff():
+            return _off(state, event, at)
         case _:
             return state
+
+
+def _connected(state: Connection, event: ClusterConnected, at: datetime) -> Connection:
+    return msgspec.structs.replace(
+        state,
+        phase="Connected",
+        since=at,
+        lost_since=None,
+        forgotten=False,
+        connected_once=True,
+        untried_since=None,
+        reason="",
+        message="",
+        attempt=0,
+        next_attempt_at=None,
+        synced=frozenset(event.kinds),
+        out_since={kind: since for kind, since in state.out_since.items() if kind not in event.kinds},
+        unlisted_since=state.lost_since or at,
+        incarnation=event.incarnation,
+        server_version=event.server_version,
+    )
+
+
+def _off(state: Connection, event: KindOff, at: datetime) -> Connection:
+    since = at if event.kind in state.synced else state.unlisted_since or at
+    return msgspec.structs.replace(
+        state,
+        synced=state.synced - {event.kind},
+        off={**state.off, event.kind: event.message},
+        out_since={event.kind: since, **state.out_since},
+    )
 
 
 def life_of(incarnation: str, life: int) -> str:

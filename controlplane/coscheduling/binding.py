@@ -72,11 +72,13 @@ def beside(placeholder: str) -> Json:
 def _may_lack(task: PipelineTask, use: Use, pipeline: Pipeline) -> bool:
     """Whether a task can do without a workspace that the run does not bind.
 
-    A child pipeline answers for itself. Where a task's declaration is not known, the pipeline's counts: Tekton refuses a
-    pipeline that hands an optional workspace to a task that needs it.
+    A child pipeline answers for itself, and of a custom task nobody knows what it declares. Where a task's declaration is not known,
+    the pipeline's counts: Tekton refuses a pipeline that hands an optional workspace to a task that needs it.
     """
     if task.kind == "PipelineRun":
         return True
+    if task.kind == "CustomRun":
+        return False
     if task.optional is not None:
         return use.name in task.optional
     return use.workspace in pipeline.optional

@@ -13,7 +13,7 @@ from controlplane.coscheduling.existing import own_placeholders
 from controlplane.coscheduling.flags import Mode
 from controlplane.coscheduling.names import placeholder_name
 from controlplane.coscheduling.objects import CLAIMS, PVC_PROTECTION, STATEFUL_SETS, Run, owned_by
-from controlplane.coscheduling.placeholders import claim_of, placeholder_of_claims
+from controlplane.coscheduling.placeholders import claim_of
 from controlplane.coscheduling.reasons import Reason
 from controlplane.coscheduling.world import World
 from controlplane.kube import Json, Kind, meta
@@ -60,12 +60,12 @@ def claims_go(run: Run, mode: Mode) -> Reason | None:
 
 
 def placeholder_names(run: Run, mode: Mode) -> list[str]:
-    """Return the names that a run's placeholders have in a mode."""
+    """Return the names that a run's placeholders may have in a mode: one for each workspace with a claim, also where two share it."""
     if mode is Mode.DISABLED:
         return []
     if mode.per_run:
         return [placeholder_name("", run.name)]
-    return list(placeholder_of_claims(run, mode).values())
+    return [placeholder_name(binding.name, run.name) for binding in run.bindings if binding.has_claim]
 
 
 def template_claims(run: Run, mode: Mode) -> list[str]:

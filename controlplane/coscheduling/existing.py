@@ -98,7 +98,7 @@ def evictions(world: World, run: Run) -> list[tuple[Json, Eviction]]:
 
 def _pod_of(world: World, run: Run, placeholder: Json) -> Json | None:
     pod = world.find("Pod", run.namespace, pod_name(str(meta(placeholder)["name"])))
-    if pod is None or "deletionTimestamp" in meta(pod):
+    if pod is None or meta(pod).get("deletionTimestamp"):
         return None
     owner = controller_of(pod)
     return pod if not owner or owner.get("uid") == meta(placeholder).get("uid") else None

@@ -7,7 +7,7 @@ starve the next.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import msgspec
@@ -21,7 +21,8 @@ from controlplane.coscheduling.placeholders import RESOURCES, placeholder_of_cla
 from controlplane.coscheduling.reasons import Reason
 from controlplane.coscheduling.templates import task_template
 from controlplane.coscheduling.waves import PODS_RESOURCE, largest_wave
-from controlplane.pods.quantity import nanos
+from controlplane.log.event import canonical
+from controlplane.pods.quantity import nanos, spell, to_milli
 from controlplane.pods.requests import Requests
 from controlplane.pods.selectors import node_terms, of_set
 from controlplane.pods.tolerations import UNSCHEDULABLE, Taint, tolerations, untolerated
@@ -43,15 +44,19 @@ class NodeRoom(msgspec.Struct, frozen=True, kw_only=True):
 
 class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a candidate. `claims` as (namespace, name); `storage_classes` by name, True where a volume is bound late
-    (WaitForFirstConsumer); `grows`: whether an autoscaler adds nodes."""
+    (WaitForFirstConsumer); `grows`: whether an autoscaler adds nodes. None is what is not known of it: it refuses nothing.
+
+    `memo` keeps what was found of these nodes, if somebody holds it: runs of one pipeline ask the same.
+    """
 
     name: str
-    mode: Mode
+    mode: Mode | None
     claims: frozenset[tuple[str, str]] = frozenset()
-    storage_classes: dict[str, bool] = {}
+    storage_classes: dict[str, bool] | None = {}
     default_class: str = ""
-    nodes: tuple[NodeRoom, ...] = ()
+    nodes: tuple[NodeRoom, ...] | None = ()
     grows: bool = False
+    memo: dict[Hashable, tuple[Reason, str] | None] | None = None
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,20 +95,24 @@ def candidates(run: Run, pipeline: Pipeline, mode: Mode, clusters: list[ClusterF
     return sorted(found, key=lambda verdict: (not verdict.fits, verdict.early, verdict.cluster))
 
 
-def judge(run: Run, pipeline: Pipeline, mode: Mode, facts: ClusterFacts) -> Verdict:
-    """Return whether a cluster can take a run. `Refused` or `ValueError` if the pipeline itself cannot be read."""
+def judge(run: Run, pipeline: Pipeline, mode: Mode | None, facts: ClusterFacts) -> Verdict:
+    """Return whether a cluster can take a run. `Refused` or `ValueError` if the pipeline itself cannot be read.
+
+    `mode` is the one that is asked for; None: the cluster's own is right. Where neither is known each task is judged by itself, which is
+    the least that any mode needs.
+    """
 
     def no(reason: Reason, detail: str) -> Verdict:
         return Verdict(cluster=facts.name, reason=reason, detail=detail)
 
-    if facts.mode is not mode:
+    if mode is not None and facts.mode is not None and facts.mode is not mode:
         return no(Reason.MODE_DIFFERS, f'its mode is "{facts.mode}", not "{mode}"')
     missing = _missing_claim(run, facts)
     if missing:
         return no(Reason.CLAIM_MISSING, f"there is no claim {run.namespace}/{missing}")
-    early = 0
+    effective, early = facts.mode or mode or Mode.DISABLED, 0
     for binding in run.bindings:
-        if binding.template is None:
+        if binding.template is None or facts.storage_classes is None:
             continue
         wanted = (binding.template.get("spec") or {}).get("storageClassName")
         name = facts.default_class if wanted is None else str(wanted)
@@ -113,8 +122,8 @@ def judge(run: Run, pipeline: Pipeline, mode: Mode, facts: ClusterFacts) -> Verd
             which = f'storage class "{name}"' if name else "default storage class"
             return no(Reason.STORAGE_CLASS_MISSING, f'workspace "{binding.name}" needs the {which}')
         early += not facts.storage_classes[name]
-    for placeholder, tasks in _groups(run, pipeline, mode).items():
-        refused = _fits_somewhere(run, pipeline, mode, facts, placeholder, tasks)
+    for placeholder, tasks in _groups(run, pipeline, effective).items():
+        refused = _fits_somewhere(run, pipeline, effective, facts, placeholder, tasks)
         if refused is not None:
             return no(*refused)
     return Verdict(cluster=facts.name, early=early)
@@ -142,46 +151,104 @@ def _groups(run: Run, pipeline: Pipeline, mode: Mode) -> dict[str, list[Bound]]:
 def _fits_somewhere(
     run: Run, pipeline: Pipeline, mode: Mode, facts: ClusterFacts, name: str, tasks: list[Bound]
 ) -> tuple[Reason, str] | None:
-    wave = largest_wave(run, pipeline, {task.task for task in tasks})
     held = mode is not Mode.DISABLED and not name.startswith("task ")
-    if held:
-        wave = {resource: wave.get(resource, 0) + nanos(RESOURCES[resource]) for resource in RESOURCES} | {
-            resource: amount for resource, amount in wave.items() if resource not in RESOURCES
-        }
-    pods = wave.pop(PODS_RESOURCE, 0) + held
+    wave, pods = _needs(run, pipeline, tasks, held=held)
+    if facts.nodes is None:
+        return None
     templates = [task_template(run, task.task) or {} for task in tasks] + ([run.pod_template or {}] if held else [])
-    full, crowded, taken = "", "", ""
-    for node in facts.nodes:
-        if not all(_admits(node, template) for template in templates):
-            continue
-        short = next((one for one, amount in wave.items() if amount > node.free.get(one, 0)), "")
-        if short:
-            full = f"no node has enough {short} for the largest wave of {len(tasks)} tasks"
-        elif node.free_pods < pods:
-            crowded = (
-                f"node {node.name} has {node.free_pods} pod slots left, and the wave with its placeholder needs {pods}"
-            )
-        elif mode is Mode.ISOLATE and node.placeholder:
-            taken = f"node {node.name} would do, and another run is there"
-        else:
-            return None
-    if taken:
-        return None if facts.grows else (Reason.EVERY_NODE_HAS_A_RUN, taken)
-    if crowded:
-        return Reason.NO_POD_SLOT, crowded
-    return Reason.NO_NODE_FITS, full or "no node is open to all of its pods: selectors, taints"
+    chosen, isolated, asker = _distinct(templates), mode is Mode.ISOLATE, _asker(tasks, held=held)
+    key = (asker, pods, isolated and (run.namespace, run.name), tuple(sorted(wave.items())), canonical(chosen))
+    if facts.memo is not None and key in facts.memo:
+        return facts.memo[key]
+    gates = [_Gate(template) for template in chosen]
+    found: tuple[Reason, str] | None = None
+    # Where nodes come and go it is not known which nodes a run could have: today there may be none.
+    if not facts.grows and not any(
+        _holds(node, wave, pods, isolated=isolated) and _open(node, gates) for node in facts.nodes
+    ):
+        found = _why_not([node for node in facts.nodes if _open(node, gates)], wave, pods, asker)
+    if facts.memo is not None:
+        facts.memo[key] = found
+    return found
 
 
-def _admits(node: NodeRoom, template: Mapping[str, Any]) -> bool:
-    """Whether a pod with this template may be placed on a node at all."""
-    tolerated = tolerations(template.get("tolerations"))
-    repelling = (*node.taints, UNSCHEDULABLE) if node.cordoned else node.taints
-    if untolerated(repelling, tolerated) is not None:
+def _holds(node: NodeRoom, wave: Requests, pods: int, *, isolated: bool) -> bool:
+    """Whether a node has the room. It is the cheap question, and goes first."""
+    if isolated and node.placeholder:
         return False
-    if not of_set(template.get("nodeSelector") or {}).matches(node.labels):
-        return False
-    required = ((template.get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED)
-    if not required:
-        return True
-    terms = node_terms(required.get("nodeSelectorTerms") or ())
-    return any(term.matches(node.labels, node.name) for term in terms)
+    return node.free_pods >= pods and all(node.free.get(name, 0) >= amount for name, amount in wave.items())
+
+
+def _why_not(nodes: list[NodeRoom], wave: Requests, pods: int, asker: str) -> tuple[Reason, str]:
+    """Return why none of the nodes that are open to all pods will do; the reason that comes nearest to a yes."""
+    if not nodes:
+        return Reason.NO_NODE_FITS, "no node is open to all of its pods: selectors, taints"
+    enough = [node for node in nodes if all(node.free.get(name, 0) >= amount for name, amount in wave.items())]
+    taken = next((node for node in enough if node.free_pods >= pods), None)
+    if taken is not None:
+        return Reason.EVERY_NODE_HAS_A_RUN, f"node {taken.name} would do, and another run is there"
+    if enough:
+        most = max(enough, key=lambda node: node.free_pods)
+        return Reason.NO_POD_SLOT, f"node {most.name} has {most.free_pods} pod slots, and {asker} needs {pods}"
+    # The resource of which the nodes lack the most, by its share.
+    most_of = {name: max(node.free.get(name, 0) for node in nodes) for name in wave}
+    short = min((name for name in wave if wave[name]), key=lambda name: (most_of[name] / wave[name], name))
+    if most_of[short] >= wave[short]:
+        return Reason.NO_NODE_FITS, f"no node has enough of everything at once that {asker} needs"
+    needed, had = (spell(short, to_milli(amount)) for amount in (wave[short], most_of[short]))
+    return (
+        Reason.NO_NODE_FITS,
+        f"no node has enough {short}: {asker} needs {needed}, and the most that a node has is {had}",
+    )
+
+
+def _needs(run: Run, pipeline: Pipeline, tasks: list[Bound], *, held: bool) -> tuple[Requests, int]:
+    """Return what one node has to hold: a placeholder and all that may run beside it, or one pod of a task that nothing holds."""
+    wave = largest_wave(run, pipeline, {task.task for task in tasks})
+    pods = wave.pop(PODS_RESOURCE, 0)
+    if not held:
+        return {resource: amount // max(1, pods) for resource, amount in wave.items()}, min(1, pods)
+    return wave | {name: wave.get(name, 0) + nanos(amount) for name, amount in RESOURCES.items()}, pods + 1
+
+
+def _asker(tasks: list[Bound], *, held: bool) -> str:
+    """Return who needs the room, in words."""
+    if not held:
+        return f'task "{tasks[0].task}"'
+    if not tasks:
+        return "the placeholder"
+    return f"the largest wave of {len(tasks)} task{'s' if len(tasks) > 1 else ''}, with its placeholder,"
+
+
+class _Gate:
+    """Which nodes a pod with a template may be placed on at all; read once for all nodes."""
+
+    def __init__(self, template: Mapping[str, Any]) -> None:
+        self._tolerated = tolerations(template.get("tolerations"))
+        self._selector = of_set(template.get("nodeSelector") or {})
+        required = ((template.get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED)
+        self._terms = node_terms(required.get("nodeSelectorTerms") or ()) if required else None
+
+    def admits(self, node: NodeRoom) -> bool:
+        """Whether a node is open to the pod: its taints, the pod's selector and affinity."""
+        repelling = (*node.taints, UNSCHEDULABLE) if node.cordoned else node.taints
+        if repelling and untolerated(repelling, self._tolerated) is not None:
+            return False
+        if not self._selector.matches(node.labels):
+            return False
+        return self._terms is None or any(term.matches(node.labels, node.name) for term in self._terms)
+
+
+def _open(node: NodeRoom, gates: list[_Gate]) -> bool:
+    return all(gate.admits(node) for gate in gates)
+
+
+def _distinct(templates: list[Any]) -> list[Any]:
+    """Return the templates that differ in what nodes are chosen by: most tasks have that of their run."""
+    found: list[Any] = []
+    for template in templates:
+        kept = {field: template.get(field) for field in ("nodeSelector", "tolerations")}
+        kept["affinity"] = {"nodeAffinity": (template.get("affinity") or {}).get("nodeAffinity")}
+        if kept not in found:
+            found.append(kept)
+    return found

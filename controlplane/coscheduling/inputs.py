@@ -9,44 +9,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import yaml
-
 from controlplane.coscheduling.problems import Problem, Refused, label
 from controlplane.coscheduling.world import objects_of
-from controlplane.kube import Json, meta
+from controlplane.documents import documents
+from controlplane.kube import PIPELINE_RUNS, Json, meta
 
 _NOP_FLAG = "-nop-image"
-_TIMESTAMP = "tag:yaml.org,2002:timestamp"
-
-
-class _Loader(yaml.SafeLoader):
-    """Reads YAML as Kubernetes does: a time is a text."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
 
 
 def read_objects(data: bytes, where: str) -> list[Json]:
     """Return the objects of a YAML stream; `Refused` names the document that is none."""
-    return [
-        obj
-        for number, document in enumerate(_documents(data, where), 1)
-        for obj in objects_of(document, f"{where}, document {number}")
-    ]
+    return [obj for place, document in _documents(data, where) for obj in objects_of(document, place)]
 
 
 def read_settings(data: bytes, where: str, name: str) -> tuple[str, Mapping[str, object]]:
     """Return how sentences call a ConfigMap, and its data: the one of that name, the only one there, or a plain mapping."""
-    documents = [document for document in _documents(data, where) if document is not None]
-    maps = [obj for document in documents for obj in _maps(document)]
+    found = [document for _, document in _documents(data, where)]
+    maps = [obj for document in found for obj in _maps(document)]
     named = [obj for obj in maps if meta(obj).get("name") == name] or maps
     if len(named) == 1:
         return config_data(named[0], name)
-    if not named and len(documents) <= 1:
-        document = documents[0] if documents else {}
+    if not named and len(found) <= 1:
+        document = found[0] if found else {}
         if isinstance(document, dict) and "kind" not in document:
             return where, document
     what = f"expected one ConfigMap {name}, found {len(named)}"
@@ -74,13 +58,19 @@ def config_among(objects: Iterable[Json], name: str) -> tuple[str, Mapping[str, 
 
 def chosen_run(objects: Sequence[Json], name: str | None) -> Json:
     """Return the PipelineRun of a name, or the first one."""
-    runs = [obj for obj in objects if obj.get("kind") == "PipelineRun"]
+    runs = [
+        obj for obj in objects if obj.get("kind") == PIPELINE_RUNS.kind and _group(obj) in ("", PIPELINE_RUNS.group)
+    ]
     found = [obj for obj in runs if name is None or meta(obj).get("name") == name]
     if found:
         return found[0]
     names = ", ".join(str(meta(obj).get("name")) for obj in runs)
     what = f'there is none called "{name}", only {names}' if runs else "there is none among the files"
     raise Refused(Problem("PipelineRun", "metadata.name" if runs else "kind", what, "give its file with -f"))
+
+
+def _group(obj: Json) -> str:
+    return str(obj.get("apiVersion") or "").rpartition("/")[0]
 
 
 def nop_image_of(objects: Iterable[Json]) -> str:
@@ -96,14 +86,19 @@ def nop_image_of(objects: Iterable[Json]) -> str:
     return ""
 
 
-def _documents(data: bytes, where: str) -> Iterator[Any]:
+def _documents(data: bytes, where: str) -> Iterator[tuple[str, Any]]:
+    """Yield the documents of a file with their places; `Refused` names the one that cannot be read."""
     try:
-        yield from yaml.load_all(data, Loader=_Loader)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        what = " ".join(str(error).split())
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
         raise Refused(
-            Problem(where, "the document", f"it is no YAML: {what}", "mend it, or give another file")
+            Problem(where, "the document", f"it is not UTF-8 at byte {error.start}", "save it as UTF-8")
         ) from None
+    for document in documents(where, text):
+        if document.wrong:
+            what, _, todo = f"it {document.wrong}".rpartition("; ")
+            raise Refused(Problem(document.place, "the document", what, todo))
+        yield document.place, document.content
 
 
 def _maps(document: Any) -> list[Json]:

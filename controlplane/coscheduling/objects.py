@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from controlplane.coscheduling.merging import check_template, merged
 from controlplane.coscheduling.problems import Refused, label
 from controlplane.coscheduling.reader import Reader
 from controlplane.coscheduling.substitution import Values, filled_binding, param_values
@@ -73,14 +74,15 @@ class Binding(msgspec.Struct, frozen=True):
 
 
 class TaskSpecs(msgspec.Struct, frozen=True):
-    """What a run says for the pods of one task."""
+    """What a run says for the pods of one task; of several entries the later go first, filled in from the earlier."""
 
     pod_template: Json | None = None
     compute_resources: Json | None = None
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """A PipelineRun. `uid` may be "" in a dry run of one that does not exist yet. `params` is what its parameters stand for."""
+    """A PipelineRun. `uid` may be "" in a dry run of one that does not exist yet. `params` is what its parameters stand for;
+    `resolver` fetches its pipeline where that has no name."""
 
     namespace: str
     name: str
@@ -99,6 +101,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     managed_by: str
     done: bool
     deleting: bool
+    resolver: str = ""
 
     @property
     def label(self) -> str:
@@ -142,6 +145,9 @@ def read_run(obj: Json) -> Run:
         what = f'only generateName "{given}" is set' if given else "it is not set"
         todo = "give the run the name under which it exists or is to be created: names of placeholders follow from it"
         raise Refused(reader.problem("metadata.name", what, todo))
+    reference = reader.section(spec, "pipelineRef", "spec")
+    pod_template = reader.optional(run_template, "podTemplate", where)
+    check_template(pod_template or {}, reader.object, f"{where}.podTemplate")
     return Run(
         namespace=reader.text(metadata, "namespace", "metadata") or "default",
         name=name,
@@ -149,17 +155,18 @@ def read_run(obj: Json) -> Run:
         labels=reader.texts(metadata, "labels", "metadata"),
         annotations=reader.texts(metadata, "annotations", "metadata"),
         bindings=_bindings(reader, spec, values),
-        pod_template=reader.optional(run_template, "podTemplate", where),
+        pod_template=pod_template,
         service_account=reader.text(run_template, "serviceAccountName", where),
         task_specs=_task_specs(reader, spec, old=old),
         params=params,
-        pipeline_name=reader.text(reader.section(spec, "pipelineRef", "spec"), "name", "spec.pipelineRef"),
+        pipeline_name=reader.text(reference, "name", "spec.pipelineRef"),
+        resolver=reader.text(reference, "resolver", "spec.pipelineRef"),
         pipeline_spec=reader.optional(spec, "pipelineSpec", "spec"),
         stored_spec=reader.optional(status, "pipelineSpec", "status"),
         status=reader.text(spec, "status", "spec"),
         managed_by=reader.text(spec, "managedBy", "spec"),
         done=_done(reader.items(status, "conditions", "status")),
-        deleting="deletionTimestamp" in metadata,
+        deleting=bool(metadata.get("deletionTimestamp")),
     )
 
 
@@ -192,12 +199,15 @@ def _bindings(reader: Reader, spec: Json, values: Values) -> tuple[Binding, ...]
 
 
 def _task_specs(reader: Reader, spec: Json, *, old: bool) -> dict[str, TaskSpecs]:
-    found = {}
+    found: dict[str, TaskSpecs] = {}
     for number, item in enumerate(reader.items(spec, "taskRunSpecs", "spec")):
         path = f"spec.taskRunSpecs[{number}]"
         template = reader.optional(item, "taskPodTemplate" if old else "podTemplate", path)
         resources = reader.optional(item, "computeResources", path)
-        found[reader.text(item, "pipelineTaskName", path)] = TaskSpecs(template, resources)
+        name = reader.text(item, "pipelineTaskName", path)
+        check_template(template or {}, reader.object, f"spec.taskRunSpecs[{name}].podTemplate")
+        before = found.get(name)
+        found[name] = TaskSpecs(merged(template, before.pod_template if before else None), resources)
     return found
 
 

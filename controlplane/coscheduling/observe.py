@@ -78,10 +78,19 @@ def observe(sighting: Sighting, now: datetime, config_namespace: str) -> NewEven
         built = _misshapen(sighting, error)
     if built is None:
         return None
-    stream, event, bodies = built
+    return _recorded(sighting, now, *built)
+
+
+def vanished(sighting: Sighting, now: datetime, stream: str, end: type[seen.Gone]) -> NewEvent:
+    """Return the event of an object that a list does not show any more: whose it was, its own labels would say."""
+    return _recorded(sighting, now, stream, end(**_last(sighting.object)), ())
+
+
+def _recorded(sighting: Sighting, now: datetime, stream: str, event: Event, bodies: tuple[Body, ...]) -> NewEvent:
+    kind = sighting.kind
     if isinstance(event, seen.Gone):  # a tombstone of a relist has no version of its own
         event = msgspec.structs.replace(event, resource_version=sighting.resource_version)
-    uid = str(meta(obj).get("uid", ""))
+    uid = str(meta(sighting.object).get("uid", ""))
     mark = int(sighting.resource_version) if sighting.resource_version.isdigit() else 0
     return NewEvent(
         stream=stream,

@@ -7,7 +7,7 @@ order, `finally` last, with the workspaces that each uses; those that an inline 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -18,7 +18,8 @@ from controlplane.coscheduling.substitution import Values, fill
 from controlplane.kube import Json
 
 TaskKind = Literal["TaskRun", "CustomRun", "PipelineRun"]
-_MENTION = re.compile(r"\$\(workspaces(?:\.([A-Za-z0-9_-]+)|\[[\"']([^\"'\]]+)[\"']\])\.")
+_MENTION = re.compile(r"""\$\(workspaces(?:\.(.*?)|\["(.*?)"\]|\['(.*?)'\])\)""")
+_SPEAKING = ("script", "args", "command", "workingDir")
 
 
 class Use(msgspec.Struct, frozen=True):
@@ -31,13 +32,15 @@ class Use(msgspec.Struct, frozen=True):
 
 class PipelineTask(msgspec.Struct, frozen=True, kw_only=True):
     """A task of a pipeline. `kind` is what Tekton creates for it; `optional` are the workspaces that it can do without, None if its
-    declaration is not known; `spec` is the inline or looked-up task's own spec, empty if it is not known; `body` the entry itself."""
+    declaration is not known; `needed` those of the pipeline that it names and declares as not optional; `spec` is the inline or
+    looked-up task's own spec, empty if it is not known; `body` the entry itself."""
 
     name: str
     kind: TaskKind
     final: bool
     uses: tuple[Use, ...]
     optional: frozenset[str] | None
+    needed: tuple[str, ...]
     spec: Json
     body: Json
 
@@ -51,13 +54,13 @@ class Pipeline(msgspec.Struct, frozen=True):
 
 
 def read_pipeline(
-    reader: Reader, spec: Json, values: Values, tasks: Mapping[str, Json], path: str = "spec.pipelineSpec"
+    reader: Reader, spec: Json, passes: Sequence[Values], tasks: Mapping[str, Json], path: str = "spec.pipelineSpec"
 ) -> Pipeline:
-    """Read a PipelineSpec; `values` are what variables in its paths stand for, `tasks` the known Tasks by name."""
+    """Read a PipelineSpec; `passes` are what its variables stand for, in Tekton's order, `tasks` the known Tasks by name."""
     found: list[PipelineTask] = []
     for field in ("tasks", "finally"):
         for number, item in enumerate(reader.items(spec, field, path)):
-            found.append(_task(reader, item, f"{path}.{field}[{number}]", field == "finally", values, tasks))
+            found.append(_task(reader, item, f"{path}.{field}[{number}]", field == "finally", passes, tasks))
     if not found:
         raise Refused(reader.problem(f"{path}.tasks", "there is no task", "give the pipeline at least one task"))
     declared = reader.items(spec, "workspaces", path)
@@ -67,7 +70,7 @@ def read_pipeline(
 
 
 def _task(
-    reader: Reader, item: Json, path: str, final: bool, values: Values, tasks: Mapping[str, Json]
+    reader: Reader, item: Json, path: str, final: bool, passes: Sequence[Values], tasks: Mapping[str, Json]
 ) -> PipelineTask:
     name = reader.text(item, "name", path)
     if not name:
@@ -77,51 +80,72 @@ def _task(
     kind = _kind(item, inline, reference)
     spec = inline
     if not inline and kind == "TaskRun":
-        known = tasks.get(reader.text(reference, "name", f"{path}.taskRef"))
+        known = tasks.get(fill(reader.text(reference, "name", f"{path}.taskRef"), *passes))
         spec = reader.section(known, "spec") if known else {}
     uses = [
         Use(
             reader.text(use, "name", f"{path}.workspaces[{number}]"),
             reader.text(use, "workspace", f"{path}.workspaces[{number}]")
             or reader.text(use, "name", f"{path}.workspaces[{number}]"),
-            fill(reader.text(use, "subPath", f"{path}.workspaces[{number}]"), values),
+            fill(reader.text(use, "subPath", f"{path}.workspaces[{number}]"), *passes),
         )
         for number, use in enumerate(reader.items(item, "workspaces", path))
     ]
     named = {use.name for use in uses}
-    uses += [Use(mentioned, mentioned) for mentioned in _mentioned(inline) if mentioned not in named]
-    optional = None
-    if spec:
-        optional = frozenset(
-            reader.text(one, "name", f"{path}.taskSpec.workspaces[{number}]")
-            for number, one in enumerate(reader.items(spec, "workspaces", f"{path}.taskSpec"))
-            if one.get("optional") is True
-        )
-    return PipelineTask(name=name, kind=kind, final=final, uses=tuple(uses), optional=optional, spec=spec, body=item)
+    if kind == "TaskRun":
+        uses += [
+            Use(mentioned, mentioned)
+            for mentioned in _mentioned(reader, inline, f"{path}.taskSpec", passes)
+            if mentioned not in named
+        ]
+    declared = {
+        reader.text(one, "name", f"{path}.taskSpec.workspaces[{number}]"): one.get("optional") is True
+        for number, one in enumerate(reader.items(spec, "workspaces", f"{path}.taskSpec"))
+    }
+    return PipelineTask(
+        name=name,
+        kind=kind,
+        final=final,
+        uses=tuple(uses),
+        optional=frozenset(name for name, optional in declared.items() if optional) if spec else None,
+        needed=_needed(item, declared) if kind == "TaskRun" else (),
+        spec=spec,
+        body=item,
+    )
+
+
+def _needed(item: Json, declared: Mapping[str, bool]) -> tuple[str, ...]:
+    """Return the pipeline's workspaces that a task names as such and declares as not optional."""
+    uses = ((str(use.get("name")), use.get("workspace")) for use in item.get("workspaces") or ())
+    return tuple(str(workspace) for name, workspace in uses if workspace and declared.get(name) is False)
 
 
 def _kind(item: Json, inline: Json, reference: Json) -> TaskKind:
     if item.get("pipelineRef") is not None or item.get("pipelineSpec") is not None:
         return "PipelineRun"
-    # Tekton takes any reference with both fields for a custom one, even `tekton.dev/v1beta1` and `Task`.
-    custom = any(one.get("apiVersion") and one.get("kind") for one in (reference, inline))
-    return "CustomRun" if custom else "TaskRun"
+    # Any reference with an apiVersion is a custom one, even `tekton.dev/v1` and `Task`; a kind that is left out becomes `Task`.
+    named = reference.get("apiVersion") and (reference.get("kind") or not reference.get("resolver"))
+    return "CustomRun" if named or (inline.get("apiVersion") and inline.get("kind")) else "TaskRun"
 
 
-def _mentioned(inline: Json) -> list[str]:
-    """Return the workspaces that an inline task's steps speak of, sorted."""
+def _mentioned(reader: Reader, inline: Json, path: str, passes: Sequence[Values]) -> list[str]:
+    """Return the workspaces that an inline task's steps speak of, sorted: those of `$(workspaces.NAME.path)` and the like."""
     texts: list[str] = []
-    for field in ("steps", "sidecars", "stepTemplate"):
-        _collect(inline.get(field), texts)
-    return sorted({first or second for text in texts for first, second in _MENTION.findall(text)})
+    for field in ("steps", "sidecars"):
+        for number, one in enumerate(reader.items(inline, field, path)):
+            _collect(reader, one, f"{path}.{field}[{number}]", texts)
+    _collect(reader, reader.section(inline, "stepTemplate", path), f"{path}.stepTemplate", texts)
+    found = [match for text in texts for match in _MENTION.findall(fill(text, *passes))]
+    return sorted({dotted.partition(".")[0] or quoted or single for dotted, quoted, single in found} - {""})
 
 
-def _collect(value: object, texts: list[str]) -> None:
-    if isinstance(value, str):
-        texts.append(value)
-    elif isinstance(value, list):
-        for item in value:
-            _collect(item, texts)
-    elif isinstance(value, dict):
-        for item in value.values():
-            _collect(item, texts)
+def _collect(reader: Reader, one: Json, path: str, texts: list[str]) -> None:
+    """Gather the texts of a step, a sidecar or a step template in which Tekton looks for workspaces."""
+    for field in _SPEAKING:
+        value = one.get(field)
+        texts.extend(text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str))
+    for field in ("env", "params"):
+        for entry in reader.items(one, field, path):
+            value = entry.get("value")
+            listed = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
+            texts.extend(text for text in listed if isinstance(text, str))

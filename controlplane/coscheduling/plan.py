@@ -21,11 +21,13 @@ from controlplane.coscheduling.pipeline import Pipeline, read_pipeline
 from controlplane.coscheduling.placeholders import NOP_IMAGE, Style, claims, stateful_sets
 from controlplane.coscheduling.problems import Problem, Refused, label
 from controlplane.coscheduling.reader import Reader
-from controlplane.coscheduling.substitution import context_values, param_values
+from controlplane.coscheduling.substitution import bound_values, context_values, param_values
 from controlplane.coscheduling.templates import DEFAULTS_WHERE, read_defaults, with_defaults
 from controlplane.coscheduling.validation import claim_problems, pipeline_problems, run_problems
 from controlplane.coscheduling.world import World
-from controlplane.kube import Json, meta
+from controlplane.kube import PIPELINE_RUNS, Json, meta
+
+_VERSIONS = (PIPELINE_RUNS.api_version, f"{PIPELINE_RUNS.group}/v1beta1", "")
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +83,11 @@ def _fill(result: Plan, obj: Json, world: World, cluster: Cluster) -> None:
     result.mode = style.flags.mode
     result.warnings += style.flags.notes
     run = with_defaults(read_run(obj), style.defaults)
+    if (version := str(obj.get("apiVersion") or "")) not in _VERSIONS:
+        result.warnings.append(f'{run.label}: apiVersion "{version}" is not known here: it is read as {_VERSIONS[0]}')
     mode = _mode(result, run, world, style.flags.mode)
+    if not run.done and not run.deleting:
+        _refuse(run_problems(run, mode))
     if run.foreign:
         result.warnings.append(
             f'{run.label}: spec.managedBy names "{run.managed_by}", which answers for it: nothing is made here'
@@ -115,10 +121,15 @@ def _clean(result: Plan, run: Run, mode: Mode, world: World) -> None:
 
 
 def _create(result: Plan, run: Run, mode: Mode, world: World, style: Style) -> None:
-    _refuse(run_problems(run, mode))
-    pipeline = find_pipeline(run, world)
-    bound, missing = bound_tasks(run, pipeline, mode)
-    _refuse([*pipeline_problems(run, pipeline), *missing, *claim_problems(run, bound, mode)])
+    bound: list[Bound] = []
+    if run.resolver and run.stored_spec is None and run.pipeline_spec is None and not run.pipeline_name:
+        result.warnings.append(
+            f'{run.label}: spec.pipelineRef: the resolver "{run.resolver}" fetches the pipeline: what its tasks use is not known'
+        )
+    else:
+        pipeline = find_pipeline(run, world)
+        bound, missing = bound_tasks(run, pipeline, mode)
+        _refuse([*pipeline_problems(run, pipeline), *missing, *claim_problems(run, bound, mode)])
     if not run.uid:
         result.warnings.append(
             f"{run.label}: metadata.uid is not set: the API server gives one, and names of claims follow from it"
@@ -139,7 +150,6 @@ def _refuse(problems: list[Problem]) -> None:
 
 def find_pipeline(run: Run, world: World) -> Pipeline:
     """Return the run's pipeline: the one stored in its status, its own, or the Pipeline that it names."""
-    values = param_values(run.params)
     reader, path, spec = Reader(run.label), "spec.pipelineSpec", run.pipeline_spec
     if run.stored_spec is not None:
         spec, path = run.stored_spec, "status.pipelineSpec"
@@ -156,10 +166,15 @@ def find_pipeline(run: Run, world: World) -> Pipeline:
             )
         reader, path = Reader(label("Pipeline", run.namespace, run.pipeline_name)), "spec"
         spec = reader.section(found, "spec")
-    values = param_values(run.params, reader.items(spec, "params", path))
-    values |= context_values(run.pipeline_name or run.name, run.name, run.namespace, run.uid)
+    passes = (
+        param_values(run.params, reader.items(spec, "params", path)),
+        context_values(run.pipeline_name or run.name, run.name, run.namespace, run.uid),
+        bound_values(
+            (str(one.get("name")) for one in reader.items(spec, "workspaces", path)), (one.name for one in run.bindings)
+        ),
+    )
     tasks = {str(meta(task).get("name")): task for task in world.all("Task", run.namespace)}
-    return read_pipeline(reader, spec, values, tasks, path)
+    return read_pipeline(reader, spec, passes, tasks, path)
 
 
 def _new(result: Plan, run: Run, world: World, wanted: list[Json], taken: list[Problem]) -> list[Json]:

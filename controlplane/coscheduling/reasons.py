@@ -36,4 +36,6 @@ class Reason(StrEnum):
     MODE_DIFFERS = "ModeDiffers"
     NO_NODE_FITS = "NoNodeFits"
     NO_POD_SLOT = "NoPodSlot"
+    PIPELINE_MISSING = "PipelineMissing"
+    TASK_MISSING = "TaskMissing"
     EVERY_NODE_HAS_A_RUN = "EveryNodeHasARun"

@@ -50,11 +50,12 @@ from controlplane.coscheduling.events import (
 from controlplane.coscheduling.eviction import NodeView
 from controlplane.coscheduling.flags import Flags, Mode, effective
 from controlplane.coscheduling.objects import CLAIMS, CONFIG_MAPS, NODES, PODS, STATEFUL_SETS, TASK_RUNS, Run
-from controlplane.coscheduling.observe import DEFAULTS_STREAM, FLAGS_STREAM, observe, run_stream
+from controlplane.coscheduling.observe import DEFAULTS_STREAM, FLAGS_STREAM, observe, run_stream, vanished
 from controlplane.coscheduling.placeholders import NOP_IMAGE, Style
 from controlplane.coscheduling.reasons import Reason
 from controlplane.coscheduling.state import Attempt, Effect, RunState, fold, initial
-from controlplane.kube import PIPELINE_RUNS, Request
+from controlplane.coscheduling.whose import Whose
+from controlplane.kube import PIPELINE_RUNS, Request, meta
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.pods.tolerations import Taint
 
@@ -114,7 +115,7 @@ class Coscheduling:
         self.connection = Connection(name=policy.cluster)
         self.flags, self.defaults = Flags(), ""
         self.places = Places(_SEEN, _GONE)
-        self._repeats = Repeats()
+        self._repeats, self._whose = Repeats(), Whose()
         self._refusals: dict[str, str] = {}
         self._said: dict[str, str] = {}
         self._versions: dict[str, int] = {}
@@ -128,6 +129,10 @@ class Coscheduling:
         if sighting.cluster != self.policy.cluster:
             return None
         event = observe(sighting, now, self.policy.config_namespace)
+        if event is not None:
+            self._whose.note(event.stream, event.event)
+        elif sighting.gone and (end := self._whose.end_of(str(meta(sighting.object).get("uid", "")))) is not None:
+            event = vanished(sighting, now, *end)
         if event is not None and isinstance(event.event, Gone):
             self._repeats.forget(event.source)
         elif event is not None and isinstance(event.event, _NO_NEWS) and event.source:
@@ -137,6 +142,8 @@ class Coscheduling:
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
         self.places.fold(recorded)
+        self._whose.note(recorded.stream, recorded.event)
+        self._whose.forget(recorded.event)
         room, _, name = recorded.stream.partition("/")
         match room:
             case "pipelinerun":

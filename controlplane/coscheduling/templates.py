@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
-import yaml
 
+from controlplane.coscheduling.merging import check_template, merged
 from controlplane.coscheduling.objects import Run
 from controlplane.coscheduling.problems import Problem, Refused
+from controlplane.documents import documents
 from controlplane.kube import Json
 
 POD_TEMPLATE = "default-pod-template"
@@ -24,17 +24,6 @@ DEFAULTS_NAME = "config-defaults"
 DEFAULTS_WHERE = f"ConfigMap tekton-pipelines/{DEFAULTS_NAME}"
 # What a placeholder takes over; not schedulerName, hostNetwork, runtimeClassName or volumes.
 _ASSISTANT_FIELDS = ("nodeSelector", "tolerations", "imagePullSecrets", "securityContext", "priorityClassName")
-_KINDS: dict[str, type] = {
-    "nodeSelector": dict,
-    "tolerations": list,
-    "imagePullSecrets": list,
-    "securityContext": dict,
-    "affinity": dict,
-    "priorityClassName": str,
-    "serviceAccountName": str,
-}
-_WORDS: dict[type, str] = {dict: "an object", list: "a list", str: "a text"}
-_NAMED_LISTS = ("env", "volumes")
 
 
 class Defaults(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,54 +51,19 @@ def read_defaults(data: Mapping[str, object], where: str = DEFAULTS_WHERE) -> De
 def _template(data: Mapping[str, object], key: str, where: str) -> Json | None:
     found = data.get(key)
     if isinstance(found, str):
-        try:
-            found = yaml.safe_load(found)
-        except yaml.YAMLError as error:
-            what = " ".join(str(error).split())
-            raise Refused(Problem(where, f"data.{key}", f"it is no YAML: {what}", "give a pod template")) from None
+        listed = list(documents("", found))
+        wrong = next(
+            (one.wrong for one in listed if one.wrong), "" if len(listed) < 2 else "has more than one document"
+        )
+        if wrong:
+            raise Refused(Problem(where, f"data.{key}", f"it {wrong.partition('; ')[0]}", "give a pod template"))
+        found = listed[0].content if listed else None
     if found is None:
         return None
     if not isinstance(found, dict):
         raise Refused(Problem(where, f"data.{key}", "it is no object", "give the fields of a pod template"))
     check_template(found, where, f"data.{key}")
     return found
-
-
-def check_template(template: Json, where: str, path: str) -> None:
-    """Refuse a pod template with a field that cannot be handed on."""
-    for field, kind in _KINDS.items():
-        found = template.get(field)
-        if found is not None and not isinstance(found, kind):
-            wanted = _WORDS[kind]
-            what = f"expected {wanted}, found a {type(found).__name__}"
-            raise Refused(Problem(where, f"{path}.{field}", what, f"give {wanted}"))
-
-
-def merged(template: Json | None, default: Json | None) -> Json | None:
-    """Return a pod template with what it leaves open filled in from a default; lists of names are joined, its own first."""
-    if template is None or default is None:
-        found = template if template is not None else default
-        return copy.deepcopy(found)
-    result = copy.deepcopy(template)
-    for field, value in default.items():
-        if field in _NAMED_LISTS:
-            result[field] = _joined(value or [], result.get(field) or [])
-        elif _is_open(field, result.get(field)):
-            result[field] = copy.deepcopy(value)
-    return result
-
-
-def _is_open(field: str, value: Any) -> bool:
-    if field in ("schedulerName", "serviceAccountName"):
-        return not value
-    return value is None or (field == "hostNetwork" and value is False)
-
-
-def _joined(base: list[Json], own: list[Json]) -> list[Json]:
-    if not own:
-        return copy.deepcopy(base)
-    names = {one.get("name") for one in own}
-    return copy.deepcopy([*own, *(one for one in base if one.get("name") not in names)])
 
 
 def with_defaults(run: Run, defaults: Defaults) -> Run:
@@ -129,6 +83,8 @@ def placeholder_template(run: Run, defaults: Defaults) -> Json:
     for field in _ASSISTANT_FIELDS:
         if field not in found and default.get(field) is not None:
             found[field] = default[field]
+    if found.get("priorityClassName") == "":
+        del found["priorityClassName"]  # it kept the default from being filled in, and says nothing itself
     account = default.get("serviceAccountName") or run.service_account
     if account:
         found["serviceAccountName"] = account

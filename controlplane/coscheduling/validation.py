@@ -6,15 +6,15 @@ placeholders and claims are there already; a run that cannot work makes nothing 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from controlplane.coscheduling.binding import Bound
 from controlplane.coscheduling.flags import Mode
-from controlplane.coscheduling.names import claim_name, is_dns_label, is_dns_name, template_name
+from controlplane.coscheduling.names import LONGEST_LABEL_VALUE, claim_name, is_dns_label, is_dns_name, template_name
 from controlplane.coscheduling.objects import SOURCES, Binding, Run
 from controlplane.coscheduling.pipeline import Pipeline
-from controlplane.coscheduling.problems import Problem, Refused
-from controlplane.coscheduling.templates import check_template
+from controlplane.coscheduling.problems import Problem
 
 _NAMED = {
     "persistentVolumeClaim": "claimName",
@@ -28,8 +28,8 @@ _NAMED = {
 def run_problems(run: Run, mode: Mode) -> list[Problem]:
     """Return what is wrong with a run by itself: what admission refuses, and what the API server would."""
     found: list[Problem] = []
-    if not is_dns_label(run.name):
-        what = f'"{run.name}" is no DNS label of at most 63 characters'
+    if not (is_dns_name(run.name) and len(run.name) <= LONGEST_LABEL_VALUE):
+        what = f'"{run.name}" is no DNS name of at most {LONGEST_LABEL_VALUE} characters'
         found.append(Problem(run.label, "metadata.name", what, "rename the run: its name becomes a label"))
     if run.pipeline_spec is not None and run.pipeline_name:
         what = "expected exactly one of pipelineRef and pipelineSpec, found both"
@@ -37,7 +37,6 @@ def run_problems(run: Run, mode: Mode) -> list[Problem]:
     seen: dict[str, int] = {}
     for binding in run.bindings:
         found += _binding_problems(run, binding, seen, mode)
-    found += _template_problems(run)
     return found
 
 
@@ -55,6 +54,22 @@ def pipeline_problems(run: Run, pipeline: Pipeline) -> list[Problem]:
         if name not in bound
     ]
     tasks = {task.name for task in pipeline.tasks}
+    found += [
+        Problem(run.label, f'task "{name}"', "the pipeline has more than one task of this name", "rename one of them")
+        for name, count in Counter(task.name for task in pipeline.tasks).items()
+        if count > 1
+    ]
+    found += [
+        Problem(
+            run.label,
+            "spec.workspaces",
+            f'pipeline workspace "{workspace}" is marked optional but pipeline task "{task.name}" requires it be provided',
+            "declare it optional in the task, too, or not in the pipeline",
+        )
+        for task in pipeline.tasks
+        for workspace in task.needed
+        if workspace in pipeline.optional
+    ]
     found += [
         Problem(
             run.label,
@@ -98,7 +113,7 @@ def _binding_problems(run: Run, binding: Binding, seen: dict[str, int], mode: Mo
             f"at index {seen[binding.name]} and {binding.index}"
         )
         found.append(Problem(run.label, f"{where}.name", what, "bind it once"))
-    seen.setdefault(binding.name, binding.index)
+    seen[binding.name] = binding.index
     if len(binding.sources) != 1:
         given = f"found {', '.join(binding.sources)}" if binding.sources else "found none"
         what = f'workspace "{binding.name}": expected exactly one source, {given}'
@@ -115,10 +130,7 @@ def _binding_problems(run: Run, binding: Binding, seen: dict[str, int], mode: Mo
 
 def _claim_name_problems(run: Run, binding: Binding, where: str, mode: Mode) -> list[Problem]:
     if binding.claim:
-        if is_dns_name(binding.claim):
-            return []
-        field = f"{where}.persistentVolumeClaim.claimName"
-        return [Problem(run.label, field, f'"{binding.claim}" is no name of a claim', "name an existing claim")]
+        return _existing_claim_problems(run, binding, f"{where}.persistentVolumeClaim.claimName", mode)
     if binding.template is None:
         return []
     field = f"{where}.volumeClaimTemplate.metadata.name"
@@ -132,14 +144,14 @@ def _claim_name_problems(run: Run, binding: Binding, where: str, mode: Mode) -> 
     return [Problem(run.label, field, what, "give a DNS label, or leave it out")]
 
 
-def _template_problems(run: Run) -> list[Problem]:
-    templates = {"spec.taskRunTemplate.podTemplate": run.pod_template}
-    for task, specs in run.task_specs.items():
-        templates[f"spec.taskRunSpecs[{task}].podTemplate"] = specs.pod_template
-    found: list[Problem] = []
-    for path, template in templates.items():
-        try:
-            check_template(template or {}, run.label, path)
-        except Refused as refused:
-            found += refused.problems
-    return found
+def _existing_claim_problems(run: Run, binding: Binding, field: str, mode: Mode) -> list[Problem]:
+    """Return what is wrong with an existing claim's name. A task's result is filled in later; a placeholder cannot wait for it."""
+    if is_dns_name(binding.claim) or ("$(tasks." in binding.claim and mode is Mode.DISABLED):
+        return []
+    what, todo = f'"{binding.claim}" is no name of a claim', "name an existing claim"
+    if "$(tasks." in binding.claim:
+        what = f'"{binding.claim}" is known only when a task has run, and the placeholder is there before'
+        todo = f'name an existing claim, or set the mode "{Mode.DISABLED}"'
+    elif "$(params." in binding.claim:
+        todo = "give the parameter in the run: a pipeline's default does not reach the run's workspaces"
+    return [Problem(run.label, field, what, todo)]

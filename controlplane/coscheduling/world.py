@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from controlplane.coscheduling.problems import Problem, Refused
+from controlplane.coscheduling.problems import Problem, Refused, label
+from controlplane.coscheduling.shapes import misfit
 from controlplane.kube import Json, meta
 
 _CLUSTER_SCOPED = frozenset({"Node", "StorageClass"})
@@ -51,9 +52,16 @@ def objects_of(document: Any, where: str) -> list[Json]:
     kind = document.get("kind")
     items = document.get("items")
     if isinstance(kind, str) and kind.endswith("List") and isinstance(items, list):
-        return [obj for number, item in enumerate(items) for obj in objects_of(item, f"{where} items[{number}]")]
+        # A typed list leaves out what its items are.
+        known = {} if kind == "List" else {"apiVersion": document.get("apiVersion"), "kind": kind.removesuffix("List")}
+        listed = [known | item if isinstance(item, dict) else item for item in items]
+        return [obj for number, item in enumerate(listed) for obj in objects_of(item, f"{where} items[{number}]")]
     if not isinstance(kind, str) or not kind:
         raise Refused(Problem(where, "kind", "it is not set", "say what kind of object it is"))
     if not isinstance(document.get("metadata", {}), dict):
         raise Refused(Problem(where, "metadata", "expected an object", "give the object's metadata"))
+    wrong = misfit(document)
+    if wrong is not None:
+        named = label(kind, str(meta(document).get("namespace") or ""), str(meta(document).get("name") or ""))
+        raise Refused(Problem(f"{where} ({named})", *wrong, "give the object as the API server shows it"))
     return [document]

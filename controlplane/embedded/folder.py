@@ -11,7 +11,6 @@ The folder itself stays ours: as root we never open files in a folder that a les
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import re
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import IO
 
 from controlplane.embedded.errors import EmbeddedError
+from controlplane.embedded.holding import NotHeldError, hold
 from controlplane.embedded.owner import Owner
 
 _LONGEST_SOCKET = 107 - len("/.s.PGSQL.65535")
@@ -41,27 +41,16 @@ class Folder:
 
     def lock(self) -> None:
         """Create the folder if need be and take it for this process; `EmbeddedError` if another one has it, or it is not one of ours."""
-        lock = self.root / "lock"
         try:
-            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not lock.exists() and any(self.root.iterdir()):
-                raise EmbeddedError(f"{self.root} holds other things: choose an empty or new folder for the database")
-            handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        except OSError as error:
+            self._lock = hold(self.root, 0o700)
+        except NotHeldError as no:
             raise EmbeddedError(
-                f"{error.filename or self.root} cannot be used for the database: {error.strerror}"
+                {
+                    "other": f"{no.path} holds other things: choose an empty or new folder for the database",
+                    "process": f"{no.path} is in use by another process ({no.detail}): stop that one first, or choose another folder",
+                    "system": f"{no.path} cannot be used for the database: {no.detail}",
+                }[no.why]
             ) from None
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(handle, 32, 0).decode(errors="replace").strip() or "unknown"
-            os.close(handle)
-            raise EmbeddedError(
-                f"{self.root} is in use by another process ({holder}): stop that one first, or choose another folder"
-            ) from None
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
-        self._lock = handle
 
     def unlock(self) -> None:
         """Let other processes have the folder."""

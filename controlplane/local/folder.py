@@ -11,7 +11,6 @@ As root the folder is open to pass through, because the embedded server runs as 
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 from collections.abc import Mapping
@@ -20,7 +19,8 @@ from types import TracebackType
 
 import msgspec
 
-_LOCK = "lock"
+from controlplane.embedded.holding import NotHeldError, hold
+
 _FLEET = "fleet.json"
 _QUANTITY = re.compile(r"[0-9]+(\.[0-9]+)?m?")
 MOST_WORKERS = 100
@@ -66,27 +66,17 @@ class DataFolder:
         return self.root / f"{cluster}.kubeconfig"
 
     def __enter__(self) -> DataFolder:
-        lock = self.root / _LOCK
         try:
-            self.root.mkdir(mode=0o711 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
-            if not lock.exists() and any(self.root.iterdir()):
-                raise LocalError(f"{self.root} holds other things: choose an empty or new folder with --data")
-            handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        except OSError as error:
+            self._lock = hold(self.root, 0o711 if os.geteuid() == 0 else 0o700)
+        except NotHeldError as no:
             raise LocalError(
-                f"{error.filename or self.root} cannot be used for data ({error.strerror}): choose another folder with --data"
+                {
+                    "other": f"{no.path} holds other things: choose an empty or new folder with --data",
+                    "process": f"{no.path} is in use by another process ({no.detail}): stop that one first, "
+                    "or choose another folder with --data",
+                    "system": f"{no.path} cannot be used for data ({no.detail}): choose another folder with --data",
+                }[no.why]
             ) from None
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(handle, 32, 0).decode(errors="replace").strip() or "unknown"
-            os.close(handle)
-            raise LocalError(
-                f"{self.root} is in use by another process ({holder}): stop that one first, or choose another folder with --data"
-            ) from None
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
-        self._lock = handle
         return self
 
     def __exit__(

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from controlplane.connectivity.fitness import Fit
 from controlplane.connectivity.state import Connection
 from controlplane.kube import WORKLOADS
 from controlplane.multikueue.adapters.base import Adapter
@@ -26,7 +27,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     is left out. `execution_policy` is that of Workloads whose job and ClusterQueue ask for none; `readmission_grace` how long a
     copy on a cluster that came back may wait for its Workload to get quota again; `requeues_per_minute` (0: no limit) and
     `mass_outage_share` (1: never) bound what a lost cluster may set in motion. Not `dispatches`: only the clusters are followed, for other
-    controllers.
+    controllers. `judged`: kinds of job (`Kind.name`) of which somebody judges which clusters can take them, before they are offered.
     """
 
     origin: str = "multikueue"
@@ -42,6 +43,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     loser_patience: timedelta = timedelta(seconds=2)
     refusal_pause: timedelta = timedelta(minutes=5)
     dispatches: bool = True
+    judged: frozenset[str] = frozenset()
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -56,7 +58,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """The rest of the world, as one Workload sees it.
 
     `ready`: the management cluster's objects are in view. `mass_outage`: most clusters are away together; `outage_ended`: when
-    they last were. `requeue_at`: the budget of re-queues is spent until then.
+    they last were. `requeue_at`: the budget of re-queues is spent until then. `judged`: which clusters can take the job, None where nobody
+    judges its kind.
     """
 
     policy: Policy
@@ -69,6 +72,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     outage_ended: datetime | None = None
     requeue_at: datetime | None = None
     connections: Mapping[str, Connection]
+    judged: Mapping[str, Fit] | None = None
 
     def in_view(self, cluster: str) -> bool:
         """Whether what we know of a worker's copies is current, so that what is absent is absent."""
@@ -84,6 +88,18 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
             and connection.in_view(WORKLOADS.name)
             and connection.in_view(self.adapter.kind.name)
         )
+
+    def takes(self, cluster: str) -> bool:
+        """Whether the job fits on a worker. Where its kind is judged, a worker that is not judged yet takes nothing."""
+        if self.judged is None:
+            return True
+        found = self.judged.get(cluster)
+        return found is not None and found.fits
+
+    @property
+    def fences(self) -> bool:
+        """Whether an attempt that was overtaken, or that Kueue stopped, is over without a result: its kind begins anew each time."""
+        return self.adapter is not None and not self.adapter.overtaken_counts()
 
     @property
     def execution_policy(self) -> str:
@@ -105,7 +121,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         grace begins anew, for a cluster that was not tried yet, and for all that are still away.
         """
         connection = self.connections.get(cluster)
-        since = (connection.lost_since if connection is not None else None) or default
+        since = (connection.out_of_view_since(WORKLOADS.name) if connection is not None else None) or default
         if connection is not None and connection.forgotten:
             return since
         ours = (self.outage_ended, connection.untried_since if connection is not None else None)

@@ -20,9 +20,10 @@ from controlplane.multikueue.events import (
     WinnerReleased,
     WorkloadObserved,
 )
+from controlplane.multikueue.left_out import say_left_out
+from controlplane.multikueue.objects import EVICTED_ON_MANAGER
 from controlplane.multikueue.passing import Pass, admitted, stamp, usable
 from controlplane.multikueue.reasons import Reason
-from controlplane.multikueue.state import Trouble
 
 
 def dispatch(turn: Pass, local: WorkloadObserved, check: CheckState, route: Route, job: JobObserved) -> None:
@@ -36,6 +37,8 @@ def dispatch(turn: Pass, local: WorkloadObserved, check: CheckState, route: Rout
             return
         _install(turn, local, check, job, turn.state.winner)
         return
+    if turn.must_wait():
+        return
     _refuse(turn, local)
     eligible = _eligible(turn, route)
     winner = _choose(turn, local, eligible)
@@ -43,6 +46,7 @@ def dispatch(turn: Pass, local: WorkloadObserved, check: CheckState, route: Rout
         _install(turn, local, check, job, winner)
     else:
         _offer(turn, local, check, eligible)
+        say_left_out(turn, local, check, route)
 
 
 def _eligible(turn: Pass, route: Route) -> list[str]:
@@ -51,7 +55,8 @@ def _eligible(turn: Pass, route: Route) -> list[str]:
         refused = turn.state.refused.get(cluster)
         if refused is not None and refused.until > turn.now:
             turn.wake_at(refused.until)
-        elif turn.context.available(cluster):
+        elif turn.context.available(cluster) and (turn.context.takes(cluster) or turn.state.remote(cluster).job):
+            # Where its job is already, perhaps since an attempt before, it goes on whatever is said of the cluster now.
             eligible.append(cluster)
     return eligible
 
@@ -62,7 +67,9 @@ def _refuse(turn: Pass, local: WorkloadObserved) -> None:
         clone = remote.clone
         if clone is None or clone.active or not local.active or clone.deleting or turn.refused(cluster):
             continue
-        evicted = clone.condition("Evicted")
+        evicted, target = clone.condition("Evicted"), clone.condition("DeactivationTarget")
+        if target is not None and target.reason == EVICTED_ON_MANAGER:
+            continue  # we had it stopped, and quota came back before it was gone
         turn.say(
             ClusterRefused(
                 cluster=cluster,
@@ -118,7 +125,7 @@ def _keeps(turn: Pass, local: WorkloadObserved, winner: str) -> bool:
         return False  # we have only just started: the first attempt to connect says more
     if not turn.context.in_view(winner):
         # Its job may have been created and be running: elsewhere only after the grace.
-        started = winner in turn.state.job_seen or f"{winner}/Job" in turn.state.effects or _unsure(turn, winner)
+        started = winner in turn.state.job_seen or winner in turn.state.unsure or f"{winner}/Job" in turn.state.effects
         until = turn.context.lost_until(winner, turn.now)
         if started and (until is None or turn.now < until):
             if until is not None:
@@ -135,17 +142,6 @@ def _keeps(turn: Pass, local: WorkloadObserved, winner: str) -> bool:
         reason = Reason.EVICTED_BEFORE_READY
     turn.say(WinnerReleased(cluster=winner, attempt=turn.state.attempt, reason=reason))
     return False
-
-
-def _unsure(turn: Pass, winner: str) -> bool:
-    """Whether the job may have been created although the API server answered with an error."""
-    trouble = turn.state.trouble.get(f"{winner}/Job")
-    return trouble is not None and _decides_nothing(trouble)
-
-
-def _decides_nothing(trouble: Trouble) -> bool:
-    """Whether an API server's no is only its own trouble: an error, or too much to do. It says nothing of the attempts before."""
-    return trouble.code == 429 or trouble.code >= 500
 
 
 def _install(turn: Pass, local: WorkloadObserved, check: CheckState, job: JobObserved, winner: str) -> None:
@@ -177,7 +173,7 @@ def _install(turn: Pass, local: WorkloadObserved, check: CheckState, job: JobObs
         # It was there and somebody deleted it: the copy has no job any more, and goes.
         turn.remove(winner, Reason.STALE_COPY)
         turn.say(WinnerReleased(cluster=winner, attempt=turn.state.attempt, reason=Reason.GONE_BEFORE_READY))
-    elif remote.job is None and not waiting and not _job_refused(turn, winner):
+    elif remote.job is None and not waiting and not turn.must_wait(but=winner) and not _job_refused(turn, winner):
         turn.write(
             JobCreationDecided(
                 cluster=winner,
@@ -222,7 +218,7 @@ def _job_refused(turn: Pass, winner: str) -> bool:
             if until is not None:
                 turn.wake_at(until)
             return False
-    elif not foreign and (trouble.failures < 2 or _decides_nothing(trouble)):
+    elif not foreign and (trouble.failures < 2 or trouble.decides_nothing):
         return False
     turn.say(
         ClusterRefused(

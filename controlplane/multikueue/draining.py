@@ -23,38 +23,29 @@ def drain(turn: Pass, local: WorkloadObserved, check: CheckState, job: JobObserv
         turn.clear_names(local)
     evicted = local.condition("Evicted")
     message = f"Evicted on manager: {evicted.message if evicted else ''}"
-    running = False
+    # A copy that may run on a cluster that is away keeps the quota: until the grace is over.
+    running = turn.must_wait()
     for cluster, remote in sorted(turn.state.remotes.items()):
-        if not turn.context.in_view(cluster):
-            running = _may_still_run(turn, cluster) or running
-        elif turn.verdicts.get(cluster) == "Wait":
+        if not turn.context.in_view(cluster) or turn.verdicts.get(cluster) == "Wait":
             continue
-        elif remote.job is None or remote.clone is None:
+        if remote.job is None or remote.clone is None:
             # A job that lost its clone runs until it is gone.
             turn.remove(cluster, Reason.DRAINING)
             running = running or remote.job is not None
         elif remote.clone.is_true("Evicted") or remote.clone.is_true("Finished"):
             running = True
-            if remote.job.inactive:
+            if not remote.job.inactive:
+                continue
+            if not turn.context.fences:
                 _relay_rest(turn, job, cluster)
+            elif not job.inactive and job.suspended:
+                # What was stopped says that it has ended; the user's job has not, it begins anew.
+                _write_rest(turn, job)
         else:
             running = True
             _deactivate(turn, cluster, message)
     if not running and not job.inactive and job.suspended:
         _write_rest(turn, job)
-
-
-def _may_still_run(turn: Pass, cluster: str) -> bool:
-    """Whether a copy on a cluster that is away keeps the quota: until the grace is over."""
-    if turn.state.remote(cluster).job is None:
-        return False
-    until = turn.context.lost_until(cluster, turn.now)
-    if until is None:
-        return True
-    if turn.now >= until:
-        return False
-    turn.wake_at(until)
-    return True
 
 
 def _deactivate(turn: Pass, cluster: str, message: str) -> None:

@@ -18,9 +18,11 @@ from controlplane.connectivity.events import (
     FLEET_STREAM,
     MANAGEMENT,
     ClusterConnected,
+    KindSynced,
     ServiceStarted,
     cluster_stream,
 )
+from controlplane.connectivity.fitness import ROOM as FIT
 from controlplane.connectivity.outage import Outage, fold_outage
 from controlplane.connectivity.state import Connection, restarted
 from controlplane.connectivity.state import fold as fold_connection
@@ -41,6 +43,7 @@ from controlplane.multikueue.events import (
     MultiKueueClusterObserved,
     MultiKueueConfigGone,
     MultiKueueConfigObserved,
+    ObservationRefused,
     RemoteJobGone,
     RemoteJobObserved,
     Seen,
@@ -48,11 +51,21 @@ from controlplane.multikueue.events import (
     WorkloadGone,
     WorkloadObserved,
 )
+from controlplane.multikueue.judgements import Judgements
 from controlplane.multikueue.newest import Newest
 from controlplane.multikueue.observe import job_stream
 from controlplane.multikueue.reasons import Reason
 from controlplane.multikueue.slots import Slots
-from controlplane.multikueue.state import WorkloadState, fold, fold_job, fold_return, initial, without_write
+from controlplane.multikueue.state import (
+    WorkloadState,
+    fold,
+    fold_job,
+    fold_listed,
+    fold_return,
+    fold_unreadable,
+    initial,
+    without_write,
+)
 
 _NEEDED = (WORKLOADS.name, ADMISSION_CHECKS.name, MULTIKUEUE_CONFIGS.name, MULTIKUEUE_CLUSTERS.name)
 _CONNECTIVITY = connectivity.EVENTS
@@ -78,6 +91,8 @@ class Index:
         self.slots = Slots()
         self.newest = Newest()
         self.changed_clusters: set[str] = set()
+        self._unsure: set[str] = set()
+        self._judgements = Judgements()
         self._dependents: dict[str, set[str]] = {}
         self._remote_jobs: dict[tuple[str, str], str] = {}
         self._dirty: dict[str, None] = {}
@@ -111,12 +126,18 @@ class Index:
                 self._fold_config(recorded, name)
             case "clusterqueue":
                 self._fold_queue(recorded, name)
+            case room if room == FIT:
+                self._dirty.update(dict.fromkeys(sorted(self._dependents.get(self._judgements.fold(recorded), ()))))
+            case "refused" if isinstance(recorded.event, ObservationRefused):
+                self._fold_refused(recorded, recorded.event)
             case "fleet":
                 self.outage = fold_outage(self.outage, recorded)
                 self._mark_workloads()
             case "service" if isinstance(recorded.event, ServiceStarted):
                 self.connections = {key: self._restarted(state, recorded) for key, state in self.connections.items()}
                 self._connections_changed()
+                self._mark(FLEET_STREAM)
+                self._mark_workloads()
 
     def _restarted(self, state: Connection, recorded: Recorded) -> Connection:
         """Return a connection after a restart. Nobody tries again a cluster that does not exist any more, or is being deleted: the process
@@ -144,6 +165,7 @@ class Index:
             mass_outage=self.outage.holds,
             outage_ended=self.outage.ended,
             connections=self.connections,
+            judged=self._judgements.of(self.job_of(state), self.policy.judged),
         )
 
     def _queue_policy(self, local: WorkloadObserved | None) -> str:
@@ -207,8 +229,16 @@ class Index:
     def _mark(self, stream: str) -> None:
         self._dirty[stream] = None
 
-    def _mark_workloads(self) -> None:
+    def _mark_workloads(self, cluster: str = "") -> None:
+        """Have a look taken at every Workload that is not over, or at those that a cluster can matter to.
+
+        None while the management cluster is not in view: nothing is decided then, and all are looked at when it is.
+        """
+        if not self._ready:
+            return
         for stream, state in self.workloads.items():
+            if cluster and not state.concerns(cluster):
+                continue
             if state.remotes or state.effects or (state.local is not None and not state.local.is_true("Finished")):
                 self._dirty[stream] = None
 
@@ -228,11 +258,26 @@ class Index:
             self._remote_jobs.pop((recorded.cluster, recorded.event.uid), None)
         if isinstance(recorded.event, (WorkloadObserved, WorkloadGone)):
             self._depend(stream, before.local if before else None, state.local)
+        self._keep(stream, state)
+        self._mark(stream)
+
+    def _keep(self, stream: str, state: WorkloadState) -> None:
         if state.settled:
             self.workloads.pop(stream, None)
         else:
             self.workloads[stream] = state
-        self._mark(stream)
+        if state.unsure:
+            self._unsure.add(stream)
+        else:
+            self._unsure.discard(stream)
+
+    def _fold_refused(self, recorded: Recorded, event: ObservationRefused) -> None:
+        clone = f"workload/{event.namespace}/{event.name}"
+        stream = clone if event.kind == WORKLOADS.name else self.stream_of_remote_job(recorded.cluster, event.uid)
+        state = self.workloads.get(stream)
+        if state is not None and recorded.cluster in state.remotes:
+            self.workloads[stream] = fold_unreadable(state, recorded.cluster, event)
+            self._mark(stream)
 
     def _outdated(self, state: WorkloadState, relay: StatusRelayDecided) -> bool:
         """Whether the user's job, whose events are on another stream, has changed since a write to it was decided."""
@@ -258,6 +303,7 @@ class Index:
             self.jobs[stream] = event
         elif isinstance(event, JobGone) and before is not None and before.uid == event.uid:
             del self.jobs[stream]
+            self._judgements.forget(stream)
         after = self.jobs.get(stream)
         for dependent in sorted(self._dependents.get(stream, ())):
             self.workloads[dependent] = fold_job(self.workloads[dependent], before, after)
@@ -281,7 +327,14 @@ class Index:
             if isinstance(event, ClusterConnected) and before.lost_since is not None:
                 for stream, state in self.workloads.items():
                     self.workloads[stream] = fold_return(state, name, recorded.recorded_at)
+            if isinstance(event, (ClusterConnected, KindSynced)):
+                listed = event.kinds if isinstance(event, ClusterConnected) else [event.kind]
+                for stream in sorted(self._unsure):
+                    self._keep(stream, fold_listed(self.workloads[stream], name, listed))
             self._connections_changed()
+            if before.facts != self.connections[name].facts:
+                self._mark(FLEET_STREAM)
+                self._mark_workloads(name)
         self._mark(recorded.stream)
 
     def _connections_changed(self) -> None:
@@ -297,9 +350,10 @@ class Index:
             self._mark_checks()
             for name in self.clusters:
                 self._mark(cluster_stream(name))
-        self._ready = ready
-        self._mark(FLEET_STREAM)
-        self._mark_workloads()
+        if ready != self._ready:
+            self._ready = ready
+            self._mark(FLEET_STREAM)
+            self._mark_workloads()
 
     def _mark_checks(self) -> None:
         for name in self.checks:

@@ -15,6 +15,8 @@ from controlplane.multikueue.events import CheckState, Condition, Owner, Priorit
 
 JOB_OWNER_GVK = "kueue.x-k8s.io/job-owner-gvk"
 JOB_OWNER_NAME = "kueue.x-k8s.io/job-owner-name"
+EVICTED_ON_MANAGER = "EvictedOnManagerCluster"
+"""The reason of the DeactivationTarget with which we have a copy stopped."""
 EXECUTION_POLICY = "controlplane/execution-policy"
 PRIORITY_BOOST = "kueue.x-k8s.io/priority-boost"
 # Fields of a Workload's spec in which a clone may differ: what the worker manages itself, and what is updated in place.

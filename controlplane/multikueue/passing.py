@@ -23,6 +23,7 @@ from controlplane.multikueue.events import (
 )
 from controlplane.multikueue.reasons import Reason
 from controlplane.multikueue.state import Remote, WorkloadState
+from controlplane.multikueue.unseen import unseen
 
 _LONGEST_REQUEUE = 300  # seconds
 _REMOVALS = (RemovalDecided.__name__, FinalizerRemovalDecided.__name__)
@@ -106,13 +107,21 @@ class Pass:
                         of="Job",
                         kind=remote.job.kind,
                         uid=remote.job.uid,
-                        resource_version=remote.job.resource_version,
+                        resource_version=_version(remote.job_version, remote.job.resource_version, reason),
                         reason=reason,
                     )
                 )
         elif remote.clone is not None:
-            self._remove_clone(cluster, remote.clone, reason)
+            self._remove_clone(cluster, remote.clone, remote.clone_version, reason)
         return not remote.empty and not self.in_trouble(cluster)
+
+    def must_wait(self, but: str = "") -> bool:
+        """Whether the job may run unseen on a cluster that is not given up yet: it must not be started anywhere else."""
+        held = unseen(self.state, self.context, self.now, but)
+        for until in held.values():
+            if until is not None:
+                self.wake_at(until)
+        return bool(held)
 
     def refused(self, cluster: str) -> bool:
         """Whether a cluster is left out now; after its pause it is offered the Workload again, and may refuse again."""
@@ -124,7 +133,7 @@ class Pass:
         troubles = (self.state.trouble.get(f"{cluster}/{where}") for where in ("Workload", "Job"))
         return any(trouble is not None and trouble.action in _REMOVALS for trouble in troubles)
 
-    def _remove_clone(self, cluster: str, clone: CloneObserved, reason: Reason) -> None:
+    def _remove_clone(self, cluster: str, clone: CloneObserved, unread: str, reason: Reason) -> None:
         if FINALIZER in clone.finalizers:
             self.write(
                 FinalizerRemovalDecided(
@@ -141,10 +150,15 @@ class Pass:
                     cluster=cluster,
                     of="Workload",
                     uid=clone.uid,
-                    resource_version=clone.resource_version,
+                    resource_version=_version(unread, clone.resource_version, reason),
                     reason=reason,
                 )
             )
+
+
+def _version(unread: str, read: str, reason: Reason) -> str:
+    """Return the version in which a copy may be removed: as it is, readable or not; after the end only once its last status was read."""
+    return read if not unread or reason is Reason.FINISHED else unread
 
 
 def usable(remote: Remote, local: WorkloadObserved) -> bool:

@@ -11,6 +11,7 @@ class Reason(StrEnum):
     # nomination and clones
     AVAILABLE_CLUSTERS = "AvailableClusters"
     NOMINATED = "Nominated"
+    CLUSTERS_JUDGED = "ClustersJudged"
     # the winner
     FIRST_ADMITTED = "FirstAdmitted"
     ONLY_ADMITTED = "OnlyAdmitted"
@@ -43,6 +44,7 @@ class Reason(StrEnum):
     READMITTED = "Readmitted"
     AWAITS_QUOTA = "AwaitsQuota"
     FINISHED_MEANWHILE = "FinishedMeanwhile"
+    FENCED = "Fenced"
     # refusal
     CONTRADICTING_POLICIES = "ContradictingPolicies"
     NO_ADAPTER = "NoAdapter"

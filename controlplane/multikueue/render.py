@@ -23,7 +23,7 @@ from controlplane.kube import (
     Request,
     event_name,
 )
-from controlplane.multikueue.adapters.base import JOB_UID_LABEL, ORIGIN_LABEL, Adapter
+from controlplane.multikueue.adapters.base import ATTEMPT, JOB_UID_LABEL, ORIGIN_LABEL, Adapter
 from controlplane.multikueue.context import Policy
 from controlplane.multikueue.events import (
     CheckStateDecided,
@@ -42,7 +42,7 @@ from controlplane.multikueue.events import (
     WorkloadObserved,
     Write,
 )
-from controlplane.multikueue.objects import PRIORITY_BOOST, check_json, condition_json
+from controlplane.multikueue.objects import EVICTED_ON_MANAGER, PRIORITY_BOOST, check_json, condition_json
 from controlplane.multikueue.reasons import Reason
 from controlplane.multikueue.state import WorkloadState
 
@@ -93,7 +93,7 @@ def render(
             clone = state.remote(decision.cluster).clone
             if clone is None:
                 raise Obsolete("the clone is gone")
-            entry = _condition("DeactivationTarget", "EvictedOnManagerCluster", decision.message, now)
+            entry = _condition("DeactivationTarget", EVICTED_ON_MANAGER, decision.message, now)
             return _patch(state, decision, {"status": {"conditions": _with(clone.conditions, entry)}}, "status")
         case _:
             if state.local is None:
@@ -170,6 +170,8 @@ def _job_clone(state: WorkloadState, decision: JobCreationDecided, template: Jso
     adapter = _adapter(policy, decision.kind)
     name = state.local.owner.name
     body = adapter.clone(template, state.namespace, name, state.name, policy.origin)
+    if not adapter.overtaken_counts():
+        body["metadata"]["annotations"][ATTEMPT] = str(decision.attempt)
     return Request(
         "create",
         ObjectRef(adapter.kind, state.namespace, name),

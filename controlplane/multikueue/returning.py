@@ -6,6 +6,8 @@ not removed, what finished counts, and of two that run the one that is not the w
     the Workload is gone or finished              remove
     the copy finished, and it is the winner's,
       or nobody's turn, or it succeeded           finish: its result counts, once
+      (of a kind whose attempts are fenced, one
+      that was overtaken does not count)
     it runs elsewhere                             remove
     it is the winner's                            keep
     it cannot be used (other spec, deactivated)   remove
@@ -38,18 +40,20 @@ def judge(turn: Pass, local: WorkloadObserved, cluster: str) -> tuple[Verdict, R
     remote = turn.state.remote(cluster)
     current = local.cluster_name or turn.state.winner
     finished = remote.clone.condition("Finished") if remote.clone else None
+    fences = turn.context.fences
+    overtaken = Reason.FENCED if fences else Reason.ANOTHER_CLUSTER_WON
     if local.is_true("Finished"):
         return "Remove", Reason.FINISHED
     if finished is not None and finished.status == "True":
         if finished.reason in ("OutOfSync", "OwnerNotFound"):
             return "Remove", Reason.STALE_COPY
-        if current in ("", cluster) or finished.reason == "Succeeded":
+        if current in ("", cluster) or (finished.reason == "Succeeded" and not fences):
             return "Finish", Reason.FINISHED_MEANWHILE
-        return "Remove", Reason.ANOTHER_CLUSTER_WON
+        return "Remove", overtaken
     if current == cluster:
         return "Keep", Reason.STILL_THE_WINNER
     if current:
-        return "Remove", Reason.ANOTHER_CLUSTER_WON
+        return "Remove", overtaken
     if not usable(remote, local) or not local.active:
         return "Remove", Reason.STALE_COPY
     if local.is_true("QuotaReserved") and not local.is_true("Evicted"):

@@ -64,13 +64,20 @@ def _finished(turn: Pass, local: WorkloadObserved) -> tuple[str, Condition] | No
     for cluster, remote in sorted(turn.state.remotes.items()):
         condition = remote.clone.condition("Finished") if remote.clone else None
         counts = not pinned or cluster == pinned or turn.verdicts.get(cluster) == "Finish"
-        if condition is None or condition.status != "True" or not counts:
+        if condition is None or condition.status != "True" or not counts or _was_stopped(turn, cluster, condition):
             continue
         if best is None or stamp(condition.last_transition_time, turn.now) < stamp(
             best[1].last_transition_time, turn.now
         ):
             best = cluster, condition
     return best
+
+
+def _was_stopped(turn: Pass, cluster: str, finished: Condition) -> bool:
+    """Whether a copy ended because Kueue took its quota: of a kind that cannot be suspended, that is no result."""
+    clone = turn.state.remote(cluster).clone
+    evicted = clone is not None and clone.is_true("Evicted")
+    return evicted and finished.reason != "Succeeded" and turn.context.fences
 
 
 def _final_status(turn: Pass, job: JobObserved, cluster: str) -> bool:
@@ -219,6 +226,8 @@ def _serve(
     turn: Pass, local: WorkloadObserved, check: CheckState, adapter: Adapter, job: JobObserved, cluster: str
 ) -> None:
     if turn.state.remote(cluster).job is None:
+        if turn.must_wait(but=cluster):
+            return
         turn.write(
             JobCreationDecided(
                 cluster=cluster,

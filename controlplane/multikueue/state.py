@@ -6,6 +6,7 @@ change (whatever the change was: then it is decided anew from what is there) or 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 
 import msgspec
@@ -23,6 +24,7 @@ from controlplane.multikueue.events import (
     JobCreationDecided,
     JobObserved,
     NominationDecided,
+    ObservationRefused,
     RemoteJobGone,
     RemoteJobObserved,
     StatusRelayDecided,
@@ -53,15 +55,23 @@ class Trouble(msgspec.Struct, frozen=True):
     action: str
     since: datetime
 
+    @property
+    def decides_nothing(self) -> bool:
+        """Whether it is only the API server's own trouble: an error, or too much to do. It says nothing of the attempts before."""
+        return self.code == 429 or self.code >= 500
+
 
 class Remote(msgspec.Struct, frozen=True):
     """What is known to exist on one worker. `admitted_at` is the position at which we first saw the clone Admitted,
-    `finished_at` when we first saw it Finished."""
+    `finished_at` when we first saw it Finished. `clone_version` and `job_version` are set while what is there cannot be read: its
+    resourceVersion, while `clone` and `job` are what could be read last."""
 
     clone: CloneObserved | None = None
     job: RemoteJobObserved | None = None
     admitted_at: int = 0
     finished_at: datetime | None = None
+    clone_version: str = ""
+    job_version: str = ""
 
     @property
     def empty(self) -> bool:
@@ -75,7 +85,8 @@ class WorkloadState(msgspec.Struct, frozen=True, kw_only=True):
     `attempt` counts dispatch attempts; one is `dispatching` from its first nomination until the Workload loses quota or is
     evicted. `winner` is the cluster chosen in it, `refused` the clusters that cannot have it in this attempt, `job_seen` where
     its job was seen. `relayed` is the status that was last written to the user's job, as it was on the worker. `returned`:
-    the clusters that came back with a copy of it, and when; `judged`: what was said of each.
+    the clusters that came back with a copy of it, and when; `judged`: what was said of each. `unsure`: where the job may have been
+    created although the attempt ended before that was seen, and its kind; `runs_for`: the UID of the job whose copies these are.
     """
 
     namespace: str
@@ -95,17 +106,24 @@ class WorkloadState(msgspec.Struct, frozen=True, kw_only=True):
     orphan_since: datetime | None = None
     returned: dict[str, datetime] = {}
     judged: dict[str, str] = {}
+    unsure: dict[str, str] = {}
+    runs_for: str = ""
     relayed: str = ""
     relayed_at: datetime | None = None
 
     @property
     def settled(self) -> bool:
         """Whether nothing more can come of it: no object anywhere, no open write."""
-        return self.local is None and not self.remotes and not self.effects
+        return self.local is None and not self.remotes and not self.effects and not self.unsure
 
     def remote(self, cluster: str) -> Remote:
         """Return what is on a cluster; empty if nothing is."""
         return self.remotes.get(cluster, _NOTHING)
+
+    def concerns(self, cluster: str) -> bool:
+        """Whether what becomes of a cluster can matter: not if another one has the Workload, and nothing of it was left there."""
+        placed = self.local.cluster_name if self.local is not None else ""
+        return not placed or placed == cluster or cluster in self.remotes or cluster in self.unsure
 
 
 _NOTHING = Remote()
@@ -185,6 +203,26 @@ def fold_return(state: WorkloadState, cluster: str, at: datetime) -> WorkloadSta
     return _replace(state, returned={**state.returned, cluster: at}, judged=judged)
 
 
+def fold_unreadable(state: WorkloadState, cluster: str, seen: ObservationRefused) -> WorkloadState:
+    """Return the state after a copy was seen that cannot be read any more: it is still the same object, and can be removed as it is."""
+    remote = state.remote(cluster)
+    if remote.clone is not None and remote.clone.uid == seen.uid:
+        remote = _replace(remote, clone_version=seen.resource_version)
+    elif remote.job is not None and remote.job.uid == seen.uid:
+        remote = _replace(remote, job_version=seen.resource_version)
+    else:
+        return state
+    of = "Workload" if remote.clone is not None and remote.clone.uid == seen.uid else "Job"
+    return _replace(_close(state, f"{cluster}/{of}"), remotes={**state.remotes, cluster: remote})
+
+
+def fold_listed(state: WorkloadState, cluster: str, kinds: Collection[str]) -> WorkloadState:
+    """Return the state after kinds of jobs were listed on a cluster: what was not seen there now was never created."""
+    if state.unsure.get(cluster) not in kinds:
+        return state
+    return _replace(state, unsure={name: kind for name, kind in state.unsure.items() if name != cluster})
+
+
 def _fold_verdict(state: WorkloadState, event: CopyJudged) -> WorkloadState:
     """Keep a verdict; a copy that goes on running is from then on one like any other."""
     if event.verdict in ("Adopt", "Keep"):
@@ -222,14 +260,13 @@ def _withdrawn(state: WorkloadState, *targets: str) -> WorkloadState:
 
     One that was carried out all the same shows in the watch, and is then a copy that nobody wants.
     """
-    over = {
-        target
-        for target in targets
-        if (effect := state.effects.get(target)) and isinstance(effect.decision, (CloneDecided, JobCreationDecided))
-    }
+    creations = (CloneDecided, JobCreationDecided)
+    over = {t: e.decision for t in targets if (e := state.effects.get(t)) and isinstance(e.decision, creations)}
+    unsure = {d.cluster: d.kind for d in over.values() if isinstance(d, JobCreationDecided)}
     if not over:
         return state
-    return _replace(state, effects={key: effect for key, effect in state.effects.items() if key not in over})
+    effects = {key: effect for key, effect in state.effects.items() if key not in over}
+    return _replace(state, effects=effects, unsure={**state.unsure, **unsure})
 
 
 def _fold_remote(
@@ -247,25 +284,27 @@ def _fold_remote(
             known = remote.clone is not None and remote.clone.uid == event.uid
             since = (remote.finished_at if known else None) or recorded.recorded_at
             finished_at = since if event.is_true("Finished") else None
-            remote = _replace(remote, clone=event, admitted_at=admitted, finished_at=finished_at)
+            remote = _replace(remote, clone=event, admitted_at=admitted, finished_at=finished_at, clone_version="")
         case CloneGone():
             state = _close(state, f"{cluster}/Workload")
             if remote.clone is not None and remote.clone.uid == event.uid:
-                remote = _replace(remote, clone=None, admitted_at=0, finished_at=None)
+                remote = _replace(remote, clone=None, admitted_at=0, finished_at=None, clone_version="")
         case RemoteJobObserved():
             state = _close(state, f"{cluster}/Job")
-            remote = _replace(remote, job=event)
+            remote = _replace(remote, job=event, job_version="")
             state = _replace(state, job_seen=state.job_seen | {cluster})
         case RemoteJobGone():
             state = _close(state, f"{cluster}/Job")
             if remote.job is not None and remote.job.uid == event.uid:
-                remote = _replace(remote, job=None)
+                remote = _replace(remote, job=None, job_version="")
     remotes = {name: known for name, known in state.remotes.items() if name != cluster}
     if not remote.empty:
         remotes[cluster] = remote
     else:
         # A copy that is made there from now on has not lost anything.
         state = _replace(_without_return(state, cluster), job_seen=state.job_seen - {cluster})
+    if isinstance(event, (RemoteJobObserved, RemoteJobGone)) and cluster in state.unsure:
+        state = _replace(state, unsure={name: kind for name, kind in state.unsure.items() if name != cluster})
     orphan_since = state.orphan_since
     if state.local is None:
         orphan_since = (orphan_since or recorded.recorded_at) if remotes else None
@@ -281,6 +320,9 @@ def _fold_write(state: WorkloadState, decision: Write, recorded: Recorded) -> Wo
             return _replace(state, attempt=decision.attempt, dispatching=True, job_seen=present)
         case StatusRelayDecided():
             return _replace(state, relayed_at=recorded.recorded_at)
+        case JobCreationDecided():
+            owner = state.local.owner if state.local is not None else None
+            return _replace(state, runs_for=owner.uid if owner is not None else "")
         case _:
             return state
 
@@ -301,6 +343,9 @@ def trouble_after(before: Trouble | None, event: EffectFailed, recorded: Recorde
 def _fold_failure(state: WorkloadState, event: EffectFailed, recorded: Recorded) -> WorkloadState:
     effects = {target: effect for target, effect in state.effects.items() if target != event.target}
     said = trouble_after(state.trouble.get(event.target), event, recorded)
+    effect = state.effects.get(event.target)
+    if effect is not None and isinstance(effect.decision, JobCreationDecided) and said.decides_nothing:
+        state = _replace(state, unsure={**state.unsure, effect.decision.cluster: effect.decision.kind})
     return _replace(state, effects=effects, trouble={**state.trouble, event.target: said})
 
 

@@ -6,22 +6,14 @@ none. A piece that cannot be read costs only itself: a stream is cut at its `---
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
-import yaml
 
+from controlplane.documents import documents
 from controlplane.kube import Json, meta
 from controlplane.podgroups.objects import Misfit, spelled
-from controlplane.podgroups.rules import NAME, Complaint, Rules, RulesInvalid, read_config_map, read_text
-
-_CUT = re.compile(r"^---(?=\s|$)", re.MULTILINE)
-_FAST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-# What may open a level: brackets, and dashes, question marks and colons that may follow one another on a line.
-_OPENING = re.compile(r"[\[{]|[-?:]\s")
-_DEEPEST = 200
+from controlplane.podgroups.rules import DATA_KEY, NAME, Complaint, Rules, RulesInvalid, read_config_map, read_text
 
 
 class Piece(msgspec.Struct, frozen=True):
@@ -63,48 +55,13 @@ def read_stream(source: str, text: str) -> tuple[list[Piece], list[Problem]]:
 
 def parse(source: str, text: str, problems: list[Problem]) -> list[tuple[str, object]]:
     """Return the documents of a file with their places; what cannot be parsed goes to the problems, empty documents nowhere."""
-    if text.lstrip()[:1] in ("{", "["):
-        try:
-            return [(source, msgspec.json.decode(text))]
-        except (msgspec.DecodeError, RecursionError):
-            pass  # flow style of YAML looks alike
-    parts = [part for part in _CUT.split(text) if not _empty(part)]
     found: list[tuple[str, object]] = []
-    for number, part in enumerate(parts, 1):
-        place = f"{source}, document {number}" if len(parts) > 1 else source
-        try:
-            # A cut document keeps nothing of its directives, which none of these formats uses.
-            if _too_deep(part):
-                problems.append(Problem(place, "is nested too deep to be read; write it flatter"))
-                continue
-            document = yaml.load(part, _FAST)  # noqa: S506 - a SafeLoader, in C where it is there
-        except (yaml.YAMLError, ValueError) as error:
-            problems.append(Problem(place, f"is not YAML: {' '.join(str(error).split())[:200]}; mend the syntax"))
+    for document in documents(source, text):
+        if document.wrong:
+            problems.append(Problem(document.place, document.wrong))
         else:
-            if document is not None:
-                found.append((place, document))
+            found.append((document.place, document.content))
     return found
-
-
-def _too_deep(part: str) -> bool:
-    """Whether a document is nested deeper than any object is: a loader in C does not survive some ten thousand levels."""
-    if len(part) < _DEEPEST or sum(1 for _ in _OPENING.finditer(part)) < _DEEPEST:
-        return False
-    depth = 0
-    for event in yaml.parse(part, _FAST):
-        if isinstance(event, (yaml.SequenceStartEvent, yaml.MappingStartEvent)):
-            depth += 1
-            if depth > _DEEPEST:
-                return True
-        elif isinstance(event, (yaml.SequenceEndEvent, yaml.MappingEndEvent)):
-            depth -= 1
-    return False
-
-
-def _empty(part: str) -> bool:
-    return all(
-        not line.strip() or line.lstrip().startswith(("#", "%")) or line.strip() == "..." for line in part.splitlines()
-    )
 
 
 def _opened(place: str, document: object) -> Iterator[Piece | Problem]:
@@ -133,17 +90,23 @@ def _opened(place: str, document: object) -> Iterator[Piece | Problem]:
 def find_rules(text: str) -> Rules:
     """Return the rules of a file: of the ConfigMap in it, also among others, or of the bare document. Raises `RulesInvalid`."""
     problems: list[Problem] = []
-    documents = [found for place, document in parse("", text, problems) for found in _rule_sources(place, document)]
+    sources = [found for place, document in parse("", text, problems) for found in _rule_sources(place, document)]
     if problems:
         return read_text(text)  # which says what is wrong with it
-    maps = [one for one in documents if isinstance(one, dict) and one.get("kind") == "ConfigMap"]
+    maps = [one for one in sources if isinstance(one, dict) and _is_map(one)]
     if len(maps) > 1:
         named = [one for one in maps if meta(one).get("name") == NAME]
         maps = named or maps
-    if len(maps) > 1 or (not maps and len(documents) > 1):
-        wrong = f"holds {len(maps) or len(documents)} documents that could be the rules"
+    if len(maps) > 1 or (not maps and len(sources) > 1):
+        wrong = f"holds {len(maps) or len(sources)} documents that could be the rules"
         raise RulesInvalid([Complaint(wrong=wrong, remedy=f"keep the ConfigMap {NAME}, or one bare document")])
     return read_config_map(maps[0]) if maps else read_text(text)
+
+
+def _is_map(one: Json) -> bool:
+    """Whether an object is a ConfigMap, or all of one but its kind."""
+    data = one.get("data")
+    return one.get("kind") == "ConfigMap" or ("kind" not in one and isinstance(data, dict) and DATA_KEY in data)
 
 
 def _rule_sources(place: str, document: object) -> Iterator[object]:

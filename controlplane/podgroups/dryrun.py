@@ -243,7 +243,7 @@ def _create(world: _World, pod: PodFacts, asked: Amounts, found: Resolution) -> 
     warnings = [*found.warnings, *queue_warning]
     action, reason = "create", found.reason
     taken = world.groups.get((pod.namespace, found.group_name))
-    if taken is not None and (other := foreign_owner(taken, found.owner)) is not None:
+    if taken is not None and (other := _other_owner(taken, found.owner)) is not None:
         action, reason = "retry", Reason.GROUP_NAME_TAKEN
         warnings.append(
             Warned(oddity=Oddity.GROUP_NAME_TAKEN, message=f"PodGroup {found.group_name} belongs to {other}")
@@ -263,6 +263,14 @@ def _create(world: _World, pod: PodFacts, asked: Amounts, found: Resolution) -> 
         "warnings": [str(warning) for warning in warnings],
         **_trail(found),
     }
+
+
+def _other_owner(group: Json, owner: Reference) -> str | None:
+    """Return whose an existing group is if it is not that of an owner; one that does not say it properly is nobody's we know."""
+    try:
+        return foreign_owner(group, owner)
+    except Misfit as error:
+        return f"nobody that can be told: {error}"
 
 
 def _trail(step: Resolution | Retry) -> dict[str, Any]:

@@ -139,7 +139,7 @@ class PodGroups:
         if stream == RULES_STREAM:
             return self.index.rules.slot
         state = self.index.members.get(stream) or self.index.groups.get(stream)
-        return state.slot if state is not None else _NO_SLOT
+        return state.slot if state is not None else self.index.left.get(stream, _NO_SLOT)
 
     # --- what has to be read -----------------------------------------------------------------------------------------
 

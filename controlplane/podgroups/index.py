@@ -34,6 +34,7 @@ from controlplane.podgroups.state import (
     MemberState,
     OwnerState,
     RulesState,
+    Slot,
     fold_group,
     fold_member,
     fold_owner,
@@ -42,6 +43,8 @@ from controlplane.podgroups.state import (
 from controlplane.podgroups.walk import OUR_SCHEDULERS, Answer, Resolution
 
 _NOTHING_MEMBER, _NOTHING_GROUP = MemberState(), GroupState()
+# Groups of which nothing is left but the version of their stream: a new pod of their owner may want one again.
+_REMEMBERED = 100_000
 
 
 def place_of(state: MemberState) -> str:
@@ -76,6 +79,7 @@ class Index:
         self.policy = policy
         self.members: dict[str, MemberState] = {}
         self.groups: dict[str, GroupState] = {}
+        self.left: dict[str, Slot] = {}
         self.owners: dict[str, OwnerState] = {}
         self.rules = RulesState()
         self.room: Room | None = None
@@ -116,7 +120,7 @@ class Index:
         elif stream == RULES_STREAM:
             before = self.rules.rules
             self.rules = fold_rules(self.rules, recorded)
-            self.mark(stream, *(self.unresolved if self.rules.rules != before else ()))
+            self.mark(stream, *(sorted(self.unresolved) if self.rules.rules != before else ()))
         elif isinstance(event, RoomObserved):
             self.room = event.room
             waiting = [
@@ -227,10 +231,14 @@ class Index:
     def _fold_group(self, recorded: Recorded) -> None:
         stream = recorded.stream
         self.admitting.pop(stream, None)
+        self.left.pop(stream, None)
         before = self.groups.get(stream, _NOTHING_GROUP)
         after = fold_group(before, recorded)
         if after.seen is None and after.slot.effect is None and not self._members_of.get(stream):
             self.groups.pop(stream, None)
+            self.left[stream] = Slot(version=after.slot.version, position=after.slot.position)
+            if len(self.left) > _REMEMBERED:
+                del self.left[next(iter(self.left))]
         else:
             self.groups[stream] = after
         if (before.seen is None) != (after.seen is None) or (
@@ -247,7 +255,7 @@ class Index:
         if after is None:
             return
         self.owners[key] = after
-        self.mark(*self.waiters.pop(key, ()))
+        self.mark(*sorted(self.waiters.pop(key, ())))
         self._fold_template(before, after)
         uids = {after.owner.uid, *(one.template.above for one in (before, after) if one is not None and one.template)}
         if isinstance(event, OwnerObserved) or (before is not None and before.watched):

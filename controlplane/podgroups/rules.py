@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from controlplane.documents import UNREADABLE, parts
 from controlplane.kube import Json
 from controlplane.podgroups.objects import Part, Reference, spelled
 
@@ -110,11 +111,14 @@ def read_config_map(obj: Json) -> Rules:
 
 def read_text(text: str) -> Rules:
     """Return the rules of a document in YAML; empty means none. Raises `RulesInvalid`."""
+    found = parts(text)
+    if len(found) > 1:
+        raise _invalid("", f"holds {len(found)} documents", f"write one, with the list {LIST}")
     try:
-        document = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader that also refuses repeated keys
+        document = yaml.load("".join(found), _Loader)  # noqa: S506 - a SafeLoader that also refuses repeated keys
     except RecursionError:
         raise _invalid("", "is nested too deep to be read", f"write one list under {LIST}") from None
-    except (yaml.YAMLError, ValueError) as error:
+    except UNREADABLE as error:
         raise _invalid("", f"is not YAML: {_short(error)}", "mend the syntax") from None
     return read_document(document)
 

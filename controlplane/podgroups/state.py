@@ -85,7 +85,7 @@ def fold_slot(slot: Slot, recorded: Recorded, *, closes: bool) -> Slot:
         return _replace(slot, effect=Effect(recorded.position, event))
     if isinstance(event, GroupWriteFailed):
         return _replace(slot, effect=None, trouble=Trouble(event.failures, event.message, event.retry_at, event.action))
-    if isinstance(event, GroupWriteUnneeded):
+    if isinstance(event, GroupWriteUnneeded) and not closes:
         # The server took it and shows no change (a webhook, or a field that is not ours to set there): no sense in asking again at once.
         rest = Trouble(1, "the write changed nothing", recorded.recorded_at + _REST, event.action)
         return _replace(slot, effect=None, trouble=rest)
@@ -119,12 +119,17 @@ def fold_member(state: MemberState, recorded: Recorded) -> MemberState:
     return MemberState(slot=fold_slot(state.slot, recorded, closes=closes), seen=seen, resolved=resolved)
 
 
+#: What is derived for a group: minMember and minResources.
+Fields = tuple[int, dict[str, str]]
+
+
 class GroupState(msgspec.Struct, frozen=True, kw_only=True):
     """A group as it is seen, and what we derived for it last.
 
     `phase` is ours, from the last status decided (or the one found); `since` when it became that; `rests_until`: after its time Inqueue
-    was over. `derived`: the minMember and minResources that we wrote, once they were seen. `missed`: how often they were written and
-    something else was seen; `lost`: how often the group vanished.
+    was over. `derived`: the minMember and minResources that we wrote, once they were seen; `tried`: those of a write that was refused,
+    which may have been done all the same. `missed`: how often they were written and something else was seen; `lost`: how often the
+    group vanished.
     """
 
     slot: Slot = Slot()
@@ -133,7 +138,8 @@ class GroupState(msgspec.Struct, frozen=True, kw_only=True):
     since: datetime | None = None
     written_at: datetime | None = None
     rests_until: datetime | None = None
-    derived: tuple[int, dict[str, str]] | None = None
+    derived: Fields | None = None
+    tried: Fields | None = None
     missed: int = 0
     missed_at: datetime | None = None
     lost: int = 0
@@ -155,7 +161,7 @@ def fold_group(state: GroupState, recorded: Recorded) -> GroupState:
         case GroupGone() if state.seen is None or state.seen.uid == event.uid:
             closes = True
             state = _replace(
-                state, seen=None, phase="Pending", since=None, derived=None, lost=state.lost + 1, lost_at=at
+                state, seen=None, phase="Pending", since=None, derived=None, tried=None, lost=state.lost + 1, lost_at=at
             )
         case GroupStatusDecided():
             rests = state.rests_until
@@ -163,21 +169,40 @@ def fold_group(state: GroupState, recorded: Recorded) -> GroupState:
                 rests = at
             since = at if event.phase != state.phase else state.since
             state = _replace(state, phase=event.phase, since=since, written_at=at, rests_until=rests)
+        case GroupWriteFailed():
+            state = _replace(state, tried=_wanted(state))
+        case GroupWriteUnneeded() if _shows(state.seen, _wanted(state)):
+            closes = True  # it was so already: nothing rests, and nothing is asked again
+            state = _replace(state, derived=_wanted(state), missed=0, missed_at=None)
         case _:
             pass
     return _replace(state, slot=fold_slot(state.slot, recorded, closes=closes))
 
 
-def _written(state: GroupState, seen: GroupObserved, at: datetime) -> GroupState:
-    """Return the group with what we derived noted once it is seen: others may change it from then on."""
+def _wanted(state: GroupState) -> Fields | None:
+    """Return what the open write of a group is to bring about, None if it is about other fields."""
     effect = state.slot.effect
     if effect is None or not isinstance(effect.decision, (GroupCreationDecided, GroupUpdateDecided)):
-        return state
-    wanted = effect.decision.min_member, effect.decision.min_resources
-    shown = seen.min_member, {name: seen.min_resources.get(name) for name in wanted[1]}
-    if wanted == shown:
-        return _replace(state, derived=wanted, missed=0, missed_at=None)
-    return _replace(state, derived=None, missed=state.missed + 1, missed_at=at)
+        return None
+    return effect.decision.min_member, effect.decision.min_resources
+
+
+def _shows(seen: GroupObserved | None, wanted: Fields | None) -> bool:
+    """Whether a group is as it was to be; it may ask for more."""
+    if seen is None or wanted is None:
+        return False
+    return wanted == (seen.min_member, {name: seen.min_resources.get(name) for name in wanted[1]})
+
+
+def _written(state: GroupState, seen: GroupObserved, at: datetime) -> GroupState:
+    """Return the group with what we derived noted once it is seen: others may change it from then on."""
+    wanted = _wanted(state)
+    if wanted is None:
+        done = _shows(seen, state.tried)
+        return _replace(state, derived=state.tried, tried=None, missed=0, missed_at=None) if done else state
+    if _shows(seen, wanted):
+        return _replace(state, derived=wanted, tried=None, missed=0, missed_at=None)
+    return _replace(state, derived=None, tried=None, missed=state.missed + 1, missed_at=at)
 
 
 class OwnerState(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,6 +17,8 @@ import msgspec
 
 #: The annotation of a pod that names its PodGroup.
 GROUP_NAME = "scheduling.k8s.io/group-name"
+#: The annotation of a candidate's Pod: how many of its group start together, where no PodGroup of that name is in its cluster.
+QUORUM = "candidates.controlplane.dev/min-member"
 Amounts = Mapping[str, int]
 #: `Pending` is not bound; `Assigned` is bound to a node, though it may be terminating there (it still counts, specs 1.10).
 Stage = Literal["Pending", "Assigned", "Succeeded", "Failed"]
@@ -60,7 +62,8 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
     """A group's members and how far their start has come.
 
     `waiting`: reserved and held at permit; `released`: let go there and not seen on a node yet; `failing`: could not be placed since the
-    last time the gang was turned back. `started`: a quorum was reached, which holds until nobody runs any more.
+    last time the gang was turned back. `started`: a quorum was on nodes at once, which holds until nobody runs any more; that one was let
+    go is less, since its members are bound one by one.
     """
 
     members: dict[str, Member] = {}
@@ -112,14 +115,21 @@ class Wait(Part, frozen=True, kw_only=True):
 # --- what was seen ---------------------------------------------------------------------------------------------------------
 
 
-def seen(gang: Gang, member: Member) -> Gang:
-    """Return the gang after a member was seen."""
+def seen(gang: Gang, member: Member, group: Group | None = None) -> Gang:
+    """Return the gang after a member was seen; `group`, where it is known, says whether they are together now."""
     gang = _replace(gang, members={**gang.members, member.uid: member})
     if member.stage != "Pending":
         gang = _without(gang, member.uid)
-        if member.stage == "Assigned":  # also one bound before we started: it runs, and is never held
-            gang = _replace(gang, failures=0, not_before=None)
-    return _settled(gang)
+    gang = _settled(gang)
+    return together(group, gang) if group is not None else gang
+
+
+def together(group: Group, gang: Gang) -> Gang:
+    """Return the gang with its start noted, and its failures forgotten, if `min_member` are on nodes; also those bound by others."""
+    placed = gang.assigned - gang.released
+    if len(placed) < group.min_member or not _runs(gang):
+        return gang
+    return _replace(gang, started=True, failures=0, not_before=None)
 
 
 def gone(gang: Gang, uid: str) -> Gang:
@@ -191,11 +201,9 @@ def permit(group: Group, gang: Gang, uid: str, now: datetime, limits: Limits) ->
     if uid in gang.released:
         return gang, Go()
     if _has_quorum(group, gang):
-        gang = _replace(_without(gang, uid), released=gang.released | {uid}, started=True)
-        return _all_go(gang)
+        return _all_go(_replace(_without(gang, uid), released=gang.released | {uid}))
     if len(gang.assigned | {*gang.waiting, uid}) >= group.min_member:
-        gang = _replace(_without(gang, uid), released=gang.released | {uid}, started=True, failures=0, not_before=None)
-        return _all_go(gang)
+        return _all_go(_replace(_without(gang, uid), released=gang.released | {uid}))
     first = not gang.waiting
     if uid in gang.waiting and gang.deadline is not None:
         return gang, Wait(deadline=gang.deadline)
@@ -207,7 +215,9 @@ def permit(group: Group, gang: Gang, uid: str, now: datetime, limits: Limits) ->
 def unplaced(group: Group, gang: Gang, uid: str, now: datetime, limits: Limits) -> tuple[Gang, tuple[str, ...]]:
     """Return the gang after a member could not be placed or lost its place, and the siblings that are turned back for it (specs 3.5).
 
-    Without it, nine of ten pods would pin their nodes until the time-out. After a quorum, a failure is its own member's alone.
+    Without it, nine of ten pods would pin their nodes until the time-out. After a quorum, a failure is its own member's alone. Of a quorum
+    that was let go and is not on nodes yet, those who are not bound are turned back too; those who are stay, and count when the others
+    are tried again.
     """
     gang = _without(gang, uid)
     if _has_quorum(group, gang):
@@ -215,7 +225,9 @@ def unplaced(group: Group, gang: Gang, uid: str, now: datetime, limits: Limits) 
     gang = _replace(gang, failing=gang.failing | {uid})
     if len(gang.failing) * 100 <= group.min_member * limits.gap_percent:
         return gang, ()
-    return _turned_back(gang, now, limits)
+    let_go = tuple(sorted(gang.released))
+    gang, rejected = _turned_back(_replace(gang, released=frozenset()), now, limits)
+    return _settled(gang), (*rejected, *let_go)
 
 
 def expire(gang: Gang, now: datetime, limits: Limits) -> tuple[Gang, tuple[str, ...]]:
@@ -320,5 +332,8 @@ def _without(gang: Gang, uid: str) -> Gang:
 
 def _settled(gang: Gang) -> Gang:
     """Return the gang with its start noted or forgotten: it lasts while a member runs or was let go."""
-    runs = bool(gang.released) or any(member.stage == "Assigned" for member in gang.members.values())
-    return _replace(gang, started=gang.started and runs)
+    return _replace(gang, started=gang.started and _runs(gang))
+
+
+def _runs(gang: Gang) -> bool:
+    return bool(gang.released) or any(member.stage == "Assigned" for member in gang.members.values())

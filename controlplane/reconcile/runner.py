@@ -117,7 +117,7 @@ class Runner:
             if decided.wake is not None:
                 self._wake(stream, decided.wake)
             if decided.events:
-                requests.append(Append(decided.events, {stream: decided.version}))
+                requests.append(Append(decided.events, {stream: decided.version, **decided.others}))
         answers = await asyncio.gather(*(self._log_.append(request) for request in requests), return_exceptions=True)
         for request, answer in zip(requests, answers, strict=True):
             if isinstance(answer, (Fenced, asyncio.CancelledError)):

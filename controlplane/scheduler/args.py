@@ -6,7 +6,7 @@ configuration to name.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -106,10 +106,10 @@ class PodTopologySpreadArgs(Args, frozen=True):
             given = "defaultConstraints: may only be given with defaultingType List"
             return [given] if self.default_constraints else []
         found: list[str] = []
-        seen: set[tuple[Any, Any]] = set()
+        seen: set[tuple[str, str]] = set()
         for at, constraint in enumerate(self.default_constraints):
             found += [f"defaultConstraints[{at}].{problem}" for problem in _constraint(constraint)]
-            pair = (constraint.get("topologyKey"), constraint.get("whenUnsatisfiable"))
+            pair = (str(constraint.get("topologyKey")), str(constraint.get("whenUnsatisfiable")))
             if pair in seen:
                 found.append(f"defaultConstraints[{at}]: {pair[0]} with {pair[1]} stands there twice")
             seen.add(pair)

@@ -144,8 +144,9 @@ class Placements(Book[PodState]):
 
     def observe(self, sighting: Sighting, now: datetime) -> NewEvent | None:
         """Return the event of something seen on the API server; None if it says nothing new about a pod of ours."""
-        if self._awaited and (stream := self._awaited.get(_place(sighting))) is not None:
-            return self._pre_bind_seen(stream, sighting)
+        awaited = self._awaited.get(_place(sighting)) if self._awaited else None
+        if awaited is not None and (there := self._pre_bind_seen(awaited, sighting)) is not None:
+            return there
         if sighting.kind != PODS:
             return None
         uid = str(meta(sighting.object).get("uid", ""))
@@ -170,7 +171,8 @@ class Placements(Book[PodState]):
         first = state.pre_bind if state is not None else None
         if state is None or first is None or sighting.gone or state.pre_bound >= len(first.calls):
             return None
-        if not _holds(first.calls[state.pre_bound].body, sighting.object):
+        call = first.calls[state.pre_bound]
+        if call.uid not in ("", str(meta(sighting.object).get("uid", ""))) or not _holds(call.body, sighting.object):
             return None
         event = PreBindSeen(number=first.number, index=state.pre_bound)
         return NewEvent(stream=stream, event=event, cluster=sighting.cluster)

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from controlplane.pods.selectors import NOTHING, InvalidSelector, Selector, label_selector, of_set
 from controlplane.scheduler.gangs import Gangs
-from controlplane.scheduler.objects import Pod
+from controlplane.scheduler.objects import Node, Pod
+from controlplane.scheduler.promises import Promises
 from controlplane.scheduler.reading import Obj, number, section, string_map, text
 from controlplane.scheduler.storage import Claim, StorageClass, Volume, read_claim, read_class, read_volume
 
@@ -40,7 +41,10 @@ class Budget:
 
 @dataclass(slots=True)
 class Cluster:
-    """The tables. `services` holds the non-nil selectors of each namespace; `controllers` those of RC, ReplicaSet and StatefulSet."""
+    """The tables. `services` holds the non-nil selectors of each namespace; `controllers` those of RC, ReplicaSet and StatefulSet.
+
+    `nodes` are those of the snapshot, which keeps them; `promises` what is promised to claims and does not show yet.
+    """
 
     namespaces: dict[str, dict[str, str]] = field(default_factory=dict)
     services: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
@@ -50,6 +54,8 @@ class Cluster:
     claims: dict[Place, Claim] = field(default_factory=dict)
     classes: dict[str, StorageClass] = field(default_factory=dict)
     gangs: Gangs = field(default_factory=Gangs)
+    nodes: dict[str, Node] = field(default_factory=dict)
+    promises: Promises = field(default_factory=Promises)
 
     def put_namespace(self, obj: Obj, where: str = "namespace") -> None:
         """Read a Namespace."""

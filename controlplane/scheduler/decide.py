@@ -75,7 +75,7 @@ def _keep_hold(plan: SchedulingPlan, state: PodState, pod: PendingPodObserved, n
     elif not state.permitted:
         _await_permits(plan, state, now)
     elif state.pre_bind is not None and state.binding is None:
-        _after_pre_bind(plan, state)
+        _after_pre_bind(plan, state, now)
     elif state.unsure:
         _settle_binding(plan, state, state.trouble.get(BINDING), now)
 
@@ -95,14 +95,21 @@ def _await_permits(plan: SchedulingPlan, state: PodState, now: datetime) -> None
         return
 
 
-def _after_pre_bind(plan: SchedulingPlan, state: PodState) -> None:
+def _after_pre_bind(plan: SchedulingPlan, state: PodState, now: datetime) -> None:
+    """Go on to the binding; where something has to come of what was written first, the loop says when it has."""
     held, first = state.held, state.pre_bind
     assert held is not None
     assert first is not None
     trouble = state.trouble.get(PRE_BIND)
     if trouble is not None:
         _give_up(plan, held.number, SchedulingReason.PRE_BIND_FAILED, trouble)
-    elif state.pre_bound >= len(first.calls):
+    elif first.until is not None and now >= first.until:
+        message = f'pod "{state.name}" was not bound: what its binding waits for was not there in time'
+        _drop(plan, held.number, SchedulingReason.PRE_BIND_TIMEOUT, message)
+        plan.say(SchedulingFailed(reason=SchedulingReason.SCHEDULER_ERROR, message=message))
+    elif first.until is not None:
+        plan.wake_at(first.until)
+    elif state.pre_bound >= len(first.calls) and state.pod is not None and not state.pod.candidate:
         plan.say(
             BindingDecided(
                 number=held.number, node=held.node, uid=held.uid, call=first.bind, reason=SchedulingReason.BIND

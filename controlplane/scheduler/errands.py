@@ -8,7 +8,7 @@ want it any more. `Plain` is the first sort; candidates' own is at the root, whi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from controlplane.kube import PODS, ObjectRef, Request
@@ -23,9 +23,12 @@ from controlplane.scheduler.events import (
     SchedulingFailed,
     Woken,
     call_of,
+    request_of,
 )
 from controlplane.scheduler.reasons import SchedulingReason
 from controlplane.scheduler.render import binding
+
+CANDIDATE_STREAM = "candidate"  # a Candidate and its Pod have one name
 
 
 class Answer(NamedTuple):
@@ -46,10 +49,14 @@ class Dropped(NamedTuple):
 
 
 class Way(NamedTuple):
-    """What is to be written once everyone permits: the requests before the binding, and the binding that a plugin asks for."""
+    """What is to be written once everyone permits: the requests before the binding, and the binding that a plugin asks for.
+
+    `timeout`: the seconds granted for what has to come of the first; None if the binding follows at once.
+    """
 
     pre_bind: Sequence[Request]
     bind: Request
+    timeout: float | None = None
 
 
 class Score(NamedTuple):
@@ -106,6 +113,24 @@ class Errands(Protocol):
     def go_on(self, stream: str, way: Way, now: datetime) -> Answer:
         """Begin the binding, or what comes before it."""
 
+    def decided(self, stream: str) -> tuple[Request, ...]:
+        """Return what was decided to be written before the binding."""
+
+    def begun(self, stream: str) -> bool:
+        """Whether what comes before the binding was decided, so that everyone has permitted it."""
+
+    def prepares(self, stream: str) -> bool:
+        """Whether all of that is written, and what has to come of it is waited for."""
+
+    def bind(self, stream: str, now: datetime) -> Answer:
+        """Begin the binding: what it waited for is there."""
+
+    def given_back(self, stream: str) -> Answer:
+        """Record what else ends with a reservation that was given back."""
+
+    def elsewhere(self, stream: str) -> str:
+        """Return the stream on which a pod is decided about, if it is not this one; else ""."""
+
     def not_found(self, stream: str, failed: SchedulingFailed, now: datetime, *, preemptable: bool) -> Answer:
         """Say why there is no node, if that is news."""
 
@@ -149,9 +174,9 @@ class Plain:
         return state.node if state is not None else ""
 
     def firm(self, stream: str) -> bool:
-        """Whether the binding, or what comes before it, may be on its way."""
+        """Whether the binding may be on its way. What comes before it takes nothing that could not be given back."""
         state = self._placements.states.get(stream)
-        return state is not None and (state.binding is not None or state.pre_bind is not None)
+        return state is not None and state.binding is not None
 
     def dropped(self, stream: str) -> Dropped:
         """Return why the last reservation was given up."""
@@ -170,7 +195,7 @@ class Plain:
     def may_bind(self, stream: str, now: datetime) -> bool:
         """Whether every Permit plugin has let the pod go on, and nothing is under way yet."""
         state = self._placements.states.get(stream)
-        return state is not None and state.permitted and not self.firm(stream)
+        return state is not None and state.permitted and state.pre_bind is None and state.binding is None
 
     def may_preempt(self, stream: str, now: datetime) -> bool:
         """Whether room may be made: always; the pod's preemptionPolicy is the plugin's to look at."""
@@ -199,11 +224,11 @@ class Plain:
         )
         return self._said(stream, event)
 
-    def bound_at_once(self, stream: str, reserved: Answer, way: Way) -> Answer:
+    def bound_at_once(self, stream: str, reserved: Answer, way: Way, now: datetime) -> Answer:
         """Return a reservation together with the beginning of the binding: where nobody waits, one append does for both."""
         event = reserved.events[0].event
         assert isinstance(event, NodeReserved)
-        more = _way(stream, event.number, event.node, event.uid, way)
+        more = way_of(stream, event, way, now)
         return Answer([*reserved.events, NewEvent(stream=stream, event=more)], reserved.expected)
 
     def go_on(self, stream: str, way: Way, now: datetime) -> Answer:
@@ -211,7 +236,43 @@ class Plain:
         state = self._placements.states.get(stream)
         if state is None or state.held is None or not self.may_bind(stream, now):
             return Answer()
-        return self._said(stream, _way(stream, state.held.number, state.held.node, state.held.uid, way))
+        return self._said(stream, way_of(stream, state.held, way, now))
+
+    def decided(self, stream: str) -> tuple[Request, ...]:
+        """Return what was decided to be written before the binding."""
+        state = self._placements.states.get(stream)
+        first = state.pre_bind if state is not None else None
+        return tuple(request_of(call) for call in first.calls) if first is not None else ()
+
+    def begun(self, stream: str) -> bool:
+        """Whether what comes before the binding was decided."""
+        state = self._placements.states.get(stream)
+        return state is not None and state.pre_bind is not None
+
+    def prepares(self, stream: str) -> bool:
+        """Whether all of that is written, and what has to come of it is waited for."""
+        state = self._placements.states.get(stream)
+        return state is not None and state.prepares
+
+    def given_back(self, stream: str) -> Answer:
+        """Record nothing: what hangs on a reservation ends with it."""
+        return Answer()
+
+    def elsewhere(self, stream: str) -> str:
+        """Return the stream of the Candidate whose Pod this is."""
+        state = self._placements.states.get(stream)
+        ours = state is not None and state.pod is not None and state.pod.candidate
+        return f"{CANDIDATE_STREAM}/{stream.partition('/')[2]}" if ours else ""
+
+    def bind(self, stream: str, now: datetime) -> Answer:
+        """Begin the binding: what it waited for is there."""
+        state = self._placements.states.get(stream)
+        if state is None or state.held is None or state.pre_bind is None or not state.prepares:
+            return Answer()
+        held, own = state.held, state.pre_bind.bind
+        reason = SchedulingReason.BIND
+        event = BindingDecided(number=held.number, node=held.node, uid=held.uid, call=own, reason=reason)
+        return self._said(stream, event)
 
     def not_found(self, stream: str, failed: SchedulingFailed, now: datetime, *, preemptable: bool) -> Answer:
         """Say why there is no node, if that is news."""
@@ -238,7 +299,9 @@ class Plain:
         events: list[Event] = [
             ReservationDropped(number=state.held.number, reason=reason, message=message, plugin=plugin)
         ]
-        if plugin:
+        if reason is SchedulingReason.PRE_BIND_FAILED:
+            events.append(SchedulingFailed(reason=SchedulingReason.SCHEDULER_ERROR, message=message))
+        elif plugin:
             told = SchedulingReason.UNSCHEDULABLE
             events.append(SchedulingFailed(reason=told, message=message, plugins=[plugin]))
         return self._said(stream, *events)
@@ -249,11 +312,13 @@ class Plain:
         return Answer(said, {stream: state.version})
 
 
-def _way(stream: str, number: int, node: str, uid: str, way: Way) -> PreBindDecided | BindingDecided:
+def way_of(stream: str, held: NodeReserved, way: Way, now: datetime) -> PreBindDecided | BindingDecided:
+    """Return what begins the way to the binding of a pod (its stream) that holds a node."""
     _, namespace, name = stream.split("/", 2)
-    usual = binding(ObjectRef(PODS, namespace, name), uid, node)
+    usual = binding(ObjectRef(PODS, namespace, name), held.uid, held.node)
     own = None if way.bind == usual else call_of(way.bind)
-    if way.pre_bind:
+    if way.pre_bind or way.timeout is not None:
         calls = [call_of(request) for request in way.pre_bind]
-        return PreBindDecided(number=number, calls=calls, bind=own, reason=SchedulingReason.PRE_BIND)
-    return BindingDecided(number=number, node=node, uid=uid, call=own, reason=SchedulingReason.BIND)
+        until = now + timedelta(seconds=way.timeout) if way.timeout is not None else None
+        return PreBindDecided(number=held.number, calls=calls, bind=own, until=until, reason=SchedulingReason.PRE_BIND)
+    return BindingDecided(number=held.number, node=held.node, uid=held.uid, call=own, reason=SchedulingReason.BIND)

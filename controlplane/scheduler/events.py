@@ -187,12 +187,16 @@ class ReservationDropped(SchedulingDecision, frozen=True, kw_only=True):
 
 
 class PreBindDecided(SchedulingWrite, frozen=True, kw_only=True):
-    """What is to be written, in order, before the pod is bound; `bind` is the binding, where a plugin has its own."""
+    """What is to be written, in order, before the pod is bound; `bind` is the binding, where a plugin has its own.
+
+    `until`: how long what has to come of it is waited for; None if the binding follows at once.
+    """
 
     WHAT: ClassVar[str] = "PreBind"
     number: int
     calls: list[Call]
     bind: Call | None = None
+    until: datetime | None = None
 
 
 class BindingDecided(SchedulingWrite, frozen=True, kw_only=True):
@@ -266,6 +270,18 @@ class GangJudged(SchedulingDecision, frozen=True, kw_only=True):
     message: str
 
 
+class GangStart(SchedulingDecision, frozen=True, kw_only=True):
+    """How far a group's start has come, whenever that changes.
+
+    `together`: `minMember` were on nodes at once, which holds until nobody runs any more. `failures`: how often it was turned back since;
+    `until`: how long it rests for that.
+    """
+
+    together: bool = False
+    failures: int = 0
+    until: datetime | None = None
+
+
 class GangConditionDecided(SchedulingWrite, frozen=True, kw_only=True):
     """Say on the PodGroup how it stands."""
 
@@ -316,6 +332,7 @@ SCHEDULING_EVENTS: tuple[type[Event], ...] = (
     VictimMarkDecided,
     VictimRemovalDecided,
     GangJudged,
+    GangStart,
     GangConditionDecided,
     SchedulingWriteFailed,
     SchedulingWriteUnneeded,

@@ -47,18 +47,22 @@ Nominated = Mapping[str, Sequence[Pod]]
 
 
 class CycleState:
-    """What plugins keep during one cycle, by name; and which of them skipped."""
+    """What plugins keep during one cycle, by name; and which of them skipped.
 
-    __slots__ = ("data", "skip_filter", "skip_score")
+    `decided`: what a process before this one has decided to write for PreBind. Reserve sees it where a reservation is taken up again.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("data", "decided", "skip_filter", "skip_score")
+
+    def __init__(self, decided: tuple[Request, ...] = ()) -> None:
         self.data: dict[str, Any] = {}
+        self.decided = decided
         self.skip_filter: set[str] = set()
         self.skip_score: set[str] = set()
 
     def clone(self) -> CycleState:
         """Return a copy for a dry run; values with a `clone()` are copied, others shared."""
-        copy = CycleState()
+        copy = CycleState(self.decided)
         copy.data = {key: value.clone() if hasattr(value, "clone") else value for key, value in self.data.items()}
         copy.skip_filter = set(self.skip_filter)
         copy.skip_score = set(self.skip_score)
@@ -88,10 +92,15 @@ class Permission(NamedTuple):
 
 
 class Writes(NamedTuple):
-    """The answer of PreBind and Bind: a status, and what is to be written; a Bind that answers Skip leaves it to the next."""
+    """The answer of PreBind and Bind: a status, and what is to be written; a Bind that answers Skip leaves it to the next. A PreBind that
+    answers Wait is asked again.
+
+    `timeout`: the seconds that a PreBind grants for what has to come of it; `prepared` is asked then, before the binding is written.
+    """
 
     status: Status = SUCCESS
     requests: tuple[Request, ...] = ()
+    timeout: float | None = None
 
 
 class Victims(NamedTuple):
@@ -252,6 +261,13 @@ class PreBindPlugin(Plugin):
     def pre_bind(self, state: CycleState, pod: Pod, node: str) -> Writes:
         """Return what is to be written first."""
         raise NotImplementedError
+
+    def prepared(self, state: CycleState, pod: Pod, node: str) -> Status:
+        """Return whether what had to come of it is there: Success, Wait, or why it will not be.
+
+        Asked of a pod for which a PreBind has granted time, once everything is written; when volumes or claims change, and each second.
+        """
+        return SUCCESS
 
 
 class BindPlugin(Plugin):

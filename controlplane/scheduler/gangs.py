@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from controlplane.pods import gang as rules
-from controlplane.pods import requests as asked
 from controlplane.pods.gang import EMPTY, Gang, Group, Hold, Limits, Member, Stage, Verdict
-from controlplane.scheduler.objects import NATIVE, Pod, is_scalar
+from controlplane.scheduler.objects import Pod
+from controlplane.scheduler.pod_groups import read_group
 from controlplane.scheduler.reading import Misfit, Obj, items, number, section, text
 
 if TYPE_CHECKING:
@@ -25,6 +25,16 @@ if TYPE_CHECKING:
 
 GANG = "Gang"
 Place = tuple[str, str]
+
+
+class Start(NamedTuple):
+    """How far a group's start has come: see `GangStart`."""
+
+    together: bool = False
+    failures: int = 0
+    until: datetime | None = None
+
+
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -52,6 +62,9 @@ class Gangs:
         self._gated: dict[Place, set[str]] = {}  # members that still have scheduling gates
         self._places: dict[str, Place] = {}
         self._waited_for: set[Place] = set()
+        self._lent: set[Place] = (
+            set()
+        )  # groups that are not here, and of which candidates' Pods say what their source knows
 
     # ---------------------------------------------------------------- what the watches show
 
@@ -61,14 +74,17 @@ class Gangs:
         place = text(meta, "namespace", f"{where}.metadata"), text(meta, "name", f"{where}.metadata")
         before = self.groups.pop(place, None)
         self.changed[place] = None
+        self._lent.discard(place)
         try:
-            group = _read(obj, place, where)
+            group = read_group(obj, place, where)
             self._class_of[place] = text(section(obj, "spec", where), "priorityClassName", f"{where}.spec")
         except Misfit as problem:
             self.problems[place] = str(problem)
             raise
         self.problems.pop(place, None)
         self.groups[place] = group
+        if place in self._gangs:
+            self._gangs[place] = rules.together(group, self._gangs[place])
         if before is not None and before != group:
             self.lost.add(place)
 
@@ -77,6 +93,24 @@ class Gangs:
         self.changed[place] = None
         for table in (self.groups, self.problems, self._class_of):
             table.pop(place, None)
+        self._lend(place)
+
+    def _lend(self, place: Place) -> None:
+        """Have a group that is not here be what its candidates' source says of it; a PodGroup of this cluster says more, also a bad one."""
+        if (place in self.groups and place not in self._lent) or place in self.problems:
+            return
+        least, known = max((pod.least for pod in self._pods.get(place, {}).values()), default=0), self.groups.get(place)
+        if least == (known.min_member if known is not None else 0):
+            return
+        if least:
+            self._lent.add(place)
+            since = known.created if known is not None else self.now
+            self.groups[place] = Group(namespace=place[0], name=place[1], created=since, min_member=least)
+        else:
+            self._lent.discard(place)
+            self.groups.pop(place, None)
+        self.changed[place] = None
+        self.lost.add(place)
 
     def put_class(self, obj: Obj, where: str = "priorityClass") -> None:
         """Read a PriorityClass, by which a group may be ordered."""
@@ -96,13 +130,15 @@ class Gangs:
             return
         self._places[pod.identity] = place
         self._pods.setdefault(place, {})[pod.identity] = pod
+        if pod.least:
+            self._lend(place)
         gated = self._gated.setdefault(place, set())
         was = pod.identity in gated
         (gated.add if _gated(pod) else gated.discard)(pod.identity)
         member = Member(uid=pod.identity, name=pod.name, stage=_stage(pod))
         gang = self._gangs.get(place, EMPTY)
         if gang.members.get(pod.identity) != member or was != (pod.identity in gated):
-            self._gangs[place] = rules.seen(gang, member)
+            self._gangs[place] = rules.seen(gang, member, self.groups.get(place))
             self.changed[place] = None
 
     def forget(self, identity: str) -> None:
@@ -119,6 +155,8 @@ class Gangs:
             for table in (self._pods, self._gangs, self._gated):
                 table.pop(place, None)
             self.short.discard(place)
+        if place in self._lent:
+            self._lend(place)
 
     # ---------------------------------------------------------------- what is asked
 
@@ -168,7 +206,7 @@ class Gangs:
     def singly(self, place: Place) -> bool:
         """Whether members are placed one by one: the gang has started, or enough of it has a place."""
         gang, group = self._gangs.get(place, EMPTY), self.groups.get(place)
-        return group is not None and (_runs(gang) or len(gang.assigned) >= group.min_member)
+        return group is not None and (gang.started or len(gang.assigned) >= group.min_member)
 
     def shortage(self, place: Place, snapshot: Snapshot) -> dict[str, int]:
         """Return what all nodes together lack for `minResources`, the group's own pods left out; empty if nothing."""
@@ -216,8 +254,8 @@ class Gangs:
         return self._pods[place].get(identity) if place is not None else None
 
     def verdict(self, place: Place, why: str = "") -> Verdict | None:
-        """Return the one condition of a group, None if the group is not there."""
-        group = self.groups.get(place)
+        """Return the one condition of a group, None if the group is not there to carry it."""
+        group = self.groups.get(place) if place not in self._lent else None
         return rules.verdict(group, self._gangs.get(place, EMPTY), why) if group is not None else None
 
     # ---------------------------------------------------------------- what the loop did
@@ -247,29 +285,31 @@ class Gangs:
         if identity in gang.assigned:
             return False
         waiting = tuple(uid for uid in gang.waiting if uid != identity)
-        self._gangs[place] = _replace(
+        gang = self._gangs[place] = _replace(
             gang,
             waiting=waiting,
             released=gang.released | {identity},
             failing=gang.failing - {identity},
-            started=True,
             deadline=gang.deadline if waiting else None,
-            failures=0,
-            not_before=None,
         )
+        if self.singly(place):  # they go, whatever befell the gang while the log was asked
+            self._gangs[place] = _replace(gang, not_before=None)
+        self.changed[place] = None
         return True
 
-    def freed(self, identity: str) -> None:
-        """A member has no reservation any more."""
+    def freed(self, identity: str) -> tuple[str, ...]:
+        """A member has no reservation any more. Return the siblings that give theirs back, if it was let go and their gang needs it."""
         place = self._places.get(identity)
         gang = self._gangs.get(place, EMPTY) if place is not None else EMPTY
         if place is None or (identity not in gang.waiting and identity not in gang.released):
-            return
+            return ()
+        lost = identity in gang.released
         waiting = tuple(uid for uid in gang.waiting if uid != identity)
         released = gang.released - {identity}
         after = _replace(gang, waiting=waiting, released=released, deadline=gang.deadline if waiting else None)
         self._gangs[place] = _replace(after, started=gang.started and _runs(after))
         self.changed[place] = None
+        return self.failed(identity) if lost else ()
 
     def quorum(self, place: Place) -> tuple[str, ...]:
         """Return those who wait, if they are enough to be let go together; none otherwise."""
@@ -283,16 +323,31 @@ class Gangs:
         """A member found no node. Return the siblings that give their places back for it."""
         place = self._places.get(identity)
         group = self.groups.get(place) if place is not None else None
-        if place is None or group is None or self.singly(place):
+        if place is None or group is None or self.singly(place) or self.quorum(place):
             return ()
         gang = self._gangs[place]
         if gang.not_before is not None and self.now < gang.not_before:
-            return gang.waiting  # it rests already: this is no new failure
+            return self.unbound(place)  # it rests already: this is no new failure
         return self._turned(place, lambda: rules.unplaced(group, gang, identity, self.now, self.limits))
 
-    def waiters(self, place: Place) -> tuple[str, ...]:
-        """Return who waits for the others of a group."""
-        return self._gangs.get(place, EMPTY).waiting
+    def unbound(self, place: Place) -> tuple[str, ...]:
+        """Return who has a place and is not on a node: those who wait for the others, and those who were let go."""
+        gang = self._gangs.get(place, EMPTY)
+        return (*gang.waiting, *sorted(gang.released))
+
+    def start(self, place: Place) -> Start:
+        """Return how far a group's start has come."""
+        gang = self._gangs.get(place, EMPTY)
+        return Start(gang.started, gang.failures, gang.not_before)
+
+    def recall(self, place: Place, start: Start) -> None:
+        """Take up what a process before this one knew of a group's start; whether it still runs is read off its pods."""
+        gang = self._gangs.get(place)
+        if gang is None or gang.started:
+            return
+        known = _replace(gang, started=start.together and _runs(gang), failures=start.failures, not_before=start.until)
+        group = self.groups.get(place)
+        self._gangs[place] = rules.together(group, known) if group is not None else known
 
     def resting(self, place: Place) -> datetime | None:
         """Return until when a gang rests, None if it does not."""
@@ -309,7 +364,7 @@ class Gangs:
     def waiting(self) -> dict[Place, datetime]:
         """Return the groups of which somebody waits, and until when."""
         found = {}
-        for place in list(self._waited_for):
+        for place in sorted(self._waited_for):
             gang = self._gangs.get(place, EMPTY)
             if not gang.waiting:
                 self._waited_for.discard(place)
@@ -318,10 +373,11 @@ class Gangs:
         return found
 
     def _turned(self, place: Place, ask: Callable[[], tuple[Gang, tuple[str, ...]]]) -> tuple[str, ...]:
-        # They wait until the log says that they have given their places back (`freed`).
+        # They have their places until the log says that they have given them back (`freed`).
+        self.changed[place] = None
         before = self._gangs[place]
         after, rejected = ask()
-        self._gangs[place] = _replace(after, waiting=before.waiting, deadline=None)
+        self._gangs[place] = _replace(after, waiting=before.waiting, released=before.released, deadline=None)
         return rejected
 
 
@@ -342,24 +398,3 @@ def _stage(pod: Pod) -> Stage:
 
 def _gated(pod: Pod) -> bool:
     return not pod.node_name and bool(items(pod.spec, "schedulingGates", "pod.spec"))
-
-
-def _read(obj: Obj, place: Place, where: str) -> Group:
-    meta, spec = section(obj, "metadata", where), section(obj, "spec", where)
-    wanted = number(spec, "minMember", f"{where}.spec", 1)
-    if wanted < 1:
-        raise Misfit(f"{where}.spec.minMember", f"{wanted} is not above 0; write how many pods have to start together")
-    created = text(meta, "creationTimestamp", f"{where}.metadata")
-    try:
-        since = datetime.fromisoformat(created) if created else _BEGINNING
-    except ValueError:
-        raise Misfit(f"{where}.metadata.creationTimestamp", f"{created!r} is not a time") from None
-    listed = section(spec, "minResources", f"{where}.spec")
-    quota = {name.removeprefix("requests."): amount for name, amount in listed.items()}  # as a quota spells it
-    try:
-        amounts = asked.whole(asked.amounts(quota | dict(listed), "minResources"))
-    except ValueError as error:
-        at, _, problem = str(error).partition(": ")
-        raise Misfit(f"{where}.spec.{at}", problem) from error
-    plain = {name: amount for name, amount in amounts.items() if name in NATIVE or is_scalar(name)}
-    return Group(namespace=place[0], name=place[1], created=since, min_member=wanted, min_resources=plain, timeout=None)

@@ -15,13 +15,13 @@ from controlplane.kube import PODS, Json, Kind, meta
 from controlplane.log.event import Append
 from controlplane.scheduler.cycle import Decision
 from controlplane.scheduler.errands import Answer, Errands, Plain
-from controlplane.scheduler.framework import CycleState
 from controlplane.scheduler.gangs import place_of
 from controlplane.scheduler.hints import ClusterEvent
 from controlplane.scheduler.holds import Hold, Profiles, Proposal
 from controlplane.scheduler.nominations import Nominations
 from controlplane.scheduler.objects import Pod
 from controlplane.scheduler.outcome import failure_of, score_of, victims_of
+from controlplane.scheduler.preparing import Preparing
 from controlplane.scheduler.queue import Place, Queue
 from controlplane.scheduler.quorums import Quorums
 from controlplane.scheduler.reasons import SchedulingReason
@@ -60,6 +60,7 @@ class Loop:
         self._streams: dict[str, str] = {}
         self._overtaken: set[str] = set()
         self._unkept: list[str] = []  # what was taken in memory alone, and is given back
+        self._preparing = Preparing(self, self._try, view, profiles.frameworks, self._holds)
 
     # ---------------------------------------------------------------- what the watches show
 
@@ -70,6 +71,7 @@ class Loop:
             if event.resource == "Node" and event.action == "Delete":
                 self._node_gone(event.old.name)
         self.quorums.look(now)
+        self._preparing.changed(kind)
         if kind == PODS and not gone:
             self._pod_changed(str(meta(obj).get("uid", "")), now)
 
@@ -85,13 +87,16 @@ class Loop:
 
     def _node_gone(self, node: str) -> None:
         for identity in [identity for identity, claimed in self.view.claims.items() if claimed == node]:
-            self._drop(identity, SchedulingReason.NODE_GONE, f'node "{node}" is gone')
+            self._give_up(identity, node)
+
+    def _give_up(self, identity: str, node: str) -> bool:
+        return self.drop(identity, SchedulingReason.NODE_GONE, f'node "{node}" is gone')
 
     # ---------------------------------------------------------------- what the log says
 
     def begin(self, now: datetime) -> None:
         """Take up what the log says, after everything was listed: what was held is held, who waits is queued."""
-        self.quorums.look(now)
+        self.quorums.begin(now)
         for errands in self._errands.values():
             for stream in errands.streams():
                 self.sync(stream, now)
@@ -103,8 +108,10 @@ class Loop:
             return
         identity, before = errands.identity(stream), self._identities.get(stream, "")
         if before and before != identity:
-            self._leave(before, stream)
+            self._leave(before, stream, now)
         if not identity:
+            if other := errands.elsewhere(stream):
+                self.sync(other, now)
             return
         self._identities[stream], self._streams[identity] = identity, stream
         pending = self._pending.get(identity)
@@ -119,7 +126,7 @@ class Loop:
         elif errands.waits(stream):
             self._wait(errands, stream, identity, now)
         else:
-            self._forget(identity)
+            self._forget(identity, now)
 
     def _holding(self, errands: Errands, stream: str, identity: str, node: str, now: datetime) -> None:
         entry = self.queue.entry(identity)
@@ -127,14 +134,16 @@ class Loop:
             self.queue.remove(identity)
         self.nominations.remove(identity)
         if identity not in self._holds and not errands.firm(stream):
-            self._resume(stream, identity, node)
+            self._preparing.resume(errands, stream, identity, node)
         self.quorums.held(identity, errands, stream, now)
-        if (
-            identity in self._holds
-            and identity not in self._pending
-            and self.quorums.may_bind(identity, errands, stream, now)
-        ):
-            self._go_on(errands, stream, identity, now)
+        if identity not in self._holds or identity in self._pending:
+            return
+        if node not in self.view.snapshot.row and self._give_up(identity, node):
+            return  # it went while nobody looked, or the log refused to hear of it
+        if errands.prepares(stream):
+            self._preparing.wait(identity)
+        elif not errands.begun(stream) and self.quorums.may_bind(identity, errands, stream, now):
+            self._preparing.go_on(errands, stream, identity, now)
             for other in self.quorums.all_may():
                 self.sync(self._streams[other], now)
 
@@ -163,20 +172,21 @@ class Loop:
             self.queue.activate(identity, seconds, at_once=True)
         self._overtaken.discard(identity)
         if hold is not None:
-            # What it had taken is free: for others that is as if a pod had left.
-            self.queue.move(ClusterEvent("Pod", "AssignedDelete", hold.pod, None), seconds, but=place_of(hold.pod))
+            self._freed(hold, seconds)
+            if (answer := errands.given_back(stream)).events:
+                self.propose_together(answer, lambda taken: None)
         self.quorums.gated(identity, now)
 
-    def _leave(self, identity: str, stream: str) -> None:
+    def _leave(self, identity: str, stream: str, now: datetime) -> None:
         """The pod is not this stream's any more: bound, gone, or another has its name."""
         self._identities.pop(stream, None)
         if self._streams.get(identity) == stream:
             del self._streams[identity]
         self._pending.pop(identity, None)
         self.view.claim(identity, "")
-        self._forget(identity)
+        self._forget(identity, now)
 
-    def _forget(self, identity: str) -> None:
+    def _forget(self, identity: str, now: datetime) -> None:
         self.queue.remove(identity)
         self.quorums.gone(identity)
         self._overtaken.discard(identity)
@@ -188,12 +198,20 @@ class Loop:
             hold.framework.post_bind(hold.state, hold.pod, hold.node)
         else:
             hold.framework.unreserve(hold.state, hold.pod, hold.node)
+            self._freed(hold, now.timestamp())
+
+    def _freed(self, hold: Hold, seconds: float) -> None:
+        """What a pod had taken is free: for others that is as if a pod had left, and its volumes had changed."""
+        self.queue.move(ClusterEvent("Pod", "AssignedDelete", hold.pod, None), seconds, but=place_of(hold.pod))
+        if hold.pod.claims:
+            self.queue.move(ClusterEvent("PersistentVolume", "Update"), seconds, but=place_of(hold.pod))
 
     # ---------------------------------------------------------------- turns
 
     def turn(self, now: datetime) -> bool:
         """Run the cycle of the pod whose turn it is; False if there is none."""
         self.quorums.look(now)
+        self._preparing.look(now)
         while self._unkept:
             self.sync(self._unkept.pop(), now)
         entry = self.queue.pop(now.timestamp())
@@ -226,12 +244,12 @@ class Loop:
             if answer.events and not waits and isinstance(errands, Plain):
                 status, way = self._try.way(framework, state, pod, node)
                 if way is not None:
-                    answer = errands.bound_at_once(stream, answer, way)
+                    answer = errands.bound_at_once(stream, answer, way, now)
             if status.ok or status.code is Code.WAIT:
                 self.attempts["scheduled"] += 1
                 self._holds[identity] = Hold(framework, state, pod, node)
                 if answer.events:
-                    self._propose(answer, stream, identity, reserves=True)
+                    self.propose(answer, stream, identity, reserves=True)
                 elif answer.kept:
                     self.sync(stream, now)
                 else:
@@ -264,7 +282,7 @@ class Loop:
             if room.nominate:
                 answer = self._evict(answer, stream, pod, room.candidates[room.nominate].pods, room.nominate, framework)
         if answer.events:
-            self._propose(answer, stream, identity)
+            self.propose(answer, stream, identity)
         promised = bool(self.nominations.of(identity))
         self.quorums.failed(identity, now, "" if error else failed.message, promised=promised)
 
@@ -275,36 +293,11 @@ class Loop:
         chosen = []
         for victim in victims:
             reserved = victim.identity in self.view.claims
-            if reserved and self._drop(victim.identity, SchedulingReason.PREEMPTED, f"preempted by pod {pod.key}"):
+            if reserved and self.drop(victim.identity, SchedulingReason.PREEMPTED, f"preempted by pod {pod.key}"):
                 continue
             if not victim.terminating and not self._leaving(victim.uid):
                 chosen.append(victim)
         return Answer([*answer.events, *victims_of(chosen, pod, node, framework.scheduler_name)], answer.expected)
-
-    def _go_on(self, errands: Errands, stream: str, identity: str, now: datetime) -> None:
-        """Everyone permits: ask PreBind and Bind, and begin."""
-        hold = self._holds[identity]
-        status, way = self._try.way(hold.framework, hold.state, hold.pod, hold.node)
-        if way is None:
-            self._drop(identity, SchedulingReason.PRE_BIND_FAILED, "; ".join(status.reasons))
-            return
-        answer = errands.go_on(stream, way, now)
-        if answer.events:
-            self._propose(answer, stream, identity)
-
-    def _resume(self, stream: str, identity: str, node: str) -> None:
-        """A reservation from before this process: the plugins hear of it, and are asked again whether it may go on."""
-        pod = self.view.pods.get(identity)
-        framework = self.profiles.frameworks.get(pod.scheduler_name) if pod is not None else None
-        if pod is None or framework is None:
-            return
-        state = CycleState()
-        status, _ = self._try.reserve(framework, state, pod, node)
-        if status.ok or status.code is Code.WAIT:
-            self._holds[identity] = Hold(framework, state, pod, node)
-        else:
-            framework.unreserve(state, pod, node)
-            self._drop(identity, SchedulingReason.PERMIT_REFUSED, "; ".join(status.reasons), status.plugin)
 
     # ---------------------------------------------------------------- Permit, from outside
 
@@ -315,13 +308,13 @@ class Loop:
             return
         answer = errands.permit(stream, plugin, now)
         if answer.events:
-            self._propose(answer, stream, identity)
+            self.propose(answer, stream, identity)
         else:
             self.sync(stream, now)
 
     def reject(self, identity: str, plugin: str, message: str) -> None:
         """A Permit plugin that waited refuses a pod after all: its reservation is given back."""
-        self._drop(identity, SchedulingReason.PERMIT_REFUSED, message, plugin)
+        self.drop(identity, SchedulingReason.PERMIT_REFUSED, message, plugin)
 
     # ---------------------------------------------------------------- what the gangs ask
 
@@ -340,25 +333,27 @@ class Loop:
 
     def next_due(self) -> float | None:
         """Return when `turn` has something to do, in seconds; None if nothing waits for time."""
-        return min((at for at in (self.queue.next_due(), self.quorums.next_due()) if at is not None), default=None)
+        due = (self.queue.next_due(), self.quorums.next_due(), self._preparing.next_due())
+        return min((at for at in due if at is not None), default=None)
 
     # ---------------------------------------------------------------- proposals
 
-    def _propose(self, answer: Answer, stream: str, identity: str, *, reserves: bool = False) -> None:
+    def propose(self, answer: Answer, stream: str, identity: str, *, reserves: bool = False) -> None:
+        """Append events about a pod."""
         mine = sum(event.stream == stream for event in answer.events)
         folded = answer.expected.get(stream, 0) + mine if mine else 0
         proposal = Proposal(Append(answer.events, dict(answer.expected)), stream, identity, folded, reserves)
         self._pending[identity] = proposal
         self.outbox.append(proposal)
 
-    def _drop(self, identity: str, reason: SchedulingReason, message: str, plugin: str = "") -> bool:
+    def drop(self, identity: str, reason: SchedulingReason, message: str, plugin: str = "") -> bool:
         """Propose to give a reservation back; False if it cannot be."""
         errands, stream = self.errands_of(identity)
         if errands is None or identity in self._pending:
             return False
         answer = errands.drop(stream, reason, message, plugin)
         if answer.events:
-            self._propose(answer, stream, identity)
+            self.propose(answer, stream, identity)
         elif identity in self._holds and not errands.taken(stream):
             self._unkept.append(stream)
         return bool(answer.events)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from controlplane.kube import Json
 from controlplane.pods import requests as asked
-from controlplane.pods.gang import GROUP_NAME
+from controlplane.pods.gang import GROUP_NAME, QUORUM
 from controlplane.pods.selectors import InvalidSelector, NodeTerm, is_empty_term, node_term, node_terms
 from controlplane.pods.tolerations import Taint, Toleration, taints, tolerations
 from controlplane.scheduler.affinity import PodAffinity, pod_affinity
@@ -58,7 +58,8 @@ class NodeRules:
 class Pod:
     """One pod. `requests` and the non-zero amounts are integers as a node counts them (cpu in thousandths).
 
-    `asked` is what its spec alone asks for; the others count what its status says of a resize as well. `group` names its PodGroup.
+    `asked` is what its spec alone asks for; the others count what its status says of a resize as well. `group` names its PodGroup, `least`
+    is how many of it start together, for a candidate whose PodGroup is not here.
     """
 
     namespace: str
@@ -88,6 +89,7 @@ class Pod:
     controller: Controller | None
     spec: Obj = field(repr=False)
     group: str = ""
+    least: int = 0
 
     @property
     def key(self) -> str:
@@ -120,7 +122,8 @@ def read_pod(obj: Obj, where: str = "pod") -> Pod:
     except ValueError as error:
         at, _, problem = str(error).removeprefix("spec.").partition(": ")
         raise Misfit(f"{in_spec}.{at}", problem) from error
-    namespace = text(meta, "namespace", in_meta)
+    namespace, notes = text(meta, "namespace", in_meta), section(meta, "annotations", in_meta)
+    least = text(notes, QUORUM, f"{in_meta}.annotations")
     return Pod(
         namespace=namespace,
         name=text(meta, "name", in_meta),
@@ -148,7 +151,8 @@ def read_pod(obj: Obj, where: str = "pod") -> Pod:
         claims=_claims(spec, in_spec, text(meta, "name", in_meta)),
         controller=_controller(items(meta, "ownerReferences", in_meta), in_meta),
         spec=spec,
-        group=text(section(meta, "annotations", in_meta), GROUP_NAME, f"{in_meta}.annotations"),
+        group=text(notes, GROUP_NAME, f"{in_meta}.annotations"),
+        least=int(least) if least.isdecimal() else 0,
     )
 
 

@@ -2,7 +2,8 @@
 
 In: what was folded, what a cycle found, changes of groups and members, the time. Out: events to be appended, and pods moved in the queue. A
 gang is let go by one append over all of its waiting members, each on the version of its stream: it is in the log whole or not at all, so a
-leader that dies at any moment leaves either reservations with a deadline or permits for a quorum (decision 0020).
+leader that dies at any moment leaves either reservations with a deadline or permits for a quorum (decision 0020). How far each start has
+come (together, or turned back how often and resting until when) is recorded on the group's stream, for the next leader.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import Protocol
 
 from controlplane.log.event import NewEvent
 from controlplane.scheduler.errands import Answer, Errands
-from controlplane.scheduler.events import GangJudged, SchedulingFailed
-from controlplane.scheduler.gangs import GANG, Gangs, Place
+from controlplane.scheduler.events import GangJudged, GangStart, SchedulingFailed
+from controlplane.scheduler.gangs import GANG, Gangs, Place, Start
 from controlplane.scheduler.queue import Place as Where
 from controlplane.scheduler.queue import Queue
 from controlplane.scheduler.reasons import SchedulingReason
@@ -46,7 +47,11 @@ class Quorums:
         self._stands: dict[Place, str] = {}
         self._resting: dict[Place, datetime] = {}
         self._all_may: set[str] = set()
+        self._begun = False
+        self._noted: dict[Place, Start] = {}  # what the log knows of each start, or will
+        self._noting: set[Place] = set()
         self.judged: Callable[[Place], tuple[int, GangJudged | None]] = lambda place: (0, None)
+        self.started: Callable[[Place], Start] = lambda place: Start()
 
     # ---------------------------------------------------------------- what happened to a member
 
@@ -60,8 +65,10 @@ class Quorums:
             self._under_way.discard(place)
             if self._gangs.let_go(identity):
                 self._judge(place)
+            elif self._broken(place) and not errands.firm(stream):
+                self._cycles.reject(identity, GANG, self._why(place))
             return
-        if not self._gangs.singly(place) and (self._gangs.resting(place) or self._gangs.hold(place)):
+        if self._broken(place):
             self._cycles.reject(identity, GANG, self._why(place))
             return
         for sibling in self._gangs.reserved(identity, until):
@@ -97,9 +104,13 @@ class Quorums:
     def freed(self, identity: str, now: datetime) -> None:
         """A pod has no reservation any more: its own failure, or the gang's time is over, which the pods' own deadlines may say first."""
         place = self._place(identity, now)
-        if place is not None:
-            self._expire(place, now)
-            self._gangs.freed(identity)
+        if place is None:
+            return
+        self._expire(place, now)
+        rested = self._gangs.resting(place) is not None
+        self._turn_back(place, self._gangs.freed(identity))
+        if not rested and self._gangs.resting(place) is not None:
+            self._judge(place, "not all that were let go together could be bound")
 
     def gone(self, identity: str) -> None:
         """A pod is on its node, or left: there is nothing to give back."""
@@ -132,6 +143,13 @@ class Quorums:
             self._cycles.propose_together(answer, _nothing)
 
     # ---------------------------------------------------------------- what time and the cluster do
+
+    def begin(self, now: datetime) -> None:
+        """Everything is listed: what the log knows of each group's start counts from now on."""
+        self._begun = True
+        self._noted.clear()
+        self._gangs.changed.update(dict.fromkeys(self._gangs.groups))
+        self.look(now)
 
     def look(self, now: datetime) -> None:
         """Look again at the groups that have changed, whose time is over, or whose rest has ended."""
@@ -172,9 +190,8 @@ class Quorums:
         if not self._gangs.members(place) and place not in self._gangs.groups:
             self._stands.pop(place, None)
             self._resting.pop(place, None)
-        waiting = self._gangs.waiters(place)
-        if stands and waiting:
-            self._turn_back(place, waiting)
+        if self._broken(place):
+            self._turn_back(place, self._gangs.unbound(place))
         lost = place in self._gangs.lost
         self._gangs.lost.discard(place)
         if stands != before:
@@ -184,6 +201,7 @@ class Quorums:
                 self._queue.activate(identity, now.timestamp())
         if not self._gangs.quorum(place):
             self._under_way.discard(place)
+        self._note(place)
         self._release(place, now)
 
     def _ask_again(self, place: Place, now: datetime) -> None:
@@ -245,8 +263,58 @@ class Quorums:
             reason=SchedulingReason.CONDITION_CHANGED,
         )
         if known != event:
-            said = Answer([NewEvent(stream=stream, event=event)], {stream: version})
-            self._cycles.propose_together(said, _nothing)
+            news = [NewEvent(stream=stream, event=one) for one in (event, self._news(place)) if one is not None]
+            self._record(place, Answer(news, {stream: version}))
+
+    def _news(self, place: Place) -> GangStart | None:
+        """Return how far a start has come, if the log does not know it; what it knows from before this process is taken up first."""
+        if not self._begun or place not in self._gangs.groups or place in self._noting:
+            return None
+        known = self._noted.get(place)
+        if known is None:
+            known = self._noted[place] = self.started(place)
+            self._gangs.recall(place, known)
+            if (until := self._gangs.resting(place)) is not None:
+                self._resting[place] = until
+        found = self._gangs.start(place)
+        if found == known:
+            return None
+        back = found.failures > known.failures
+        reason = SchedulingReason.TURNED_BACK if back else SchedulingReason.BEGINS_ANEW
+        return GangStart(
+            together=found.together,
+            failures=found.failures,
+            until=found.until,
+            reason=SchedulingReason.CAME_TOGETHER if found.together else reason,
+        )
+
+    def _note(self, place: Place) -> None:
+        """Record how far a group's start has come, if that is news."""
+        if place not in self._gangs.groups:
+            self._noted.pop(place, None)
+        elif (event := self._news(place)) is not None:
+            stream = gang_stream(*place)
+            self._record(place, Answer([NewEvent(stream=stream, event=event)], {stream: self.judged(place)[0]}))
+
+    def _record(self, place: Place, answer: Answer) -> None:
+        start = next((new.event for new in answer.events if isinstance(new.event, GangStart)), None)
+        if start is None:
+            self._cycles.propose_together(answer, _nothing)
+            return
+        self._noting.add(place)
+
+        def ended(taken: bool) -> None:
+            self._noting.discard(place)
+            if taken:
+                self._noted[place] = Start(start.together, start.failures, start.until)
+            self._gangs.changed[place] = None
+
+        self._cycles.propose_together(answer, ended)
+
+    def _broken(self, place: Place) -> bool:
+        """Whether those of a gang who are not on nodes have to give their places back."""
+        gangs = self._gangs
+        return not gangs.singly(place) and (gangs.resting(place) is not None or gangs.hold(place) is not None)
 
     def _place(self, identity: str, now: datetime) -> Place | None:
         if not self._gangs.enabled:

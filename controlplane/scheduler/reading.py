@@ -12,6 +12,7 @@ from typing import Any
 from controlplane.kube import Json
 
 Obj = Mapping[str, Any]
+MOST = 2**63 - 1
 
 
 class Misfit(ValueError):  # noqa: N818 - it names what does not fit
@@ -62,6 +63,8 @@ def number(obj: Obj, field: str, where: str, default: int = 0) -> int:
         return default
     if not isinstance(found, int) or isinstance(found, bool):
         raise _misfit(where, field, "an integer", found)
+    if not -MOST - 1 <= found <= MOST:
+        raise _misfit(where, field, "an integer of at most 64 bits", found)
     return found
 
 

@@ -23,9 +23,14 @@ class SchedulingReason(StrEnum):
     PERMIT_TIMEOUT = "PermitTimeout"
     BIND_FAILED = "BindFailed"
     PRE_BIND_FAILED = "PreBindFailed"
+    PRE_BIND_TIMEOUT = "PreBindTimeout"
     NODE_GONE = "NodeGone"
     POD_GONE = "PodGone"
     PREEMPTED = "Preempted"
+    # how far a gang's start has come
+    CAME_TOGETHER = "CameTogether"
+    TURNED_BACK = "TurnedBack"
+    BEGINS_ANEW = "BeginsAnew"
     # what is told, and preemption
     CONDITION_CHANGED = "ConditionChanged"
     LOWER_PRIORITY = "LowerPriority"

@@ -19,7 +19,8 @@ from controlplane.scheduler.plugins.node_resources import NodeResourcesBalancedA
 from controlplane.scheduler.plugins.pod_topology_spread import PodTopologySpread
 from controlplane.scheduler.plugins.queueing import DefaultBinder, PrioritySort, SchedulingGates
 from controlplane.scheduler.plugins.taint_toleration import TaintToleration
-from controlplane.scheduler.plugins.volumes import VolumeBinding, VolumeZone
+from controlplane.scheduler.plugins.volume_binding import VolumeBinding
+from controlplane.scheduler.plugins.volume_zone import VolumeZone
 
 GROUP = "controlplane.scheduler.plugins"
 Registry = Mapping[str, type[Plugin]]

@@ -243,14 +243,28 @@ class Framework:
         return (Status(Code.WAIT) if waits else SUCCESS), waits
 
     def pre_bind(self, state: CycleState, pod: Pod, node: str) -> Writes:
-        """Run PreBind; what is to be written, in order."""
+        """Run PreBind; what is to be written, in order, and the longest time that a plugin grants for what has to come of it."""
         requests: list[Any] = []
+        granted: list[float] = []
         for plugin in self.plugins("preBind", PreBindPlugin):
-            status, more = plugin.pre_bind(state, pod, node)
+            status, more, timeout = plugin.pre_bind(state, pod, node)
             if not status.ok:
                 return Writes(status.by(plugin.name))
             requests.extend(more)
-        return Writes(SUCCESS, tuple(requests))
+            if timeout is not None:
+                granted.append(timeout)
+        return Writes(SUCCESS, tuple(requests), max(granted, default=None))
+
+    def prepared(self, state: CycleState, pod: Pod, node: str) -> Status:
+        """Return Success if nothing is missing for the binding; else the first plugin's Wait, or why it will not be."""
+        missing = SUCCESS
+        for plugin in self.plugins("preBind", PreBindPlugin):
+            status = plugin.prepared(state, pod, node)
+            if status.code is Code.WAIT:
+                missing = missing if not missing.ok else status.by(plugin.name)
+            elif not status.ok:
+                return status.by(plugin.name)
+        return missing
 
     def bind(self, state: CycleState, pod: Pod, node: str) -> Writes:
         """Run Bind until one does not skip."""

@@ -68,7 +68,7 @@ class Snapshot:
 
     def put_node(self, node: Node) -> None:
         """Add a node, or replace the one of that name."""
-        row = self.row.get(node.name)
+        row, self.cluster.nodes[node.name] = self.row.get(node.name), node
         if row is None:
             row = self._new_row(node)
         else:
@@ -92,6 +92,7 @@ class Snapshot:
     def remove_node(self, name: str) -> None:
         """Forget a node; pods on it wait for its return. KeyError if it is not there."""
         row, last, ident = self.row.pop(name), len(self.nodes) - 1, self._ids[name]
+        self.cluster.nodes.pop(name, None)
         for pod in self._on.get(ident, {}).values():
             self._count(pod, ident, row, -1)
         self._derived.clear()

@@ -103,6 +103,14 @@ class PodState(msgspec.Struct, frozen=True, kw_only=True):
         return self.held is None
 
     @property
+    def prepares(self) -> bool:
+        """Whether everything that comes before the binding is written, and what has to come of it is waited for."""
+        first = self.pre_bind
+        if first is None or first.until is None or self.binding is not None:
+            return False
+        return self.pre_bound >= len(first.calls)
+
+    @property
     def permitted(self) -> bool:
         """Whether no Permit plugin holds it back any more."""
         return self.held is not None and self.allowed >= self.held.waits.keys()

@@ -14,6 +14,7 @@ from controlplane.pods.selectors import node_terms as parse_terms
 from controlplane.scheduler.reading import Misfit, Obj, flag, items, section, string_map, strings, text
 
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
 
@@ -25,6 +26,15 @@ class Reference:
     namespace: str
     name: str
     uid: str
+
+    @property
+    def by_name(self) -> Reference:
+        """The same without a UID, as people write it."""
+        return Reference(self.namespace, self.name, "")
+
+    def means(self, claim: Claim) -> bool:
+        """Return whether it names a claim."""
+        return (self.namespace, self.name) == (claim.namespace, claim.name) and self.uid in ("", claim.uid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +52,14 @@ class Volume:
     claim: Reference | None
     phase: str
     terminating: bool
+    uid: str = ""
+    resource_version: str = ""
 
     def reachable(self, labels: dict[str, str]) -> bool:
         """Return whether a node with these labels reaches it. Only labels are looked at: kube-scheduler leaves `matchFields` out here."""
         if self.terms is None:
             return True
         return any(not term.error and all(one.matches(labels) for one in term.labels) for term in self.terms)
-
-    def meant_for(self, claim: Claim) -> bool:
-        """Return whether it is bound, or promised, to a claim."""
-        found = self.claim
-        return (
-            found is not None
-            and (found.namespace, found.name) == (claim.namespace, claim.name)
-            and found.uid in ("", claim.uid)
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,12 @@ class Claim:
     lost: bool
     terminating: bool
     owner: str
+    resource_version: str = ""
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Its namespace and name."""
+        return self.namespace, self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +129,8 @@ def read_volume(obj: Obj, where: str) -> Volume:
         claim=reference if claim else None,
         phase=text(section(obj, "status", where), "phase", f"{where}.status"),
         terminating=bool(text(meta, "deletionTimestamp", where)),
+        uid=text(meta, "uid", f"{where}.metadata"),
+        resource_version=text(meta, "resourceVersion", f"{where}.metadata"),
     )
 
 
@@ -147,6 +158,7 @@ def read_claim(obj: Obj, where: str) -> Claim:
         lost=text(section(obj, "status", where), "phase", f"{where}.status") == "Lost",
         terminating=bool(text(meta, "deletionTimestamp", where)),
         owner=next(controlling, ""),
+        resource_version=text(meta, "resourceVersion", f"{where}.metadata"),
     )
 
 

@@ -47,12 +47,14 @@ class Trying:
         self._start[name] = found.next_start
         return found
 
-    def reserve(self, framework: Framework, state: CycleState, pod: Pod, node: str) -> tuple[Status, dict[str, float]]:
-        """Run Reserve and Permit; the seconds that each waiting plugin grants."""
+    def reserve(
+        self, framework: Framework, state: CycleState, pod: Pod, node: str, *, permit: bool = True
+    ) -> tuple[Status, dict[str, float]]:
+        """Run Reserve and, unless it was permitted before, Permit; the seconds that each waiting plugin grants."""
 
         def ask() -> tuple[Status, dict[str, float]]:
             status = framework.reserve(state, pod, node)
-            return framework.permit(state, pod, node) if status.ok else (status, {})
+            return framework.permit(state, pod, node) if status.ok and permit else (status, {})
 
         return self.faults.status(ask)
 
@@ -60,10 +62,14 @@ class Trying:
         """Ask PreBind and Bind what is to be written."""
 
         def ask() -> tuple[Status, Way | None]:
-            status, first = framework.pre_bind(state, pod, node)
+            status, first, timeout = framework.pre_bind(state, pod, node)
             if not status.ok:
                 return status, None
-            status, last = framework.bind(state, pod, node)
-            return (status, Way(first, last[0])) if status.ok and last else (status, None)
+            status, last, _ = framework.bind(state, pod, node)
+            return (status, Way(first, last[0], timeout)) if status.ok and last else (status, None)
 
         return self.faults.answer(ask)
+
+    def prepared(self, framework: Framework, state: CycleState, pod: Pod, node: str) -> Status:
+        """Ask whether what the binding waits for is there."""
+        return self.faults.status(lambda: (framework.prepared(state, pod, node), {}))[0]

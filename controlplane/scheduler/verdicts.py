@@ -22,11 +22,12 @@ from controlplane.scheduler.events import (
     GangGone,
     GangJudged,
     GangObserved,
+    GangStart,
     SchedulingWrite,
     SchedulingWriteFailed,
     SchedulingWriteUnneeded,
 )
-from controlplane.scheduler.gangs import Place
+from controlplane.scheduler.gangs import Place, Start
 from controlplane.scheduler.reasons import SchedulingReason
 from controlplane.scheduler.render import stamp
 from controlplane.scheduler.state import GANG_STREAM, OpenEffect, Refusal, gang_stream, refusal
@@ -36,7 +37,7 @@ _replace = msgspec.structs.replace
 
 
 class GangState(msgspec.Struct, frozen=True, kw_only=True):
-    """A PodGroup, what it shows, and what is to be said of it."""
+    """A PodGroup, what it shows, what is to be said of it, and how far its start has come."""
 
     namespace: str
     name: str
@@ -44,13 +45,14 @@ class GangState(msgspec.Struct, frozen=True, kw_only=True):
     position: int = 0
     seen: GangObserved | None = None
     judged: GangJudged | None = None
+    start: GangStart | None = None
     effects: dict[str, OpenEffect] = {}
     trouble: dict[str, Refusal] = {}
 
     @property
     def settled(self) -> bool:
         """Whether nothing is left to say: the group is gone."""
-        return self.seen is None and self.judged is None
+        return self.seen is None and self.judged is None and self.start is None
 
 
 def gang_initial(stream: str) -> GangState:
@@ -66,13 +68,15 @@ def gang_fold(state: GangState, recorded: Recorded) -> GangState:
     match event:
         case GangObserved():
             if state.seen is not None and state.seen.uid != event.uid:
-                state = _replace(state, judged=None, effects={}, trouble={})
+                state = _replace(state, judged=None, start=None, effects={}, trouble={})
             kept = {key: one for key, one in state.effects.items() if not shows(event, one.decision)}
             return _replace(state, seen=event, effects=kept)
         case GangGone() if state.seen is None or state.seen.uid == event.uid:
-            return _replace(state, seen=None, judged=None, effects={}, trouble={})
+            return _replace(state, seen=None, judged=None, start=None, effects={}, trouble={})
         case GangJudged():
             return _replace(state, judged=event)
+        case GangStart():
+            return _replace(state, start=event)
         case SchedulingWriteFailed():
             kept = {key: one for key, one in state.effects.items() if key != event.target}
             return _replace(state, effects=kept, trouble={**state.trouble, event.target: refusal(event)})
@@ -126,23 +130,25 @@ class Verdicts(Book[GangState]):
         uid, stream = str(metadata.get("uid", "")), gang_stream(str(metadata["namespace"]), str(metadata["name"]))
         state = self.states.get(stream)
         if sighting.gone:
-            self._versions.pop(uid, None)
-            if state is None or state.seen is None or state.seen.uid != uid:
+            # One that was shown may not be folded yet.
+            if uid not in self._versions and (state is None or state.seen is None or state.seen.uid != uid):
                 return None
             return seen(stream, GangGone(uid=uid, resource_version=sighting.resource_version), sighting, uid, now)
         self._versions[uid] = sighting.resource_version
         status = sighting.object.get("status")
         listed: Any = status.get("conditions") if isinstance(status, dict) else None
-        shown = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+        said = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
         known = state.seen if state is not None else None
-        if known is not None and (known.uid, known.conditions) == (uid, shown):
+        if known is not None and (known.uid, known.conditions) == (uid, said):
             return None
-        event = GangObserved(uid=uid, resource_version=sighting.resource_version, conditions=shown)
+        event = GangObserved(uid=uid, resource_version=sighting.resource_version, conditions=said)
         return seen(stream, event, sighting, uid, now)
 
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
-        stream = recorded.stream
+        stream, event = recorded.stream, recorded.event
+        if isinstance(event, GangGone):
+            self._versions.pop(event.uid, None)
         self._keep(stream, gang_fold(self.states.get(stream) or gang_initial(stream), recorded))
 
     def decide(self, stream: str, now: datetime) -> Decided:
@@ -191,6 +197,12 @@ class Verdicts(Book[GangState]):
         """Return the version of a group's stream, and what was said of it last."""
         state = self.states.get(gang_stream(*place))
         return (state.version, state.judged) if state is not None else (0, None)
+
+    def started(self, place: Place) -> Start:
+        """Return how far a group's start had come when that was recorded last."""
+        state = self.states.get(gang_stream(*place))
+        start = state.start if state is not None else None
+        return Start(start.together, start.failures, start.until) if start is not None else Start()
 
 
 __all__ = ["GANG_STREAM", "GangState", "Verdicts"]

@@ -100,6 +100,20 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             "What happens to a pod whose target stays away: placed anew after `lostAfter`, or not before the old one is known to be dead.",
         ),
     ] = "at-least-once"
+    gang_wait: Annotated[
+        timedelta,
+        Setting(
+            Duration(most=timedelta(seconds=20)),
+            "How long a gang that has room for all of it nowhere holds the places that it has, before it gives them back and rests.",
+        ),
+    ] = timedelta(seconds=15)
+    gang_timeout: Annotated[
+        timedelta,
+        Setting(
+            Duration(),
+            "How long some pods of a gang run while the quorum never came together, before all are taken back.",
+        ),
+    ] = timedelta(minutes=5)
     pod_ips: Annotated[
         str,
         Setting(

@@ -26,6 +26,7 @@ from controlplane.settings.rules import (
     Choice,
     Duration,
     Integer,
+    Items,
     Names,
     Setting,
     Text,
@@ -159,6 +160,22 @@ class MultiKueue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             "The most workloads that are taken from lost workers in a minute. 0: no limit.",
         ),
     ] = 600
+    pipeline_run_filter: Annotated[
+        str,
+        Setting(
+            Choice(("facts", "off")),
+            "Whether a PipelineRun is offered only to workers that can take it whole, by what is seen of their nodes, storage classes, "
+            "claims and mode, or to every worker.",
+        ),
+    ] = "facts"
+    growing_clusters: Annotated[
+        tuple[str, ...],
+        Setting(
+            Items("names of MultiKueueClusters", DNS_NAME, 253),
+            "Workers whose nodes come and go with the demand: a PipelineRun that fits on none of today's nodes is offered to them all the "
+            "same.",
+        ),
+    ] = ()
 
 
 class Management(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

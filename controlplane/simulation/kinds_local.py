@@ -7,33 +7,31 @@ answers as one on which nobody installed Volcano or Tekton.
 from __future__ import annotations
 
 from controlplane import kube
-from controlplane.kube import Kind
-from controlplane.simulation.kinds import AGE, DEFAULT_KINDS, Column, ServedKind, pod_lists
+from controlplane.kube import PERSISTENT_VOLUME_CLAIMS as CLAIMS
+from controlplane.kube import POD_GROUPS, REPLICA_SETS, STATEFUL_SETS, Kind
+from controlplane.simulation.kinds import AGE, DEFAULT_KINDS, Column, ServedKind
+from controlplane.simulation.kinds_nodes import OWNING_KINDS, READY, SCHEDULING_KINDS, TEMPLATE
+
+__all__ = [
+    "CLAIMS",
+    "DEPLOYMENTS",
+    "LOCAL_KINDS",
+    "POD_GROUPS",
+    "REPLICA_SETS",
+    "STATEFUL_SETS",
+    "TASK_RUNS",
+    "WHOLE_KINDS",
+    "WORKFLOWS",
+]
 
 DEPLOYMENTS = Kind("apps", "v1", "Deployment", "deployments")
-REPLICA_SETS = Kind("apps", "v1", "ReplicaSet", "replicasets")
-STATEFUL_SETS = Kind("apps", "v1", "StatefulSet", "statefulsets")
-CLAIMS = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
-POD_GROUPS = Kind("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups")
 TASK_RUNS = Kind("tekton.dev", "v1", "TaskRun", "taskruns")
 WORKFLOWS = Kind("argoproj.io", "v1alpha1", "Workflow", "workflows")
 
-_CONDITIONS = {"status.conditions": ("type",)}
-_TEMPLATE = {**_CONDITIONS, **pod_lists("spec.template.spec")}
-_READY = (Column("Ready", ".status.readyReplicas", "integer"), Column("Desired", ".spec.replicas", "integer"), AGE)
-
 LOCAL_KINDS: tuple[ServedKind, ...] = (
     *DEFAULT_KINDS,
-    ServedKind(DEPLOYMENTS, short_names=("deploy",), columns=_READY, list_map_keys=_TEMPLATE),
-    ServedKind(REPLICA_SETS, short_names=("rs",), columns=_READY, list_map_keys=_TEMPLATE),
-    ServedKind(STATEFUL_SETS, short_names=("sts",), columns=_READY, list_map_keys=_TEMPLATE),
-    ServedKind(
-        CLAIMS,
-        short_names=("pvc",),
-        columns=(Column("Status", ".status.phase"), AGE),
-        list_map_keys=_CONDITIONS,
-        generation=False,
-    ),
+    ServedKind(DEPLOYMENTS, short_names=("deploy",), columns=READY, list_map_keys=TEMPLATE),
+    *OWNING_KINDS,
     # Its CRD has no status subresource: the status is patched with the rest.
     ServedKind(
         POD_GROUPS,
@@ -53,3 +51,6 @@ LOCAL_KINDS: tuple[ServedKind, ...] = (
     ServedKind(WORKFLOWS, status_subresource=False, short_names=("wf",), columns=(AGE,)),
 )
 """Everything that a cluster with Deployments, Volcano's PodGroups, Tekton and Argo serves, as far as this system touches it."""
+
+WHOLE_KINDS: tuple[ServedKind, ...] = (*LOCAL_KINDS, *(kind for kind in SCHEDULING_KINDS if kind not in OWNING_KINDS))
+"""The same where a scheduler of ours places the pods."""

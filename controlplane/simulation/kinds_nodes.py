@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 from controlplane import kube
-from controlplane.simulation.kinds import AGE, DEFAULT_KINDS, Column, ServedKind
+from controlplane.simulation.kinds import AGE, DEFAULT_KINDS, Column, ServedKind, pod_lists
 
 _CONDITIONS = {"status.conditions": ("type",)}
+TEMPLATE = {**_CONDITIONS, **pod_lists("spec.template.spec")}
+READY = (Column("Ready", ".status.readyReplicas", "integer"), Column("Desired", ".spec.replicas", "integer"), AGE)
+
+OWNING_KINDS: tuple[ServedKind, ...] = (
+    ServedKind(kube.REPLICA_SETS, short_names=("rs",), columns=READY, list_map_keys=TEMPLATE),
+    ServedKind(kube.STATEFUL_SETS, short_names=("sts",), columns=READY, list_map_keys=TEMPLATE),
+    ServedKind(
+        kube.PERSISTENT_VOLUME_CLAIMS,
+        short_names=("pvc",),
+        columns=(Column("Status", ".status.phase"), Column("Volume", ".spec.volumeName"), AGE),
+        list_map_keys=_CONDITIONS,
+        generation=False,
+    ),
+)
+"""What controllers of pods work with as much as schedulers do."""
 
 SCHEDULING_KINDS: tuple[ServedKind, ...] = (
+    *OWNING_KINDS,
     ServedKind(kube.SERVICES, short_names=("svc",), columns=(Column("Type", ".spec.type"), AGE), generation=False),
     ServedKind(
         kube.REPLICATION_CONTROLLERS,
@@ -16,28 +32,9 @@ SCHEDULING_KINDS: tuple[ServedKind, ...] = (
         list_map_keys=_CONDITIONS,
     ),
     ServedKind(
-        kube.REPLICA_SETS,
-        short_names=("rs",),
-        columns=(Column("Desired", ".spec.replicas", "integer"), AGE),
-        list_map_keys=_CONDITIONS,
-    ),
-    ServedKind(
-        kube.STATEFUL_SETS,
-        short_names=("sts",),
-        columns=(Column("Ready", ".status.readyReplicas", "integer"), AGE),
-        list_map_keys=_CONDITIONS,
-    ),
-    ServedKind(
         kube.PERSISTENT_VOLUMES,
         short_names=("pv",),
         columns=(Column("Status", ".status.phase"), Column("StorageClass", ".spec.storageClassName"), AGE),
-        generation=False,
-    ),
-    ServedKind(
-        kube.PERSISTENT_VOLUME_CLAIMS,
-        short_names=("pvc",),
-        columns=(Column("Status", ".status.phase"), Column("Volume", ".spec.volumeName"), AGE),
-        list_map_keys=_CONDITIONS,
         generation=False,
     ),
     ServedKind(

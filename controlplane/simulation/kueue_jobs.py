@@ -8,7 +8,7 @@ quota released once the job's status says that nothing of it runs any more. The 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from controlplane.kube import RESOURCE_FLAVORS, WORKLOADS, Json, Kind, meta
@@ -32,23 +32,21 @@ from controlplane.simulation.kueue_common import (
     workload_name,
 )
 from controlplane.simulation.kueue_core import Core
-from controlplane.simulation.kueue_podsets import INTEGRATIONS, Placement, equivalent, placed, restored, suspended
+from controlplane.simulation.kueue_podsets import INTEGRATIONS, Integration, Placement, equivalent, placed, restored
 from controlplane.simulation.kueue_quota import WorkloadKey
 from controlplane.simulation.kueue_status import draft, unreserve
 
 JobKey = tuple[str, str, str]
 Bind = Callable[[Kind, Json, str], Json | None]
 
-_BY_NAME: Mapping[str, Kind] = {kind.name: kind for kind in INTEGRATIONS}
-_BY_OWNER: Mapping[tuple[str, str], Kind] = {(kind.api_version, kind.kind): kind for kind in INTEGRATIONS}
 
-
-def owner_of(workload: Mapping[str, Any]) -> JobKey | None:
-    """Return the key of the job that controls a Workload: the name of its kind, namespace, name; None if no known kind
-    does.
+def owner_of(workload: Mapping[str, Any], kinds: Iterable[Kind] = tuple(INTEGRATIONS)) -> JobKey | None:
+    """Return the key of the job that controls a Workload: the name of its kind, namespace, name; None if none of the
+    kinds does.
     """
     reference = controller_of(workload)
-    kind = _BY_OWNER.get((reference["apiVersion"], reference["kind"])) if reference is not None else None
+    named = (reference["apiVersion"], reference["kind"]) if reference is not None else None
+    kind = next((one for one in kinds if (one.api_version, one.kind) == named), None)
     return (
         (kind.name, meta(workload)["namespace"], reference["name"])
         if kind is not None and reference is not None
@@ -57,10 +55,11 @@ def owner_of(workload: Mapping[str, Any]) -> JobKey | None:
 
 
 class JobReconciler:
-    """The job controllers of one cluster's Kueue."""
+    """The job controllers of one cluster's Kueue, or of a framework that brings kinds of its own."""
 
-    def __init__(self, core: Core, bind: Bind) -> None:
-        self._core, self._bind = core, bind
+    def __init__(self, core: Core, bind: Bind, integrations: Mapping[Kind, Integration] = INTEGRATIONS) -> None:
+        self._core, self._bind, self._integrations = core, bind, integrations
+        self._by_name = {kind.name: kind for kind in integrations}
         self._owned: dict[JobKey, dict[WorkloadKey, None]] = {}
         self._bound: dict[WorkloadKey, dict[JobKey, None]] = {}
         self._matches: dict[str, tuple[Any, ...]] = {}
@@ -70,7 +69,8 @@ class JobReconciler:
     def on_workload(self, old: Json | None, new: Json | None) -> list[JobKey]:
         """Keep the index of owned Workloads; return the jobs that have to be looked at."""
         key = place_of(new or old or {})
-        before, after = owner_of(old) if old else None, owner_of(new) if new else None
+        before = owner_of(old, self._integrations) if old else None
+        after = owner_of(new, self._integrations) if new else None
         if before != after:
             if before is not None:
                 self._owned.get(before, {}).pop(key, None)
@@ -97,7 +97,7 @@ class JobReconciler:
 
     def reconcile(self, kind_name: str, namespace: str, name: str) -> None:
         """Take a job one step on."""
-        kind = _BY_NAME[kind_name]
+        kind = self._by_name[kind_name]
         job = self._core.view.get(kind, namespace, name)
         if job is None or meta(job).get("deletionTimestamp"):
             self._release_owned((kind_name, namespace, name))
@@ -111,14 +111,14 @@ class JobReconciler:
         elif workload is not None and meta(workload).get("deletionTimestamp"):
             self._stop(kind, job, workload)
             self._core.remove_finalizer(workload)
-        elif (outcome := INTEGRATIONS[kind].finished(job)) is not None:
+        elif (outcome := self._integrations[kind].finished(job)) is not None:
             if workload is not None:
                 self._core.finish(workload, "Succeeded" if outcome.success else "Failed", outcome.message)
         elif workload is None:
             self._without_workload(kind, job)
         elif is_true(workload, "Evicted"):
             self._evicted(kind, job, workload)
-        elif suspended(job):
+        elif self._integrations[kind].suspended(job):
             if is_true(workload, "Admitted"):
                 self._start(kind, job, workload)
             else:
@@ -151,11 +151,12 @@ class JobReconciler:
                 match = workload
             else:
                 others.append(workload)
-        if match is None and others and suspended(job) and not is_true(others[0], "QuotaReserved"):
+        waits = self._integrations[kind].suspended(job)
+        if match is None and others and waits and not is_true(others[0], "QuotaReserved"):
             stale = others.pop(0)
-            self._core.patch(stale, {"spec": {"podSets": INTEGRATIONS[kind].pod_sets(job)}})
+            self._core.patch(stale, {"spec": {"podSets": self._integrations[kind].pod_sets(job)}})
             match = self._core.workload(*place_of(stale))
-        if match is None and not suspended(job) and INTEGRATIONS[kind].finished(job) is None:
+        if match is None and not waits and self._integrations[kind].finished(job) is None:
             self._stop(kind, job, others[0] if len(others) == 1 else None)
         for workload in others:
             self._core.delete(workload)
@@ -178,7 +179,9 @@ class JobReconciler:
         limit = (mine.get("labels") or {}).get(MAX_EXEC_TIME)
         if (int(limit) if limit else None) != workload["spec"].get("maximumExecutionTimeSeconds"):
             return False
-        if not equivalent(INTEGRATIONS[kind].pod_sets(job), workload["spec"]["podSets"], tolerations=not admitted):
+        if not equivalent(
+            self._integrations[kind].pod_sets(job), workload["spec"]["podSets"], tolerations=not admitted
+        ):
             return False
         self._matches[mine["uid"]] = state
         return True
@@ -188,12 +191,12 @@ class JobReconciler:
         prebuilt = bool(prebuilt_name(job, self._core.gates))
         if prebuilt:
             self._stop(kind, job, None)
-        if INTEGRATIONS[kind].active(job) or prebuilt:
+        if self._integrations[kind].active(job) or prebuilt:
             return
         metadata = meta(job)
         labels = metadata.get("labels") or {}
         spec: Json = {
-            "podSets": INTEGRATIONS[kind].pod_sets(job),
+            "podSets": self._integrations[kind].pod_sets(job),
             "queueName": _queue_name(job),
             "active": True,
             **self._priority(labels.get(PRIORITY_CLASS) or ""),
@@ -241,7 +244,7 @@ class JobReconciler:
             current is None
             or evicted is None
             or not is_true(workload, "QuotaReserved")
-            or INTEGRATIONS[kind].active(current)
+            or self._integrations[kind].active(current)
         ):
             return
         status, gates, generation = draft(workload), self._core.gates, meta(workload).get("generation", 0)
@@ -265,12 +268,12 @@ class JobReconciler:
         placements = [
             self._placement(entry, workload) for entry in workload["status"]["admission"]["podSetAssignments"]
         ]
-        integration = INTEGRATIONS[kind]
+        integration = self._integrations[kind]
         templates = [
             placed(template, placement)
             for template, placement in zip(integration.templates(job), placements, strict=True)
         ]
-        self._patch_job(kind, job, {"suspend": False, **integration.with_templates(templates, job)})
+        self._patch_job(kind, job, {**integration.started(), **integration.with_templates(templates, job)})
 
     def _placement(self, assignment: Mapping[str, Any], workload: Json) -> Placement:
         selector: dict[str, str] = {}
@@ -284,16 +287,16 @@ class JobReconciler:
 
     def _stop(self, kind: Kind, job: Json, workload: Json | None) -> None:
         """Suspend a job that is not, take its templates back to what they were, and clear a Job's start time."""
-        if not suspended(job):
-            spec: Json = {"suspend": True}
-            integration = INTEGRATIONS[kind]
+        integration = self._integrations[kind]
+        if not integration.suspended(job) and (spec := dict(integration.stopped(job))):
             templates = integration.templates(job)
             originals = [pod_set["template"] for pod_set in workload["spec"]["podSets"]] if workload is not None else []
             if len(originals) == len(templates):
                 back = [restored(template, original) for template, original in zip(templates, originals, strict=True)]
                 spec.update(integration.with_templates(back, job))
             self._patch_job(kind, job, spec)
-        if (job.get("status") or {}).get("startTime") and INTEGRATIONS[kind].finished(job) is None:
+        started = kind in INTEGRATIONS and (job.get("status") or {}).get("startTime")
+        if started and integration.finished(job) is None:
             namespace, name = place_of(job)
             patch = {"status": {"startTime": None}}
             self._core.store.patch(kind, namespace, name, patch, subresource="status", field_manager="kueue")

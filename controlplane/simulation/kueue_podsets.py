@@ -45,6 +45,15 @@ class Integration(Protocol):
     def finished(self, job: Mapping[str, Any]) -> Outcome | None:
         """Return how the job ended, or None while it has not."""
 
+    def suspended(self, job: Mapping[str, Any]) -> bool:
+        """Return whether the job waits to be started."""
+
+    def started(self) -> Json:
+        """Return the part of a spec that lets a suspended job start."""
+
+    def stopped(self, job: Mapping[str, Any]) -> Json:
+        """Return the part of a spec that stops a job; empty if it is being stopped."""
+
 
 def suspended(job: Mapping[str, Any]) -> bool:
     """Return `spec.suspend`."""
@@ -66,7 +75,23 @@ def _template_without_bookkeeping(template: Mapping[str, Any]) -> Json:
     return {**template, "metadata": {**template["metadata"], "labels": kept}}
 
 
-class JobIntegration:
+class Suspends:
+    """What is the same for every kind with a field `spec.suspend`."""
+
+    def suspended(self, job: Mapping[str, Any]) -> bool:
+        """Return `spec.suspend`."""
+        return suspended(job)
+
+    def started(self) -> Json:
+        """Return that it is not suspended."""
+        return {"suspend": False}
+
+    def stopped(self, job: Mapping[str, Any]) -> Json:
+        """Return that it is suspended."""
+        return {"suspend": True}
+
+
+class JobIntegration(Suspends):
     """`batch/v1 Job`: one pod set named `main`."""
 
     kind = JOBS
@@ -97,7 +122,7 @@ class JobIntegration:
         return None
 
 
-class JobSetIntegration:
+class JobSetIntegration(Suspends):
     """`jobset.x-k8s.io/v1alpha2 JobSet`: one pod set for each replicated job."""
 
     kind = JOBSETS

@@ -11,6 +11,8 @@ from __future__ import annotations
 from controlplane.kube import Json, Kind, meta
 from controlplane.simulation.kueue import Kueue
 from controlplane.simulation.kueue_common import JOB_UID, RESOURCE_IN_USE, controller_of, is_true, owner_reference
+from controlplane.simulation.kueue_core import Core
+from controlplane.simulation.kueue_jobs import JobReconciler
 
 
 class KueueWorker(Kueue):
@@ -18,28 +20,34 @@ class KueueWorker(Kueue):
 
     def bind(self, kind: Kind, job: Json, name: str) -> Json | None:
         """Take a prebuilt Workload over for a job; None while there is none, or none that is free and equivalent."""
-        namespace = meta(job)["namespace"]
-        workload = self.core.workload(namespace, name)
-        if workload is None:
-            return None
-        owner = controller_of(workload)
-        if owner is not None and owner["uid"] != meta(job)["uid"]:
-            return None
-        if owner is None and not meta(workload).get("deletionTimestamp"):
-            self._own(kind, job, workload)
-            workload = self.core.workload(namespace, name)
-        if workload is None or is_true(workload, "Finished"):
-            return workload
-        if controller_of(workload) is not None and not self.jobs.matches(kind, job, workload):
-            self.core.finish(workload, "OutOfSync", "The prebuilt workload is out of sync with its user job")
-            return None
-        return workload
+        return bind_prebuilt(self.core, self.jobs, kind, job, name)
 
-    def _own(self, kind: Kind, job: Json, workload: Json) -> None:
-        metadata = meta(workload)
-        owners = [*(metadata.get("ownerReferences") or ()), owner_reference(kind, job)]
-        head: Json = {"ownerReferences": owners, "labels": {JOB_UID: meta(job)["uid"]}}
-        finalizers = metadata.get("finalizers") or []
-        if self.gates.bind_finalizer and RESOURCE_IN_USE not in finalizers:
-            head["finalizers"] = [*finalizers, RESOURCE_IN_USE]
-        self.core.patch(workload, {"metadata": head})
+
+def bind_prebuilt(core: Core, jobs: JobReconciler, kind: Kind, job: Json, name: str) -> Json | None:
+    """Take a prebuilt Workload over for a job; None while there is none, or none that is free and equivalent."""
+    namespace = meta(job)["namespace"]
+    workload = core.workload(namespace, name)
+    if workload is None:
+        return None
+    owner = controller_of(workload)
+    if owner is not None and owner["uid"] != meta(job)["uid"]:
+        return None
+    if owner is None and not meta(workload).get("deletionTimestamp"):
+        _own(core, kind, job, workload)
+        workload = core.workload(namespace, name)
+    if workload is None or is_true(workload, "Finished"):
+        return workload
+    if controller_of(workload) is not None and not jobs.matches(kind, job, workload):
+        core.finish(workload, "OutOfSync", "The prebuilt workload is out of sync with its user job")
+        return None
+    return workload
+
+
+def _own(core: Core, kind: Kind, job: Json, workload: Json) -> None:
+    metadata = meta(workload)
+    owners = [*(metadata.get("ownerReferences") or ()), owner_reference(kind, job)]
+    head: Json = {"ownerReferences": owners, "labels": {JOB_UID: meta(job)["uid"]}}
+    finalizers = metadata.get("finalizers") or []
+    if core.gates.bind_finalizer and RESOURCE_IN_USE not in finalizers:
+        head["finalizers"] = [*finalizers, RESOURCE_IN_USE]
+    core.patch(workload, {"metadata": head})

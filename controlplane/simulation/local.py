@@ -1,4 +1,4 @@
-"""Everybody who acts on pods inside one simulated cluster: the owners' controllers, a scheduler with kubelets, and Tekton.
+"""Everybody who acts on pods inside one simulated cluster: the owners' controllers, a scheduler with kubelets, claims, and Tekton.
 
 In: a cluster's store. Out: behaviours that run beside those of its world, for as long as `running` lasts.
 """
@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from controlplane.clock import Clock
 from controlplane.kube import NODES, PIPELINE_RUNS, PODS
 from controlplane.simulation.behaviour import Behaviour, View
+from controlplane.simulation.claims import Claims
 from controlplane.simulation.kinds import CONFIG_MAPS
 from controlplane.simulation.kinds_local import (
     CLAIMS,
@@ -47,12 +48,13 @@ class Machinery:
         self.view = View(store, _KINDS)
         self.owners = Owners(f"owners of {name}", self.view, clock)
         self.nodes = Nodes(f"nodes of {name}", self.view, clock)
+        self.claims = Claims(f"claims of {name}", self.view, clock)
         self.tekton = Tekton(f"tekton of {name}", self.view, clock)
 
     @property
     def behaviours(self) -> tuple[Behaviour, ...]:
         """Everybody who acts."""
-        return self.owners, self.nodes, self.tekton
+        return self.owners, self.nodes, self.claims, self.tekton
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

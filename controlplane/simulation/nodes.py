@@ -2,7 +2,7 @@
 
 In: pods, nodes, claims and PodGroups. Out: pods on nodes, ready, and over after a while if their annotation says so. A pod goes to the
 first node, by name, that is not cordoned, has enough cpu, and on which its required (anti-)affinity by host name holds. Pods of the
-scheduler `volcano` wait until their PodGroup is admitted. And the protection of claims: one that a pod still names does not go.
+scheduler `volcano` wait until their PodGroup is admitted.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from controlplane.clock import Clock
 from controlplane.kube import NODES, PODS, Json, Kind, meta
 from controlplane.pods.requests import effective
 from controlplane.simulation.behaviour import Behaviour, Key, View
+from controlplane.simulation.claims import claims_of
 from controlplane.simulation.jobs import DURATION
 from controlplane.simulation.kinds_local import CLAIMS, POD_GROUPS
 
 GROUP_NAME = "scheduling.k8s.io/group-name"
-PROTECTION = "kubernetes.io/pvc-protection"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _LOOK_AGAIN = 0.05  # seconds; a toy looks again instead of knowing what made room
 _ADMITTED = ("Inqueue", "Running")
@@ -24,7 +24,7 @@ _OVER = ("Succeeded", "Failed")
 
 
 class Nodes(Behaviour):
-    """Places and runs the pods of one cluster, and protects its claims. `obeyed` are schedulers whose pods wait for their group."""
+    """Places and runs the pods of one cluster. `obeyed` are schedulers whose pods wait for their group."""
 
     def __init__(self, name: str, view: View, clock: Clock, obeyed: tuple[str, ...] = ("volcano",)) -> None:
         super().__init__(name, clock)
@@ -33,18 +33,11 @@ class Nodes(Behaviour):
         view.listen(self._on_change)
 
     def _on_change(self, kind: Kind, old: Json | None, new: Json | None) -> None:
-        if kind == PODS:
-            shown = new or old or {}
-            for claim in _claims(shown):
-                self.mark(("claim", meta(shown)["namespace"], claim))
-        if new is not None and kind in (PODS, CLAIMS):
-            self.mark(("pod" if kind == PODS else "claim", meta(new)["namespace"], meta(new)["name"]))
+        if new is not None and kind == PODS:
+            self.mark(("pod", meta(new)["namespace"], meta(new)["name"]))
 
     def reconcile(self, key: Key) -> float | None:
-        """Take a pod one step on, or look whether a claim may go."""
-        if key[0] == "claim":
-            self._protect(key[1], key[2])
-            return None
+        """Take a pod one step on."""
         pod = self._view.get(PODS, key[1], key[2])
         if pod is None or "deletionTimestamp" in meta(pod) or (pod.get("status") or {}).get("phase") in _OVER:
             return None
@@ -68,7 +61,7 @@ class Nodes(Behaviour):
         namespace, spec = meta(pod)["namespace"], pod["spec"]
         if spec.get("schedulingGates"):
             return False
-        if any(self._view.get(CLAIMS, namespace, claim) is None for claim in _claims(pod)):
+        if any(self._view.get(CLAIMS, namespace, claim) is None for claim in claims_of(pod)):
             return False
         if spec.get("schedulerName") not in self._obeyed:
             return True
@@ -108,23 +101,6 @@ class Nodes(Behaviour):
         )
         return None
 
-    # claims
-
-    def _protect(self, namespace: str, name: str) -> None:
-        claim = self._view.get(CLAIMS, namespace, name)
-        if claim is None:
-            return
-        held = list(meta(claim).get("finalizers") or ())
-        if "deletionTimestamp" not in meta(claim):
-            wanted = [*held, PROTECTION] if PROTECTION not in held else held
-        else:
-            used = any(
-                meta(pod)["namespace"] == namespace and name in _claims(pod) for pod in self._view.all(PODS).values()
-            )
-            wanted = held if used else [one for one in held if one != PROTECTION]
-        if wanted != held:
-            self._store.patch(CLAIMS, namespace, name, {"metadata": {"finalizers": wanted or None}})
-
 
 def effective_of(node: Json) -> int:
     """Return a node's allocatable cpu, in billionths; without any, it has no bounds."""
@@ -133,11 +109,6 @@ def effective_of(node: Json) -> int:
         return 10**18
     amount = effective({"containers": [{"name": "all", "resources": {"requests": {"cpu": allocatable["cpu"]}}}]})
     return amount["cpu"]
-
-
-def _claims(pod: Json) -> list[str]:
-    found = ((one.get("persistentVolumeClaim") or {}).get("claimName") for one in pod["spec"].get("volumes") or ())
-    return [name for name in found if name]
 
 
 def _lives(pod: Json) -> bool:

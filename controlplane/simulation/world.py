@@ -28,6 +28,7 @@ from controlplane.kube import (
     MULTIKUEUE_CLUSTERS,
     MULTIKUEUE_CONFIGS,
     NAMESPACES,
+    PIPELINE_RUNS,
     RESOURCE_FLAVORS,
     SECRETS,
     Json,
@@ -40,6 +41,7 @@ from controlplane.simulation.kinds import DEFAULT_KINDS, ServedKind
 from controlplane.simulation.kueue import KUEUE_KINDS, Kueue
 from controlplane.simulation.kueue_common import MULTIKUEUE, Gates
 from controlplane.simulation.kueue_manager import KueueManager
+from controlplane.simulation.kueue_pipelineruns import PipelineRunFramework
 from controlplane.simulation.kueue_worker import KueueWorker
 from controlplane.simulation.persistence import load, snapshot
 from controlplane.simulation.seeding import ensure
@@ -83,16 +85,19 @@ class SimulatedCluster:
         self.port = spec.port
         self.store = Store(name, kinds=spec.kinds, now=clock.now, new_uid=self._new_uid, history=spec.history)
         self.faults = Faults(rng.getrandbits(32))
-        self.view = View(self.store, [kind for kind in KUEUE_KINDS if kind in self.store.served])
+        kinds = (*KUEUE_KINDS, PIPELINE_RUNS)
+        self.view = View(self.store, [kind for kind in kinds if kind in self.store.served])
         make: type[Kueue] = KueueManager if manages else KueueWorker
         self.kueue = make(f"kueue of {name}", self.view, clock, spec.gates)
         self.jobs = JobController(f"jobs of {name}", self.view, clock, spec.pace)
+        served = PIPELINE_RUNS in self.store.served and CLUSTER_QUEUES in self.store.served
+        self.runs = PipelineRunFramework(f"tekton-kueue of {name}", self.kueue) if served else None
         self.server = ApiServer(self.store, token=self.token, faults=self.faults)
 
     @property
     def behaviours(self) -> tuple[Behaviour, ...]:
         """Everybody who acts in the cluster."""
-        return self.kueue, self.jobs
+        return (self.kueue, self.jobs, *([self.runs] if self.runs is not None else []))
 
     def remember(self, token: str, port: int) -> None:
         """Take over the token and the port of an earlier run."""

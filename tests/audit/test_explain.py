@@ -62,6 +62,14 @@ def nobody_there(life: Life) -> None:
     life.job().seen({"QuotaReserved": True}).decide()
 
 
+def forgot_its_copy(life: Life) -> None:
+    life.runs("c", *WORKERS)
+    life.script.lose("c")
+    life.job(suspended=True, status="00", inactive=True)
+    life.seen({"QuotaReserved": False, "Admitted": False}, check="Pending", cluster_name="", nominated=[]).decide()
+    life.seen({"QuotaReserved": True}).decide()
+
+
 def give_up(life: Life) -> None:
     life.script.put(at("c", ClusterForgotten(by="jane")))
 
@@ -164,6 +172,15 @@ CASES: list[tuple[str, Callable[[], Life], str, list[str]]] = [
             " TIME: connection refused."
         ),
         ["ClusterLost", "ClusterLost", "ClusterLost", "WorkloadObserved"],
+    ),
+    (
+        "Reserved",
+        after(fresh, forgot_its_copy),
+        (
+            "It has quota and waits for c to come back, where the job may run, until 2026-01-01T00:15:37Z: c: lost since TIME:"
+            " connection refused."
+        ),
+        ["ClusterLost", "WorkloadObserved"],
     ),
     (
         "Nominated",

@@ -6,11 +6,13 @@ import msgspec
 import pytest
 
 from controlplane.audit.group_words import GROUP_EVENTS, GROUP_REASONS, GROUP_WORDS
+from controlplane.audit.judging_words import JUDGING_WORDS
 from controlplane.audit.reads import LOCAL_EVENTS
 from controlplane.audit.reference import reference
 from controlplane.audit.run_words import RUN_EVENTS, RUN_REASONS, RUN_WORDS
 from controlplane.audit.words import what
 from controlplane.coscheduling import events as coscheduling
+from controlplane.coscheduling.judging.events import JUDGING_EVENTS
 from controlplane.coscheduling.reasons import Reason as RunReason
 from controlplane.log.event import Event
 from controlplane.podgroups import events as podgroups
@@ -21,11 +23,12 @@ from tests.audit.samples import sample
 def test_no_event_and_no_reason_is_missing() -> None:
     assert set(GROUP_WORDS) == set(GROUP_EVENTS) == set(podgroups.EVENTS)
     assert set(RUN_WORDS) == set(RUN_EVENTS) == set(coscheduling.EVENTS)
+    assert set(JUDGING_WORDS) == set(JUDGING_EVENTS)
     assert set(GROUP_REASONS) == set(GroupReason)
     assert set(RUN_REASONS) == set(RunReason)
 
 
-@pytest.mark.parametrize("kind", LOCAL_EVENTS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", [*LOCAL_EVENTS, *JUDGING_EVENTS], ids=lambda kind: kind.__name__)
 def test_they_can_be_said_of_any_event(kind: type[Event]) -> None:
     event = sample(kind)
     if isinstance(event, podgroups.OwnerResolved):  # its positions are those of its chain
@@ -40,7 +43,7 @@ def test_they_can_be_said_of_any_event(kind: type[Event]) -> None:
 
 def test_the_reference_names_every_event_once() -> None:
     page = reference()
-    for event in LOCAL_EVENTS:
+    for event in (*LOCAL_EVENTS, *JUDGING_EVENTS):
         assert f"| `{event.__name__}` |" in page
         assert page.count(f"- `{event.__name__}`:") == 1
     for reason in (*GroupReason, *RunReason):

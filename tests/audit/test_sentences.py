@@ -120,6 +120,14 @@ TABLE: list[tuple[Decision, str]] = [
     ),
     (sample(CopyJudged, reason=R.FINISHED_MEANWHILE, cluster="b"), "the copy finished while b was away"),
     (
+        sample(CopyJudged, reason=R.FENCED, cluster="b"),
+        "another attempt began elsewhere while b was away, and this one is fenced",
+    ),
+    (
+        check(R.CLUSTERS_JUDGED, message="Not offered to b: too small"),
+        "which clusters can take it whole was judged anew: Not offered to b: too small",
+    ),
+    (
         check(R.CONTRADICTING_POLICIES),
         "the execution policies of its job and its ClusterQueue contradict each other, or are none",
     ),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controlplane.candidates.events import EVENTS, CandidateWriteFailed, PermitGranted
-from controlplane.candidates.objects import CANDIDATE_SOURCES, CANDIDATES, PODS
+from controlplane.candidates.objects import CANDIDATE_LABEL, CANDIDATE_SOURCES, CANDIDATES, PODS, SOURCE_LABEL
 from controlplane.candidates.policy import Placement, Policy, Target
 from controlplane.candidates.reasons import TargetReason
 from controlplane.candidates.source import SourceCandidates
@@ -300,3 +300,55 @@ def test_an_object_that_does_not_fit_is_recorded_as_refused_and_the_rest_goes_on
     world.submit("web")
     world.run()
     assert world.bound() == ["a"]
+
+
+def _candidate(name: str) -> Json:
+    origin = {"cluster": "home", "namespace": NS, "name": name, "uid": f"{name}#1", "epoch": 1}
+    template = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
+    metadata = {"namespace": NS, "name": name, "uid": f"candidate-{name}", "labels": {SOURCE_LABEL: "home"}}
+    return {"metadata": metadata, "spec": {"source": origin, "template": template}, "status": {}}
+
+
+def _pod_of(name: str) -> Json:
+    metadata = {"namespace": NS, "name": name, "uid": f"pod-{name}", "labels": {CANDIDATE_LABEL: name}}
+    return {"metadata": metadata, "spec": {"containers": [{"name": "c"}]}, "status": {"phase": "Pending"}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "obj"),
+    [(CANDIDATES, _candidate("web")), (PODS, _pod_of("web")), (CANDIDATE_SOURCES, INVITATION)],
+    ids=["candidate", "pod", "invitation"],
+)
+def test_what_goes_before_its_coming_is_folded_is_not_forgotten(kind: Kind, obj: Json) -> None:
+    """The watch shows both in one breath; the first is on its way to the log while the second is looked at."""
+    process = Process(TargetCandidates(TargetPolicy()), TARGET_EVENTS)
+    seen = process.capability.observe(Sighting(HERE, "", kind, obj, "5", False), START)
+    went = process.capability.observe(Sighting(HERE, "", kind, obj, "6", True), START)
+    for new in (seen, went):
+        assert new is not None
+        process.append(new)
+    process.settle()
+    assert process.capability.candidates == {}
+    assert process.capability.invitations == {}
+    assert process.capability.known(kind.name) == {}
+
+
+def test_a_listing_that_misses_a_pod_names_it_by_its_uid_alone() -> None:
+    process = Process(TargetCandidates(TargetPolicy()), TARGET_EVENTS)
+    seen = process.capability.observe(Sighting(HERE, "", PODS, _pod_of("web"), "5", False), START)
+    listed = {"metadata": {"namespace": NS, "name": "web", "uid": "pod-web"}}
+    went = process.capability.observe(Sighting(HERE, "", PODS, listed, "6", True), START)
+    for new in (seen, went):
+        assert new is not None
+        process.append(new)
+    assert process.capability.candidates == {}
+    assert process.capability.observe(Sighting(HERE, "", PODS, listed, "7", True), START) is None
+
+
+def test_a_pod_of_nobodys_leaves_no_trace_when_it_goes() -> None:
+    """Pods of all sorts share one watch, and a listing names what the other rooms know of too."""
+    capability = TargetCandidates(TargetPolicy())
+    plain = {"metadata": {"namespace": NS, "name": "web", "uid": "x", "labels": {"app": "web"}}, "spec": {}}
+    listed = {"metadata": {"namespace": NS, "name": "web", "uid": "x"}}
+    for obj in (plain, listed):
+        assert capability.observe(Sighting(HERE, "", PODS, obj, "6", True), START) is None

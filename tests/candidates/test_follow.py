@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controlplane.candidates.copies import Copies
 from controlplane.candidates.follow import (
     Copy,
     Known,
@@ -18,6 +20,11 @@ from controlplane.candidates.follow import (
     references,
     removal_request,
 )
+from controlplane.candidates.objects import SOURCE_LABEL
+from controlplane.candidates.placing import Placing
+from controlplane.candidates.policy import Policy
+from controlplane.capability import Sighting
+from controlplane.kube import Kind
 
 SPEC: dict[str, Any] = {
     "volumes": [
@@ -145,3 +152,16 @@ def test_a_copy_carries_the_data_and_our_mark_and_what_it_was_made_of() -> None:
     assert request.owner_label == ("candidates.controlplane.dev/source", "home")
     removal = removal_request(Removal("Secret", "keys", "t", "9"), "team", "home")
     assert (removal.verb, removal.uid, removal.resource_version) == ("delete", "t", "9")
+
+
+def test_a_config_map_that_another_controller_watches_on_a_target_is_no_copy() -> None:
+    placing = Placing(Policy(cluster="home", scheduler_name="s", namespaces=frozenset({"a"})), "test", [])
+    copies, kind = Copies(placing), Kind("", "v1", "ConfigMap", "configmaps")
+
+    def shown(**labels: str) -> Sighting:
+        metadata = {"namespace": "tekton-pipelines", "name": "feature-flags", "uid": "u", "labels": labels}
+        return Sighting("worker", "i", kind, {"metadata": metadata}, "7", gone=False)
+
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    assert copies.observe(shown(), now) is None
+    assert copies.observe(shown(**{SOURCE_LABEL: "home"}), now) is not None

@@ -68,10 +68,18 @@ def test_a_source_reaches_only_candidates() -> None:
     assert rights(one(roles, "ClusterRole", "controlplane-candidate-source")) == {
         "candidates.controlplane.dev/candidates": tuple(sorted((*SEE, "create", "patch", "delete")))
     }
-    target = rights(one(roles, "ClusterRole", "controlplane-candidate-target"))
-    assert "create" not in target["candidates.controlplane.dev/candidates"]
-    assert target["core/pods/binding"] == ("create",)
-    assert target["candidates.controlplane.dev/candidates/status"] == ("patch",)
+    names = {item["metadata"]["name"] for item in roles if item["kind"] == "ClusterRole"}
+    assert names == {
+        "controlplane-candidate-source",
+        "controlplane-candidate-source-follow",
+    }  # the scheduler has its own
+
+
+def test_the_policy_lets_the_targets_own_scheduler_pass() -> None:
+    account = one(render("deploy/scheduler"), "ServiceAccount")["metadata"]
+    policy = one(render("deploy/candidates/target"), "ValidatingAdmissionPolicy")
+    (condition,) = policy["spec"]["matchConditions"]
+    assert f"'system:serviceaccount:{account['namespace']}:{account['name']}'" in condition["expression"]
 
 
 def test_in_its_own_cluster_a_source_creates_and_deletes_no_pod() -> None:

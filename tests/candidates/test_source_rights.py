@@ -15,7 +15,7 @@ from tests.candidates.e2e.stage import settings
 from tests.deploy.manifests import one, render, rights
 
 SEE = ("get", "list", "watch")
-CANDIDATE_KINDS = {"pods", "candidatetargets.candidates.controlplane.dev"}
+CANDIDATE_KINDS = {"pods", "candidatetargets.candidates.controlplane.dev", "podgroups.scheduling.volcano.sh"}
 
 
 def home(chosen: Settings) -> set[str]:
@@ -42,6 +42,7 @@ def test_every_kind_that_is_watched_may_be_watched() -> None:
     assert {kind for kind, verbs in found.items() if set(SEE) <= set(verbs)} == {
         "core/pods",
         "candidates.controlplane.dev/candidatetargets",
+        "scheduling.volcano.sh/podgroups",
     }
 
 

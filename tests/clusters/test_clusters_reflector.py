@@ -249,10 +249,8 @@ async def test_another_cluster_at_the_same_address_is_not_listed(api: MiniApi) -
         assert len(api.lists()) == 1
 
 
-@pytest.mark.parametrize(("code", "lists"), [(429, 1), (500, 2), (503, 2)])
-async def test_a_servers_failure_is_a_moment_out_of_sight_and_its_patience_is_not(
-    api: MiniApi, code: int, lists: int
-) -> None:
+@pytest.mark.parametrize(("code", "lists"), [(400, 1), (429, 2), (500, 2), (503, 2)])
+async def test_a_server_that_does_not_serve_is_out_of_sight_for_a_moment(api: MiniApi, code: int, lists: int) -> None:
     async with following(api) as f:
         await f.shows("synced")
         refusals = [status(code)]

@@ -60,6 +60,21 @@ async def test_it_is_listed_again_after_a_loss_and_let_go_when_it_is_not_wanted(
         await until(lambda: api.open_watches == open_then - 1)
 
 
+async def test_it_is_listed_again_after_a_loss_where_nothing_else_is_watched(api: MiniApi) -> None:
+    """Candidates alone, namespace by namespace: a cluster that came back and was not listed would stay out of view for ever."""
+    api.objects["secrets"] = [obj("x", 1)]
+    more = Recorder()
+    async with fleet(specs=()) as f:
+        f.connections.want({"w": {IN_A: more.sink}})
+        of_secret(f, api)
+        await until(lambda: len(api.watches(SECRETS)) == 1)
+        api.hang = True
+        await until(lambda: f.log.of(Lost))
+        api.hang = False
+        await f.connected(2)
+        await until(lambda: len([delta for delta in more.deltas if isinstance(delta, Synced)]) == 2)
+
+
 async def test_a_refusal_is_said_to_its_sink_alone_and_the_cluster_stays(api: MiniApi) -> None:
     more = Recorder()
     api.refuse["list", "secrets"] = lambda: status(403, "Forbidden", "no")

@@ -179,3 +179,21 @@ def test_users_terms_stay_and_ours_comes_after_them() -> None:
     terms = found["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     assert [one["topologyKey"] for one in terms] == ["zone", "kubernetes.io/hostname"]
     assert found["podTemplate"]["affinity"] == found["affinity"]
+
+
+def test_several_entries_for_one_task_are_filled_in_from_the_earlier_ones_and_these_from_the_run() -> None:
+    entries = [
+        {
+            "pipelineTaskName": "t",
+            "podTemplate": {"nodeSelector": {"a": "1"}, "dnsPolicy": "None", "env": [{"name": "A"}]},
+        },
+        {"pipelineTaskName": "t", "podTemplate": {"nodeSelector": {"a": "2"}, "env": [{"name": "B"}, {"value": "x"}]}},
+        {"pipelineTaskName": "t"},
+    ]
+    obj = run(tasks=[task("t")], taskRunSpecs=entries, taskRunTemplate={"podTemplate": {"schedulerName": "s"}})
+    assert bound(obj, "disabled")["t"]["podTemplate"] == {
+        "nodeSelector": {"a": "2"},
+        "dnsPolicy": "None",
+        "env": [{"name": "B"}, {"name": "A"}],
+        "schedulerName": "s",
+    }

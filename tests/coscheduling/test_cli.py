@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,16 @@ def test_streams_lists_and_several_files(write: Any, as_json: Any) -> None:
     assert [one["metadata"]["name"] for one in found["deletions"]] == [f"{SINGLE}-0"]
 
 
+def test_a_typed_list_says_what_its_items_are(write: Any, as_json: Any) -> None:
+    bare = {key: value for key, value in node("n1", cordoned=True).items() if key not in ("apiVersion", "kind")}
+    nodes = {"apiVersion": "v1", "kind": "NodeList", "items": [bare]}
+    files = write("all.yaml", run(), stateful_set(SINGLE), pod(f"{SINGLE}-0", "n1"), nodes)
+    found = as_json("-f", files, "--config", write("f.yaml", flags(coschedule="pipelineruns")))
+    assert found["deletions"][0]["reason"] == "NodeCordoned"
+    broken = write("broken.yaml", {"kind": "NodeList", "items": [5]})
+    assert "items[0]: the document: expected a Kubernetes object" in as_json("-f", broken, code=1)["error"]
+
+
 def test_config_maps_may_be_among_the_objects_or_plain(write: Any, as_json: Any) -> None:
     among = write("all.yaml", run(), flags(coschedule="isolate-pipelinerun"))
     assert as_json("-f", among)["mode"] == "isolate-pipelinerun"
@@ -100,6 +111,15 @@ def test_one_of_several_runs(write: Any, as_json: Any) -> None:
     assert 'none called "three", only one, two' in as_json("-f", path, "--run", "three", code=1)["error"]
 
 
+def test_other_versions_and_other_peoples_pipeline_runs(write: Any, as_json: Any) -> None:
+    other = run(name="other") | {"apiVersion": "example.dev/v1"}
+    found = as_json("-f", write("all.yaml", other, run(), flags(coschedule="pipelineruns")))
+    assert (found["statefulSets"][0]["metadata"]["name"], found["warnings"]) == (SINGLE, [])
+    newer = as_json("-f", write("newer.yaml", run() | {"apiVersion": "tekton.dev/v2"}))
+    assert 'apiVersion "tekton.dev/v2" is not known here: it is read as tekton.dev/v1' in newer["warnings"][0]
+    as_json("-f", write("none.yaml", other), code=1)
+
+
 def test_old_workers(write: Any, as_json: Any) -> None:
     data = {"coschedule": "pipelineruns", "disable-affinity-assistant": "false"}
     arguments = ["-f", write("run.yaml", run()), "--config", write("f.yaml", flags(**data))]
@@ -113,7 +133,10 @@ def test_old_workers(write: Any, as_json: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("a: [", "it is no YAML"),
+        ("a: [", "it is not YAML"),
+        ("\tkind: Pod", "it is not YAML"),
+        ("[" * 5000, "it is nested too deep to be read"),
+        ("kind: PipelineRun\n---\na: [", "document 2: the document: it is not YAML"),
         ("- a", "expected a Kubernetes object, found a list"),
         ("a: b", "kind: it is not set"),
         ("kind: Pod", "there is none among the files"),
@@ -138,6 +161,19 @@ def test_the_exit_code_of_the_program(write: Any, capsys: pytest.CaptureFixture[
     assert program(["coscheduling", "plan", "-f", path, "-o", "json"]) == 1
     assert "more than one PersistentVolumeClaim" in json.loads(capsys.readouterr().out)["error"]
     assert program(["coscheduling", "plan", "-f", write("ok.yaml", run()), "-o", "json"]) == 0
+
+
+def test_standard_input(write: Any, as_json: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    around = yaml.safe_dump_all([run(), flags(coschedule="isolate-pipelinerun")]).encode()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(around)))
+    assert as_json("-f", "-")["mode"] == "isolate-pipelinerun"
+    assert program(["coscheduling", "plan", "-f", "-", "--config", "-"]) == 2
+
+
+def test_what_is_not_utf_8(tmp_path: Path, as_json: Any) -> None:
+    path = tmp_path / "latin.yaml"
+    path.write_bytes("kind: PipelineRun # ä".encode("latin-1"))
+    assert "it is not UTF-8 at byte 20; save it as UTF-8" in as_json("-f", str(path), code=1)["error"]
 
 
 def test_for_people(write: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -32,5 +32,5 @@ def test_the_plans_fields() -> None:
 
 def test_reasons_are_used() -> None:
     room = Path(inspect.getfile(Reason)).parent
-    text = "".join(path.read_text() for path in room.glob("*.py"))
+    text = "".join(path.read_text() for path in room.rglob("*.py"))
     assert [reason for reason in Reason if f"Reason.{reason.name}" not in text] == []

@@ -13,6 +13,7 @@ from tests.coscheduling.samples import (
     UID,
     Json,
     claim,
+    empty,
     names,
     node,
     planned,
@@ -282,3 +283,9 @@ def test_without_any_object_it_says_what_would_be_looked_for() -> None:
     assert "what would be looked for" in found.warnings[0]
     of_b = placeholder_name("b", "my-pipelinerun")
     assert cleaned(over("workspaces")) == [("StatefulSet", OF_A, ""), ("StatefulSet", of_b, "")]
+
+
+def test_by_name_every_workspace_with_a_claim_is_looked_for_also_where_two_share_one() -> None:
+    obj = run(claim("a", "data"), claim("b", "data"), empty("c"), template("d"), status=DONE)
+    names_ = [one["metadata"]["name"] for one in plan_json(planned(obj))["cleanup"]]
+    assert names_ == [placeholder_name(workspace, "my-pipelinerun") for workspace in ("a", "b", "d")]

@@ -245,6 +245,66 @@ def test_per_workspace_each_group_needs_a_node_not_the_whole_run() -> None:
     assert verdict(obj, facts(node, mode="disabled"), "disabled") == ""
 
 
+def test_the_copies_of_a_task_that_nothing_holds_need_no_common_node() -> None:
+    matrix = {"params": [{"name": "p", "value": ["x", "y", "z"]}]}
+    obj, node = run(tasks=[step("2", "a", matrix=matrix)]), room(cpu="3", pods=1)
+    assert verdict(obj, facts(node, mode="disabled"), "disabled") == ""
+    assert verdict(obj, facts(node, mode="workspaces"), "workspaces") == ""
+    assert verdict(obj, facts(node)) == "NoNodeFits"
+
+
+def test_what_is_not_known_of_a_cluster_refuses_nothing() -> None:
+    obj = run(template("a"), tasks=TWO)
+    nothing = ClusterFacts(name="c", mode=None, storage_classes=None, nodes=None)
+    for asked in (None, Mode.PIPELINERUNS):
+        assert judge(read(obj), find_pipeline(read(obj), World()), asked, nothing).fits
+    # Without a mode nothing need be together; each task has to fit all the same.
+    found = judge(read(obj), find_pipeline(read(obj), World()), None, facts(room(cpu="2"), mode="disabled"))
+    assert found.fits
+    unknown = ClusterFacts(name="c", mode=None, storage_classes=None, nodes=(room(cpu="1"),))
+    assert judge(read(obj), find_pipeline(read(obj), World()), None, unknown).reason == "NoNodeFits"
+
+
+def test_the_clusters_own_mode_is_right_where_none_is_asked_for() -> None:
+    obj = run(tasks=TWO)
+    for mode, reason in (("disabled", None), ("pipelineruns", "NoNodeFits")):
+        found = judge(read(obj), find_pipeline(read(obj), World()), None, facts(room(cpu="3"), mode=mode))
+        assert found.reason == reason
+
+
+def test_a_cluster_that_grows_is_not_judged_by_the_nodes_of_today() -> None:
+    assert verdict(run(tasks=TWO), facts(room(cpu="1"), grows=True)) == ""
+    assert verdict(run(tasks=TWO), facts(room(pods=1), grows=True)) == ""
+    assert verdict(run(claim("a", "elsewhere")), facts(grows=True)) == "ClaimMissing"
+
+
+def test_what_is_remembered_of_nodes_changes_no_judgement() -> None:
+    nodes = (room(cpu="3950m", placeholder=True), room("m", cpu="2", labels={"disk": "ssd"}))
+    memo: dict[Any, Any] = {}
+    seen = set()
+    for mode, grows in itertools.product(Mode, (False, True)):
+        for tasks in (TWO, [step("2", "a")], [step("3", "a")]):
+            for spec in ({}, {"taskRunTemplate": {"podTemplate": {"nodeSelector": {"disk": "ssd"}}}}):
+                obj = run(tasks=tasks, **spec)
+                asked = read(obj), find_pipeline(read(obj), World()), None
+                plain = judge(*asked, facts(*nodes, mode=mode.value, grows=grows))
+                if not grows:  # a memo is of one cluster, which grows or does not
+                    for _ in range(2):
+                        assert judge(*asked, facts(*nodes, mode=mode.value, memo=memo)) == plain
+                seen.add(plain.reason)
+    assert len(memo) > 6
+    assert seen >= {None, "NoNodeFits", "EveryNodeHasARun"}
+
+
+def test_the_reason_names_amounts() -> None:
+    obj = run(tasks=TWO)
+    found = judge(read(obj), find_pipeline(read(obj), World()), None, facts(room(cpu="2"), room("m", cpu="1")))
+    assert found.detail == (
+        "no node has enough cpu: the largest wave of 2 tasks, with its placeholder, needs 3950m, "
+        "and the most that a node has is 2"
+    )
+
+
 def test_clusters_that_bind_late_come_first_and_those_that_do_not_fit_last() -> None:
     clusters = [
         facts(name="z-full", mode="workspaces"),

@@ -199,6 +199,13 @@ def test_what_a_placeholder_takes_from_the_runs_pod_template() -> None:
     assert set(spec) == {*own, "containers", "affinity"}
 
 
+def test_an_empty_priority_class_keeps_the_default_out_and_is_not_written() -> None:
+    defaults = {"default-affinity-assistant-pod-template": "priorityClassName: assistant"}
+    own = {"podTemplate": {"priorityClassName": ""}}
+    assert "priorityClassName" not in pod_spec(run(taskRunTemplate=own), defaults=defaults)
+    assert pod_spec(run(), defaults=defaults)["priorityClassName"] == "assistant"
+
+
 def test_templates_of_single_tasks_never_reach_it() -> None:
     specs = [{"pipelineTaskName": "only", "podTemplate": {"nodeSelector": {"a": "b"}}}]
     assert "nodeSelector" not in pod_spec(run(taskRunSpecs=specs))

@@ -65,9 +65,10 @@ def test_all_problems_are_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "ok"), [("a", True), (LONG[1:], True), (LONG, False), ("a.b", False), ("A", False), ("a-", False)]
+    ("name", "ok"),
+    [("a", True), (LONG[1:], True), (LONG, False), ("a.b", True), ("a..b", False), ("A", False), ("a-", False)],
 )
-def test_the_runs_name_is_a_label(name: str, ok: bool) -> None:
+def test_the_runs_name_can_be_a_label(name: str, ok: bool) -> None:
     error = planned(run(name=name)).error
     assert (error == "") is ok
     assert ok or "metadata.name" in error
@@ -158,3 +159,94 @@ def test_a_mode_that_is_none() -> None:
     found = planned(run(), "isolate-pipelineruns")
     assert found.mode is None
     assert 'data.coschedule: "isolate-pipelineruns" is not a mode' in found.error
+
+
+def test_a_workspace_that_is_bound_three_times_is_told_of_each_time_with_the_one_before() -> None:
+    error = refused(run(empty("a"), empty("a"), empty("b"), empty("a")))
+    assert 'workspace "a" provided by pipelinerun more than once, at index 0 and 1' in error
+    assert 'workspace "a" provided by pipelinerun more than once, at index 1 and 3' in error
+
+
+@pytest.mark.parametrize("mode", ["workspaces", "pipelineruns", "isolate-pipelinerun"])
+def test_a_claim_that_a_task_will_name_cannot_have_a_placeholder_before(mode: str) -> None:
+    obj = run(claim("a", "$(tasks.make.results.claim)"), tasks=[task("make"), task("use", "a")])
+    assert "is known only when a task has run" in refused(obj, mode)
+
+
+def test_a_claim_that_a_task_will_name_is_left_to_tekton_where_nothing_is_placed() -> None:
+    obj = run(claim("a", "$(tasks.make.results.claim)"), tasks=[task("make"), task("use", "a")])
+    (_, use) = planned(obj, "disabled").tasks
+    assert use.workspaces == [
+        {"name": "a", "persistentVolumeClaim": {"claimName": "$(tasks.make.results.claim)"}},
+    ]
+
+
+def test_a_pipelines_default_does_not_name_a_claim() -> None:
+    obj = run(claim("a", "$(params.c)"), tasks=[task("t", "a")])
+    obj["spec"]["pipelineSpec"]["params"] = [{"name": "c", "default": "data"}]
+    assert "give the parameter in the run" in refused(obj)
+
+
+@pytest.mark.parametrize("is_bound", [True, False])
+def test_what_a_task_needs_may_not_be_optional_in_the_pipeline(is_bound: bool) -> None:
+    inline: Json = {"steps": [{"name": "s", "image": "i"}], "workspaces": [{"name": "in"}]}
+    entry = {"name": "t", "taskSpec": inline, "workspaces": [{"name": "in", "workspace": "a"}]}
+    obj = run(*([claim("a", "data")] if is_bound else []), tasks=[entry])
+    obj["spec"]["pipelineSpec"]["workspaces"] = [{"name": "a", "optional": True}]
+    what = 'pipeline workspace "a" is marked optional but pipeline task "t" requires it be provided'
+    assert what in refused(obj)
+    inline["workspaces"][0]["optional"] = True
+    assert planned(obj).error == ""
+    del inline["workspaces"][0]["optional"]
+    del entry["workspaces"][0]["workspace"]  # Tekton looks only at those that are named
+    entry["workspaces"][0]["name"] = inline["workspaces"][0]["name"] = "a"
+    assert bool(planned(obj).error) is not is_bound
+
+
+def test_two_tasks_of_one_name_are_refused() -> None:
+    assert 'task "t": the pipeline has more than one task of this name' in refused(run(tasks=[task("t"), task("t")]))
+    assert "more than one task of this name" in refused(run(tasks=[task("t")], final=[task("t")]))
+
+
+@pytest.mark.parametrize(
+    ("reference", "kind"),
+    [
+        ({"name": "t"}, "TaskRun"),
+        ({"name": "t", "kind": "Task"}, "TaskRun"),
+        ({"name": "t", "apiVersion": "example.dev/v1", "kind": "Wait"}, "CustomRun"),
+        ({"name": "t", "apiVersion": "tekton.dev/v1"}, "CustomRun"),
+        ({"apiVersion": "tekton.dev/v1", "resolver": "git"}, "TaskRun"),
+    ],
+)
+def test_which_references_are_custom(reference: Json, kind: str) -> None:
+    assert planned(run(tasks=[{"name": "t", "taskRef": reference}])).tasks[0].kind == kind
+
+
+@pytest.mark.parametrize("spec", [{"status": "PipelineRunPending"}, {"managedBy": "kueue.x-k8s.io/multikueue"}])
+def test_what_admission_refuses_is_refused_also_of_a_run_that_waits(spec: Json) -> None:
+    obj = run(empty("a"), empty("a"))
+    obj["spec"] |= spec
+    assert "more than once, at index 0 and 1" in refused(obj)
+    obj["spec"]["workspaces"].pop()
+    assert planned(obj).error == ""
+
+
+def test_a_custom_task_needs_every_workspace_that_it_names() -> None:
+    custom = {"name": "c", "taskRef": {"apiVersion": "example.dev/v1", "kind": "Wait"}, "workspaces": [{"name": "a"}]}
+    obj = run(tasks=[custom])
+    obj["spec"]["pipelineSpec"]["workspaces"] = [{"name": "a", "optional": True}]
+    assert 'expected workspace "a" to be provided by pipelinerun for pipeline task "c"' in refused(obj)
+
+
+def test_a_pipeline_that_a_resolver_fetches_leaves_the_tasks_unknown() -> None:
+    obj = run(claim("a", "data"))
+    del obj["spec"]["pipelineSpec"]
+    obj["spec"]["pipelineRef"] = {"resolver": "git", "params": [{"name": "url", "value": "u"}]}
+    found = planned(obj)
+    assert (found.error, found.tasks) == ("", [])
+    assert len(found.stateful_sets) == 1
+    assert 'the resolver "git" fetches the pipeline' in found.warnings[0]
+    obj["status"] = {"pipelineSpec": {"tasks": [task("t", "a")]}}
+    found = planned(obj)
+    assert [one.task for one in found.tasks] == ["t"]
+    assert found.warnings == []

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 
 from controlplane.kube import PIPELINE_RUNS
+from controlplane.log.event import body_of
 from controlplane.multikueue.adapters import ADAPTERS, adapters_for
 from controlplane.multikueue.adapters.base import ORIGIN_LABEL, PREBUILT
 from controlplane.multikueue.adapters.pipelinerun import PipelineRunAdapter
+from controlplane.multikueue.context import Policy
+from controlplane.multikueue.events import JobCreationDecided, Owner, WorkloadObserved
+from controlplane.multikueue.reasons import Reason
+from controlplane.multikueue.render import render
+from controlplane.multikueue.state import initial
 from controlplane.settings import KINDS, Settings
 
 ADAPTER = PipelineRunAdapter()
@@ -34,9 +42,10 @@ def test_who_manages_it(spec: dict[str, str], controller: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "suspended"), [("PipelineRunPending", True), ("", False), ("Cancelled", False), (None, False)]
+    ("status", "suspended"),
+    [("PipelineRunPending", True), ("StoppedRunFinally", True), ("", False), ("Cancelled", False), (None, False)],
 )
-def test_pending_is_suspended(status: str | None, suspended: bool) -> None:
+def test_pending_is_suspended_and_so_is_what_kueue_stopped(status: str | None, suspended: bool) -> None:
     assert ADAPTER.suspended({"spec": {"status": status}}) is suspended
     assert ADAPTER.suspended({}) is False
 
@@ -78,9 +87,13 @@ def test_the_copy() -> None:
     assert template["spec"]["managedBy"]
 
 
-def test_the_status_is_relayed_always_and_drained_of_what_runs() -> None:
+def test_no_start_time_is_written_to_a_run_that_is_pending() -> None:
     for local in (True, False):
-        assert ADAPTER.may_relay(local_suspended=local, remote_suspended=False, remote_finished=False)
+        allowed = ADAPTER.may_relay(local_suspended=local, remote_suspended=False, remote_finished=True)
+        assert allowed is not local
+
+
+def test_the_status_is_drained_of_what_runs() -> None:
     status = {
         "startTime": "t",
         "childReferences": [{"name": "x"}],
@@ -91,3 +104,21 @@ def test_the_status_is_relayed_always_and_drained_of_what_runs() -> None:
     assert ADAPTER.drained(status) == {"pipelineSpec": {"tasks": []}, "conditions": kept}
     assert ADAPTER.kind == PIPELINE_RUNS
     assert not ADAPTER.marks_suspended()
+    assert not ADAPTER.overtaken_counts()
+
+
+def test_the_copy_says_which_attempt_it_is() -> None:
+    state = initial("workload/ci/workload-1")
+    owner = Owner(api_version="tekton.dev/v1", kind="PipelineRun", name="build-1", uid="u")
+    local = WorkloadObserved(
+        namespace="ci", name="workload-1", uid="w", resource_version="1", owner=owner, template="t", spec_key="k"
+    )
+    made = body_of({"labels": {}, "annotations": {}, "spec": {}})
+    decided = JobCreationDecided(
+        cluster="a", attempt=3, kind=PIPELINE_RUNS.name, template=made.ref, reason=Reason.ADMITTED_ON_WORKER
+    )
+    policy = Policy(adapters=adapters_for(ADAPTERS))
+    bodies = {made.ref: made.text.encode()}
+    request = render(msgspec.structs.replace(state, local=local), None, decided, bodies, policy, datetime.now(UTC))
+    assert request.body["metadata"]["annotations"]["controlplane/attempt"] == "3"
+    assert request.body["metadata"]["name"] == "build-1"

@@ -188,3 +188,18 @@ def test_draining_is_quiet_when_nothing_changes() -> None:
     for _ in range(3):
         scene.workload().job().clone("a").remote_job("a").tick(minutes=1)
         assert scene.names() == []
+
+
+def test_a_copy_that_we_had_stopped_ourselves_is_no_refusal() -> None:
+    """Quota may come back before the copy of the attempt before is gone: its cluster has refused nothing."""
+    scene = Scene("a").reserved()
+    ours = {
+        "DeactivationTarget": ("EvictedOnManagerCluster", "Evicted on manager: preempted"),
+        "Evicted": ("DeactivatedDueToEvictedOnManagerCluster", "The workload is deactivated"),
+    }
+    scene.clone("a", ours, active=False)
+    assert scene.names() == ["Nomination"]
+    scene.workload(nominated=["a"])
+    assert scene.names() == ["Removal Workload a"]
+    scene.clone_gone("a")
+    assert scene.names() == ["Clone a"]

@@ -16,7 +16,15 @@ from controlplane.connectivity.events import (
     ServiceStarted,
     cluster_stream,
 )
-from controlplane.multikueue.events import CheckStateDecided, CopyJudged, FinishDecided
+from controlplane.kube import JOBS
+from controlplane.multikueue.adapters.job import JobAdapter
+from controlplane.multikueue.events import (
+    CheckStateDecided,
+    CopyJudged,
+    FinishDecided,
+    RemovalDecided,
+    StatusRelayDecided,
+)
 from controlplane.multikueue.reasons import Reason
 from tests.multikueue.scene import START, Scene, stamp
 
@@ -242,6 +250,76 @@ def test_a_copy_that_finished_meanwhile_counts_if_it_succeeded(reason: str, verd
         finish = scene.decide()[-1]
         assert isinstance(finish, FinishDecided)
         assert (finish.source, finish.finish_reason) == ("a", "Succeeded")
+
+
+class Fenced(JobAdapter):
+    def overtaken_counts(self) -> bool:
+        return False
+
+
+@pytest.mark.parametrize(("reason", "finished"), [("Succeeded", True), ("Failed", True), ("", False)])
+def test_of_a_kind_that_is_fenced_an_overtaken_attempt_counts_for_nothing(reason: str, finished: bool) -> None:
+    scene = Scene("a", "b")
+    scene.fleet.policy.adapters[JOBS.gvk] = Fenced()  # type: ignore[index]
+    scene = reserved_again(lost_and_requeued(scene.running("a")))
+    scene.workload({"Admitted": True}, check="Ready", cluster_name="b", nominated=[])
+    scene.clone("b", {"Admitted": True}).remote_job("b", suspended=False, inactive=False)
+    scene.connect("a").remote_job("a", suspended=False, finished=finished, status="22" * 32)
+    if reason:
+        scene.clone("a", {"Finished": (reason, "done")})
+    judged, *others = scene.decide()
+    assert isinstance(judged, CopyJudged)
+    assert (judged.cluster, judged.verdict, judged.reason) == ("a", "Remove", Reason.FENCED)
+    (removal,) = [one for one in others if isinstance(one, RemovalDecided)]
+    assert (removal.cluster, removal.of, removal.uid) == ("a", "Job", "rjob-a")
+    assert not [one for one in others if isinstance(one, FinishDecided)]
+    assert "22" * 32 not in {getattr(one, "status", "") for one in others}, "its result is not relayed"
+
+
+def test_of_a_kind_that_is_fenced_an_attempt_that_nobody_overtook_goes_on_or_counts() -> None:
+    for finished in (False, True):
+        scene = Scene("a", "b")
+        scene.fleet.policy.adapters[JOBS.gvk] = Fenced()  # type: ignore[index]
+        scene = reserved_again(lost_and_requeued(scene.running("a"))).connect("a")
+        if finished:
+            scene.remote_job("a", suspended=False, finished=True, status="22" * 32)
+            scene.clone("a", {"Finished": ("Succeeded", "done")})
+        judged = scene.decide()[0]
+        assert isinstance(judged, CopyJudged)
+        assert judged.verdict == ("Finish" if finished else "Adopt")
+
+
+def stopped_by_kueue(scene: Scene) -> Scene:
+    """The worker's Kueue took the quota back; a kind that cannot be suspended has ended by that."""
+    scene.remote_job("a", suspended=True, finished=True, inactive=True, status="22" * 32)
+    return scene.clone("a", {"Evicted": ("Preempted", "for another"), "Finished": ("Failed", "cancelled")})
+
+
+def test_of_a_kind_that_is_fenced_what_kueue_stopped_has_no_result() -> None:
+    scene = Scene("a", "b")
+    scene.fleet.policy.adapters[JOBS.gvk] = Fenced()  # type: ignore[index]
+    stopped_by_kueue(scene.running("a"))
+    retry = retry_of(scene)
+    assert retry is not None
+    assert retry.reason == Reason.REMOTE_EVICTED
+    scene.workload({"Evicted": True, "Admitted": False}, check="Pending", cluster_name="").job(
+        suspended=True, inactive=False
+    )
+    (rest,) = scene.decide()
+    assert isinstance(rest, StatusRelayDecided)
+    assert (rest.drain, rest.reason) == (True, Reason.NOTHING_RUNS)
+    assert rest.status != "22" * 32, "the user's job has not ended"
+    scene.job(suspended=True, inactive=True)
+    assert scene.names() == []
+    scene.workload({"Evicted": True, "QuotaReserved": False})
+    assert scene.names() == ["Removal Job a"]
+
+
+def test_of_other_kinds_what_finished_counts_though_it_was_evicted() -> None:
+    scene = stopped_by_kueue(Scene("a", "b").running("a"))
+    assert scene.names() == ["StatusRelay"]
+    scene.job(suspended=True, status="22" * 32)
+    assert scene.names() == ["Finish"]
 
 
 def test_a_result_counts_even_if_the_workload_has_no_quota() -> None:

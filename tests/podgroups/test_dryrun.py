@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -170,6 +171,18 @@ def test_a_group_that_is_there_is_ours_by_its_owners_uid(owner: Any, action: str
         assert line["reason"] == "GroupNameTaken"
 
 
+@pytest.mark.parametrize("owners", ["x", [5], [{"controller": True}], [{"controller": "true"}]])
+def test_a_group_whose_owner_cannot_be_told_is_somebody_elses(owners: Any) -> None:
+    group = manifest(ref("Widget", "podgroup-uid-web", "g"), metadata={"ownerReferences": owners})
+    group |= {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup"}
+    lines, problems = run(pod_manifest(RS), *WEB, group)
+    assert (lines[0]["action"], lines[0]["reason"]) == ("retry", "GroupNameTaken")
+    assert lines[0]["warnings"][0].startswith(
+        "GroupNameTaken: PodGroup podgroup-uid-web belongs to nobody that can be told"
+    )
+    assert len(problems) == 1
+
+
 def test_a_queue_that_cannot_be_one() -> None:
     line = only(pod_manifest(notes={"scheduling.volcano.sh/queue-name": "Not A Queue"}))
     assert line["queue"] is None
@@ -262,6 +275,20 @@ def test_streams_lists_and_json() -> None:
         "f.yaml, document 4, items",
     ]
     assert [one.object for one in read_stream("-", '{"kind": "List", "items": [{"a": 1}]}')[0]] == [{"a": 1}]
+
+
+def test_json_one_after_the_other() -> None:
+    text = "".join(json.dumps(one, indent=1) + "\n" for one in (pod_manifest(RS), *WEB))
+    pieces, problems = read_stream("o.json", text)
+    assert [piece.place for piece in pieces] == [f"o.json, document {number}" for number in (1, 2, 3)]
+    assert problems == []
+    _, problems = read_stream("o.json", text + "{")
+    assert "is not YAML" in str(problems[0])
+
+
+def test_times_in_yaml_are_texts() -> None:
+    pieces, _ = read_stream("o.yaml", "metadata: {annotations: {on: 2026-01-01, at: 2026-01-01T00:00:00Z}}")
+    assert pieces[0].object["metadata"]["annotations"] == {"true": "2026-01-01", "at": "2026-01-01T00:00:00Z"}
 
 
 def test_text_that_is_nested_without_end_is_a_problem_of_its_own() -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controlplane.podgroups.documents import find_rules
 from controlplane.podgroups.rules import (
     DATA_KEY,
     DEFAULT_DOCUMENT,
     Complaint,
+    Rule,
     Rules,
     RulesInvalid,
     read_config_map,
@@ -189,3 +192,32 @@ def test_anything_is_read_or_refused_with_words(document: object) -> None:
     assert all(complaint.wrong and complaint.remedy for complaint in complaints)
     assert all(rule.adjust_level <= 0 for rule in found.entries)
     assert len({rule.key for rule in found.entries}) == len(found.entries)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "---\npodgroup-level-rules:\n- {apiversion: v1, kind: a}\n",
+        "podgroup-level-rules:\n- {apiversion: v1, kind: a}\n---\n",
+        "# rules\n---\npodgroup-level-rules:\n- {apiversion: v1, kind: a}\n...\n---\n# end\n",
+    ],
+)
+def test_documents_with_nothing_in_them_do_not_count(text: str) -> None:
+    assert read_text(text) == find_rules(text) == Rules((Rule(api_version="v1", kind="a"),))
+    config_map = {"kind": "ConfigMap", "metadata": {"name": "m"}, "data": {DATA_KEY: text}}
+    assert read_config_map(config_map) == read_text(text)
+
+
+@pytest.mark.parametrize("text", ["", "---\n---\n", "# nothing\n", "podgroup-level-rules: []"])
+def test_nothing_means_no_rules(text: str) -> None:
+    assert find_rules(text) == read_text(text) == Rules()
+
+
+def test_two_documents_of_rules_are_refused() -> None:
+    with pytest.raises(RulesInvalid, match="holds 2 documents"):
+        read_text("podgroup-level-rules: []\n---\npodgroupLevel: []\n")
+
+
+def test_data_without_a_kind_are_taken_for_the_config_map() -> None:
+    text = "podgroup-level-rules:\n- {apiversion: v1, kind: a}\n"
+    assert find_rules(yaml.safe_dump({"data": {DATA_KEY: text}})) == read_text(text)

@@ -134,7 +134,7 @@ def test_a_restarted_member_needs_no_new_quorum_while_others_run() -> None:
     found = waiting(2, 3, wanted)
     found, _ = gangs.permit(wanted, found, "m2", NOW, LIMITS)
     for uid in ("m0", "m1", "m2"):
-        found = gangs.seen(found, Member(uid=uid, name=uid, stage="Assigned"))
+        found = gangs.seen(found, Member(uid=uid, name=uid, stage="Assigned"), wanted)
     found = gangs.gone(gangs.gone(found, "m1"), "m2")
     found = gangs.seen(found, Member(uid="n", name="n"))
     assert gangs.hold(wanted, found, NOW) is None
@@ -142,6 +142,26 @@ def test_a_restarted_member_needs_no_new_quorum_while_others_run() -> None:
     over = gangs.gone(found, "m0")
     assert gangs.hold(wanted, over, NOW) is not None
     assert isinstance(gangs.permit(wanted, over, "n", NOW, LIMITS)[1], Wait)
+
+
+def test_of_a_quorum_that_was_let_go_the_failure_of_one_turns_back_who_is_not_on_a_node() -> None:
+    wanted = group(3)
+    found, _ = gangs.permit(wanted, waiting(2, 3, wanted), "m2", NOW, LIMITS)
+    found = gangs.seen(found, Member(uid="m0", name="m0", stage="Assigned"), wanted)
+    found, rejected = gangs.unplaced(wanted, found, "m1", NOW, LIMITS)
+    assert rejected == ("m2",)
+    assert found.failures == 1
+    assert gangs.hold(wanted, found, NOW) is not None  # it rests
+    later = NOW + timedelta(seconds=2)
+    found, answer = gangs.permit(wanted, found, "m2", later, LIMITS)
+    assert isinstance(answer, Wait)  # one on a node and one with a place are two
+    found, answer = gangs.permit(wanted, found, "m1", later, LIMITS)
+    assert answer == Go(released=("m2",))
+    for uid in ("m1", "m2"):
+        assert not found.started
+        found = gangs.seen(found, Member(uid=uid, name=uid, stage="Assigned"), wanted)
+    assert found.started
+    assert found.failures == 0
 
 
 @pytest.mark.parametrize(
@@ -201,7 +221,7 @@ def test_a_gang_is_all_or_nothing(steps: list[tuple[str, int]], min_member: int)
                 found, rejected = gangs.unplaced(wanted, found, uid, now, LIMITS)
                 assert found.waiting == () or gangs.hold(wanted, found, now) is None
             case "bound" if uid in found.released:
-                found = gangs.seen(found, Member(uid=uid, name=uid, stage="Assigned"))
+                found = gangs.seen(found, Member(uid=uid, name=uid, stage="Assigned"), wanted)
             case "done" | "failed" if uid in found.members and found.members[uid].stage == "Assigned":
                 stage = "Succeeded" if move == "done" else "Failed"
                 found = gangs.seen(found, Member(uid=uid, name=uid, stage=stage))  # type: ignore[arg-type]

@@ -111,7 +111,7 @@ async def account(api: Transport, kubeconfig: Json) -> Json:
     """Install the scheduler's rights as deploy/scheduler has them, and return a kubeconfig with its account."""
     found = [
         document
-        for name in ("namespace", "serviceaccount", "clusterrole")
+        for name in ("namespace", "serviceaccount", "clusterrole", "candidates")
         for document in yaml.safe_load_all((MANIFESTS / f"{name}.yaml").read_text())
     ]
     for document in found:

@@ -28,8 +28,8 @@ from tests.scheduler.generated_pods import (
 from tests.scheduler.generated_volumes import volumes
 
 _ALLOCATABLE: dict[str, list[Any]] = {
-    "cpu": ["4", "4", "8", "2500m", "1e1", "0.5", "3.7", "0", "0.0015"],
-    "memory": ["8Gi", "8Gi", "4Gi", "1e10", "1500M", "2.5Gi", "0", "4294967296", "3e9"],
+    "cpu": ["4", "4", "8", "2500m", "1e1", "0.5", "3.7", "0", "0.0015", 4, 7.5, "4000000u"],
+    "memory": ["8Gi", "8Gi", "4Gi", "1e10", "1500M", "2.5Gi", "0", "4294967296", "3e9", 4294967296, "0.01Ti"],
     "ephemeral-storage": ["10Gi", "20G", "0"],
     "example.com/gpu": ["2", "4", "1", "0", "8"],
     "hugepages-2Mi": ["100Mi", "0", "64Mi"],
@@ -93,7 +93,7 @@ class Draw(PodDraw):
         effects = ["PreferNoSchedule"] * 3 + ["NoSchedule", "NoExecute"]
         found = {"key": rng.choice(["k", "l", "m"]), "effect": rng.choice(effects)}
         if rng.random() < 0.5:
-            found["value"] = rng.choice(["v", "w", ""])
+            found["value"] = rng.choice(["v", "w", "", "5"])
         if rng.random() < 0.05:
             found = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
         return found
@@ -196,6 +196,8 @@ def scenario(seed: int) -> Json:
         found["filteredNodes"] = rng.sample(names, rng.randint(1, len(names)))
     if rng.random() < 0.25:
         found["simulate"] = draw.changes(nodes, pods)
+    if rng.random() < 0.1:
+        _with_nulls(rng, found)
     if rng.random() < 0.08:
         found |= volumes(rng, found["pod"], names)
     elif rng.random() < 0.05:
@@ -211,6 +213,25 @@ def _without_namespaces(found: Json) -> None:
     for change in found.get("simulate", ()):
         if isinstance(change["pod"], dict):
             change["pod"]["metadata"].pop("namespace", None)
+
+
+def _with_nulls(rng: random.Random, found: Json) -> None:
+    """Say of some fields that may be absent that they are null."""
+    for one in [found["pod"], *found["pods"]]:
+        for place, fields in (
+            (one["metadata"], ("labels", "annotations", "deletionTimestamp", "ownerReferences")),
+            (
+                one["spec"],
+                ("tolerations", "affinity", "initContainers", "overhead", "nodeSelector", "volumes", "priority"),
+            ),
+            (one.get("status", {}), ("conditions", "containerStatuses", "nominatedNodeName")),
+        ):
+            for field in fields:
+                if field not in place and rng.random() < 0.2:
+                    place[field] = None
+    for node in found["nodes"]:
+        for field in ("taints", "unschedulable"):
+            node["spec"].setdefault(field, None)
 
 
 def scenarios(seed: int, count: int) -> Iterator[Json]:

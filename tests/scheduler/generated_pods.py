@@ -13,9 +13,24 @@ KEYS = (HOST, ZONE, "rack", "disk")
 NAMESPACES = ("default", "other", "third")
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 _VALUES = {"app": ("a", "a", "a", "b", "c"), "tier": ("x", "y"), "team": ("t", "u"), "env": ("e",)}
-_REQUESTS: dict[str, list[str]] = {
-    "cpu": ["100m", "500m", "1", "0", "0.1", "1e0", "250m", "1.5", "0.0001", "2"],
-    "memory": ["1Gi", "512Mi", "200M", "1e8", "0", "1500M", "128974848", "0.5Gi", "1000m", "100k"],
+_REQUESTS: dict[str, list[Any]] = {
+    "cpu": ["100m", "500m", "1", "0", "0.1", "1e0", "250m", "1.5", "0.0001", "2", 1, 0.25, ".5", "1.", "+1", "500000u"],
+    "memory": [
+        "1Gi",
+        "512Mi",
+        "200M",
+        "1e8",
+        "0",
+        "1500M",
+        "128974848",
+        "0.5Gi",
+        "1000m",
+        "100k",
+        1048576,
+        "1E6",
+        "1024Ki",
+        "0.001Ti",
+    ],
     "ephemeral-storage": ["1Gi", "500M", "0"],
     "example.com/gpu": ["1", "2", "0"],
     "hugepages-2Mi": ["2Mi", "64Mi"],
@@ -116,19 +131,24 @@ class PodDraw:
         self.social = rng.choice([0.05, 0.1, 0.3, 0.7])
         self.timeless = rng.random() < 0.1
 
-    def requests(self) -> dict[str, str]:
+    def requests(self) -> Json:
         rng = self.rng
         found = {}
         for at, (name, values) in enumerate(_REQUESTS.items()):
             if rng.random() < (0.6 if at < 2 else 0.2 * self.odd):
                 found[name] = rng.choice(values if at > 1 or rng.random() < self.odd else values[:3])
+        if rng.random() < 0.1 * self.odd:
+            found["hugepages-1Gi"] = "1Gi"
         if self.crowded and rng.random() < 0.7:
             found["cpu"] = rng.choice(["1", "2", "1500m", "3"])
         return found
 
     def container(self, name: str) -> Json:
         rng = self.rng
-        found: Json = {"name": name, "image": rng.choice(["app", "big:1", "registry:5000/tool", "small:2", "none:1"])}
+        images = ["app", "big:1", "registry:5000/tool", "small:2", "none:1"]
+        found: Json = {"name": name, "image": rng.choice(images)}
+        if rng.random() < 0.1 * self.odd:
+            found["image"] = rng.choice(["big:1@sha256:1", "app@sha256:1", "registry:5000/tool:latest", ""])
         if asked := self.requests():
             found["resources"] = {"requests": asked}
         if rng.random() < 0.15:
@@ -140,6 +160,8 @@ class PodDraw:
             if rng.random() < 0.3:
                 port["protocol"] = rng.choice(["TCP", "UDP"])
             found["ports"] = [port]
+            if rng.random() < 0.2:
+                found["ports"].append({"containerPort": 81, "hostPort": 81, "protocol": rng.choice(["SCTP", "UDP"])})
         return found
 
     def spec(self) -> Json:
@@ -188,11 +210,16 @@ class PodDraw:
             found["namespaces"] = rng.sample([*NAMESPACES, "unknown"], rng.randint(0, 2))
         if rng.random() < 0.2 and (spaces := selector(rng, ("team", "env"), negative=False)) is not None:
             found["namespaceSelector"] = spaces
+        for keys in ("matchLabelKeys", "mismatchLabelKeys"):
+            if rng.random() < 0.05:  # merged by the API server alone
+                found[keys] = ["app"]
         return found
 
     def toleration(self) -> Json:
         rng = self.rng
         found: Json = {"operator": rng.choice(["Exists", "Equal", ""])}
+        if rng.random() < 0.05:
+            found["operator"] = rng.choice(["Lt", "Gt", "In", "exists"])
         found["key"] = rng.choice(["k", "k", "l", "m", "", "node.kubernetes.io/unschedulable"])
         if found["operator"] != "Exists":
             found["value"] = rng.choice(["v", "w", ""])
@@ -269,7 +296,7 @@ class PodDraw:
         if rng.random() < (0.7 if self.tainted else 0.2):
             spec["tolerations"] = [self.toleration() for _ in range(rng.randint(1, 3))]
         if rng.random() < (0.9 if self.crowded else 0.5):
-            spec["priority"] = rng.choice([5, 10, 10, 100] if self.crowded else [0, 5, 10, 100])
+            spec["priority"] = rng.choice([5, 10, 10, 100] if self.crowded else [0, 5, 10, 100, 2_000_001_000])
         if rng.random() < 0.05:
             spec["volumes"] = [{"name": "i", "image": {"reference": rng.choice(["big:1", "app", "none"])}}]
         if rng.random() < 0.05:

@@ -13,6 +13,7 @@ from controlplane.scheduler.configuration import ConfigurationError, build, read
 from controlplane.scheduler.framework import CycleState, FilterPlugin, ScorePlugin
 from controlplane.scheduler.nodeinfo import NodeInfo
 from controlplane.scheduler.objects import Pod
+from controlplane.scheduler.plugins.node_basics import NodeName
 from controlplane.scheduler.registry import DEFAULT_MULTI_POINT, IN_TREE
 from controlplane.scheduler.runtime import Framework
 from controlplane.scheduler.status import SUCCESS, Status
@@ -182,6 +183,10 @@ def test_what_is_not_here_may_be_disabled() -> None:
     assert profile(multiPoint=enabled(disabled=("DynamicResources",))).scheduler_name == "mine"
 
 
+class Impostor(NodeName):
+    """Takes a name that is taken."""
+
+
 def entry(name: str, value: str) -> EntryPoint:
     return EntryPoint(name, value, "controlplane.scheduler.plugins")
 
@@ -199,7 +204,7 @@ def test_plugins_are_found_by_entry_point() -> None:
         ("Gone", "controlplane.scheduler.registry:Gone", "cannot be imported"),
         ("Group", "controlplane.scheduler.registry:GROUP", "is not a Plugin class"),
         ("Fit", "controlplane.scheduler.plugins.node_resources:NodeResourcesFit", "the two must be the same"),
-        ("NodeName", "controlplane.scheduler.plugins.node_basics:NodeName", "there is a plugin of that name already"),
+        ("NodeName", "tests.scheduler.test_configuration:Impostor", "there is a plugin of that name already"),
     ],
 )
 def test_an_entry_point_that_cannot_be_used_is_named(name: str, value: str, problem: str) -> None:

@@ -83,6 +83,11 @@ def test_a_single_feasible_node_is_not_scored() -> None:
     assert (combined["feasible"], combined["best"], combined["scores"]) == (["a"], ["a"], {})
 
 
+@pytest.mark.parametrize("name", ["fitResources", "balancedResources", "rtcrShape", "defaultConstraints"])
+def test_an_empty_list_is_as_good_as_none(name: str) -> None:
+    assert answer(read(line(**{name: []}))) == answer(read(line(**{name: None}))) == answer(read(line()))
+
+
 def test_only_names_plugins() -> None:
     names = ["NodeName", "NodeResourcesFit:MostAllocated"]
     assert list(answer(read(line(only=names)))["perPlugin"]) == names
@@ -136,8 +141,11 @@ def test_an_error_ends_the_cycle() -> None:
         ({"only": ["NodeNames"]}, "only[0]: there is no plugin 'NodeNames'"),
         ({"defaultingType": "Some"}, "defaultingType: 'Some' is neither System nor List"),
         ({"hardPodAffinityWeight": 500}, "hardPodAffinityWeight: 500 is not within 0…100"),
-        ({"fitResources": [{"name": 1}]}, "fitResources[0].name: Expected `str`, got `int`"),
-        ({"rtcrShape": [{"utilization": 0, "score": 11}]}, "score: 11 is not within 0…10"),
+        ({"fitResources": [{"name": 1}]}, "fitResources[0].name: expected `str`, got `int`"),
+        ({"rtcrShape": [{"utilization": 0, "score": 11}]}, "rtcrShape[0].score: 11 is not within 0…10"),
+        ({"fitResources": [{"name": "cpu", "weight": -1}]}, "fitResources[0].weight: -1 is not within 1…100"),
+        ({"fitResources": [{"name": "cpu"}] * 2}, "fitResources: cpu stands there twice"),
+        ({"balancedResources": [{"name": "cpu", "weight": 5}]}, "balancedResources[0].weight: 5 is not 1"),
         ({"services": [{"spec": {"selector": []}}]}, "services[0].spec.selector: expected an object"),
     ],
 )
@@ -157,6 +165,32 @@ def test_what_is_no_question(text: str) -> None:
     assert code == 1
     assert json.loads(lines[0])["error"]
     assert json.loads(lines[1])["id"] == "one"
+
+
+@pytest.mark.parametrize(
+    ("text", "ident", "error"),
+    [
+        (b'{"id": "a", "pod": {', "a", "line 4: not JSON: Input data was truncated"),
+        (b'{ "id" : -7, "pod": nope}', -7, "line 4: not JSON: "),
+        (b'{"id": "a\\"b", "pod": ]', 'a"b', "line 4: not JSON: "),
+        (b'{"pod": {}, "id": 1', None, "line 4: not JSON: "),
+        (b'{"id": {"a": 1}, ', None, "line 4: not JSON: "),
+        (b'{"id": 5, "pod": {"metadata": {"name": "\xff"}}}', 5, "line 4: not UTF-8: "),
+        (b'{"id": 6, "pod": ' + b'{"a":' * 100_000, 6, "line 4: nested too deep to be read"),
+        (b"[" * 100_000, None, "line 4: nested too deep to be read"),
+    ],
+)
+def test_a_line_that_cannot_be_decoded_keeps_its_id_if_that_stands_first(text: bytes, ident: Any, error: str) -> None:
+    ok, encoded = said(text, 4)
+    found = json.loads(encoded)
+    assert not ok
+    assert found["id"] == ident
+    assert found["error"].startswith(error)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_line() -> None:
+    ok, encoded = said(b"\xef\xbb\xbf" + json.dumps(line(id=3)).encode(), 1)
+    assert (ok, json.loads(encoded)["id"]) == (True, 3)
 
 
 def test_for_people() -> None:

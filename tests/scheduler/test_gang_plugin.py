@@ -194,3 +194,37 @@ def _node(name: str, cpu: str) -> Any:
     from controlplane.scheduler.objects import read_node
 
     return read_node(node(name, allocatable={"cpu": cpu, "memory": "1Gi", "pods": "10"}))
+
+
+def waiting_for_groups(*names: str) -> tuple[Cluster, Gang]:
+    cluster = Cluster()
+    plugin = build(read({"profiles": [profile("p", waitForGroup=list(names))]}))["p"].points["preEnqueue"][-1]
+    assert isinstance(plugin, Gang)
+    plugin.begin(cluster)
+    return cluster, plugin
+
+
+def test_a_pod_that_is_to_be_grouped_by_others_waits_until_it_names_a_group() -> None:
+    """Found by the simulation, in its first scene: pods of a Deployment went to nodes before anybody had put them into their group."""
+    cluster, plugin = waiting_for_groups("batch")
+    one = read_pod(pod("g-0", schedulerName="batch"))
+    (reason,) = plugin.pre_enqueue(one).reasons
+    assert reason == "the pod names no PodGroup yet"
+    assert plugin.pre_filter(CycleState(), one, Snapshot(cluster=cluster)).status.reasons == (reason,)
+    cluster.gangs.put(a_group("g"))
+    named = read_pod(member("g-0", "g", schedulerName="batch"))
+    cluster.gangs.see(named)
+    assert plugin.pre_enqueue(named).code is Code.SUCCESS
+
+
+def test_pods_of_other_profiles_go_alone() -> None:
+    cluster, plugin = waiting_for_groups("batch")
+    alone = read_pod(pod("alone", schedulerName="default-scheduler"))
+    assert plugin.pre_enqueue(alone).code is Code.SUCCESS
+    assert plugin.pre_filter(CycleState(), alone, Snapshot(cluster=cluster)).status.code is Code.SKIP
+
+
+def test_a_profile_without_a_name_is_refused() -> None:
+    assert problems(profile(waitForGroup=["batch", ""]))[0].endswith(
+        "waitForGroup[1]: is empty; name a profile, or leave it out"
+    )

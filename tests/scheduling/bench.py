@@ -7,7 +7,16 @@ from typing import Any
 
 from controlplane.app.scheduling.profiles import load
 from controlplane.capability import Failure, OpenWrite, Sighting
-from controlplane.kube import NODES, POD_GROUPS, PODS, Json, Request
+from controlplane.kube import (
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    POD_GROUPS,
+    PODS,
+    STORAGE_CLASSES,
+    Json,
+    Request,
+)
 from controlplane.log.event import NewEvent, Recorded
 from controlplane.pods.gang import GROUP_NAME
 from controlplane.scheduler.books import Evictions, Placements
@@ -19,7 +28,11 @@ from controlplane.scheduler.view import ClusterView
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 PROFILE = "controlplane"
-KINDS = {"pods": PODS, "nodes": NODES, "podgroups": POD_GROUPS}
+VOLUMES, CLAIMS = PERSISTENT_VOLUMES.name, PERSISTENT_VOLUME_CLAIMS.name
+KINDS = {kind.name.partition(".")[0]: kind for kind in (PODS, NODES, POD_GROUPS, STORAGE_CLASSES)} | {
+    VOLUMES: PERSISTENT_VOLUMES,
+    CLAIMS: PERSISTENT_VOLUME_CLAIMS,
+}
 
 
 class Bench:
@@ -48,7 +61,7 @@ class Bench:
             {"pod": Plain(self.placements)},
             leaving=self.evictions.leaving,
         )
-        self.loop.quorums.judged = self.verdicts.judged
+        self.loop.quorums.judged, self.loop.quorums.started = self.verdicts.judged, self.verdicts.started
         self.outbox: list[Proposal] = []
         for recorded in self.log:
             self.rooms[recorded.stream.partition("/")[0]].fold(recorded)
@@ -213,6 +226,17 @@ class Bench:
                 self.append([event])
         self.take()
 
+    def _merge(self, request: Request) -> int:
+        kind, name = request.ref.kind.plural, request.ref.name
+        found = self.objects.get((kind, name))
+        if found is None:
+            return 404
+        metadata = found["metadata"]
+        if (request.uid, request.resource_version) != (metadata["uid"], metadata["resourceVersion"]):
+            return 409
+        self._store(kind, merged(found, request.body))
+        return 201
+
     def _serve(self, request: Request) -> int:
         name, body = request.ref.name, request.body
         if request.ref.kind == POD_GROUPS:
@@ -221,6 +245,8 @@ class Bench:
                 return 409
             self._store("podgroups", {**group, "metadata": dict(group["metadata"]), "status": body["status"]})
             return 201
+        if request.ref.kind in (PERSISTENT_VOLUMES, PERSISTENT_VOLUME_CLAIMS):
+            return self._merge(request)
         found = self.objects.get(("pods", name))
         uid = request.uid or (body.get("metadata") or {}).get("uid")
         if found is None or (uid and found["metadata"]["uid"] != uid):
@@ -246,3 +272,17 @@ class Bench:
             changed["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
         self._store("pods", changed)
         return 201
+
+
+def merged(obj: Json, patch: Json) -> Json:
+    """Return an object with a merge patch applied."""
+    found = dict(obj)
+    for key, value in patch.items():
+        if value is None:
+            found.pop(key, None)
+        elif isinstance(value, dict):
+            before = found.get(key)
+            found[key] = merged(before if isinstance(before, dict) else {}, value)
+        else:
+            found[key] = value
+    return found

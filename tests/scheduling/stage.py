@@ -33,6 +33,7 @@ from controlplane.simulation.kinds_nodes import NODE_KINDS
 from controlplane.simulation.kubelet import Kubelet, Life
 from controlplane.simulation.pods import priority
 from controlplane.simulation.store import Store
+from controlplane.simulation.volumes import VOLUME_KINDS, Volumes
 from controlplane.telemetry import Metrics
 from controlplane.web.health import Health
 
@@ -57,8 +58,9 @@ class Cluster:
         )
         self.store.admission.append(priority(self.store))
         self.server = ApiServer(self.store, token="sesame")
-        self.view = View(self.store, [PODS, NODES])
+        self.view = View(self.store, [PODS, *VOLUME_KINDS])
         self.kubelet = Kubelet("kubelet", self.view, clock, life)
+        self.volumes = Volumes("volumes", self.view, clock)
 
     def namespace(self, name: str) -> None:
         self.store.create(NAMESPACES, {"metadata": {"name": name}})
@@ -187,7 +189,7 @@ async def staged(
     cluster = Cluster(life)
     await cluster.server.start()
     cluster.view.start()
-    kubelets = asyncio.create_task(cluster.kubelet.run())
+    parts = [asyncio.create_task(part.run()) for part in (cluster.kubelet, cluster.volumes)]
     settings = Settings(scheduler=scheduler or Scheduler())
     stage = Stage(cluster, url, str(config), settings)
     try:
@@ -196,5 +198,6 @@ async def staged(
         for replica in stage.replicas:
             if replica.task is not None and not replica.task.done():
                 await replica.end()
-        kubelets.cancel()
+        for part in parts:
+            part.cancel()
         await cluster.server.stop()

@@ -302,5 +302,33 @@ class AllOrNothing(RuleBasedStateMachine):
         assert bench.view.claims == {}
 
 
+class BoundInPart(AllOrNothing):
+    """The same with bindings that are refused, so that a gang may be bound in part: what is left holds no room that it cannot use, and
+    once there is enough everybody is bound.
+    """
+
+    @precondition(lambda self: self.bench.writes())
+    @rule(data=st.data(), answer=st.sampled_from([403, 409, 500]))
+    def refuse(self, data: st.DataObject, answer: int) -> None:
+        self.bench.carry_out(data.draw(st.sampled_from(self.bench.writes())), answer)
+
+    def teardown(self) -> None:
+        if not hasattr(self, "bench"):
+            return
+        bench = self.bench
+        bench.settle(16)
+        assert bench.view.claims == {}
+        bench.node("roomy", "100")
+        bench.settle(60)
+        assert bench.view.claims == {}
+        for name, least in self.LEAST.items():
+            there = [key for key in bench.objects if key[0] == "pods" and key[1].startswith(name)]
+            bound = [key for key in there if bench.on(key[1])]
+            assert len(bound) == len(there) or len(there) < least, f"{name}: {bound} of {there}"
+
+
+TestBoundInPart = BoundInPart.TestCase
+TestBoundInPart.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+
 TestAllOrNothing = AllOrNothing.TestCase
 TestAllOrNothing.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

@@ -19,12 +19,13 @@ from controlplane.capability import Decided, OpenWrite
 from controlplane.kube import PODS, ObjectRef, Request
 from controlplane.log.event import NewEvent
 from controlplane.scheduler.books import Placements
-from controlplane.scheduler.errands import Answer, Dropped, Score, Way
-from controlplane.scheduler.events import SchedulingFailed
+from controlplane.scheduler.errands import Answer, Dropped, Score, Way, way_of
+from controlplane.scheduler.events import NodeReserved, ReservationDropped, SchedulingFailed, request_of
 from controlplane.scheduler.reasons import SchedulingReason
 from controlplane.scheduler.render import scheduled
-from controlplane.scheduler.state import pod_stream
+from controlplane.scheduler.state import PodState, pod_stream
 
+_PATIENCE = 60.0
 _REASONS = {
     SchedulingReason.NODE_GONE: TargetReason.NODE_GONE,
     SchedulingReason.PREEMPTED: TargetReason.PREEMPTED,
@@ -49,7 +50,11 @@ class Targets(TargetCandidates):
 
 
 class CandidateErrands:
-    """The errands of candidates' Pods. What a plugin wants to write before the binding is not done for them: they are refused then.
+    """The errands of candidates' Pods.
+
+    What a plugin wants to write before the binding is recorded on the Pod's own stream, as for any pod, under the number of the candidate's
+    reservation; it begins once the source permits the binding. If that takes longer than the permit holds, the reservation lapses as ever,
+    and the next one finds what was done.
 
     While a Permit plugin waits, the node is taken in memory alone, and the source hears nothing: it may permit what is reported as
     reserved, and a member of a gang is not, before all of it has a place. A leader that dies forgets such a place, which nobody knew of.
@@ -126,12 +131,64 @@ class CandidateErrands:
         return self._reserve(stream, node, score, now)
 
     def go_on(self, stream: str, way: Way, now: datetime) -> Answer:
-        """Begin the binding under the source's permit."""
-        if way.pre_bind:
-            return self.drop(
-                stream, SchedulingReason.PRE_BIND_FAILED, "a plugin wants to write before a candidate is bound", ""
-            )
+        """Begin the binding under the source's permit, or what comes before it."""
+        if not way.pre_bind and way.timeout is None:
+            return _answer(stream, self._targets.bind(stream, now))
+        state, own = self._state(stream), self._own(stream)
+        if state is None or state.held is None or own is None or own.pod is None:
+            return Answer()
+        number, last = state.held.number, own.dropped
+        if own.held is None and last is not None and last.number == number:
+            return self.drop(stream, SchedulingReason.PRE_BIND_FAILED, last.message, "")
+        reserved = NodeReserved(
+            number=number,
+            node=state.held.node,
+            uid=own.pod.uid,
+            score=state.held.score,
+            reason=SchedulingReason.NODE_FOUND,
+        )
+        place = pod_stream(state.namespace, state.name)
+        patient = (
+            way._replace(timeout=_PATIENCE) if way.timeout is None else way
+        )  # the binding is the protocol's to begin
+        events = [reserved, way_of(place, reserved, patient, now)]
+        said = [NewEvent(stream=place, event=event, caused_by=own.position) for event in events]
+        return Answer(said, {place: own.version})
+
+    def decided(self, stream: str) -> tuple[Request, ...]:
+        """Return what was decided to be written before the binding, under the reservation that is held."""
+        own = self._own(stream)
+        first = own.pre_bind if own is not None and self.begun(stream) else None
+        return tuple(request_of(call) for call in first.calls) if first is not None else ()
+
+    def begun(self, stream: str) -> bool:
+        """Whether what comes before the binding was decided."""
+        state, own = self._state(stream), self._own(stream)
+        if state is None or state.held is None or own is None or own.held is None:
+            return False
+        return own.pre_bind is not None and own.held.number == state.held.number
+
+    def prepares(self, stream: str) -> bool:
+        """Whether all of that is written, and what has to come of it is waited for."""
+        own = self._own(stream)
+        return own is not None and own.prepares and self.begun(stream)
+
+    def bind(self, stream: str, now: datetime) -> Answer:
+        """Begin the binding, if the source's permit still holds."""
         return _answer(stream, self._targets.bind(stream, now))
+
+    def given_back(self, stream: str) -> Answer:
+        """Say on the Pod's stream too that its reservation is over."""
+        own = self._own(stream)
+        if own is None or own.held is None or own.pre_bind is None or own.binding is not None:
+            return Answer()
+        place = pod_stream(own.namespace, own.name)
+        event = ReservationDropped(number=own.held.number, reason=SchedulingReason.PERMIT_REFUSED)
+        return Answer([NewEvent(stream=place, event=event, caused_by=own.position)], {place: own.version})
+
+    def elsewhere(self, stream: str) -> str:
+        """Return "": the candidate's stream is where it is decided."""
+        return ""
 
     def not_found(self, stream: str, failed: SchedulingFailed, now: datetime, *, preemptable: bool) -> Answer:
         """Tell the source, and the Pod."""
@@ -172,6 +229,10 @@ class CandidateErrands:
 
     def _state(self, stream: str) -> TargetState | None:
         return self._targets.candidates.get(stream)
+
+    def _own(self, stream: str) -> PodState | None:
+        state = self._state(stream)
+        return self._placements.states.get(pod_stream(state.namespace, state.name)) if state is not None else None
 
 
 class _Kept(NamedTuple):

@@ -30,7 +30,12 @@ _LONGEST_NAP = 1.0
 
 
 class Cycles:
-    """Drives a `Loop`. `ready` says whether the cluster is in view, `on_cycle(seconds)` hears how long each cycle took."""
+    """Drives a `Loop`. `ready` says whether the cluster is in view, `on_cycle(seconds)` hears how long each cycle took.
+
+    `stopwatch` measures what the cycles take of the processor; simulations have their own.
+    """
+
+    stopwatch: Callable[[], float] = staticmethod(time.perf_counter)
 
     def __init__(
         self,
@@ -71,12 +76,12 @@ class Cycles:
 
     def _slice(self) -> bool:
         """Run cycles for a moment; return whether there are more to run now."""
-        until = time.perf_counter() + _SLICE
+        until = self.stopwatch() + _SLICE
         while len(self._under_way) + len(self._loop.outbox) < _MOST_UNDER_WAY:
-            began = time.perf_counter()
+            began = self.stopwatch()
             if not self._loop.turn(self._clock.now()):
                 return False
-            ended = time.perf_counter()
+            ended = self.stopwatch()
             self._on_cycle(ended - began)
             if ended >= until:
                 return True

@@ -55,6 +55,7 @@ _log = structlog.get_logger(__name__)
 
 # Without these no cycle runs: pods would be bound over others, or evicted against a budget.
 _NEEDED = (PODS, NODES, POD_DISRUPTION_BUDGETS)
+_OF_CANDIDATES = (PODS, *CANDIDATE_KINDS)
 OpenServer = Callable[[], Awaitable[ApiServer]]
 _SYSTEM_CLASSES = frozenset({"system-cluster-critical", "system-node-critical"})
 
@@ -112,7 +113,7 @@ class SchedulerTurn:
             pick=lambda: around.random.getrandbits(31),
             leaving=rooms.evictions.leaving,
         )
-        self.loop.quorums.judged = rooms.verdicts.judged
+        self.loop.quorums.judged, self.loop.quorums.started = rooms.verdicts.judged, rooms.verdicts.started
         self.loop.faults.heard = lambda error: _log.error("a plugin failed", exc_info=error)
         self._measure = SchedulerMeasure(around.metrics, self.loop)
         self._cycles = Cycles(self.loop, log, self._time, gate, self._ready, self._measure.cycle)
@@ -211,13 +212,16 @@ class SchedulerTurn:
     def _ready(self) -> bool:
         """Whether cycles may run: everything is listed, the API server answers, and what nobody can do without may be read."""
         connection = self._rooms.here.connection
-        return self._begun and connection.connected and not any(kind.name in connection.off for kind in _NEEDED)
+        return self._begun and all(connection.in_view(kind.name) for kind in _NEEDED)
 
     def _unready(self) -> str:
         connection = self._rooms.here.connection
         for kind in _NEEDED:
             if kind.name in connection.off:
                 return f"{kind.name} cannot be read: {connection.off[kind.name]}"
+        unseen = [kind.name for kind in _NEEDED if not connection.in_view(kind.name)]
+        if self._begun and connection.connected and unseen:
+            return f"{unseen[0]} could not be listed yet"
         return connection.message or "the cluster is not in view yet"
 
     async def _sink(self, cluster: str, deltas: Sequence[Delta]) -> None:
@@ -277,8 +281,8 @@ class SchedulerTurn:
             self._begin(fact)
 
     def _begin(self, connected: Connected) -> None:
-        """Everything is listed: take up what the log says, and let cycles run."""
-        self._rooms.targets.ready = not any(kind.name in connected.kinds_off for kind in CANDIDATE_KINDS)
+        """Everything is listed that can be: take up what the log says, and let cycles run."""
+        self._rooms.targets.ready = not any(kind.name in connected.kinds_off for kind in _OF_CANDIDATES)
         self._begun = True
         self._classes_known()
         self.loop.begin(self._time.now())
@@ -290,12 +294,20 @@ class SchedulerTurn:
         if not self._live:
             return
         if self._begun:
+            self._late()
             now = self._time.now()
             for stream in dict.fromkeys(recorded.stream for recorded in events):
                 self.loop.sync(stream, now)
             self._cycles.wake()
         if any(isinstance(recorded.event, ClusterConnected) for recorded in events):
             self._effects.cluster_back(MANAGEMENT)
+
+    def _late(self) -> None:
+        """Take Candidates up that could not be listed when we connected: their kind was not there, or its storage in trouble."""
+        targets, connection = self._rooms.targets, self._rooms.here.connection
+        if not targets.ready and all(connection.in_view(kind.name) for kind in _OF_CANDIDATES):
+            targets.ready = True
+            targets.touch_all()
 
     async def _report(self) -> None:
         """Keep gauges and readiness up to date."""

@@ -13,6 +13,8 @@ PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
 FINALIZER = "kueue.x-k8s.io/resource-in-use"
 JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+ATTEMPT = "controlplane/attempt"
+"""The annotation of a copy that says which attempt it is, where attempts are fenced."""
 
 
 class Adapter(Protocol):
@@ -41,6 +43,9 @@ class Adapter(Protocol):
 
     def drained(self, status: Json) -> Json:
         """Return the status with everything that says that something runs set to nothing."""
+
+    def overtaken_counts(self) -> bool:
+        """Whether a copy that was overtaken by another attempt and succeeded all the same gives the result."""
 
     def marks_suspended(self) -> bool:
         """Whether a suspended local job gets a `Suspended` condition while its copy already runs."""

@@ -62,6 +62,10 @@ class JobAdapter:
             kept["ready"] = 0
         return kept
 
+    def overtaken_counts(self) -> bool:
+        """Yes: what succeeded need not be done again."""
+        return True
+
     def marks_suspended(self) -> bool:
         """Kueue adds the condition for a Job."""
         return True

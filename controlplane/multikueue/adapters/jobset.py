@@ -51,6 +51,10 @@ class JobSetAdapter:
         ]
         return {**status, "replicatedJobsStatus": replicated} if replicated else dict(status)
 
+    def overtaken_counts(self) -> bool:
+        """Yes: what succeeded need not be done again."""
+        return True
+
     def marks_suspended(self) -> bool:
         """Kueue adds the condition for a Job only."""
         return False

@@ -1,7 +1,7 @@
 """What each plugin says of a pod, and what they decide together.
 
 In: a `Question`. Out: plain data in the form of docs/reference/scheduler-evaluate.md. Each plugin is asked alone, with a
-state of its own; then the default profile runs as in a real cycle, and preemption where no node is feasible.
+state of its own; then the profile runs as in a real cycle, and preemption where no node is feasible.
 """
 
 from __future__ import annotations
@@ -24,14 +24,13 @@ from controlplane.scheduler.framework import (
     ScorePlugin,
 )
 from controlplane.scheduler.plugins.node_resources import NodeResourcesFit
-from controlplane.scheduler.registry import IN_TREE, Registry
 from controlplane.scheduler.runtime import Framework
 from controlplane.scheduler.status import SUCCESS, Code, Status, Verdicts
 
 
-def answer(question: Question, registry: Registry = IN_TREE) -> Json:
-    """Return the answer to one question."""
-    framework = default_framework(question.args, registry)
+def answer(question: Question, framework: Framework | None = None) -> Json:
+    """Return the answer to one question, of the default profile or of another one."""
+    framework = framework or default_framework(question.args)
     per_plugin = {name: _alone(plugin, question) for name, plugin in _plugins(framework, question)}
     decision = decide(framework, question)
     return {

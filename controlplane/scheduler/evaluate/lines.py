@@ -5,7 +5,8 @@ In: the bytes of one JSON line and its number. Out: whether it could be evaluate
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -15,43 +16,75 @@ from controlplane.scheduler.configuration import default_framework
 from controlplane.scheduler.evaluate.answer import answer, decide
 from controlplane.scheduler.evaluate.people import told
 from controlplane.scheduler.evaluate.question import Question, read
+from controlplane.scheduler.runtime import Framework
+
+Profiles = Mapping[str, Framework]
+
+_BOM = b"\xef\xbb\xbf"
+_FIRST = re.compile(rb'\s*\{\s*"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+)\s*[,}]')
 
 
-def said(text: bytes, number: int) -> tuple[bool, bytes]:
-    """Return the answer to a line as JSON."""
-    question, problem = _question(text, number)
+def said(text: bytes, number: int, profiles: Profiles | None = None) -> tuple[bool, bytes]:
+    """Return the answer to a line as JSON: of the default profile, or of the pod's own among `profiles`, the first if it names none."""
+    question, problem = _question(text, number, profiles)
     if question is None:
         return False, msgspec.json.encode(problem)
     try:
-        return True, msgspec.json.encode(answer(question))
+        return True, msgspec.json.encode(answer(question, _profile(question, profiles)))
     except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError) as error:
         return False, msgspec.json.encode({"id": question.id, "error": _unexpected(error)})
 
 
-def explained(text: bytes, number: int) -> tuple[bool, Iterable[str]]:
-    """Return the answer to a line in sentences."""
-    question, problem = _question(text, number)
+def explained(text: bytes, number: int, profiles: Profiles | None = None) -> tuple[bool, Iterable[str]]:
+    """Return the answer to a line in sentences; `profiles` as in `said`."""
+    question, problem = _question(text, number, profiles)
     if question is None:
         label = "" if problem["id"] is None else f"[{problem['id']}] "
         return False, [f"{label}line {number} cannot be evaluated: {problem['error']}"]
     try:
-        return True, list(told(question, decide(default_framework(question.args), question)))
+        framework = _profile(question, profiles) or default_framework(question.args)
+        return True, list(told(question, decide(framework, question)))
     except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError) as error:
         return False, [f"line {number} cannot be evaluated: {_unexpected(error)}"]
 
 
-def _question(text: bytes, number: int) -> tuple[Question | None, Json]:
+def _profile(question: Question, profiles: Profiles | None) -> Framework | None:
+    if not profiles:
+        return None
+    return profiles.get(question.pod.scheduler_name) or next(iter(profiles.values()))
+
+
+def _question(text: bytes, number: int, profiles: Profiles | None) -> tuple[Question | None, Json]:
     ident: Any = None
     try:
-        obj = msgspec.json.decode(text)
+        obj = msgspec.json.decode(text.removeprefix(_BOM))
         ident = obj.get("id") if isinstance(obj, dict) else None
-        return read(obj), {}
+        return read(obj, _names(profiles) if profiles else None), {}
     except msgspec.DecodeError as error:
-        return None, {"id": None, "error": f"line {number}: not JSON: {error}"}
+        return None, {"id": _salvaged(text), "error": f"line {number}: not JSON: {error}"}
+    except UnicodeDecodeError as error:
+        return None, {"id": _salvaged(text), "error": f"line {number}: not UTF-8: {error.reason}"}
+    except RecursionError:
+        return None, {"id": _salvaged(text), "error": f"line {number}: nested too deep to be read"}
     except ValueError as error:  # a Misfit names the object and the field
         return None, {"id": ident, "error": str(error)}
     except (LookupError, TypeError, AttributeError) as error:
         return None, {"id": ident, "error": _unexpected(error)}
+
+
+def _salvaged(text: bytes) -> Any:
+    """Return the id of a line that cannot be decoded, if it stands first; None otherwise."""
+    found = _FIRST.match(text.removeprefix(_BOM))
+    try:
+        return msgspec.json.decode(found[1]) if found else None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def _names(profiles: Profiles) -> frozenset[str]:
+    return frozenset(
+        plugin.name for framework in profiles.values() for plugins in framework.points.values() for plugin in plugins
+    )
 
 
 def _unexpected(error: Exception) -> str:

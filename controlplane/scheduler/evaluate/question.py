@@ -26,6 +26,8 @@ from controlplane.scheduler.args import (
     UtilizationPoint,
 )
 from controlplane.scheduler.cluster import Cluster
+from controlplane.scheduler.evaluate import shapes
+from controlplane.scheduler.evaluate.shapes import check, misfit
 from controlplane.scheduler.objects import Node, Pod, read_node, read_pod
 from controlplane.scheduler.reading import Misfit, Obj, items, number, strings, text
 from controlplane.scheduler.registry import IN_TREE, NOT_HERE
@@ -33,6 +35,24 @@ from controlplane.scheduler.snapshot import Snapshot
 
 T = TypeVar("T")
 STRATEGIES: tuple[Strategy, ...] = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
+_SHAPES: dict[str, type[shapes.Shape]] = {
+    "persistentVolumes": shapes.Volume,
+    **dict.fromkeys(
+        ("persistentVolumeClaims", "podDisruptionBudgets", "replicaSets", "statefulSets"), shapes.Selecting
+    ),
+}
+_FIT_NAMES = {
+    "scoringStrategy.resources": "fitResources",
+    "scoringStrategy.requestedToCapacityRatio.shape": "rtcrShape",
+}
+_ARGS = (
+    "defaultingType",
+    "defaultConstraints",
+    "hardPodAffinityWeight",
+    "fitResources",
+    "balancedResources",
+    "rtcrShape",
+)
 _STRAIGHT = (UtilizationPoint(0, 0), UtilizationPoint(100, 10))
 
 
@@ -60,13 +80,19 @@ class Question:
     only: frozenset[str] | None = None
 
 
-def read(obj: Any) -> Question:
-    """Return the question of one line; `Misfit` names the field."""
+def read(obj: Any, plugins: frozenset[str] | None = None) -> Question:
+    """Return the question of one line; `Misfit` names the field.
+
+    `plugins`: those of the profiles that are asked instead of the default one; args then stand there.
+    """
     if not isinstance(obj, Mapping):
         raise Misfit("line", f"expected an object, found {type(obj).__name__}")
     if not isinstance(obj.get("pod"), Mapping):
         raise Misfit("pod", "a line needs the pod that is to be scheduled")
-    pod = read_pod(obj["pod"])
+    for key in _ARGS if plugins is not None else ():
+        if key in obj:
+            raise Misfit(key, "args stand in the profile; leave it out of the line")
+    pod = _pod(obj["pod"], "pod")
     nodes = _nodes(obj)
     pods, nominated = _pods(obj)
     snapshot = Snapshot(nodes, pods.values(), _cluster(obj))
@@ -75,13 +101,19 @@ def read(obj: Any) -> Question:
     question = Question(obj.get("id"), pod, snapshot, nominated, {**args, "NodeResourcesFit": fit[STRATEGIES[0]]}, fit)
     question.scored = _scored(obj, snapshot)
     question.changes = _changes(obj, snapshot, pods)
-    question.only = _only(obj)
+    question.only = _only(obj, plugins or frozenset())
     return question
+
+
+def _pod(obj: Obj, where: str) -> Pod:
+    check(obj, shapes.Pod, where)
+    return read_pod(obj, where)
 
 
 def _nodes(obj: Obj) -> list[Node]:
     found: dict[str, Node] = {}
     for at, node in enumerate(items(obj, "nodes", "")):
+        check(node, shapes.Node, f"nodes[{at}]")
         read_ = read_node(node, f"nodes[{at}]")
         if read_.name in found:
             raise Misfit(f"nodes[{at}].metadata.name", f"{read_.name!r} stands there twice")
@@ -93,7 +125,7 @@ def _pods(obj: Obj) -> tuple[dict[str, Pod], dict[str, list[Pod]]]:
     found: dict[str, Pod] = {}
     nominated: dict[str, list[Pod]] = {}
     for at, one in enumerate(items(obj, "pods", "")):
-        pod = read_pod(one, f"pods[{at}]")
+        pod = _pod(one, f"pods[{at}]")
         if pod.identity in found:
             raise Misfit(f"pods[{at}].metadata", f"{pod.identity!r} stands there twice")
         found[pod.identity] = pod
@@ -114,6 +146,8 @@ def _cluster(obj: Obj) -> Cluster:
     }
     for name, take in put.items():
         for at, one in enumerate(items(obj, name, "")):
+            if name in _SHAPES:
+                check(one, _SHAPES[name], f"{name}[{at}]")
             take(one, f"{name}[{at}]")
     kinds = {
         "replicaSets": "ReplicaSet",
@@ -122,12 +156,16 @@ def _cluster(obj: Obj) -> Cluster:
     }
     for name, kind in kinds.items():
         for at, one in enumerate(items(obj, name, "")):
+            if name in _SHAPES:
+                check(one, _SHAPES[name], f"{name}[{at}]")
             cluster.put_controller(kind, one, f"{name}[{at}]")
     return cluster
 
 
 def _args(obj: Obj) -> dict[str, Args]:
     defaults = tuple(items(obj, "defaultConstraints", ""))
+    for at, constraint in enumerate(defaults):
+        check(constraint, shapes.Constraint, f"defaultConstraints[{at}]")
     kind = text(obj, "defaultingType", "") or ("List" if defaults else "System")
     if kind not in ("System", "List"):
         raise Misfit("defaultingType", f"{kind!r} is neither System nor List")
@@ -137,8 +175,10 @@ def _args(obj: Obj) -> dict[str, Args]:
         "PodTopologySpread": _checked(
             PodTopologySpreadArgs(defaulting_type="List" if kind == "List" else "System", default_constraints=defaults)
         ),
-        "InterPodAffinity": _checked(InterPodAffinityArgs(hard_pod_affinity_weight=weight), "hardPodAffinityWeight"),
-        "NodeResourcesBalancedAllocation": _checked(NodeResourcesBalancedAllocationArgs(resources=balanced)),
+        "InterPodAffinity": _checked(InterPodAffinityArgs(hard_pod_affinity_weight=weight)),
+        "NodeResourcesBalancedAllocation": _checked(
+            NodeResourcesBalancedAllocationArgs(resources=balanced), {"resources": "balancedResources"}
+        ),
     }
 
 
@@ -149,13 +189,12 @@ def _strategies(obj: Obj) -> dict[Strategy, NodeResourcesFitArgs]:
     for kind in STRATEGIES:
         ratio = Ratio(shape) if kind == "RequestedToCapacityRatio" else None
         strategy = ScoringStrategy(type=kind, resources=resources, requested_to_capacity_ratio=ratio)
-        found[kind] = _checked(NodeResourcesFitArgs(scoring_strategy=strategy))
+        found[kind] = _checked(NodeResourcesFitArgs(scoring_strategy=strategy), _FIT_NAMES)
     return found
 
 
 def _resources(obj: Obj, name: str) -> tuple[ResourceSpec, ...]:
-    found = _converted(obj, name, tuple[ResourceSpec, ...])
-    return CPU_AND_MEMORY if found is None else found
+    return _converted(obj, name, tuple[ResourceSpec, ...]) or CPU_AND_MEMORY
 
 
 def _converted(obj: Obj, name: str, kind: type[T]) -> T | None:
@@ -164,17 +203,19 @@ def _converted(obj: Obj, name: str, kind: type[T]) -> T | None:
     try:
         return msgspec.convert(obj[name], kind)
     except msgspec.ValidationError as error:
-        problem, _, path = str(error).partition(" - at `$")
-        raise Misfit(f"{name}{path.rstrip('`')}", problem) from error
+        raise misfit(error, name) from error
 
 
 A = TypeVar("A", bound=Args)
 
 
-def _checked(args: A, prefix: str = "") -> A:
+def _checked(args: A, names: Mapping[str, str] | None = None) -> A:
+    """Return args that are in order; `Misfit` names the field of the line: `names` has those that are called otherwise in the args."""
     for problem in args.check():
         where, _, what = problem.partition(": ")
-        raise Misfit(prefix or where, what)
+        for field_, name in (names or {}).items():
+            where = where.replace(field_, name)
+        raise Misfit(where, what)
     return args
 
 
@@ -202,7 +243,7 @@ def _changes(obj: Obj, snapshot: Snapshot, pods: Mapping[str, Pod]) -> list[Chan
                 raise Misfit(f"{where}.pod", f"there is no pod {other!r} in pods")
             pod = by_name[other]
         elif isinstance(other, Mapping):
-            pod = read_pod(other, f"{where}.pod")
+            pod = _pod(other, f"{where}.pod")
         else:
             raise Misfit(f"{where}.pod", "expected a pod, or the name of one in pods")
         node = node or pod.node_name
@@ -212,11 +253,11 @@ def _changes(obj: Obj, snapshot: Snapshot, pods: Mapping[str, Pod]) -> list[Chan
     return found
 
 
-def _only(obj: Obj) -> frozenset[str] | None:
+def _only(obj: Obj, plugins: frozenset[str]) -> frozenset[str] | None:
     if obj.get("only") is None:
         return None
     found = strings(obj, "only", "")
-    known = {*IN_TREE, *NOT_HERE, *(f"NodeResourcesFit:{kind}" for kind in STRATEGIES)}
+    known = {*plugins, *IN_TREE, *NOT_HERE, *(f"NodeResourcesFit:{kind}" for kind in STRATEGIES[1:])}
     for at, name in enumerate(found):
         if name not in known:
             raise Misfit(f"only[{at}]", f"there is no plugin {name!r}")

@@ -30,6 +30,7 @@ from controlplane.scheduler.snapshot import Snapshot
 from controlplane.scheduler.status import SKIP, SUCCESS, Code, Status, unresolvable
 
 NO_PART = Prefiltered(SKIP)
+UNNAMED = "the pod names no PodGroup yet"
 
 
 class GangArgs(Args, frozen=True):
@@ -37,13 +38,15 @@ class GangArgs(Args, frozen=True):
 
     `schedule_timeout_seconds`: how long members with a place wait for the others. The pause of a gang that did not come together begins
     with `initial_backoff_seconds` and doubles up to `max_backoff_seconds`. `tolerated_gap_percent`: how many of `minMember` may find no
-    node before those who wait give their places back.
+    node before those who wait give their places back. `wait_for_group` are the profiles whose pods others put into groups (the controller
+    `podgroups` does): they wait until they name one, since a pod that is placed before belongs to no gang.
     """
 
     schedule_timeout_seconds: float = 300
     initial_backoff_seconds: float = 1
     max_backoff_seconds: float = 60
     tolerated_gap_percent: int = 0
+    wait_for_group: tuple[str, ...] = ()
 
     def check(self) -> list[str]:
         """Return what is wrong, each as `field: problem`."""
@@ -56,6 +59,9 @@ class GangArgs(Args, frozen=True):
             found.append("maxBackoffSeconds: must not be below initialBackoffSeconds")
         if not 0 <= self.tolerated_gap_percent < 100:
             found.append(f"toleratedGapPercent: {self.tolerated_gap_percent} is not within 0…99")
+        for at, name in enumerate(self.wait_for_group):
+            if not name:
+                found.append(f"waitForGroup[{at}]: is empty; name a profile, or leave it out")
         return found
 
     @property
@@ -101,14 +107,16 @@ class Gang(QueueSortPlugin, PreEnqueuePlugin, PreFilterPlugin, PermitPlugin):
     def pre_enqueue(self, pod: Pod) -> Status:
         """Return why the pod has to stay outside: its group is not there, not complete, or rests."""
         place = place_of(pod)
-        held = self._gangs.hold(place) if place is not None and self._gangs.enabled else None
+        if place is None:
+            return unresolvable(UNNAMED) if self._waits_for_group(pod) else SUCCESS
+        held = self._gangs.hold(place) if self._gangs.enabled else None
         return unresolvable(held.message) if held is not None else SUCCESS
 
     def pre_filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> Prefiltered:
         """Refuse a member whose group may not be tried now, or asks for more than all nodes together have left."""
         place = place_of(pod)
         if place is None or not self._gangs.enabled:
-            return NO_PART
+            return Prefiltered(unresolvable(UNNAMED)) if self._waits_for_group(pod) else NO_PART
         held = self._gangs.hold(place)
         if held is not None:
             return Prefiltered(unresolvable(held.message))
@@ -119,6 +127,9 @@ class Gang(QueueSortPlugin, PreEnqueuePlugin, PreFilterPlugin, PermitPlugin):
                 unresolvable(f"the cluster has too little {what} for minResources of PodGroup {place[1]}")
             )
         return NO_PART
+
+    def _waits_for_group(self, pod: Pod) -> bool:
+        return self._gangs.enabled and not pod.group and pod.scheduler_name in self.args.wait_for_group
 
     def permit(self, state: CycleState, pod: Pod, node: str) -> Permission:
         """Wait for the others, or go, if the gang has come together before."""

@@ -42,10 +42,15 @@ class Network:
     `refused`: connections are refused, open ones cut. `silent`: nothing arrives, nothing comes back, nobody is told. `mute`:
     requests arrive and are carried out, answers are lost. `delay` seconds are added each way to a share `slow` of what travels.
     `echo`: that share of the lines of a watch comes twice. `lost_replies`: that share of the writes gets no answer.
+
+    `hasty`: clients give up when their patience ends, while what they asked for is still on its way; without it they hear of that only
+    when the answer comes, too late, as the pinned seeds of the first scene have it.
     """
 
-    def __init__(self, cluster: str, loop: VirtualLoop, seed: str) -> None:
-        self.cluster, self.loop = cluster, loop
+    def __init__(self, cluster: str, loop: VirtualLoop, seed: str, *, hasty: bool = False) -> None:
+        self.cluster, self.loop, self._hasty = cluster, loop, hasty
+        self._queued: list[Callable[[], None]] = []
+        self._queues = 0
         self.random = random.Random(f"network {cluster} {seed}")  # noqa: S311 - reproducible on purpose
         self.refused = self.silent = self.mute = False
         self.delay = self.slow = self.echo = self.lost_replies = 0.0
@@ -55,7 +60,7 @@ class Network:
         self._serial = 0
 
     def heal(self) -> None:
-        """End every fault."""
+        """End every fault; requests that the server has put into a queue stay there until it lets them in."""
         self.refused = self.silent = self.mute = False
         self.delay = self.slow = self.echo = self.lost_replies = 0.0
         self.storms.clear()
@@ -88,8 +93,22 @@ class Network:
         """Let the server end its watches in the ordinary way."""
         self.cut("")
 
+    def queue_watches(self) -> None:
+        """Let the server put new watches into a queue, as one with much to do does, until `admit_watches`."""
+        self._queues += 1
+
+    def admit_watches(self) -> None:
+        """Let the server answer what waits in its queue."""
+        self._queues -= 1
+        if not self._queues:
+            queued, self._queued = self._queued, []
+            for arrive in queued:
+                arrive()
+
     def send(self, asked: Asked, token: str, carry_out: Callable[[], Any], answer: Answer) -> None:
         """Let a request travel; the answer is settled when one comes back, and times out where none does."""
+        if self._hasty and self.slow:
+            answer.time_out()
         if self.refused:
             answer.fail_after(self.latency(), Unreachable(f"{self.cluster}: connection refused"))
         elif self.silent:
@@ -100,6 +119,9 @@ class Network:
     def _arrive(self, asked: Asked, token: str, carry_out: Callable[[], Any], answer: Answer) -> None:
         if self.refused or self.silent:
             answer.time_out()
+            return
+        if asked.verb == "watch" and self._queues:
+            self._queue(asked, token, carry_out, answer)
             return
         refusal = self._refusal(asked, token, after=False)
         result: Any = refusal
@@ -117,6 +139,20 @@ class Network:
                 answer.fail_after(self.latency(), Unreachable(f"{self.cluster}: connection reset by peer"))
             return
         self.loop.world_later(self.latency(), self._return, answer, result)
+
+    def _queue(self, asked: Asked, token: str, carry_out: Callable[[], Any], answer: Answer) -> None:
+        def cut(why: str) -> None:
+            if why:
+                self._queued.remove(arrive)
+                undo()
+                answer.fail_after(0.0, Unreachable(f"{self.cluster}: {why}"))
+
+        def arrive() -> None:
+            undo()
+            self._arrive(asked, token, carry_out, answer)
+
+        undo = self.on_cut(cut)
+        self._queued.append(arrive)
 
     def _return(self, answer: Answer, result: Any) -> None:
         if self.silent or self.mute:

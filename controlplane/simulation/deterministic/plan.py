@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from controlplane.simulation.deterministic import scenes
 from controlplane.simulation.deterministic.steps import HORIZON, NEVER_TWICE, Step
@@ -23,7 +23,7 @@ EDITION = EDITIONS[-1]
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A run in advance. `quotas` is CPUs by cluster, `replicas` how many processes compete for the lead, `size` how many steps it had
-    when it was drawn."""
+    when it was drawn. `scene` is what is played ("": Workloads over clusters), `traits` what else that scene was drawn with."""
 
     seed: int
     quotas: dict[str, int]
@@ -31,6 +31,8 @@ class Plan:
     steps: tuple[Step, ...]
     size: int = 0
     edition: int = EDITION
+    scene: str = field(default="", repr=False)  # unseen by the checksum of the first edition, which has none
+    traits: tuple[str, ...] = field(default=(), repr=False)
 
     def only(self, numbers: Iterable[int]) -> Plan:
         """Return the plan with only these steps."""

@@ -24,7 +24,7 @@ from controlplane.clusters.kubeconfig import ClientConfig
 from controlplane.clusters.streams import ApiServer
 from controlplane.clusters.surroundings import Surroundings
 from controlplane.connectivity.events import MANAGEMENT
-from controlplane.log.event import Append, Fenced, Recorded
+from controlplane.log.event import Append, Recorded
 from controlplane.multikueue.adapters import adapters_for
 from controlplane.multikueue.context import Policy
 from controlplane.multikueue.fleet import service_started
@@ -34,7 +34,8 @@ from controlplane.reconcile.leader import Leader
 from controlplane.settings import Settings
 from controlplane.settings.model import Leader as LeaderSettings
 from controlplane.simulation.deterministic.database import Database, DatabaseLog
-from controlplane.simulation.deterministic.loop import Process, VirtualClock, VirtualLoop
+from controlplane.simulation.deterministic.life import Living
+from controlplane.simulation.deterministic.loop import Process, VirtualLoop
 from controlplane.simulation.deterministic.trace import Trace
 from controlplane.telemetry import Metrics
 from controlplane.web.health import Health
@@ -65,8 +66,8 @@ def _metrics() -> Metrics:
     return Metrics()
 
 
-class Replica:
-    """One replica. `clock` is its machine's wall clock, which may be wrong."""
+class Replica(Living):
+    """One replica of the service."""
 
     def __init__(
         self,
@@ -79,76 +80,18 @@ class Replica:
         trace: Trace,
         folded: OnFolded,
     ) -> None:
-        self.name, self._policy, self._loop, self._seed, self._database = name, policy, loop, seed, database
-        self._open_server, self._trace, self._folded = open_server, trace, folded
-        self.clock = VirtualClock(loop)
-        self.process = Process(name)
+        super().__init__(name, loop, seed, trace)
+        self._policy, self._database = policy, database
+        self._open_server, self._folded = open_server, folded
         self.turn: SimulatedTurn | None = None
-        self._lives = 0
-        self._stop = asyncio.Event()
-
-    @property
-    def alive(self) -> bool:
-        """Whether there is a process that could act."""
-        return self._lives > 0 and not self.process.dead
 
     @property
     def leading(self) -> SimulatedTurn | None:
         """The turn of a living process that believes that it leads."""
         return self.turn if self.alive and self.turn is not None and self.turn.leads else None
 
-    def start(self) -> None:
-        """Begin a new life, with nothing but the log."""
-        self._lives += 1
-        self.process = process = Process(f"{self.name}#{self._lives}")
-        self._stop = asyncio.Event()
+    def _forget(self) -> None:
         self.turn = None
-        self._trace.note("process", process.name, "starts")
-        self._loop.world_later(0.0, self._launch, process, self._stop)
-
-    def _launch(self, process: Process, stop: asyncio.Event) -> None:
-        self._loop.create_task(self._run(process, stop), name=process.name, context=process.context())
-
-    def crash(self, why: str) -> None:
-        """Die between two awaits: nothing is cleaned up, nothing is said."""
-        if not self.process.dead:
-            self._trace.note("process", self.process.name, why)
-            self.process.frozen = self.process.dead = True
-
-    def crash_after(self, steps: int, why: str) -> None:
-        """Die that many steps from now."""
-        self.process.on_stop = lambda: self.crash(why)
-        self.process.stop_at = self.process.steps + steps
-
-    def freeze(self) -> None:
-        """Stand still, knowing nothing of it."""
-        self._trace.note("process", self.process.name, "stands still")
-        self.process.frozen = True
-
-    def thaw(self) -> None:
-        """Go on in the middle of whatever it was, with whatever it believed."""
-        if not self.process.dead and self.process.frozen:
-            self._trace.note("process", self.process.name, "goes on")
-            self._loop.thaw(self.process)
-
-    def stop(self) -> None:
-        """Ask it to end in good order."""
-        self._trace.note("process", self.process.name, "is asked to stop")
-        self._stop.set()
-
-    async def _run(self, process: Process, stop: asyncio.Event) -> None:
-        """What `Service.run` does."""
-        source = random.Random(f"{process.name} {self._seed}")  # noqa: S311 - reproducible on purpose
-        while not stop.is_set():
-            try:
-                await self._turn(process, source, stop)
-            except Fenced as fenced:
-                self._trace.note("process", process.name, f"is deposed: {fenced}")
-            except Exception as error:
-                self._trace.violate("no part fails", f"{process.name}: {type(error).__name__}: {error}")
-                raise
-        self._trace.note("process", process.name, "has stopped")
-        process.dead = True
 
     async def _turn(self, process: Process, source: random.Random, stop: asyncio.Event) -> None:
         """Follow the log until the lead is ours, then lead until stopped or fenced: what `Service._turn` does."""

@@ -251,7 +251,7 @@ class Server:
             answer.settle(Unreachable(f"{self.name}: the connection was closed"))
 
     def _store(self, kind: Kind) -> Store:
-        if kind.name in self._cluster.off:
+        if kind.name in self._cluster.off or kind not in self._cluster.store.served:
             raise no_such_resource(kind)
         return self._cluster.store
 

@@ -8,9 +8,8 @@ once: within an hour of virtual time everything must have settled, and then noth
 from __future__ import annotations
 
 import asyncio
-import gc
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from controlplane.app.rooms import HOME_KINDS
@@ -39,7 +38,7 @@ from controlplane.simulation.deterministic.loop import Stuck, VirtualLoop
 from controlplane.simulation.deterministic.network import Asked
 from controlplane.simulation.deterministic.operators import Operators
 from controlplane.simulation.deterministic.plan import Plan
-from controlplane.simulation.deterministic.quiet import hushed
+from controlplane.simulation.deterministic.quiet import hushed, without_collector
 from controlplane.simulation.deterministic.replica import Replica, policy_of
 from controlplane.simulation.deterministic.rules.decisions import Decisions
 from controlplane.simulation.deterministic.rules.history import History
@@ -49,6 +48,7 @@ from controlplane.simulation.deterministic.rules.refusals import Refusals
 from controlplane.simulation.deterministic.rules.replay import RULE as REPLAY
 from controlplane.simulation.deterministic.rules.replay import Replay, difference, unlike
 from controlplane.simulation.deterministic.rules.runs import Runs
+from controlplane.simulation.deterministic.scene import Run
 from controlplane.simulation.deterministic.server import Server, Written
 from controlplane.simulation.deterministic.stage import Backup, Stage
 from controlplane.simulation.deterministic.steps import HORIZON
@@ -82,10 +82,10 @@ class Outcome:
         return replace(self, lines=())
 
 
-def simulate(plan: Plan) -> Outcome:
-    """Play a plan. The same plan gives the same outcome, to the byte."""
-    with hushed() as warnings, _without_collector():
-        run = Simulation(plan)
+def simulate(plan: Plan, make: Callable[[Plan], Run] | None = None) -> Outcome:
+    """Play a plan, as `make` has it played. The same plan gives the same outcome, to the byte."""
+    with hushed() as warnings, without_collector():
+        run = (make or Simulation)(plan)
         warnings.listener = run.warned
         try:
             run.play()
@@ -94,7 +94,7 @@ def simulate(plan: Plan) -> Outcome:
             digest, violation, lines = run.trace.digest(), run.trace.violation, run.trace.lines
             warnings.listener = None
             run.close()
-    return Outcome(plan, violation, digest, lines, seconds, len(run.database.store.rows), steps)
+    return Outcome(plan, violation, digest, lines, seconds, run.events, steps)
 
 
 class Simulation:
@@ -142,6 +142,11 @@ class Simulation:
         }
 
     # --- the run ---------------------------------------------------------------------------------------------------
+
+    @property
+    def events(self) -> int:
+        """How many events the log has."""
+        return len(self.database.store.rows)
 
     def play(self) -> None:
         """Play the plan, end all trouble, wait for the end."""
@@ -380,15 +385,3 @@ def _words(recorded: Recorded) -> str:
     reason = f" because {event.reason}" if isinstance(event, Decision) else ""
     message = f": {event.message}" if isinstance(event, _TELLING) else ""
     return f"{recorded.position} {type(event).__name__} on {recorded.stream} ({recorded.cluster}){reason}{message}"
-
-
-@contextmanager
-def _without_collector() -> Generator[None]:
-    """Cycles are collected after the run: a finalizer in the middle of it would come at no known step."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()

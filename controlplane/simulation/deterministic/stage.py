@@ -17,7 +17,7 @@ import orjson
 from controlplane.kube import SECRETS, Json, Kind
 from controlplane.simulation.behaviour import Behaviour
 from controlplane.simulation.deterministic.loop import VirtualClock, VirtualLoop
-from controlplane.simulation.deterministic.network import Network, Storm
+from controlplane.simulation.deterministic.network import Network
 from controlplane.simulation.history import Commit
 from controlplane.simulation.jobs import Pace
 from controlplane.simulation.kueue_common import Gates
@@ -27,7 +27,7 @@ from controlplane.simulation.world import KUEUE_NAMESPACE, MANAGEMENT, ClusterSp
 
 OnCommit = Callable[[str, Commit], None]
 _STEPS_AT_ONCE = 3
-_BUSY = 8.0  # seconds for which a cluster that forgets its history takes no watch
+BUSY = 8.0  # seconds for which a cluster that forgets its history answers no watch
 
 
 class Driver:
@@ -95,11 +95,7 @@ class Stage:
         self.loop, self._seed, self._on_commit = loop, seed, on_commit
         self.clock = VirtualClock(loop)
         self._random = random.Random(f"stage {seed}")  # noqa: S311 - reproducible on purpose
-        pace = Pace(duration=timedelta(seconds=20), startup=timedelta(0), brief=True)
-        self._specs = {
-            name: ClusterSpec(quota={"cpu": str(cpu)}, pace=pace, gates=Gates(multikueue=name == MANAGEMENT))
-            for name, cpu in quotas.items()
-        }
+        self._specs = {name: self._spec(name, cpu) for name, cpu in quotas.items()}
         workers = {name: spec for name, spec in self._specs.items() if name != MANAGEMENT}
         world = World(self._specs[MANAGEMENT], workers, clock=self.clock, rng=self._random)
         self.places = {name: Place(name, life, Network(name, loop, seed)) for name, life in world.clusters.items()}
@@ -108,6 +104,15 @@ class Stage:
             self._begin(place)
         for name in workers:
             self.write_secret(name)
+
+    def _spec(self, name: str, cpu: int) -> ClusterSpec:
+        """Return what a cluster is made of."""
+        pace = Pace(duration=timedelta(seconds=20), startup=timedelta(0), brief=True)
+        return ClusterSpec(quota={"cpu": str(cpu)}, pace=pace, gates=Gates(multikueue=name == MANAGEMENT))
+
+    def _behaviours(self, place: Place) -> Sequence[Behaviour]:
+        """Return everybody who acts in a cluster from now on."""
+        return place.life.behaviours
 
     @property
     def management(self) -> Place:
@@ -137,17 +142,15 @@ class Stage:
     # --- accidents -------------------------------------------------------------------------------------------------
 
     def compact(self, name: str) -> None:
-        """Let a cluster end its watches, be too busy for new ones for a while, and then forget its history: whoever resumes is told 410."""
-        place = self.places[name]
-        busy = Storm(429, 1.0)
-        place.network.storms.append(busy)
-        place.network.end_watches()
-        self.loop.world_later(_BUSY, self._compacted, place, busy)
+        """Let a cluster end its watches, keep new ones waiting for a while, and then forget its history: whoever resumes is told 410."""
+        network = self.places[name].network
+        network.queue_watches()
+        network.end_watches()
+        self.loop.world_later(BUSY, self._compacted, name)
 
-    def _compacted(self, place: Place, busy: Storm) -> None:
-        if busy in place.network.storms:
-            place.network.storms.remove(busy)
-        place.store.compact()
+    def _compacted(self, name: str) -> None:
+        self.places[name].store.compact()
+        self.places[name].network.admit_watches()
 
     def backup(self, name: str) -> Backup:
         """Return what a cluster's etcd holds now."""
@@ -182,7 +185,7 @@ class Stage:
 
     def _begin(self, place: Place) -> None:
         source = random.Random(f"driver {place.name} {place.lives} {self._seed}")  # noqa: S311
-        driver = Driver(self.loop, place.life.behaviours, source)
+        driver = Driver(self.loop, self._behaviours(place), source)
 
         def stop() -> None:
             driver.stopped = True

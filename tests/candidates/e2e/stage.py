@@ -18,10 +18,10 @@ import psycopg
 from controlplane.candidates.objects import CANDIDATE_SOURCES, CANDIDATE_TARGETS, PODS, SCHEDULER_NAME
 from controlplane.candidates.target_decide import TargetPolicy
 from controlplane.clusters.port import ApiError
-from controlplane.kube import JOBS, Json, meta
+from controlplane.kube import JOBS, POD_GROUPS, Json, meta
 from controlplane.settings import Settings
 from controlplane.settings.candidates import Candidates
-from controlplane.simulation.kinds import DEFAULT_KINDS
+from controlplane.simulation.kinds import DEFAULT_KINDS, ServedKind
 from controlplane.simulation.kinds_candidates import CANDIDATE_KINDS
 from controlplane.simulation.world import ClusterSpec, World
 from tests.candidates.e2e.double import TargetDouble
@@ -31,7 +31,7 @@ from tests.outages.stage import settings as quick
 
 NS, HOME = "default", "home"
 SKEW = timedelta(milliseconds=300)
-KINDS = (*DEFAULT_KINDS, *CANDIDATE_KINDS)
+KINDS = (*DEFAULT_KINDS, *CANDIDATE_KINDS, ServedKind(POD_GROUPS, status_subresource=False))
 
 
 def settings(*, controllers: tuple[str, ...] = ("multikueue", "candidates"), **more: Any) -> Settings:

@@ -9,7 +9,8 @@ from typing import Any
 import psycopg
 
 from controlplane.candidates.objects import CANDIDATES, CONFIG_MAPS, SOURCE_LABEL
-from controlplane.kube import SECRETS, Json, Kind, meta
+from controlplane.candidates.status import FOLLOWED
+from controlplane.kube import EVENTS, SECRETS, Json, Kind, meta
 from tests.candidates.e2e.stage import NS, Stage
 
 Make = Callable[..., Awaitable[Stage]]
@@ -36,6 +37,12 @@ def copies(it: Stage, target: str) -> dict[str, Any]:
         for record in store.records(kind, NS)
         if SOURCE_LABEL in (meta(record.obj).get("labels") or {})
     }
+
+
+def told(it: Stage) -> list[tuple[str, str]]:
+    """The Events about pods: reason and note."""
+    events = [record.obj for record in it.store.records(EVENTS)]
+    return [(event["reason"], event["note"]) for event in events if event["regarding"]["kind"] == "Pod"]
 
 
 async def test_what_a_pod_names_goes_where_it_goes_changes_with_its_source_and_leaves_with_it(stage: Make) -> None:
@@ -86,8 +93,19 @@ async def test_what_is_not_there_yet_follows_when_it_is_made(stage: Make) -> Non
     it.submit(volumes=NAMES["volumes"])
     await it.placed()
     await it.until(lambda: it.said("NamedMissing"), "said that it is missing")
+    await it.until(lambda: it.condition(kind=FOLLOWED).get("status") == "False", "its pod says so")
+    said = "ConfigMap settings: it does not exist in the source"
+    assert it.condition(kind=FOLLOWED)["message"] == said
+    await it.until(lambda: ("NotFollowed", said) in told(it), "and an Event")
     put(it, CONFIG_MAPS, "settings", {"mode": "late"})
     await it.until(lambda: copies(it, "east") == {"ConfigMap/settings": {"mode": "late"}}, "copied")
+    await it.until(lambda: it.condition(kind=FOLLOWED).get("status") == "True", "its pod says that too")
+    await it.quiet()
+    shown = len(it.said("StatusShown"))
+    await it.kill()
+    await it.up()
+    await it.quiet(0.5)
+    assert len(it.said("StatusShown")) == shown  # a new process says nothing that was said
 
 
 async def test_an_object_of_that_name_that_is_not_ours_is_left_alone(stage: Make) -> None:
@@ -97,6 +115,9 @@ async def test_an_object_of_that_name_that_is_not_ours_is_left_alone(stage: Make
     it.submit(volumes=NAMES["volumes"])
     await it.placed()
     await it.until(lambda: it.said("CandidateWriteFailed", error="Foreign"), "said so")
+    said = "ConfigMap settings: one of that name is in the target and is not ours: it is left as it is"
+    await it.until(lambda: it.condition(kind=FOLLOWED).get("message") == said, "its pod says so")
+    assert it.condition()["status"] == "True"
     it.delete()
     await it.until(lambda: it.left() == [], "the pod gone")
     kept = it.world.clusters["east"].store.get(CONFIG_MAPS, NS, "settings")

@@ -261,3 +261,34 @@ async def test_a_target_that_was_removed_while_nobody_could_say_so_is_let_go_of(
     await it.until(lambda: it.said("ClusterDisconnected"), "let go of")
     assert first.leads
     await it.until(lambda: it.bound_in() == ["east", "west"], "placed anew")
+
+
+async def test_a_namespace_whose_candidates_may_not_be_read_says_so_and_others_go_on(stage: Make) -> None:
+    it = await stage("east", "west")
+    it.world.clusters["east"].faults.storm(
+        403, when=lambda asked: asked.resource == CANDIDATES.name and asked.namespace == NS
+    )
+    await it.replicas[-1].stop()
+    await it.up()
+    it.targets["west"].room = 0
+    it.submit()
+    await it.until(lambda: "east" in it.condition().get("message", ""), "the reason on the pod")
+    assert it.condition()["reason"] == "Unschedulable"
+    assert "east: it answers, but candidates of this namespace cannot be read there" in it.condition()["message"]
+    assert "(the server is simulated to be in trouble)" in it.condition()["message"]
+    assert "cannot be reached" not in it.condition()["message"]
+    it.targets["west"].room = 5
+    it.submit("other")
+    assert await it.placed("other") == "west"
+
+
+async def test_where_no_target_lets_candidates_be_read_that_is_the_reason(stage: Make) -> None:
+    it = await stage("east")
+    it.world.clusters["east"].faults.storm(403, when=lambda asked: asked.resource == CANDIDATES.name)
+    await it.replicas[-1].stop()
+    await it.up()
+    it.submit()
+    await it.until(lambda: it.condition(), "the reason on the pod")
+    assert it.said("StatusShown")[-1]["reason"] == "CandidatesUnreadable"
+    why = await asyncio.to_thread(shown, it, "why", f"pod/{NS}/web")
+    assert "cannot be read there" in why

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from controlplane.candidates.policy import NEVER_TWICE
+from tests.candidates.model.gang_world import GangConfig
 from tests.candidates.model.world import Config, Faults
 
 NONE = Faults(total=0)
@@ -33,3 +34,19 @@ LARGE = (
     Config("two-sources-fine", sources=2, targets=3, deviations=1),
 )
 CONFIGS = (*CI, *LARGE)
+
+# A gang of two over two targets. `apart`: their schedulers know no gangs, and one has room for one.
+GANGS_CI = (
+    GangConfig("gang", deviations=0),
+    GangConfig("gang-apart", deviations=0, together=False, room=(1, 2)),
+    GangConfig("gang-never-twice", deviations=0, execution=NEVER_TWICE),
+    GangConfig("gang-interleaved", deviations=2, faults=NONE, together=False, room=(1, 2)),
+)
+GANGS_LARGE = (
+    GangConfig("gang-plain", faults=NONE),
+    GangConfig("gang-apart-plain", faults=NONE, together=False, room=(1, 2)),
+    GangConfig("gang-two-faults", deviations=0, faults=TWO),
+    GangConfig("gang-apart-two-faults", deviations=0, faults=TWO, together=False),
+    GangConfig("gang-apart-one-fault-interleaved", deviations=1, together=False),
+)
+GANGS = (*GANGS_CI, *GANGS_LARGE)

@@ -8,12 +8,26 @@ from __future__ import annotations
 
 import time
 from array import array
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any, Protocol
 
-from tests.candidates.model.moves import Moves
 from tests.candidates.model.rules import check, settled
-from tests.candidates.model.shapes import Global
 from tests.candidates.model.world import Config, Violation
+
+Rule = Callable[[Any, Any], None]
+
+
+class Steps(Protocol):
+    """What can happen: the first state, and what can follow each."""
+
+    config: Config
+
+    def first(self) -> Any:
+        """Return the first state."""
+
+    def of(self, g: Any) -> Iterator[Any]:
+        """Return every step from a state: its label, whether it is a fault, where it leads."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +48,8 @@ class Result:
 class _Graph:
     """What was seen so far: states with the way to them, and the edges that need no fault."""
 
-    def __init__(self, start: Global) -> None:
-        self.numbers: dict[Global, int] = {start: 0}
+    def __init__(self, start: Any) -> None:
+        self.numbers: dict[Any, int] = {start: 0}
         self.states = [start]
         self.parents, self.labels, self.depths = array("l", [-1]), [""], array("l", [0])
         self.tails, self.heads = array("l"), array("l")
@@ -43,7 +57,7 @@ class _Graph:
         self.edges = 0
         self.complete = True
 
-    def add(self, to: Global, index: int, label: str) -> int:
+    def add(self, to: Any, index: int, label: str) -> int:
         """Take in a new state; return its number."""
         number = self.numbers[to] = len(self.states)
         self.states.append(to)
@@ -61,8 +75,8 @@ class _Graph:
         return tuple(reversed(steps))
 
 
-def explore(moves: Moves, *, progress: int = 0) -> Result:
-    """Explore a configuration; stop at the first violation."""
+def explore(moves: Steps, *, progress: int = 0, safe: Rule = check, over: Rule = settled) -> Result:
+    """Explore a configuration; stop at the first violation: `safe` is asked of every state, `over` of those without a further step."""
     began = time.perf_counter()
     graph, index = _Graph(moves.first()), 0
     violation: Violation | None = None
@@ -70,7 +84,7 @@ def explore(moves: Moves, *, progress: int = 0) -> Result:
         if progress and index % progress == 0:
             spent = time.perf_counter() - began
             print(f"{index} of {len(graph.states)}, depth {graph.depths[index]}, {spent:.0f} s", flush=True)
-        violation = _expand(moves, graph, index)
+        violation = _expand(moves, graph, index, safe, over)
         index += 1
     at = _place(graph, index - 1, violation)
     if violation is None and graph.complete:
@@ -95,7 +109,7 @@ def _place(graph: _Graph, index: int, violation: Violation | None) -> int:
     return len(graph.states) - 1 if violation is not None and graph.parents[-1] == index else index
 
 
-def _expand(moves: Moves, graph: _Graph, index: int) -> Violation | None:
+def _expand(moves: Steps, graph: _Graph, index: int, safe: Rule, over: Rule) -> Violation | None:
     """Take in all that can follow a state; return the violation that is found."""
     g, quiet = graph.states[index], True
     try:
@@ -108,13 +122,13 @@ def _expand(moves: Moves, graph: _Graph, index: int) -> Violation | None:
                     graph.complete = False
                     continue
                 found = graph.add(to, index, label)
-                check(moves, to)
+                safe(moves, to)
             if not fault:
                 graph.tails.append(index)
                 graph.heads.append(found)
         if quiet:
             graph.ends.append(index)
-            settled(moves, g)
+            over(moves, g)
     except Violation as violation:
         return violation
     return None

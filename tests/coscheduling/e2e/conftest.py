@@ -36,3 +36,10 @@ async def stage(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     yield make
     for one in made:
         await one.stop()
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shorten what no setting shortens: the back-off of connecting, and how often a suspected cluster is asked."""
+    brief = functools.partial(Timing, backoff_base=0.1, backoff_cap=0.3, suspect_heartbeat=0.1, away_probe=0.3)
+    monkeypatch.setattr(turn, "Timing", brief)

@@ -114,10 +114,6 @@ def test_an_object_with_a_huge_name_is_told_that_it_is_refused() -> None:
     assert not told(outcome, "create events", "422 Invalid")
 
 
-# --- what is not as it should be yet ------------------------------------------------------------------------------------
-
-
-@pytest.mark.xfail(strict=True, reason="a copy that cannot be read any more is removed only in the version that could")
 def test_the_copy_of_a_deleted_job_goes_although_it_cannot_be_read() -> None:
     spoiled = [step(20, "malform", worker, 150, 1) for worker in ("w1", "w2", "w3")]
     steps = [step(5, "submit", "job-1", 400, 2), *spoiled, step(30, "delete-job", "job-1")]

@@ -38,6 +38,20 @@ MENDED = [
     (1529, "2-7", "conflicts of the last status counted as refusals"),
     (2476, "1,3,5,7,11-12", "a restored cluster showed again what had gone, while nobody was running"),
 ]
+MENDED_IN_2 = [
+    (
+        164,
+        "1-2,4-5,15-17",
+        "after a restore of the management cluster, jobs that were not listed yet were taken for what they had been",
+    ),
+    (1493, "1-4,7-8,19", "a watch that a busy server refused was resumed, and a restore in between was not noticed"),
+    (
+        392,
+        "1-2,4-5,7,10-14,16-18",
+        "a cluster that was back without its Workloads counted as lost since they had been placed",
+    ),
+    (392, "", "the same, in a whole plan"),
+]
 
 
 def plays(seed: int, steps: str, edition: int = 1) -> None:
@@ -49,6 +63,11 @@ def plays(seed: int, steps: str, edition: int = 1) -> None:
 @pytest.mark.parametrize(("seed", "steps", "what"), MENDED)
 def test_what_was_mended_stays_mended(seed: int, steps: str, what: str) -> None:
     plays(seed, steps)
+
+
+@pytest.mark.parametrize(("seed", "steps", "what"), MENDED_IN_2)
+def test_what_was_mended_in_the_second_edition_stays_mended(seed: int, steps: str, what: str) -> None:
+    plays(seed, steps, 2)
 
 
 @pytest.mark.parametrize(

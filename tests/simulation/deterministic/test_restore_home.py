@@ -60,9 +60,6 @@ def test_a_restored_management_cluster_manages() -> None:
     assert len(told(outcome, "JobCreationDecided")) == 2
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a copy on a lost cluster is not waited for by a Workload that forgot that it was dispatched"
-)
 @pytest.mark.parametrize("name", ["once-1", "job-1"])
 def test_a_copy_that_may_run_on_a_lost_worker_is_waited_for(name: str) -> None:
     steps = [step(30, "submit", name, 200, 2), step(MADE, "restore-home", "management", 50)]

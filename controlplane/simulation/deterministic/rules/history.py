@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from controlplane.connectivity.events import KindSynced
 from controlplane.kube import Kind
-from controlplane.log.event import NewEvent
+from controlplane.log.event import Event, NewEvent
 from controlplane.multikueue.events import Gone
 from controlplane.simulation.deterministic.trace import Trace
 
@@ -40,10 +40,10 @@ class Told:
 
 
 class History:
-    """What was committed, and what of it is told."""
+    """What was committed, and what of it is told. `gone` are the events that tell of an end: a list gives its own version to them."""
 
-    def __init__(self, trace: Trace) -> None:
-        self._trace = trace
+    def __init__(self, trace: Trace, gone: type[Event] = Gone) -> None:
+        self._trace, self._gone = trace, gone
         self._told: dict[tuple[str, str], Told] = {}
         self._last: dict[str, int] = {}
         self._before: dict[tuple[str, str], set[tuple[str, int]]] = {}
@@ -86,7 +86,7 @@ class History:
         self.observations += 1
         what = f"{type(new.event).__name__} of {uid[:8]} on {cluster} at {mark}"
         known = self._is_commit(told, uid, mark)
-        if not known and not isinstance(new.event, Gone):
+        if not known and not isinstance(new.event, self._gone):
             if (uid, mark) not in self._before.get((cluster, kind), set()):
                 self._trace.violate(RULE, f"{what}: it was never committed")
             return

@@ -1,0 +1,89 @@
+"""The words of gangs of candidate pods: what each event of a group says, and why its decisions were taken.
+
+In: an event of `controlplane.candidates.gang_events`. Out: as `pod_words`, of which these are a part. And of a reader, a pod's gang.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from controlplane.audit.reads import Filter, Reader
+from controlplane.audit.sentences import Sentence, listed
+from controlplane.candidates import gang_events as gangs
+from controlplane.candidates.gangs import group_stream
+from controlplane.candidates.reasons import Reason
+from controlplane.candidates.state import SourceState
+from controlplane.log.event import Event, Recorded
+
+
+def gang_events(reader: Reader, state: SourceState) -> list[Recorded]:
+    """Return the events of the PodGroup that a source pod belongs to, in order; none if it is in none."""
+    pod = state.pod
+    if pod is None or not pod.group:
+        return []
+    return list(reader.events(Filter(streams=[group_stream(pod.namespace, pod.group)])))
+
+
+def _group(event: gangs.SourceGroupObserved) -> str:
+    return (
+        f"PodGroup cannot be used: {event.problem}"
+        if event.problem
+        else f"PodGroup starts with {event.min_member} pods"
+    )
+
+
+def _permitted(event: gangs.GangPermitted) -> str:
+    may = "bind" if event.kind == "Bind" else "make room"
+    return f"gang may {may} in {event.cluster}, nowhere else (permission {event.number}): {listed(event.members) or 'nobody yet'}"
+
+
+def _released(event: gangs.GangReleased) -> str:
+    rests = f", and rests until {event.until:%H:%M:%S}" if event.until is not None else ""
+    return f"gang is not in {event.cluster} any more{' and failed there' if event.failed else ''}{rests}"
+
+
+GANG_WORDS: Mapping[type[Event], Callable[[Any], str]] = {
+    gangs.SourceGroupObserved: _group,
+    gangs.SourceGroupGone: lambda e: "PodGroup is gone",
+    gangs.GangPermitted: _permitted,
+    gangs.GangFormed: lambda e: f"a quorum of the gang is bound in {e.cluster}",
+    gangs.GangWithdrawn: lambda e: f"permits of the whole gang are to be taken back from {e.cluster}: {e.message}",
+    gangs.GangKept: lambda e: f"gang stays in {e.cluster}: one of it is bound there",
+    gangs.GangDissolved: lambda e: f"gang is to be taken back from {e.cluster} as a whole: {e.message}",
+    gangs.GangReleased: _released,
+    gangs.GangRested: lambda e: f"gang rests until {e.until:%H:%M:%S}: {e.message}",
+    gangs.GangWaits: lambda e: f"gang waits: {e.message}",
+}
+
+R = Reason
+GANG_REASONS: Mapping[Reason, Sentence] = {
+    R.GROUP_MISSING: Sentence("the PodGroup that the pod names is not there, or cannot be used", "{message}"),
+    R.TOO_FEW_MEMBERS: Sentence("fewer pods of its PodGroup are there than have to start together", "{message}"),
+    R.GANG_RESTS: Sentence("its PodGroup could not be placed as a whole, and rests before it tries again", "{message}"),
+    R.GANG_TARGETS_DIFFER: Sentence("the pods of its PodGroup ask for targets that have none in common", "{message}"),
+    R.GANG_NEVER_SPREADS: Sentence("the pod of a PodGroup asks to be spread over clusters", "{message}"),
+    R.AWAITS_GANG: Sentence(
+        "the pod goes where all of its PodGroup go", "it goes where all of its PodGroup go: {message}"
+    ),
+    R.GANG_FOLLOWS: Sentence("the gang is in this target", "the others of its PodGroup are in {cluster}"),
+    R.GANG_FOUND: Sentence("members were there before the gang was placed", "members of it were in {cluster} already"),
+    R.GANG_FORMED: Sentence("a quorum is bound", "a quorum is bound in {cluster}"),
+    R.GANG_INCOMPLETE: Sentence(
+        "too few of the gang have, or may get, a place together", "too few of its PodGroup have a place together"
+    ),
+    R.GANG_BOUND_MEANWHILE: Sentence(
+        "a member was bound before the withdrawal was read",
+        "a member was bound in {cluster} before it read the withdrawal",
+    ),
+    R.GANG_DISSOLVED: Sentence(
+        "a part of the gang ran alone for longer than candidates.gangTimeout",
+        "a part of its PodGroup ran alone for longer than candidates.gangTimeout",
+    ),
+    R.GANG_ENDED: Sentence("nobody of the gang runs any more", "nobody of it runs in {cluster} any more"),
+    R.GANG_YIELDS: Sentence(
+        "a gang that comes before it holds places in the same targets, and neither has enough",
+        "a gang that comes before it holds places in the same targets, and neither has enough",
+    ),
+    R.GANG_FITS_NOWHERE: Sentence("no target has room for all of the gang", "no target has room for all of it"),
+}

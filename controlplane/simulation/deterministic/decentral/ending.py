@@ -1,0 +1,143 @@
+"""Is everything settled? What must be so half an hour after the last trouble, and what may no longer be there (L1, L2, L5).
+
+In: the stage, what the logs say, which pods users still want. Out: the first thing that is left to do, in words; "" when nothing is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from controlplane.app.rooms import Hosted
+from controlplane.app.scheduling.rooms import SchedulerRooms
+from controlplane.candidates.objects import CANDIDATE_LABEL, CANDIDATES, HINT_CLUSTER, SOURCE_LABEL
+from controlplane.candidates.placing import Placing
+from controlplane.capability import Capability
+from controlplane.kube import PODS, SECRETS, Json, meta
+from controlplane.simulation.deterministic.decentral.stage import CAMPUS, NAMESPACE, Clusters
+from controlplane.simulation.deterministic.steps import Step
+from controlplane.simulation.history import Record
+from controlplane.simulation.kinds import CONFIG_MAPS
+
+_OVER = ("Succeeded", "Failed")
+
+
+def unfinished(
+    stage: Clusters, source: Hosted, targets: Mapping[str, SchedulerRooms], wanted: Mapping[str, Step]
+) -> str:
+    """Return what is not settled yet."""
+    placing = source.sources
+    assert placing is not None
+    return _pods(stage, placing, wanted) or _left_behind(stage, placing) or _logs(source, targets)
+
+
+def _pods(stage: Clusters, placing: Placing, wanted: Mapping[str, Step]) -> str:
+    """Every pod that nobody took back runs exactly once and says so, or has ended, or is too large for any node and says that."""
+    there = {record.name: record.obj for record in stage.management.store.records(PODS)}
+    if there.keys() != wanted.keys():
+        return f"pods {sorted(there.keys() ^ wanted.keys())} are {'there' if there.keys() - wanted.keys() else 'gone'}"
+    for name, pod in there.items():
+        running = runs_of(stage, name)
+        phase = pod["status"].get("phase")
+        if name.startswith("huge"):
+            if running or _scheduled(pod).get("status") != "False":
+                return f"{name} fits nowhere, and does not say so"
+            continue
+        if phase in _OVER:
+            if any(phase_of(record) == "Running" for _, record in running):
+                return f"{name} has ended, and still runs"
+            if phase == "Failed" and not placing.sources[_stream(name)].shown:
+                return f"{name} has failed, and nobody says why"
+            continue
+        if name.startswith("task"):
+            return f"{name} has not ended"
+        if [phase_of(record) for _, record in running] != ["Running"]:
+            return f"{name} runs {len(running)} times"
+        where = running[0][0]
+        hint = (meta(pod).get("annotations") or {}).get(HINT_CLUSTER)
+        if phase != "Running" or hint != where or _scheduled(pod).get("status") != "True":
+            return f"{name} runs on {where}, and says that it is {phase} on {hint}"
+    return ""
+
+
+def runs_of(stage: Clusters, name: str) -> list[tuple[str, Record]]:
+    """Return the delegates of the source pods of a name that are on a node: target and Pod."""
+    found = []
+    for target, place in sorted(stage.workers.items()):
+        names = {
+            record.name
+            for record in place.store.records(CANDIDATES)
+            if record.obj["spec"]["source"]["name"] == name and record.obj["spec"]["source"]["cluster"] == CAMPUS
+        }
+        here = (record for record in place.store.records(PODS) if record.labels.get(CANDIDATE_LABEL) in names)
+        found += [(target, record) for record in here if record.obj["spec"].get("nodeName")]
+    return found
+
+
+def phase_of(record: Record) -> str:
+    """Return the phase of a Pod."""
+    return str(record.obj["status"].get("phase"))
+
+
+def _scheduled(pod: Json) -> Json:
+    found = pod["status"].get("conditions") or []
+    return next((entry for entry in found if entry["type"] == "PodScheduled"), {})
+
+
+def _stream(name: str) -> str:
+    return f"sourcepod/{NAMESPACE}/{name}"
+
+
+def _left_behind(stage: Clusters, placing: Placing) -> str:
+    """Of every source pod there is its delegate and nothing else, of one that nobody has everybody's no; copies only where named."""
+    for target, place in stage.workers.items():
+        named = False
+        for record in place.store.records(CANDIDATES):
+            source = record.obj["spec"]["source"]
+            if record.labels.get(SOURCE_LABEL) != CAMPUS:
+                continue
+            state = placing.sources.get(_stream(source["name"]))
+            if state is None or state.pod is None or state.pod.uid != source["uid"]:
+                return f"Candidate {record.name} of a pod that is gone is still on {target}"
+            if state.delegate != record.name and not source["name"].startswith("huge"):
+                return f"Candidate {record.name} is still on {target}, and {state.delegate or 'nobody'} is the delegate"
+            named |= source["name"].startswith("conf")
+        candidates = {record.name for record in place.store.records(CANDIDATES)}
+        for record in place.store.records(PODS):
+            owner = record.labels.get(CANDIDATE_LABEL)
+            if owner is not None and owner not in candidates:
+                return f"Pod {record.name} is on {target}, and its Candidate is gone"
+        for kind in (CONFIG_MAPS, SECRETS):
+            copies = [record for record in place.store.records(kind) if record.labels.get(SOURCE_LABEL) == CAMPUS]
+            if copies and not named:
+                return f"a copy of {kind.kind} {copies[0].name} is still on {target}"
+    return ""
+
+
+def _logs(source: Hosted, targets: Mapping[str, SchedulerRooms]) -> str:
+    """Every cluster is in view, and no write is open."""
+    placing = source.sources
+    assert placing is not None
+    for name in targets:
+        connection = placing.connections.get(name)
+        if connection is None or not connection.connected:
+            return f"{name} is not connected to the source"
+    if source.unseen:
+        return source.unseen
+    for name, rooms in targets.items():
+        if not rooms.here.connection.connected:
+            return f"{name} is not connected to its scheduler"
+        wrong = _open(rooms.capability, [*rooms.targets.candidates, *rooms.placements.states, *rooms.evictions.states])
+        if wrong:
+            return f"{wrong} in the log of {name}"
+    return _open(source.capability, [*placing.sources, *_copies(source)])
+
+
+def _copies(source: Hosted) -> list[str]:
+    return source.copies._streams() if source.copies is not None else []
+
+
+def _open(capability: Capability, streams: list[str]) -> str:
+    for stream in streams:
+        for write in capability.open_writes(stream):
+            return f"{write.action} to {write.target} of {stream} is open"
+    return ""

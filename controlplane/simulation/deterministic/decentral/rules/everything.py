@@ -1,0 +1,167 @@
+"""All rules of the scene in one: who hears of which commit, write, event and batch, and what is looked at in the end.
+
+In: whatever happens. Out: violations, by way of the trace. It owns the folds of the logs that the rules look at: `source` and `targets`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from controlplane.app.rooms import Hosted
+from controlplane.app.scheduling.rooms import SchedulerRooms
+from controlplane.candidates.events import Gone
+from controlplane.candidates.objects import (
+    CANDIDATE_LABEL,
+    CANDIDATE_SOURCES,
+    CANDIDATE_TARGETS,
+    CANDIDATES,
+    SCHEDULER_NAME,
+)
+from controlplane.connectivity.events import MANAGEMENT as HOME
+from controlplane.connectivity.events import KindSynced
+from controlplane.kube import PODS, Kind
+from controlplane.log.event import NewEvent, Recorded
+from controlplane.settings import Settings
+from controlplane.simulation.deterministic.decentral.acts import PROFILE
+from controlplane.simulation.deterministic.decentral.plan import SOURCE_LOG
+from controlplane.simulation.deterministic.decentral.processes import scheduler_settings
+from controlplane.simulation.deterministic.decentral.rules.life import Lives
+from controlplane.simulation.deterministic.decentral.rules.logs import Invitations, LogRules
+from controlplane.simulation.deterministic.decentral.rules.ownership import Ownership
+from controlplane.simulation.deterministic.decentral.rules.permits import Permits
+from controlplane.simulation.deterministic.decentral.rules.replay import Replay, of_scheduler, of_source
+from controlplane.simulation.deterministic.decentral.rules.room import Room
+from controlplane.simulation.deterministic.decentral.rules.runs import Runs
+from controlplane.simulation.deterministic.decentral.stage import CAMPUS, Clusters
+from controlplane.simulation.deterministic.loop import VirtualLoop
+from controlplane.simulation.deterministic.rules.history import History
+from controlplane.simulation.deterministic.server import Written
+from controlplane.simulation.deterministic.trace import Trace
+from controlplane.simulation.history import Commit, Record
+from controlplane.simulation.world import MANAGEMENT
+
+
+class Everything:
+    """The rules, and the folds of the logs."""
+
+    def __init__(self, trace: Trace, loop: VirtualLoop, stage: Clusters, settings: Settings) -> None:
+        self._trace, self._stage, self._settings = trace, stage, settings
+        self.source = Hosted(settings)
+        self.targets = {name: _rooms() for name in stage.nodes}
+        assert self.source.sources is not None
+        self.placing = self.source.sources
+        self._positions = dict.fromkeys([SOURCE_LOG, *self.targets], 0)
+        self._runs = Runs(trace, self.placing, self.targets)
+        self._permits = Permits(trace, stage, self.targets)
+        self._lives = Lives(trace, self.placing)
+        self._ownership = Ownership(trace, self.targets)
+        self._replay = Replay(trace)
+        self._room = {n: Room(trace, loop, stage.places[n], rooms) for n, rooms in self.targets.items()}
+        self._invitations = {n: Invitations(trace, rooms.targets) for n, rooms in self.targets.items()}
+        self._logs = {n: LogRules(n, trace, rooms.capability.open_writes) for n, rooms in self.targets.items()}
+        self._logs[SOURCE_LOG] = LogRules(SOURCE_LOG, trace, self.source.capability.open_writes)
+        self._histories = {name: History(trace, Gone) for name in self._positions}
+        for name, place in stage.places.items():
+            for kind in (PODS, CANDIDATES, CANDIDATE_TARGETS, CANDIDATE_SOURCES):
+                for record in sorted(place.store.records(kind), key=lambda record: record.version):
+                    self._committed(name, record)
+
+    # --- what is committed and written -------------------------------------------------------------------------------
+
+    def on_commit(self, cluster: str, commit: Commit) -> None:
+        """Look at a change that an API server has committed."""
+        before = commit.previous if commit.previous is not None else commit.record
+        self._committed(cluster, commit.record if commit.type != "DELETED" else _gone(before, commit.record))
+        if cluster == MANAGEMENT:
+            self._lives.on_commit(commit)
+        else:
+            self._runs.on_commit(cluster, commit)
+            self._permits.on_commit(cluster, commit)
+            self._room[cluster].on_commit(commit)
+
+    def _committed(self, cluster: str, record: Record) -> None:
+        """Note what the log of whoever watches it has to tell."""
+        home, kind = cluster == MANAGEMENT, record.kind
+        if home and (
+            kind == CANDIDATE_TARGETS or (kind == PODS and record.obj["spec"]["schedulerName"] == SCHEDULER_NAME)
+        ):
+            self._histories[SOURCE_LOG].committed(HOME, kind, record.uid, record.version)
+        elif not home and kind == CANDIDATES and record.obj["spec"]["source"]["cluster"] == CAMPUS:
+            self._histories[SOURCE_LOG].committed(cluster, kind, record.uid, record.version)
+        if not home and (
+            kind in (CANDIDATES, CANDIDATE_SOURCES) or (kind == PODS and CANDIDATE_LABEL in record.labels)
+        ):
+            self._histories[cluster].committed(HOME, kind, record.uid, record.version)
+
+    def on_listed(self, log: str, cluster: str, kind: Kind, version: int) -> None:
+        """Note that a process of a log was given a list of a cluster."""
+        self._histories[log].listed(cluster, kind, version)
+
+    def on_written(self, write: Written) -> None:
+        """Look at a write that an API server has carried out."""
+        self._ownership.on_written(write)
+
+    # --- what is recorded and folded ---------------------------------------------------------------------------------
+
+    def appended(self, log: str, new: NewEvent, found: Recorded, writer: str) -> None:
+        """Look at an event that has reached a log, and fold it."""
+        self._told(log, new)
+        self._logs[log].before_fold(found, writer)
+        if log == SOURCE_LOG:
+            self._runs.before_fold(found)
+            self._permits.before_fold(found)
+            self._lives.before_fold(found)
+            self.source.capability.fold(found)
+        else:
+            self._invitations[log].before_fold(found)
+            self.targets[log].capability.fold(found)
+            self._room[log].after_fold(found)
+        self._positions[log] = found.position
+
+    def _told(self, log: str, new: NewEvent) -> None:
+        """Let the history of the candidates' own observations hear of an event, by the names that it has for things."""
+        mark, _, source = new.source.rpartition(":")
+        if isinstance(new.event, KindSynced):
+            kind = new.event.kind.partition("/")[0]
+            self._histories[log].appended(
+                msgspec.structs.replace(new, event=msgspec.structs.replace(new.event, kind=kind))
+            )
+        elif mark == ("candidates" if log == SOURCE_LOG else "candidate"):
+            self._histories[log].appended(msgspec.structs.replace(new, source=source))
+
+    def source_folded(self, process: str, hosted: Hosted) -> None:
+        """Look at what a process of the source holds, if it is up to date."""
+        if hosted.fleet.index.position == self._positions[SOURCE_LOG]:
+            self._replay.folded(process, of_source(hosted), of_source(self.source))
+
+    def target_folded(self, target: str, process: str, rooms: SchedulerRooms, position: int) -> None:
+        """The same of a scheduler."""
+        if position == self._positions[target]:
+            self._replay.folded(process, of_scheduler(rooms), of_scheduler(self.targets[target]))
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    def finish(self, logs: dict[str, Sequence[Recorded]]) -> None:
+        """Look at what can only be seen in the end: what was never told, and what the logs give from their beginnings."""
+        for history in self._histories.values():
+            history.finish()
+        fresh = Hosted(self._settings)
+        for recorded in logs[SOURCE_LOG]:
+            fresh.capability.fold(recorded)
+        self._replay.afresh(SOURCE_LOG, of_source(fresh), of_source(self.source))
+        for name, ours in self.targets.items():
+            rooms = _rooms()
+            for recorded in logs[name]:
+                rooms.capability.fold(recorded)
+            self._replay.afresh(name, of_scheduler(rooms), of_scheduler(ours))
+
+
+def _rooms() -> SchedulerRooms:
+    return SchedulerRooms(scheduler_settings("shadow"), [PROFILE])
+
+
+def _gone(before: Record, last: Record) -> Record:
+    """Return the record of a deletion: its version is the deletion's."""
+    return last if last.version != before.version else before

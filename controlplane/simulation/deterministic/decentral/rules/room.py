@@ -1,0 +1,127 @@
+"""A node gives away no more than it has, and where a pod may not go it does not go (S7, and the constraints of the pod itself).
+
+In: Nodes and Pods as a target's API server commits them, and what its scheduler reserves and binds, by its log. Out: a violation. It
+sees its cluster through watches, so what has changed less than `UNSEEN` seconds ago may be unknown to it: another scheduler's pod, a node
+that was cordoned. What it gave away itself it knows at once, and with that it is strict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from controlplane.app.scheduling.rooms import SchedulerRooms
+from controlplane.candidates.target_events import Reserved
+from controlplane.kube import NODES, PODS, Json, meta
+from controlplane.log.event import Recorded
+from controlplane.scheduler.events import NodeReserved
+from controlplane.simulation.deterministic.decentral.stage import CPUS, ZONE, cpus, on_node
+from controlplane.simulation.deterministic.loop import VirtualLoop
+from controlplane.simulation.deterministic.stage import Place
+from controlplane.simulation.deterministic.trace import Trace
+from controlplane.simulation.history import Commit
+
+ROOM = "no node is overbooked"
+OPEN = "nothing goes to a node that is closed"
+SPREAD = "pods are spread as they ask for"
+UNSEEN = 60.0  # seconds
+
+
+class Room:
+    """The nodes of one target. `rooms` is the fold of its scheduler's log."""
+
+    def __init__(self, trace: Trace, loop: VirtualLoop, place: Place, rooms: SchedulerRooms) -> None:
+        self._trace, self._loop, self._place, self._rooms = trace, loop, place, rooms
+        self._closed: dict[str, float] = {}  # since when a node is cordoned or gone
+        self._foreign: dict[str, float] = {}  # since when another's pod is on a node, by name
+        self._left: dict[str, tuple[Json, float]] = {}  # pods that are off their nodes, and since when
+        self._changed = 0.0  # when a node came, went or changed
+
+    # --- what is committed -------------------------------------------------------------------------------------------
+
+    def on_commit(self, commit: Commit) -> None:
+        """Look at a Node or a Pod."""
+        record, now = commit.record, self._loop.time()
+        if record.kind == NODES:
+            closed = commit.type == "DELETED" or bool(record.obj["spec"].get("unschedulable"))
+            self._changed = now
+            if closed:
+                self._closed.setdefault(record.name, now)
+            else:
+                self._closed.pop(record.name, None)
+        elif record.kind == PODS:
+            self._pod(commit)
+
+    def _pod(self, commit: Commit) -> None:
+        record, before = commit.record, commit.previous
+        was = on_node(before.obj) if before is not None else ""
+        node = on_node(record.obj) if commit.type != "DELETED" else ""
+        if was and (not node or "deletionTimestamp" in meta(record.obj)):
+            self._left[record.name] = (before.obj if before is not None else record.obj, self._loop.time())
+        if node and not was:
+            if record.obj["spec"].get("schedulerName") == "another":
+                self._foreign[record.name] = self._loop.time()
+            else:
+                self._fits(node, [pod for pod in self._pods() if on_node(pod) == node], f"{record.name} is bound")
+
+    # --- what is given away ------------------------------------------------------------------------------------------
+
+    def after_fold(self, recorded: Recorded) -> None:
+        """Look at a reservation, once it is folded."""
+        event = recorded.event
+        if not isinstance(event, (Reserved, NodeReserved)):
+            return
+        name = recorded.stream.rpartition("/")[2]
+        pods = {meta(pod)["name"]: pod for pod in self._pods()}
+        places = {other: on_node(pod) for other, pod in pods.items()} | dict(self._taken(pods))
+        here = [pods[other] for other, node in places.items() if node == event.node]
+        self._fits(event.node, here, f"{name} is given it")
+        since = self._closed.get(event.node)
+        if since is not None and since < self._loop.time() - UNSEEN:
+            self._trace.violate(OPEN, f"{name} is given {event.node}, closed for {self._loop.time() - since:.0f} s")
+        for constraint in pods[name]["spec"].get("topologySpreadConstraints") or () if name in pods else ():
+            self._spread(name, event.node, constraint, pods, places)
+
+    def _taken(self, pods: dict[str, Json]) -> Iterator[tuple[str, str]]:
+        """Yield which node the log says is taken for a pod that is on none yet."""
+        candidates = [(state.name, state.node) for state in self._rooms.targets.candidates.values()]
+        others = [(state.name, state.node) for state in self._rooms.placements.states.values()]
+        for name, node in [*candidates, *others]:
+            pod = pods.get(name)
+            if pod is not None and node and not pod["spec"].get("nodeName"):
+                yield name, node
+
+    def _fits(self, node: str, pods: list[Json], what: str) -> None:
+        lately = self._loop.time() - UNSEEN
+        seen = [pod for pod in pods if self._foreign.get(meta(pod)["name"], -UNSEEN) < lately or not _foreign(pod)]
+        used = sum(cpus(pod) for pod in seen)
+        if used > CPUS:
+            names = sorted(meta(pod)["name"] for pod in seen)
+            self._trace.violate(ROOM, f"{what}: {node} has {CPUS} CPUs, and {used:g} are given to {names}")
+
+    def _spread(self, name: str, node: str, constraint: Json, pods: dict[str, Json], places: dict[str, str]) -> None:
+        """Whether the zone of a node is at most `maxSkew` above the emptiest, whichever way what changed lately is counted."""
+        lately = self._loop.time() - UNSEEN
+        if self._changed >= lately:
+            return  # nodes come and go: the scheduler may have counted with others
+        zones = {r.name: r.labels.get(ZONE, "") for r in self._place.store.records(NODES)}
+        wanted = constraint["labelSelector"]["matchLabels"].items()
+        counts = dict.fromkeys(zones.values(), 0)
+        fewest = dict(counts)
+        for other, where in places.items():
+            if where in zones and wanted <= (meta(pods[other]).get("labels") or {}).items():
+                leaving = "deletionTimestamp" in meta(pods[other])
+                counts[zones[where]] += not leaving
+                fewest[zones[where]] += 1
+        for other, (pod, when) in self._left.items():
+            where = on_node(pod)
+            if when > lately and other not in places and where in zones:
+                fewest[zones[where]] += wanted <= (meta(pod).get("labels") or {}).items()
+        if counts[zones[node]] - min(fewest.values()) > int(constraint["maxSkew"]):
+            self._trace.violate(SPREAD, f"{name} is given {node}: {counts} by zone")
+
+    def _pods(self) -> list[Json]:
+        return [record.obj for record in self._place.store.records(PODS)]
+
+
+def _foreign(pod: Json) -> bool:
+    return bool(pod["spec"].get("schedulerName") == "another")

@@ -1,0 +1,136 @@
+"""At most one delegate of a source pod runs, and nobody else may be permitted while one could (S1, S3, S5).
+
+In: what the targets' API servers commit, and the events of the source's log, each with the state that the log gave before it. Out: a
+violation. Pods of one name count as one: a successor waits for its predecessor. Under at-least-once a delegate is excused once its
+target was given up in time: what it does from then on is what that policy means; under never-twice nobody ever is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from controlplane.app.scheduling.rooms import SchedulerRooms
+from controlplane.candidates.events import DelegateLost, EpochClosed, PermitGranted
+from controlplane.candidates.objects import CANDIDATE_LABEL, CANDIDATES
+from controlplane.candidates.placing import Placing
+from controlplane.candidates.policy import NEVER_TWICE
+from controlplane.candidates.reasons import Reason
+from controlplane.kube import PODS
+from controlplane.log.event import Recorded
+from controlplane.simulation.deterministic.decentral.stage import CAMPUS, NAMESPACE, on_node
+from controlplane.simulation.deterministic.trace import Trace
+from controlplane.simulation.history import Commit
+
+ONE = "one delegate runs"
+PERMIT = "one candidate may run"
+WAITED = "a lost target is waited for"
+GONE = "a delegate that is called gone is gone"
+_WITHOUT_KNOWING = (Reason.PERMIT_WAS_OUTLIVED, Reason.TARGET_LOST, Reason.TARGET_FORGOTTEN)
+
+
+class Runs:
+    """Which delegates run where. `placing` and `targets` are the folds of the logs."""
+
+    def __init__(self, trace: Trace, placing: Placing, targets: Mapping[str, SchedulerRooms]) -> None:
+        self._trace, self._placing, self._targets = trace, placing, targets
+        self._names: dict[str, str] = {}  # of campus' candidates: the source pod's name
+        self._running: dict[str, dict[str, str]] = {}  # source pod → candidate → target
+        self._excused: set[str] = set()
+
+    # --- what is committed -------------------------------------------------------------------------------------------
+
+    def on_commit(self, target: str, commit: Commit) -> None:
+        """Look at a Candidate or a Pod of a target."""
+        record = commit.record
+        if record.kind == CANDIDATES:
+            source = record.obj["spec"]["source"]
+            if source["cluster"] == CAMPUS:
+                self._names[record.name] = source["name"]
+        elif record.kind == PODS and CANDIDATE_LABEL in record.labels:
+            name = self._names.get(record.name)
+            if name is not None:
+                self._pod(target, name, record.name, commit.type != "DELETED" and bool(on_node(record.obj)))
+
+    def _pod(self, target: str, name: str, candidate: str, runs: bool) -> None:
+        running = self._running.setdefault(name, {})
+        if not runs:
+            running.pop(candidate, None)
+        elif candidate not in running:
+            for other, where in running.items():
+                if other not in self._excused and candidate not in self._excused:
+                    self._trace.violate(ONE, f"{name} is bound on {target} while {other} runs on {where}")
+            running[candidate] = target
+
+    def restarted(self, target: str, there: set[str]) -> None:
+        """Forget what ran on a target that began anew with these Pods."""
+        for running in self._running.values():
+            for candidate in [c for c, where in running.items() if where == target and c not in there]:
+                del running[candidate]
+
+    # --- what is decided ---------------------------------------------------------------------------------------------
+
+    def before_fold(self, recorded: Recorded) -> None:
+        """Look at an event of the source's log."""
+        match recorded.event:
+            case PermitGranted(kind="Bind") as granted:
+                self._granted(recorded, granted)
+            case DelegateLost() as lost:
+                self._lost(recorded, lost)
+            case EpochClosed() as closed:
+                self._closed(recorded, closed)
+
+    def _granted(self, recorded: Recorded, granted: PermitGranted) -> None:
+        state = self._placing.sources[recorded.stream]
+        what = f"permit {granted.number} of {recorded.stream} for {granted.cluster}"
+        if state.permit is not None and (state.permit.candidate, state.permit.number) != (
+            granted.candidate,
+            granted.number,
+        ):
+            self._trace.violate(PERMIT, f"{what}, while permit {state.permit.number} is open")
+        if state.delegate:
+            self._trace.violate(PERMIT, f"{what}, while {state.delegate} is the delegate")
+        for other, where in self._could_run(state.name).items():
+            if other == granted.candidate or other in self._excused:
+                continue
+            if self._given_up(where, recorded.recorded_at):
+                self._excused.add(other)
+            else:
+                self._trace.violate(PERMIT, f"{what}, while {other} may run on {where}")
+
+    def _could_run(self, name: str) -> dict[str, str]:
+        """Return the candidates of a source pod that run, or whose binding may be on its way."""
+        found = dict(self._running.get(name, {}))
+        for target, rooms in self._targets.items():
+            for state in rooms.targets.candidates.values():
+                if state.binding is not None and self._names.get(state.name) == name and state.namespace == NAMESPACE:
+                    found[state.name] = target
+        return found
+
+    def _given_up(self, target: str, now: datetime) -> bool:
+        """Whether a target has been away for as long as at-least-once waits."""
+        policy, known = self._placing.policy, self._placing.connections.get(target)
+        if policy.execution_policy == NEVER_TWICE or known is None:
+            return False
+        since = known.lost_since
+        return not known.connected and since is not None and now >= since + policy.lost_after
+
+    def _lost(self, recorded: Recorded, lost: DelegateLost) -> None:
+        what = f"{lost.candidate} on {lost.cluster}"
+        if lost.reason == Reason.TARGET_LOST and not self._given_up(lost.cluster, recorded.recorded_at):
+            self._trace.violate(WAITED, f"{what} is given up")
+        if lost.reason in _WITHOUT_KNOWING:
+            self._excused.add(lost.candidate)
+        elif lost.candidate in self._running.get(self._names.get(lost.candidate, ""), {}):
+            self._trace.violate(GONE, f"{what} runs: {lost.message}")
+
+    def _closed(self, recorded: Recorded, closed: EpochClosed) -> None:
+        state = self._placing.sources[recorded.stream]
+        if closed.reason not in _WITHOUT_KNOWING:
+            return
+        if self._placing.policy.execution_policy == NEVER_TWICE and closed.reason != Reason.TARGET_FORGOTTEN:
+            self._trace.violate(WAITED, f"{recorded.stream} goes on without knowing, and asks for never-twice")
+        if state.permit is not None:
+            self._excused.add(state.permit.candidate)
+            if recorded.recorded_at < state.permit.until + self._placing.policy.skew:
+                self._trace.violate(WAITED, f"{recorded.stream} goes on before the lease of its permit is over")

@@ -1,0 +1,225 @@
+"""The two sorts of processes of the scene: the controllers of the cluster's own pods, and its scheduler; life after life.
+
+In: the stage's API server, by the way of each sort, and a log for each. Out: what they do. `controlplane.app.turn.Turn` and
+`controlplane.app.scheduling.turn.SchedulerTurn` are the real ones; what a cycle takes of the processor is nothing here, and gauges that
+nobody reads are not kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from controlplane.app.measure import Measure
+from controlplane.app.rooms import Hosted
+from controlplane.app.scheduling.profiles import Setup, _setup
+from controlplane.app.scheduling.rooms import SchedulerRooms
+from controlplane.app.scheduling.turn import Around, SchedulerTurn
+from controlplane.app.turn import Shared, Turn
+from controlplane.clusters.streams import ApiServer
+from controlplane.connectivity.events import MANAGEMENT
+from controlplane.connectivity.here import service_started
+from controlplane.log.event import Append, Recorded
+from controlplane.reconcile.gate import Gate
+from controlplane.reconcile.leader import Leader
+from controlplane.scheduler.configuration import read
+from controlplane.settings import Settings
+from controlplane.settings.local import Coscheduling
+from controlplane.settings.model import Leader as LeaderSettings
+from controlplane.settings.model import Run
+from controlplane.simulation.deterministic.database import Database, DatabaseLog
+from controlplane.simulation.deterministic.loop import Process, VirtualLoop
+from controlplane.simulation.deterministic.replica import HOME_TOKEN, POLICY, OpenServer, Replica
+from controlplane.simulation.deterministic.trace import Trace
+from controlplane.telemetry import Metrics
+from controlplane.web.health import Health
+
+ROOMS, SCHEDULER = "rooms", "scheduler"
+"""The two sorts, by the first word of their processes' names and by the name of their way to the API server."""
+PROFILES = ("controlplane", "default-scheduler")
+SETTINGS = msgspec.structs.replace(
+    Settings(),
+    run=Run(controllers=("podgroups", "coscheduling")),
+    coscheduling=Coscheduling(image="example.com/nop:1"),
+)
+_GANG = {"multiPoint": {"enabled": [{"name": "Gang"}], "disabled": [{"name": "PrioritySort"}]}}
+_LEASE, _RENEW = 12.0, 3.0
+_POLL = 5.0  # the log's alarm clock is never lost here
+
+OnFolded = Callable[[str, Any, int], None]
+"""`folded(process, rooms, position)`: a process has folded so far, and these are its rooms: `Hosted` or `SchedulerRooms`."""
+
+
+@functools.cache
+def _metrics() -> Metrics:
+    return Metrics()
+
+
+def hosted() -> Hosted:
+    """Return the rooms of the controllers, with nothing in them."""
+    return Hosted(SETTINGS)
+
+
+def setup() -> Setup:
+    """Return the scheduler's profiles: one for gangs, one for everybody else, both with the plugin Gang."""
+    args = [{"name": "Gang", "args": {"waitForGroup": [PROFILES[0]], "scheduleTimeoutSeconds": 40}}]
+    profiles = [{"schedulerName": name, "plugins": _GANG, "pluginConfig": args} for name in PROFILES]
+    return _setup(read({"profiles": profiles}), "the simulation")
+
+
+def scheduler_rooms(identity: str) -> SchedulerRooms:
+    """Return the rooms of the scheduler, with nothing in them."""
+    return SchedulerRooms(_named(identity), PROFILES, gangs=True)
+
+
+def _named(identity: str) -> Settings:
+    return msgspec.structs.replace(SETTINGS, leader=LeaderSettings(identity=identity))
+
+
+class _Local(Replica):
+    """What both sorts have in common: a way to the one cluster, one log, and a turn that is theirs."""
+
+    def __init__(
+        self,
+        name: str,
+        loop: VirtualLoop,
+        seed: str,
+        database: Database,
+        open_server: OpenServer,
+        trace: Trace,
+        folded: OnFolded,
+    ) -> None:
+        super().__init__(name, POLICY, loop, seed, database, open_server, trace, lambda process, index: None)
+        self._on_folded = folded
+        self.leads: Callable[[], bool] = lambda: False
+
+    @property
+    def in_charge(self) -> bool:
+        """Whether it is alive and believes that it leads."""
+        return self.alive and self.leads()
+
+    def start(self) -> None:
+        """Begin a new life, with nothing but the log."""
+        self.leads = lambda: False
+        super().start()
+
+    async def _begin(self, turn: Any, log: DatabaseLog, leader: Leader, process: Process, stop: asyncio.Event) -> None:
+        """Follow the log until the lead is ours, then lead until stopped or fenced: what both services' `_turn` do."""
+        try:
+            head = await turn.follow_until(stop)
+            if head is None:
+                return
+            await turn.runner.catch_up(head.position)
+            await log.append(Append([service_started(head.epoch, process.name, "simulated")]))
+            self._trace.note("process", process.name, f"leads epoch {head.epoch} from position {head.position}")
+            await turn.lead(stop)
+        finally:
+            await turn.close()
+            await leader.release()
+            await log.close()
+
+    def _log(self, process: Process, gate: Gate) -> DatabaseLog:
+        return DatabaseLog(self._database, process, lambda ok, detail: gate.set("append", ok, detail))
+
+    def _leader(self, log: DatabaseLog, process: Process, gate: Gate) -> Leader:
+        return Leader(log, process.name, self.clock, gate, lease=_LEASE, renew=_RENEW)
+
+    async def _server(self, process: Process) -> ApiServer:
+        return self._open_server(MANAGEMENT, process.name, HOME_TOKEN)
+
+
+class Rooms(_Local):
+    """One replica of the controllers."""
+
+    async def _turn(self, process: Process, source: random.Random, stop: asyncio.Event) -> None:
+        gate = Gate()
+        settings = _named(process.name)
+        shared = Shared(settings, functools.partial(self._server, process), _metrics(), Health(), self.clock, source)
+        log = self._log(process, gate)
+        leader = self._leader(log, process, gate)
+        turn = RoomsTurn(shared, Hosted(settings), gate, log, leader, self._on_folded)
+        self.leads = lambda: turn.leads
+        await self._begin(turn, log, leader, process, stop)
+
+
+class Scheduler(_Local):
+    """One replica of the scheduler."""
+
+    async def _turn(self, process: Process, source: random.Random, stop: asyncio.Event) -> None:
+        gate = Gate()
+        rooms = scheduler_rooms(process.name)
+        around = Around(
+            _named(process.name),
+            setup(),
+            functools.partial(self._server, process),
+            _metrics(),
+            Health(),
+            self.clock,
+            source,
+        )
+        log = self._log(process, gate)
+        leader = self._leader(log, process, gate)
+        turn = LocalSchedulerTurn(around, rooms, gate, log, leader, self._on_folded, process.name)
+        self.leads = lambda: turn.leads
+        await self._begin(turn, log, leader, process, stop)
+
+
+class RoomsTurn(Turn):
+    """A turn of the controllers; `on_folded` hears of each batch that it has folded, leading or not."""
+
+    def __init__(
+        self, shared: Shared, hosted: Hosted, gate: Gate, log: Any, leader: Leader, on_folded: OnFolded
+    ) -> None:
+        self.hosted, self._on_folded = hosted, on_folded
+        super().__init__(shared, hosted, Measure(shared.metrics, hosted.fleet), gate, log, leader)
+        self.runner._poll = _POLL
+
+    @property
+    def leads(self) -> bool:
+        """Whether it believes that it leads."""
+        return self._live
+
+    def _folded(self, events: Sequence[Recorded]) -> None:
+        super()._folded(events)
+        self._on_folded(self._fleet.identity, self.hosted, events[-1].position)
+
+    async def _report(self) -> None:
+        """Nobody looks at gauges here."""
+        await asyncio.Event().wait()
+
+
+class LocalSchedulerTurn(SchedulerTurn):
+    """A turn of the scheduler; `on_folded` hears of each batch that it has folded, leading or not."""
+
+    def __init__(
+        self,
+        around: Around,
+        rooms: SchedulerRooms,
+        gate: Gate,
+        log: Any,
+        leader: Leader,
+        on_folded: OnFolded,
+        name: str,
+    ) -> None:
+        self._on_folded, self._name = on_folded, name
+        super().__init__(around, rooms, gate, log, leader)
+        self.runner._poll = _POLL
+        self._cycles.stopwatch = around.clock.monotonic
+
+    @property
+    def leads(self) -> bool:
+        """Whether it believes that it leads."""
+        return self._live
+
+    def _folded(self, events: Sequence[Recorded]) -> None:
+        super()._folded(events)
+        self._on_folded(self._name, self._rooms, events[-1].position)
+
+    async def _report(self) -> None:
+        """Nobody looks at gauges here."""
+        await asyncio.Event().wait()

@@ -1,0 +1,43 @@
+"""The scenes by name: how the plans of each are drawn, and who plays them.
+
+In: the name of a scene, a seed, or a plan. Out: a plan; an outcome. The rooms that a scene plays are imported
+when it is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from controlplane.simulation.deterministic import plan as plans
+from controlplane.simulation.deterministic.plan import EDITION, Plan
+from controlplane.simulation.deterministic.simulation import Outcome, simulate
+
+WORKLOADS: Final = "workloads"
+SCENES: Final = (WORKLOADS, "candidates", "local")
+"""Workloads over many clusters; candidate pods, with a scheduler beside each target; the pods of one's own cluster."""
+
+
+def plan_of(seed: int, *, scene: str = WORKLOADS, edition: int = EDITION) -> Plan:
+    """Draw the plan of a seed; only Workloads have more than one edition."""
+    if scene == WORKLOADS:
+        return plans.plan_of(seed, edition=edition)
+    if scene == "candidates":
+        from controlplane.simulation.deterministic.decentral.plan import plan_of as candidates
+
+        return candidates(seed)
+    from controlplane.simulation.deterministic.local_rooms.plan import plan_of as local
+
+    return local(seed)
+
+
+def play(plan: Plan) -> Outcome:
+    """Play a plan of any scene."""
+    if not plan.scene:
+        return simulate(plan)
+    if plan.scene == "candidates":
+        from controlplane.simulation.deterministic.decentral.run import Candidacy
+
+        return simulate(plan, Candidacy)
+    from controlplane.simulation.deterministic.local_rooms.simulation import LocalSimulation
+
+    return simulate(plan, LocalSimulation)

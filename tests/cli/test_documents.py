@@ -1,0 +1,103 @@
+"""The documents of a file: cut, read as Kubernetes reads them, and each that cannot be used told by itself."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controlplane.documents import Document, documents, parts
+
+
+def only(text: str) -> Any:
+    (found,) = documents("f", text)
+    assert found.wrong == ""
+    return found.content
+
+
+def wrong(text: str) -> str:
+    (found,) = documents("f", text)
+    assert found.content is None
+    return found.wrong
+
+
+def test_a_stream() -> None:
+    text = "# first\n---\na: 1\n---\n---\nb: [\n---\nc: 3\n...\n"
+    one, two, three = documents("f", text)
+    assert (one, three) == (Document("f, document 1", {"a": 1}), Document("f, document 3", {"c": 3}))
+    assert two.place == "f, document 2"
+    assert two.wrong.startswith("is not YAML: ")
+    assert len(parts(text)) == 3
+
+
+@pytest.mark.parametrize("text", ["", "\n", "---\n---\n", "# a\n...\n", "%YAML 1.1\n---\n", "null"])
+def test_nothing(text: str) -> None:
+    assert list(documents("f", text)) == []
+
+
+def test_keys_are_texts_and_so_are_times() -> None:
+    assert only("{2: a, true: b, ~: c, 1.5: d, 2026-01-01: 2026-01-01T00:00:00Z}") == {
+        "2": "a",
+        "true": "b",
+        "null": "c",
+        "1.5": "d",
+        "2026-01-01": "2026-01-01T00:00:00Z",
+    }
+
+
+def test_aliases_and_merged_keys() -> None:
+    assert only("a: &x {k: 2}\nb: *x\nc: {<<: *x, d: 3}") == {"a": {"k": 2}, "b": {"k": 2}, "c": {"k": 2, "d": 3}}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a: [", "is not YAML"),
+        ("\ta: 1", "is not YAML"),
+        ("!!int", "is not YAML"),
+        ("!!python/object:os.system {}", "is not YAML"),
+        ("&a [*a]", "contains itself"),
+        ("a: &a {b: *a}", "contains itself"),
+        ("a: .nan", "holds nan, which JSON cannot hold"),
+        ("a: !!binary aGk=", "holds b'hi', which JSON cannot hold"),
+        ("a: !!set {b}", "which JSON cannot hold"),
+        ("? [a]\n: b", "is not YAML"),
+        ("a: " + "[" * 300 + "]" * 300, "is nested too deep"),
+        ("[" * 30_000, "is nested too deep"),
+        ("[" * 300 + "]" * 300, "is nested too deep"),
+        ('{"a": ' * 300 + "1" + "}" * 300, "is nested too deep"),
+        (
+            "a: &a [x,x,x,x,x,x,x,x,x,x]\n"
+            + "".join(f"{b}: &{b} [{','.join([f'*{a}'] * 10)}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True)),
+            "is too large once its aliases are written out",
+        ),
+    ],
+)
+def test_what_cannot_be_used(text: str, told: str) -> None:
+    assert told in wrong(text)
+    assert "; " in wrong(text)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.dictionaries(st.text(max_size=3), VALUES, max_size=3), min_size=1, max_size=3))
+def test_json_is_read_as_it_is(values: list[Any]) -> None:
+    text = "\n".join(json.dumps(value) for value in values)
+    assert [found.content for found in documents("f", text)] == values
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.text(alphabet="abk:-? \n[]{}&*!|>'\"#,%~<.1\t", max_size=40))
+def test_whatever_is_written_nothing_is_raised(text: str) -> None:
+    for found in documents("f", text):
+        assert found.wrong or found.content is not None
+        json.dumps(found.content)

@@ -1,0 +1,250 @@
+"""What may run where nobody can see it is waited for before anything is started elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controlplane.connectivity.events import ClusterForgotten, ClusterRestored, KindOff, KindSynced, cluster_stream
+from controlplane.kube import JOBS, WORKLOADS
+from controlplane.multikueue.events import EffectFailed, ObservationRefused, Owner
+from tests.multikueue.lives import settled
+from tests.multikueue.scene import NS, STREAM, WL, Scene
+
+QUEUED: dict[str, Any] = {"check": "Pending", "cluster_name": "", "nominated": []}
+
+
+def put_back(scene: Scene) -> Scene:
+    """The management cluster is put back to when the Workload had no quota; then it gets some again."""
+    scene.job(suspended=True, status="00" * 32, inactive=True)
+    scene.workload({"QuotaReserved": False, "Admitted": False}, **QUEUED)
+    scene.decide()
+    return scene.workload({"QuotaReserved": True})
+
+
+def creating(policy: str = "") -> Scene:
+    """The job's creation on a is under way when a is lost."""
+    scene = Scene("a", "b").job(execution_policy=policy).cloned("a", "b")
+    scene.clone("a", {"QuotaReserved": True, "Admitted": True})
+    assert "WinnerChosen a" in scene.names()
+    scene.clone_gone("b")
+    assert scene.names() == ["JobCreation a"]
+    return scene
+
+
+def refused(scene: Scene, code: int) -> Scene:
+    event = EffectFailed(
+        target="a/Job",
+        action="JobCreationDecided",
+        code=code,
+        error="",
+        message="",
+        failures=1,
+        retry_at=scene.now,
+    )
+    scene.fold(STREAM, event, "a")
+    return scene
+
+
+def test_a_workload_that_forgot_its_copy_waits_until_the_grace_is_over() -> None:
+    scene = put_back(settled("a", "a", "b").lose("a"))
+    lost = scene.now
+    assert scene.names() == []
+    assert scene.wake is not None
+    assert (scene.wake - lost).total_seconds() == 15 * 60
+    scene.tick(minutes=15)
+    assert scene.names() == ["Nomination"]
+
+
+def test_it_waits_for_ever_under_never_twice_unless_an_operator_gives_the_cluster_up() -> None:
+    scene = settled("a", "a", "b")
+    put_back(scene.job(execution_policy="never-twice").lose("a")).tick(hours=40)
+    assert scene.names() == []
+    scene.fold(cluster_stream("a"), ClusterForgotten(by="me"), "a")
+    assert scene.names() == ["Nomination"]
+
+
+def test_the_copy_is_adopted_when_the_cluster_is_back() -> None:
+    scene = put_back(settled("a", "a", "b").lose("a"))
+    scene.connect("a")
+    assert scene.names() == ["CopyJudged a", "Nomination"]
+    scene.workload(nominated=["a", "b"])
+    assert "WinnerChosen a" in scene.names()
+
+
+def test_a_copy_that_was_stopped_for_good_is_not_waited_for() -> None:
+    scene = settled("a", "a", "b")
+    scene.clone("a", {"Evicted": ("Deactivated", "")}, active=False).remote_job("a", suspended=True, inactive=True)
+    assert put_back(scene.lose("a")).names() == ["ClusterRefused a", "Nomination"]
+
+
+def test_the_copy_of_another_job_of_that_name_is_not_waited_for() -> None:
+    scene = settled("a", "a", "b").lose("a").gone()
+    owner = Owner(api_version="batch/v1", kind="Job", name="train", uid="another")
+    scene.workload({"Admitted": False}, uid="wl-2", owner=owner, **QUEUED)
+    event = scene.fleet.index.jobs[next(iter(scene.fleet.index.jobs))]
+    scene.fold("job/jobs.batch/default/train", type(event)(**{**as_dict(event), "uid": "another"}))
+    assert scene.names() == ["Nomination"]
+
+
+def as_dict(event: Any) -> dict[str, Any]:
+    return {field: getattr(event, field) for field in event.__struct_fields__}
+
+
+@pytest.mark.parametrize("policy", ["", "never-twice"])
+def test_a_creation_that_nobody_saw_end_is_waited_for_although_the_attempt_is_over(policy: str) -> None:
+    scene = put_back(creating(policy).lose("a"))
+    assert scene.names() == []
+    scene.tick(minutes=15)
+    assert scene.names() == ([] if policy else ["Nomination"])
+
+
+def test_a_creation_that_was_never_sent_is_not_waited_for() -> None:
+    scene = Scene("a", "b").cloned("a", "b")
+    scene.clone("a", {"QuotaReserved": True, "Admitted": True})
+    assert scene.names() == ["WinnerChosen a", "Removal Workload b"]
+    assert scene.state.winner == "a"
+    assert put_back(scene.lose("a")).names() == ["Nomination"]
+
+
+@pytest.mark.parametrize(("code", "waits"), [(403, False), (503, True), (429, True)])
+def test_a_creation_that_was_refused_is_waited_for_if_the_refusal_tells_nothing(code: int, waits: bool) -> None:
+    scene = put_back(refused(creating(), code).lose("a"))
+    assert scene.names() == ([] if waits else ["Nomination"])
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_what_was_not_there_when_its_kind_was_listed_was_never_created(listed: bool) -> None:
+    scene = put_back(creating().lose("a"))
+    kinds = (WORKLOADS, JOBS) if listed else (WORKLOADS,)
+    scene.connect("a", kinds).clone_gone("a")
+    assert scene.state.unsure == ({} if listed else {"a": JOBS.name})
+    scene.lose("a")
+    assert scene.names() == (["Nomination"] if listed else [])
+
+
+def test_one_kind_is_listed_on_one_cluster() -> None:
+    scene = put_back(creating().lose("a"))
+    scene.fold(cluster_stream("b"), KindSynced(kind=JOBS.name, count=0, resource_version="1"), "b")
+    assert scene.state.unsure == {"a": JOBS.name}
+    scene.connect("a", (WORKLOADS,))
+    scene.fold(cluster_stream("a"), KindSynced(kind=JOBS.name, count=0, resource_version="1"), "a")
+    assert scene.state.unsure == {}
+
+
+def test_an_unseen_creation_outlives_its_workload() -> None:
+    scene = creating().lose("a").clone_gone("a").gone()
+    assert scene.state.unsure == {"a": JOBS.name}
+    scene.connect("a")
+    assert STREAM not in scene.fleet.index.workloads
+
+
+def test_a_winner_gets_its_job_once_the_grace_of_an_old_copy_is_over() -> None:
+    scene = put_back(settled("a", "a", "b").lose("a")).tick(minutes=15)
+    scene.decide()
+    scene.workload(nominated=["b"])
+    scene.decide()
+    scene.clone("b", {"QuotaReserved": True, "Admitted": True})
+    assert scene.names() == ["WinnerChosen b", "JobCreation b"]
+
+
+def test_a_winner_gets_no_job_while_an_old_copy_may_run_unseen() -> None:
+    scene = put_back(settled("a", "a", "b").lose("a")).tick(minutes=15)
+    scene.decide()
+    scene.workload(nominated=["b"])
+    scene.decide()
+    scene.connect("a").clone("b", {"QuotaReserved": True, "Admitted": True})
+    assert scene.names() == ["CopyJudged a", "WinnerChosen b", "Removal Job a"]
+    scene.lose("a").tick(minutes=14)
+    assert scene.names() == []
+    scene.tick(minutes=1)
+    assert scene.names() == ["JobCreation b"]
+
+
+# --- a kind that is out of view on a cluster that is connected ---------------------------------------------------------
+
+
+def off(scene: Scene) -> Scene:
+    scene.fold(cluster_stream("a"), KindOff(kind=WORKLOADS.name, reason="Forbidden", message="forbidden"), "a")
+    return scene
+
+
+def test_rights_that_are_taken_away_begin_a_grace_like_any_other_loss() -> None:
+    scene = off(settled("a", "a", "b").tick(hours=3))
+    assert scene.names() == []
+    off(scene.tick(minutes=14))
+    assert scene.names() == []
+    scene.tick(minutes=1)
+    (event,) = scene.decide()
+    assert (event.state, event.message) == ("Retry", 'Admitting remote lost, Previously: "Ready"')
+
+
+@pytest.mark.parametrize("away", [0, 10])
+def test_a_cluster_that_is_back_without_its_workloads_is_as_lost_as_before(away: int) -> None:
+    scene = settled("a", "a", "b").tick(hours=3)
+    if away:
+        scene.lose("a").tick(minutes=away)
+    scene.connect("a", (JOBS,))
+    assert scene.names() == []
+    off(scene.tick(minutes=14 - away))
+    assert scene.names() == []
+    scene.tick(minutes=1)
+    assert scene.names() == ["CheckState"]
+
+
+def test_rights_that_come_back_in_time_change_nothing() -> None:
+    scene = off(settled("a", "a", "b").tick(hours=3)).tick(minutes=14)
+    scene.fold(cluster_stream("a"), KindSynced(kind=WORKLOADS.name, count=1, resource_version="1"), "a")
+    assert scene.names() == []
+    off(scene.tick(minutes=14))
+    assert scene.names() == []
+
+
+def test_after_a_restore_nothing_is_in_view_until_it_was_listed() -> None:
+    scene = settled("a", "a", "b").tick(hours=3)
+    scene.fold(cluster_stream("a"), ClusterRestored(message="went back", life=1), "a")
+    assert scene.names() == []
+    for kind in (WORKLOADS, JOBS):
+        scene.fold(cluster_stream("a"), KindSynced(kind=kind.name, count=0, resource_version="1"), "a")
+    assert scene.fleet.index.context(scene.state).available("a")
+
+
+# --- a copy that cannot be read any more -------------------------------------------------------------------------------
+
+
+def unreadable(scene: Scene, uid: str, kind: str, name: str) -> Scene:
+    event = ObservationRefused(
+        kind=kind, namespace=NS, name=name, uid=uid, resource_version="999", field="spec", error="nonsense", object="x"
+    )
+    scene.fold(f"refused/a/{kind}/{NS}/{name}", event, "a")
+    return scene
+
+
+def test_a_copy_that_cannot_be_read_is_removed_as_it_is() -> None:
+    scene = unreadable(settled("a"), "rjob-a", JOBS.name, "train").gone()
+    (removal,) = scene.decide()
+    assert (removal.uid, removal.resource_version) == ("rjob-a", "999")
+    unreadable(scene.remote_job_gone("a"), "clone-a", WORKLOADS.name, WL)
+    (removal,) = scene.decide()
+    assert (removal.uid, removal.resource_version) == ("clone-a", "999")
+
+
+def test_one_that_can_be_read_again_is_removed_as_it_was_read() -> None:
+    scene = unreadable(settled("a"), "rjob-a", JOBS.name, "train").remote_job("a").gone()
+    (removal,) = scene.decide()
+    assert removal.resource_version == scene.state.remote("a").job.resource_version != "999"
+
+
+def test_a_refusal_of_an_older_version_does_not_hold_the_removal_up() -> None:
+    scene = settled("a").gone()
+    scene.decide()
+    assert "a/Job" in scene.state.effects
+    unreadable(scene, "rjob-a", JOBS.name, "train")
+    assert [event.resource_version for event in scene.decide()] == ["999"]
+
+
+def test_somebody_elses_object_of_the_name_is_not_taken_for_the_copy() -> None:
+    scene = unreadable(settled("a"), "stranger", WORKLOADS.name, WL).gone()
+    (removal,) = scene.decide()
+    assert removal.resource_version != "999"

@@ -1,0 +1,203 @@
+"""A PipelineRun between two real kube-apiservers with Kueue's and Tekton's own CRDs: judged, left out with its reason, dispatched, relayed.
+
+Runs where `KUBEBUILDER_ASSETS` names kube-apiserver and etcd and `CONTROLPLANE_TEST_CRDS` a folder with the CRDs. No controller runs there:
+the test plays the parts of both Kueues and of Tekton.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from controlplane.app.service import Service
+from controlplane.clusters.kubeconfig import parse_kubeconfig
+from controlplane.clusters.transport import Transport
+from controlplane.coscheduling.objects import CLAIMS, CONFIG_MAPS
+from controlplane.kube import EVENTS, NAMESPACES, NODES, PIPELINE_RUNS, STORAGE_CLASSES, WORKLOADS, Json, Kind, meta
+from controlplane.log.connect import Database
+from controlplane.settings import KINDS, Settings
+from controlplane.telemetry import Metrics
+from controlplane.web.health import Health
+from tests.real.test_real_service import (
+    CHECK,
+    CRDS,
+    NEEDED,
+    WHY,
+    Cluster,
+    condition,
+    kubeconfig_of,
+    set_up,
+    true,
+    until,
+)
+from tests.simulation.contract import realserver
+
+FILES = ("pipelineruns", "jobsets", *NEEDED)
+MISSING = next((name for name in FILES if not list(Path(CRDS).glob(f"*_{name}.yaml"))), "") if CRDS else ""
+pytestmark = pytest.mark.skipif(
+    bool(WHY or MISSING), reason=WHY or f"the CRD of {MISSING} is not in CONTROLPLANE_TEST_CRDS"
+)
+NS, RUN, WL = "default", "build", "pipelinerun-build-abcde"
+OURS = "kueue.x-k8s.io/multikueue"
+
+
+@pytest.fixture(scope="module")
+def kubeconfigs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Json]]:
+    with ExitStack() as stack:
+        found = {}
+        for name in ("management", "worker"):
+            folder = tmp_path_factory.mktemp(f"runs-{name}")
+            found[name] = kubeconfig_of(stack.enter_context(realserver.running(folder)), folder)
+            path = folder / "kubeconfig"
+            path.write_text(yaml.safe_dump(found[name]))
+            files = [word for kind in FILES for word in ("-f", str(next(Path(CRDS).glob(f"*_{kind}.yaml"))))]
+            for words in (["apply", "--server-side"], ["wait", "--for=condition=Established", "--timeout=60s"]):
+                kubectl = ["kubectl", "--kubeconfig", str(path), *words, *files]
+                subprocess.run(kubectl, check=True, capture_output=True)
+        yield found
+
+
+@pytest.fixture
+async def clusters(kubeconfigs: dict[str, Json]) -> AsyncIterator[dict[str, Cluster]]:
+    found = {}
+    for name, kubeconfig in kubeconfigs.items():
+        config = parse_kubeconfig(yaml.safe_dump(kubeconfig).encode())
+        found[name] = Cluster(kubeconfig, Transport(name, config))
+    yield found
+    for cluster in found.values():
+        await cluster.api.close()
+
+
+@pytest.fixture
+async def service(clusters: dict[str, Cluster], database_url: str) -> AsyncIterator[Health]:
+    await set_up(clusters)
+    config = parse_kubeconfig(yaml.safe_dump(clusters["management"].kubeconfig).encode())
+
+    async def open_management() -> Transport:
+        return Transport("@management", config)
+
+    settings = Settings()
+    settings = msgspec.structs.replace(settings, multikueue=msgspec.structs.replace(settings.multikueue, kinds=KINDS))
+    health, stop, database = Health(), asyncio.Event(), Database(database_url, "controlplane_service")
+    running = Service(settings, database, open_management, metrics=Metrics(), health=health)
+    task = asyncio.create_task(running.run(stop))
+    yield health
+    stop.set()
+    await task
+
+
+async def make(api: Transport, kind: Kind, name: str, namespace: str = "", **more: Any) -> Json:
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {}), **more.pop("metadata", {})}
+    body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **more}
+    return await api.create(kind, namespace, body)
+
+
+async def room(api: Transport, cpu: str) -> None:
+    status = {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "50"}, "capacity": {"cpu": cpu}}
+    await api.patch(NODES, "", "n1", {"status": status}, subresource="status")
+
+
+def run() -> Json:
+    step = {"name": "s", "image": "busybox", "computeResources": {"requests": {"cpu": "2"}}}
+    uses = [{"name": "src"}, {"name": "scratch"}]
+    task = {"name": "one", "taskSpec": {"steps": [step]}, "workspaces": [{"name": "src", "workspace": "src"}]}
+    claim = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}
+    return {
+        "managedBy": OURS,
+        "status": "PipelineRunPending",
+        "pipelineSpec": {"tasks": [task], "workspaces": uses},
+        "workspaces": [
+            {"name": "src", "persistentVolumeClaim": {"claimName": "data"}},
+            {"name": "scratch", "volumeClaimTemplate": claim},
+        ],
+    }
+
+
+async def test_a_run_from_submission_to_clean_up(service: Health, clusters: dict[str, Cluster]) -> None:
+    home, worker = clusters["management"].api, clusters["worker"].api
+
+    async def seen(api: Transport, kind: Kind, name: str, test: Callable[[Json], Any]) -> Json:
+        async def probe() -> Json | None:
+            found = await api.get(kind, NS, name)
+            return found if test(found) else None
+
+        found: Json = await until(f"{kind.kind} {name} on {api.name}", probe, 40)
+        return found
+
+    # What the worker has: a node that is too small, the claim, a class, and Tekton's flags.
+    await make(worker, NAMESPACES, "tekton-pipelines")
+    await make(worker, CONFIG_MAPS, "feature-flags", "tekton-pipelines", data={"coschedule": "pipelineruns"})
+    late = {"provisioner": "example.com/disk", "volumeBindingMode": "WaitForFirstConsumer"}
+    default = {"storageclass.kubernetes.io/is-default-class": "true"}
+    await make(worker, STORAGE_CLASSES, "disk", metadata={"annotations": default}, **late)
+    storage = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    await make(worker, CLAIMS, "data", NS, spec=storage)
+    await make(worker, NODES, "n1")
+    await worker.patch(NODES, "", "n1", {"spec": {"taints": None}})
+    await room(worker, "2")
+
+    asks = {"controlplane/coschedule": "pipelineruns"}
+    labels = {"kueue.x-k8s.io/queue-name": "user-queue"}
+    mine = await make(home, PIPELINE_RUNS, RUN, NS, metadata={"annotations": asks, "labels": labels}, spec=run())
+    owner = {"apiVersion": "tekton.dev/v1", "kind": "PipelineRun", "name": RUN, "uid": meta(mine)["uid"]}
+    container = {"name": "c", "image": "busybox", "resources": {"requests": {"cpu": "2050m"}}}
+    pods = {"name": "main", "count": 1, "template": {"spec": {"restartPolicy": "Never", "containers": [container]}}}
+    spec = {"queueName": "user-queue", "priority": 0, "podSets": [pods]}
+    await make(home, WORKLOADS, WL, NS, metadata={"ownerReferences": [{**owner, "controller": True}]}, spec=spec)
+    usage = {"name": "main", "count": 1, "flavors": {"cpu": "default"}, "resourceUsage": {"cpu": "2050m"}}
+    admission = {"clusterQueue": "cluster-queue", "podSetAssignments": [usage]}
+    reserved: Json = {"admission": admission, "conditions": [condition("QuotaReserved", "QuotaReserved")]}
+    pending = {"name": CHECK, "state": "Pending", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    status = {**reserved, "admissionChecks": [pending]}
+    await home.patch(WORKLOADS, NS, WL, {"status": status}, subresource="status")
+
+    said = (
+        "No cluster can take it: worker: no node has enough cpu: the largest wave of 1 task, with its placeholder, "
+        "needs 2050m, and the most that a node has is 2"
+    )
+    waits = await seen(home, WORKLOADS, WL, lambda o: o["status"]["admissionChecks"][0].get("message") == said)
+    assert "nominatedClusterNames" not in waits["status"]
+    assert waits["status"]["admissionChecks"][0]["state"] == "Pending"
+    await room(worker, "4")
+
+    await seen(home, WORKLOADS, WL, lambda o: o["status"].get("nominatedClusterNames") == ["worker"])
+    await seen(worker, WORKLOADS, WL, lambda o: True)
+    conditions = [*reserved["conditions"], condition("Admitted", "Admitted")]
+    admitted: Json = {"admission": admission, "conditions": conditions}
+    await worker.patch(WORKLOADS, NS, WL, {"status": admitted}, subresource="status")
+    copy = await seen(worker, PIPELINE_RUNS, RUN, lambda o: True)
+    assert copy["spec"]["status"] == "PipelineRunPending"
+    assert "managedBy" not in copy["spec"]
+    notes = {"controlplane/attempt": "1", "kueue.x-k8s.io/prebuilt-workload-name": WL, **asks}
+    assert notes.items() <= meta(copy)["annotations"].items()
+    await seen(home, WORKLOADS, WL, lambda o: o["status"].get("clusterName") == "worker")
+
+    # Both frameworks let the run go; then Tekton says what happens.
+    for api in (home, worker):
+        await api.patch(PIPELINE_RUNS, NS, RUN, {"spec": {"status": None}})
+    begun = {"type": "Succeeded", "status": "Unknown", "reason": "Running"}
+    started: Json = {"startTime": "2026-01-01T00:00:01Z", "conditions": [begun]}
+    await worker.patch(PIPELINE_RUNS, NS, RUN, {"status": started}, subresource="status")
+    await seen(home, PIPELINE_RUNS, RUN, lambda o: o.get("status", {}).get("startTime") == started["startTime"])
+    ended = {"completionTime": "2026-01-01T00:01:00Z", "conditions": [condition("Succeeded", "Succeeded")]}
+    await worker.patch(PIPELINE_RUNS, NS, RUN, {"status": ended}, subresource="status")
+    finished = {"conditions": [*conditions, condition("Finished", "Succeeded", "all tasks have run")]}
+    await worker.patch(WORKLOADS, NS, WL, {"status": finished}, subresource="status")
+    done = await seen(home, WORKLOADS, WL, lambda o: true(o, "Finished"))
+    assert (true(done, "Finished") or {})["message"] == "all tasks have run"
+    assert true(await home.get(PIPELINE_RUNS, NS, RUN), "Succeeded")
+
+    async def clean() -> bool:
+        return not [*(await worker.list(WORKLOADS)).items, *(await worker.list(PIPELINE_RUNS)).items]
+
+    await until("nothing left on the worker", clean)
+    assert said in [event.get("note") for event in (await home.list(EVENTS)).items]
+    assert service.ready

@@ -1,0 +1,69 @@
+"""What a scheduler asks of an API server is what the roles of deploy/scheduler give it."""
+
+from __future__ import annotations
+
+from controlplane.kube import PRIORITY_CLASSES
+from tests.deploy.manifests import one, render, rights
+from tests.scheduling.stage import Stage, staged, until
+from tests.scheduling.test_candidates import Source
+from tests.scheduling.test_volumes import claim, classes, using, volume
+
+PLAIN, CANDIDATES = "controlplane-scheduler", "controlplane-scheduler-candidates"
+
+
+def given(*roles: str) -> set[tuple[str, str, str]]:
+    """Verb, resource and subresource, as the simulated server counts them."""
+    found = set()
+    for name in roles:
+        for key, verbs in rights(one(render("deploy/scheduler"), "ClusterRole", name)).items():
+            group, _, rest = key.partition("/")
+            resource, _, subresource = rest.partition("/")
+            what = resource if group == "core" else f"{resource}.{group}"
+            found |= {(verb, what, subresource) for verb in verbs}
+    return found
+
+
+def asked(stage: Stage) -> set[tuple[str, str, str]]:
+    return {key for key, count in stage.requests().items() if count and key[1]}
+
+
+async def plain(stage: Stage) -> None:
+    cluster = stage.cluster
+    classes(cluster)
+    cluster.node("a", cpu="3")
+    volume(cluster, "v", "a")
+    claim(cluster, "static", "local")
+    claim(cluster, "made", "made")
+    cluster.store.create(PRIORITY_CLASSES, {"metadata": {"name": "high"}, "value": 1000})
+    await stage.replica()
+    cluster.pod("both", **using("static", "made"))
+    cluster.pod("low", cpu="2")
+    await until(lambda: cluster.on("both") and cluster.on("low"))
+    cluster.pod("high", cpu="2", priorityClassName="high")
+    await until(lambda: cluster.on("high"))
+
+
+async def test_pods_of_this_cluster_need_the_plain_role(database_url: str) -> None:
+    async with staged(database_url) as stage:
+        await plain(stage)
+        wanted = {key for key in asked(stage) if "candidates.controlplane.dev" not in key[1]}
+        assert wanted - given(PLAIN) == set()
+        writes = {key for key in given(PLAIN) if key[0] not in ("get", "list", "watch")}
+        assert writes - wanted == {("patch", "podgroups.scheduling.volcano.sh", "")}  # nothing is given for nothing
+
+
+async def test_candidates_need_the_other_one_too(database_url: str) -> None:
+    async with staged(database_url) as stage:
+        cluster = stage.cluster
+        classes(cluster)
+        cluster.node("a")
+        claim(cluster, "data", "made")
+        await stage.replica()
+        source = Source(cluster)
+        source.invited()
+        source.asks("c", **using("data"))
+        await until(lambda: source.status("c").get("phase") == "Reserved")
+        source.permits("c")
+        await until(lambda: source.status("c").get("phase") == "Bound")
+        assert asked(stage) - given(PLAIN, CANDIDATES) == set()
+        assert asked(stage) - given(PLAIN) != set()

@@ -1,0 +1,22 @@
+"""Plans of the local scene written by hand, and how they are played."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from controlplane.simulation.deterministic.local_rooms.plan import NODES, SCENE
+from controlplane.simulation.deterministic.local_rooms.simulation import LocalSimulation
+from controlplane.simulation.deterministic.plan import Plan
+from controlplane.simulation.deterministic.simulation import Outcome, simulate
+from controlplane.simulation.deterministic.steps import Step
+
+
+def plan(*steps: Step, seed: int = 1, replicas: int = 1, cpus: int = 4) -> Plan:
+    """Return a plan of these steps, numbered in their order."""
+    numbered = tuple(replace(step, number=number) for number, step in enumerate(steps, start=1))
+    return Plan(seed, dict.fromkeys(NODES, cpus), replicas, numbered, len(numbered), scene=SCENE)
+
+
+def play(found: Plan) -> Outcome:
+    """Play a plan of the scene."""
+    return simulate(found, LocalSimulation)

@@ -1,0 +1,74 @@
+"""Plans of the local scene, and that a seed replays byte for byte, in this process and in another one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from controlplane.__main__ import run
+from controlplane.simulation.deterministic import acts
+from controlplane.simulation.deterministic.local_rooms import people
+from controlplane.simulation.deterministic.local_rooms.plan import DONE, MADE, TROUBLE, plan_of
+from controlplane.simulation.deterministic.playing import SCENES
+from controlplane.simulation.deterministic.story import command
+from tests.simulation.deterministic.local_rooms.plans import play
+
+PROGRAM = """
+from controlplane.simulation.deterministic.playing import plan_of, play
+print(play(plan_of(5, scene="local")).digest)
+"""
+
+
+def test_a_seed_always_means_the_same_plan() -> None:
+    assert plan_of(17) == plan_of(17) != plan_of(18)
+    numbers = plan_of(17).numbers
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert [step.at for step in plan_of(17).steps] == sorted(step.at for step in plan_of(17).steps)
+
+
+def test_every_kind_of_step_is_drawn_and_can_be_played() -> None:
+    drawn = {step.kind for seed in range(150) for step in plan_of(seed).steps}
+    assert drawn == {*MADE, *DONE, *TROUBLE}
+    assert drawn <= {*people.ACTS, *acts.ACTS}
+    assert set(people.ACTS) <= drawn
+
+
+def test_the_same_seed_gives_the_same_trace_whatever_strings_hash_to() -> None:
+    here = play(plan_of(5))
+    assert [str(line) for line in here.lines] == [str(line) for line in play(plan_of(5)).lines]
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env={**os.environ, "PYTHONHASHSEED": "4242"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == [here.digest]
+
+
+def test_a_part_of_a_plan_is_a_run_of_its_own() -> None:
+    plan = plan_of(3)
+    some = plan.only(plan.numbers[::3])
+    assert play(some).digest == play(some).digest
+    assert command(some).startswith("controlplane simulate --seed 3 --scene local --steps 1,4")
+
+
+def test_the_verb_plays_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", "--scene", "local", "--seed", "3", "--steps", "1-3", "--story"]) == 0
+    out = capsys.readouterr().out
+    assert "scheduler-1#1  leads epoch 1" in out
+    assert "rooms-1#1      leads epoch 1" in out
+    assert out.rstrip().splitlines()[-1].startswith("seed 3: ok (")
+
+
+def test_the_verb_refuses_an_edition_of_what_has_none(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", "--scene", "local", "--plan", "1", "--seed", "3"]) == 2
+    assert "--plan goes with the scene workloads" in capsys.readouterr().err
+
+
+def test_the_verb_knows_every_scene(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", "--help"]) == 0
+    assert "|".join(SCENES) in capsys.readouterr().out

@@ -1,0 +1,268 @@
+"""Deliberate bugs in the candidates' protocol and in the scheduler beside a target: each a patch, undone when its test ends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from controlplane.app.scheduling import turn as scheduling
+from controlplane.candidates import (
+    decide,
+    permits,
+    render,
+    showing,
+    source,
+    target,
+    target_calls,
+    target_decide,
+    target_render,
+    target_state,
+)
+from controlplane.candidates import state as source_state
+from controlplane.candidates import turn as source_turn
+from controlplane.candidates.events import CandidateDropped, PermitGranted
+from controlplane.candidates.reasons import Reason, TargetReason
+from controlplane.candidates.target_events import BindStarted, FinalizerReleased, Unreserved, Withdrawn
+from controlplane.clusters import link, listing
+from controlplane.kube import Request
+from controlplane.log.event import Recorded
+from controlplane.reconcile import effects
+from controlplane.scheduler.plugins import node_basics, pod_topology_spread
+from controlplane.scheduler.snapshot import Snapshot
+from controlplane.scheduler.status import SUCCESS, verdicts
+
+# --- the source --------------------------------------------------------------------------------------------------------
+
+
+def a_lease_is_enough(patch: pytest.MonkeyPatch) -> None:
+    def ended(turn: Any, permit: Any, seen: Any) -> None:
+        permits._acked(turn, permit, Reason.LEASE_ENDED)
+
+    patch.setattr(permits, "_ended", ended)
+
+
+def a_successor_does_not_wait(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(permits, "predecessor_runs", lambda turn: False)
+
+
+def a_lost_target_has_no_grace(patch: pytest.MonkeyPatch) -> None:
+    def lost_until(self: source_turn.Context, cluster: str) -> datetime | None:
+        known = self.connections.get(cluster)
+        return None if known is None or known.connected else known.lost_since
+
+    patch.setattr(source_turn.Context, "lost_until", lost_until)
+
+
+def never_twice_is_outlived(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(source_turn.Context, "outlives", True)
+
+
+def the_losers_stay(patch: pytest.MonkeyPatch) -> None:
+    original = source_turn.Turn.drop
+
+    def drop(self: Any, name: str, reason: Reason) -> None:
+        if reason != Reason.ANOTHER_TARGET_WON:
+            original(self, name, reason)
+
+    patch.setattr(source_turn.Turn, "drop", drop)
+
+
+def a_deleted_pod_leaves_its_candidates(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(decide, "_drop_all", lambda turn, reason: None)
+
+
+def a_status_goes_back(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(showing, "later", lambda shown, said: said or "Pending")
+    patch.setattr(showing, "ended_by_loss", lambda turn, pod: False)
+
+
+def a_permit_is_decided_anew(patch: pytest.MonkeyPatch) -> None:
+    def resend(turn: Any, permit: Any, seen: Any) -> None:
+        if seen is None or seen.permit >= permit.number or not turn.context.in_view(permit.cluster):
+            return
+        later = msgspec.structs.replace(permit, until=turn.now + turn.context.policy.lease)
+        permits._grant(turn, later, seen.resource_version, Reason.PERMIT_OPEN, {})
+
+    patch.setattr(permits, "_resend", resend)
+
+
+def a_permit_is_in_memory(patch: pytest.MonkeyPatch) -> None:
+    original = source.SourceCandidates.decide
+
+    def remembered(self: Any, stream: str, now: datetime) -> Any:
+        decided = original(self, stream, now)
+        if any(isinstance(new.event, PermitGranted) for new in decided.events):
+            self.sources[stream] = msgspec.structs.replace(self.sources[stream], permits=99)
+        return decided
+
+    patch.setattr(source.SourceCandidates, "decide", remembered)
+
+
+def a_permit_goes_to_all(patch: pytest.MonkeyPatch) -> None:
+    """Who holds a permit is forgotten as soon as another candidate is ready."""
+    original = source_state._fold_candidate
+
+    def fold(state: Any, seen: Any, recorded: Recorded) -> Any:
+        after = original(state, seen, recorded)
+        permit = after.permit
+        return msgspec.structs.replace(after, permit=None) if permit and permit.candidate != seen.name else after
+
+    patch.setattr(source_state, "_fold_candidate", fold)
+
+
+def drops_without_uid(patch: pytest.MonkeyPatch) -> None:
+    original = render.render
+
+    def rendered(state: Any, decision: Any, *more: Any) -> Request:
+        request = original(state, decision, *more)
+        dropped = isinstance(decision, CandidateDropped)
+        return replace(request, uid="", resource_version="", owner_label=None) if dropped else request
+
+    patch.setattr(render, "render", rendered)
+
+
+def a_missing_pod_is_not_minded(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(decide, "_delegated", lambda turn: None)
+
+
+# --- the target --------------------------------------------------------------------------------------------------------
+
+
+def bound_without_a_permit(patch: pytest.MonkeyPatch) -> None:
+    def order(state: Any, policy: Any, now: datetime) -> BindStarted | None:
+        pod, held = state.pod, state.held
+        busy = state.binding is not None or state.bound is not None or target_state.POD in state.effects
+        if held is None or pod is None or busy or pod.deleting or pod.node:
+            return None
+        return BindStarted(
+            number=1,
+            node=held.node,
+            uid=pod.uid,
+            resource_version=pod.resource_version,
+            before=now + timedelta(seconds=20),
+            reason=TargetReason.PERMITTED,
+        )
+
+    patch.setattr(target_calls, "bind_order", order)
+
+
+def any_permit_will_do(patch: pytest.MonkeyPatch) -> None:
+    """A permit for an older reservation counts for the one that is held now."""
+    original = target_decide.usable_until
+
+    def aged(state: Any) -> Any:
+        seen = state.seen
+        if seen is None or seen.permit is None or state.held is None:
+            return state
+        permit = msgspec.structs.replace(seen.permit, reservation=state.held.number)
+        read = state.permit and msgspec.structs.replace(state.permit, reservation=state.held.number)
+        return msgspec.structs.replace(state, seen=msgspec.structs.replace(seen, permit=permit), permit=read)
+
+    patch.setattr(target_decide, "usable_until", lambda state, policy: original(aged(state), policy))
+    order = target_calls.bind_order
+    patch.setattr(target_calls, "bind_order", lambda state, policy, now: order(aged(state), policy, now))
+
+
+def acknowledged_before_the_fence(patch: pytest.MonkeyPatch) -> None:
+    original = target_decide._settle_binding
+
+    def settle(turn: Any, binding: Any, seen: Any) -> None:
+        if seen.withdrawn > turn.state.withdrawn:
+            turn.say(Unreserved(number=binding.number, reason=TargetReason.REVOKED))
+            turn.say(Withdrawn(number=seen.withdrawn, reason=TargetReason.WITHDRAWN))
+        else:
+            original(turn, binding, seen)
+
+    patch.setattr(target_decide, "_settle_binding", settle)
+
+
+def every_fence_says_the_same(patch: pytest.MonkeyPatch) -> None:
+    original = target_render.target_render
+
+    def rendered(state: Any, decision: Any, *more: Any) -> Request:
+        request = original(state, decision, *more)
+        if type(decision).__name__ == "PodFenced":
+            mark = {target_render.FENCE: str(decision.number)}
+            return replace(request, body={"metadata": {"annotations": mark}})
+        return request
+
+    patch.setattr(target, "target_render", rendered)
+
+
+def the_finalizer_goes_first(patch: pytest.MonkeyPatch) -> None:
+    def let_go(turn: Any, seen: Any) -> None:
+        if seen.finalizers:
+            turn.write(
+                FinalizerReleased(uid=seen.uid, resource_version=seen.resource_version, reason=TargetReason.POD_STOPPED)
+            )
+
+    patch.setattr(target_decide, "_let_go", let_go)
+
+
+def nobody_has_to_be_invited(patch: pytest.MonkeyPatch) -> None:
+    original = target_decide.judge
+
+    def judge(seen: Any, *more: Any) -> tuple[str, str]:
+        reason, message = original(seen, *more)
+        return ("", "") if reason == TargetReason.NOT_INVITED else (reason, message)
+
+    patch.setattr(target_decide, "judge", judge)
+
+
+def what_is_held_is_free(patch: pytest.MonkeyPatch) -> None:
+    def node(self: Any) -> str:
+        return self.bound.node if self.bound is not None and not self.missing else ""
+
+    patch.setattr(target_state.TargetState, "node", property(node))
+
+
+def everybody_makes_room(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(target_calls, "may_preempt", lambda state, policy, now: 1)
+
+
+def late_kinds_are_not_taken_up(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(scheduling.SchedulerTurn, "_late", lambda self: None)
+
+
+def nodes_are_all_alike(patch: pytest.MonkeyPatch) -> None:
+    def filter_all(self: Any, state: Any, pod: Any, snapshot: Snapshot, still: Any) -> Any:
+        return verdicts(len(snapshot))
+
+    for plugin in (node_basics.NodeUnschedulable,):
+        patch.setattr(plugin, "filter", lambda self, state, pod, info: SUCCESS)
+        patch.setattr(plugin, "filter_all", filter_all)
+
+
+def pods_are_not_spread(patch: pytest.MonkeyPatch) -> None:
+    def filter_all(self: Any, state: Any, pod: Any, snapshot: Snapshot, still: Any) -> Any:
+        return verdicts(len(snapshot))
+
+    plugin = pod_topology_spread.PodTopologySpread
+    patch.setattr(plugin, "filter", lambda self, state, pod, info: SUCCESS)
+    patch.setattr(plugin, "filter_all", filter_all)
+
+
+# --- connections and effects -------------------------------------------------------------------------------------------
+
+
+def namespaces_are_not_listed_again(patch: pytest.MonkeyPatch) -> None:
+    original = link.Link._place_reflectors
+
+    def place(self: Any, incarnation: str, server: str) -> None:
+        extra, self._extra = self._extra, {}
+        original(self, incarnation, server)
+        self._extra = extra
+
+    patch.setattr(link.Link, "_place_reflectors", place)
+
+
+def parked_writes_are_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(effects.Effects, "cluster_back", lambda self, cluster: None)
+
+
+def vanished_objects_stay_known(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(listing.Listing, "gone", lambda self, version: [])

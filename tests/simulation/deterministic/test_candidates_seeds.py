@@ -1,0 +1,86 @@
+"""Sixty seeds of the scene `candidates` hold, ten a test; a seed replays byte for byte; the command line plays it.
+
+`make sim ARGS="--scene candidates"` plays more of them.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from controlplane.__main__ import run
+from controlplane.simulation.deterministic import acts as around
+from controlplane.simulation.deterministic.decentral import acts
+from controlplane.simulation.deterministic.decentral.plan import SCENE, TROUBLE
+from controlplane.simulation.deterministic.playing import plan_of, play
+from controlplane.simulation.deterministic.simulation import Outcome
+from controlplane.simulation.deterministic.story import command, verdict
+from tests.simulation.deterministic.mutants.candidates import BUGS
+
+SEEDS, AT_ONCE = range(1, 61), 10
+TESTS = len(SEEDS) // AT_ONCE
+
+PROGRAM = """
+from controlplane.simulation.deterministic.playing import plan_of, play
+print(play(plan_of(3, scene="candidates")).digest)
+"""
+
+
+def drawn(seed: int) -> Outcome:
+    return play(plan_of(seed, scene=SCENE))
+
+
+@pytest.mark.parametrize("first", SEEDS[:TESTS])
+def test_ten_seeds_hold(first: int) -> None:
+    outcomes = [drawn(seed).brief() for seed in SEEDS[first - 1 :: TESTS]]
+    failed = [f"{verdict(one)}\n  {command(one.plan)}" for one in outcomes if one.violation is not None]
+    assert not failed, "\n".join(["of these, each by itself:", *failed])
+
+
+def test_the_same_seed_gives_the_same_trace_whatever_strings_hash_to() -> None:
+    here = drawn(3)
+    assert here.digest == drawn(3).digest != drawn(4).digest
+    for hash_seed in ("1", "4242"):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True
+        )
+        assert done.stdout.split() == [here.digest]
+
+
+def test_every_kind_of_trouble_is_drawn_and_can_be_played() -> None:
+    steps = {step.kind for seed in range(300) for step in plan_of(seed, scene=SCENE).steps}
+    assert steps == {*TROUBLE, "submit-pod"}
+    assert steps <= {*acts.ACTS, *around.ACTS}
+
+
+def test_a_part_of_a_plan_is_a_plan_and_says_how_it_is_played() -> None:
+    plan = plan_of(3, scene=SCENE)
+    some = plan.only(plan.numbers[::2])
+    assert command(plan) == "controlplane simulate --seed 3 --scene candidates --story"
+    assert command(some).startswith("controlplane simulate --seed 3 --scene candidates --steps 1,3,5")
+
+
+def test_the_command_line_plays_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", "--seed", "3", "--scene", "candidates", "--steps", "1-3", "--story"]) == 0
+    out = capsys.readouterr().out
+    assert "PermitGranted on sourcepod/" in out
+    assert "seed 3: ok (" in out
+
+
+def test_the_command_line_tells_a_failure_in_its_smallest_form(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    BUGS["bind-unpermitted"].patch(monkeypatch)
+    assert run(["simulate", "--seed", "1", "--scene", "candidates"]) == 1
+    out = capsys.readouterr().out
+    assert "X nothing is bound without a permit:" in out
+    assert "--scene candidates --steps" in out.rstrip().splitlines()[-1]
+
+
+def test_an_edition_is_of_the_other_scene(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", "--seed", "1", "--scene", "candidates", "--plan", "1"]) == 2
+    assert "--plan" in capsys.readouterr().err
