@@ -7,15 +7,30 @@ clock. What the other sources hold is any place, at any time; how far they have 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 
-from tests.candidates.model.moves import MOST_AHEAD, Moves
+from tests.candidates.model.moves import Moves
 from tests.candidates.model.shapes import Cell, Global, Move
+from tests.candidates.model.world import at
 
-GRAIN = 2  # seconds: lease, skew and patience are multiples of it, so every time of the model is one
+GRAIN = 4  # seconds: all deadlines of the model are multiples of it, which the exploration holds to be so
 
 
 class Component(Moves):
-    """The steps of source 0."""
+    """The steps of source 0.
+
+    Nothing in a component knows what time it is, only how much of it has passed since a permit was given or a wait began. So the clock need
+    not move for the sake of others while neither is about: what would follow is what follows now, later. With `every_time` it does all the
+    same, up to that time.
+    """
+
+    every_time = 0
+
+    def share(self, joint: Moves, s: int) -> None:
+        """Take the steps of one source from a joint model, and the numbers of its states with them."""
+        self.api, self.pods = joint.api, joint.pods
+        self.sources = [joint.sources[s]]
+        self.cells = joint.cells[joint.index(s, 0) : joint.index(s, 0) + self.config.targets]
 
     def places(self, g: Global, t: int) -> tuple[bool, ...]:
         """Return that a place may be free, and may be another source's."""
@@ -30,9 +45,12 @@ class Component(Moves):
         yield from self._own(g, 0)
         yield from self._deletion(g, 0)
         yield from self._network(g)
-        for move in (*self._sends(g, 0, g.srcs[0], "source 0"), *self._leaders(g)):
-            if move.to.cells == g.cells and "overwrites" not in move.label:
-                yield move
+        yield from self._sends(g, 0, g.srcs[0], "source 0", only=-1)
+        yield from self._leaders(g)
+
+    def _frozen_writes(self, g: Global, s: int, src: int) -> Iterator[Move]:
+        """What a paused leader does to the pod; what it does to targets is among the steps with them."""
+        yield from self._sends(g, s, src, "the paused leader of source 0", only=-1)
 
     def with_target(self, g: Global, t: int) -> Iterator[Move]:
         """Return the steps that look at target t or change it; the other cells of `g` are the first ones."""
@@ -44,7 +62,7 @@ class Component(Moves):
             if not self.versions_checked:
                 yield from self._overwrites(g, 0, g.frozen[1], t)
         for src, who in leaders:
-            yield from (move for move in self._sends(g, 0, src, who) if move.to.cells[t] != g.cells[t])
+            yield from self._sends(g, 0, src, who, only=t)
         yield from self._ghosts(g, 0, t)
 
     def of_target(self, g: Global, t: int) -> Iterator[Move]:
@@ -54,8 +72,8 @@ class Component(Moves):
     def slowly(self, g: Global) -> Iterator[Move]:
         """Return the steps of the clock while there is something to do, which are faults: to any time that anybody may wait for."""
         left = self.spend(g, "ticks")
-        if left is not None:
-            for then in times(g.now):
+        if left is not None and (self.every_time or self.times_matter(g)):
+            for then in self.times(g.now):
                 yield Move(f"time passes to {then}, slowly", True, g._replace(now=then, faults=left))
 
     def at_once(self, cell: Cell, t: int) -> Cell:
@@ -64,7 +82,25 @@ class Component(Moves):
         i = self.index(0, t)
         return self._without_late_bindings(self.with_cell(g, i, cell), i, 0)
 
+    def times_matter(self, g: Global) -> bool:
+        """Whether a permit was ever given, or the source waits for a time of its own."""
+        if self.sources[0].states[g.srcs[0]].permits:
+            return True
+        return self.sources[0].wake_of(g.srcs[0], g.now, g.links) is not None
 
-def times(now: int) -> range:
-    """Return the times that the clock may jump to: no deadline is further ahead than all that can follow a permit."""
-    return range(now + GRAIN, now + MOST_AHEAD + 1, GRAIN)
+    def pending(self, t: int, cell: Cell) -> int:
+        """Return the latest end of a permit that a target's candidates carry, in seconds of the model; 0 without any."""
+        steps = self.cells[t]
+
+        def latest() -> int:
+            permits = [c["spec"].get("permit") for c in steps.stores[cell.store]["candidates"].values()]
+            ends = [datetime.fromisoformat(p["until"]) for p in permits if p is not None]
+            return max((int((end - at(0)).total_seconds()) for end in ends), default=0)
+
+        found: int = steps.memo(("pending", cell.store), latest)
+        return found
+
+    def times(self, now: int) -> list[int]:
+        """Return the times that the clock may jump to: no deadline is further ahead than all that can follow a permit."""
+        then = range(now + GRAIN, now + self.config.clock.all_over + 1, GRAIN)
+        return [time for time in then if not self.every_time or time <= self.every_time]

@@ -8,8 +8,8 @@ other sources hold, L1, L2 and L5 are asked of every choice of cells that go wit
 from __future__ import annotations
 
 import itertools
-from array import array
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from tests.candidates.model.rules import at_rest
@@ -66,36 +66,82 @@ def _rests(found: Modular, t: int, control: int) -> set[Rest]:
 
 
 def check_runs_end(found: Modular) -> None:
-    """Raise `Violation` if there is a circle of steps without a fault."""
-    if _circle(len(found.steps_left), found.tails, found.heads):
-        found.where = "cells of one target"
-        raise Violation("L", "a target may go on for ever while its source does nothing")
-    pairs = sorted(found.quick)
-    if _circle(len(found.controls), [a for a, _ in pairs], [b for _, b in pairs]):
-        found.where = "controls"
-        raise Violation("L", "a source may go on for ever, without any further fault")
+    """Raise `Violation` if a run may go on for ever without a further fault.
+
+    An endless run would stay, from some point on, among controls that lead to each other. Either only the source by itself acts then, or
+    some target's pairs go round with steps of that target's in between. Both are looked for; the second is more than can really be, since
+    the steps of the other targets are taken to be possible always.
+    """
+    count, alone = len(found.controls), 1 << found.config.targets
+    if any(size > 1 for size in Counter(circles(count, [e for e, who in found.quick.items() if who & alone])).values()):
+        raise Violation("L", "a source may go on for ever by itself")
+    rounds = circles(count, list(found.quick))
+    sizes = Counter(rounds)
+    around: list[list[tuple[int, int]]] = [[] for _ in range(count)]
+    for (tail, head), who in found.quick.items():
+        if rounds[tail] == rounds[head]:
+            around[tail].append((head, who))
+    for t in range(found.config.targets):
+        _check_target(found, t, rounds, sizes, around)
 
 
-def _circle(count: int, tails: Iterable[int], heads: Iterable[int]) -> bool:
-    """Whether a graph has a circle: whether something is left once everything without a way in was taken away, again and again."""
-    edges = list(zip(tails, heads, strict=True))
-    into, first = array("l", bytes(8 * count)), array("l", bytes(8 * (count + 1)))
+def _check_target(
+    found: Modular, t: int, rounds: list[int], sizes: Mapping[int, int], around: list[list[tuple[int, int]]]
+) -> None:
+    """Look for a round of one target's pairs with a step of its own in it."""
+    control_of: dict[int, int] = {}
+    edges: list[tuple[int, int]] = []
+    for control, cells in enumerate(found.sets[t]):
+        for cell, number in cells.items():
+            control_of[number] = control
+            for head, who in around[control]:
+                then = found.sets[t][head].get(cell) if who & ~(1 << t) else None
+                if then is not None:
+                    edges.append((number, then))
+    own = [
+        (tail, head)
+        for tail, head in zip(found.tails, found.heads, strict=True)
+        if tail in control_of and head in control_of and rounds[control_of[tail]] == rounds[control_of[head]]
+    ]
+    numbers = {pair: place for place, pair in enumerate(dict.fromkeys(itertools.chain.from_iterable([*own, *edges])))}
+    placed = circles(len(numbers), [(numbers[a], numbers[b]) for a, b in (*own, *edges)])
+    for tail, head in own:
+        if placed[numbers[tail]] == placed[numbers[head]]:
+            found.where = (
+                f"target {t}, control {found.controls[control_of[tail]]}, {sizes[rounds[control_of[tail]]]} controls"
+            )
+            raise Violation("L", f"a source and target {t} may go on for ever, without any further fault")
+
+
+def circles(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
+    """Return for each node which others it goes round with: one number for all that lead to each other (Tarjan's algorithm)."""
+    out: list[list[int]] = [[] for _ in range(count)]
     for tail, head in edges:
-        into[head] += 1
-        first[tail + 1] += 1
-    for number in range(count):
-        first[number + 1] += first[number]
-    out, fill = array("l", bytes(8 * len(edges))), array("l", first)
-    for tail, head in edges:
-        out[fill[tail]] = head
-        fill[tail] += 1
-    ahead = [number for number in range(count) if not into[number]]
-    taken = 0
-    while ahead:
-        tail = ahead.pop()
-        taken += 1
-        for place in range(first[tail], first[tail + 1]):
-            into[out[place]] -= 1
-            if not into[out[place]]:
-                ahead.append(out[place])
-    return taken < count
+        out[tail].append(head)
+    found, low, order = [-1] * count, [0] * count, [0] * count
+    clock, stack = 0, list[int]()
+    for root in range(count):
+        if order[root]:
+            continue
+        clock += 1
+        order[root] = low[root] = clock
+        stack.append(root)
+        ahead = [(root, iter(out[root]))]
+        while ahead:
+            node, rest = ahead[-1]
+            for other in rest:
+                if not order[other]:
+                    clock += 1
+                    order[other] = low[other] = clock
+                    stack.append(other)
+                    ahead.append((other, iter(out[other])))
+                    break
+                if found[other] < 0:
+                    low[node] = min(low[node], order[other])
+            else:
+                ahead.pop()
+                if ahead:
+                    low[ahead[-1][0]] = min(low[ahead[-1][0]], low[node])
+                while low[node] == order[node] and found[node] < 0:
+                    found[stack.pop()] = node
+    return found

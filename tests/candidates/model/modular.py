@@ -21,12 +21,15 @@ from collections import deque
 from dataclasses import dataclass
 
 from controlplane.candidates.policy import NEVER_TWICE
-from tests.candidates.model.component import Component, times
+from controlplane.candidates.state import SourceState
+from tests.candidates.model.component import GRAIN, Component
 from tests.candidates.model.ends import check_ends, check_runs_end
+from tests.candidates.model.moves import Moves
 from tests.candidates.model.rules import excused, facts, running
 from tests.candidates.model.shapes import Cell, Global, Move
 from tests.candidates.model.world import Config, Violation
 
+LATEST = 160  # seconds; every run is over long before
 FREE, TAKEN = 1, 2
 """A cell has a further step without a fault if a place is free, and if it is another source's."""
 
@@ -43,15 +46,19 @@ class Proof:
     ends: int
     latest: int
     seconds: float
+    cpu: float
     violation: Violation | None = None
     where: str = ""
 
 
 class Modular:
-    """The least sets that are closed under all steps. `sets[t][control]` has the cells of target t, each with its number among all pairs."""
+    """The least sets that are closed under all steps. `sets[t][control]` has the cells of target t, each with its number."""
 
-    def __init__(self, config: Config, horizon: int) -> None:
-        self.config, self.moves, self.horizon = config, Component(config), horizon
+    def __init__(self, config: Config, *, of: Moves | None = None, source: int = 0) -> None:
+        """Take one source of a configuration; `of` the joint model whose source it is to be, so that numbers mean the same in both."""
+        self.config, self.moves = config, Component(config)
+        if of is not None:
+            self.moves.share(of, source)
         self.controls: list[Global] = []
         self.cells: list[Cell] = []
         self._controls: dict[Global, int] = {}
@@ -59,12 +66,20 @@ class Modular:
         self.sets: list[list[dict[int, int]]] = [[] for _ in range(config.targets)]
         self.busy = bytearray()  # by control: it has a step of its own without a fault
         self.steps_left = bytearray()  # by pair: FREE and TAKEN
-        self.quick: set[tuple[int, int]] = set()  # controls that follow each other without a fault
-        self.tails, self.heads = array("l"), array("l")  # pairs of one control that follow each other without a fault
+        self.quick: dict[
+            tuple[int, int], int
+        ] = {}  # controls that follow each other without a fault: by whose steps, a bit each
+        self.tails, self.heads = (
+            array("l"),
+            array("l"),
+        )  # pairs that follow each other without a fault, by a step with the cell
         self._along: list[list[dict[int, bool]]] = [[] for _ in range(config.targets)]
         self._work: deque[tuple[int, int, int]] = deque()
         self._fresh: deque[int] = deque()
         self._own: dict[tuple[int, int, int, tuple[int, ...]], list[tuple[Move, int]]] = {}
+        self.live: list[dict[int, set[str]]] = [
+            {} for _ in range(config.targets)
+        ]  # by control: who runs or could be bound
         self.steps = 0
         self.where = ""
         first = self.moves.first()
@@ -87,6 +102,14 @@ class Modular:
                 self._along[t].append({})
             self._fresh.append(found)
         return found
+
+    def number(self, bare: Global) -> int | None:
+        """Return the number of a control, None if it cannot be."""
+        return self._controls.get(bare)
+
+    def goes(self, t: int, control: int, cell: Cell) -> bool:
+        """Whether a cell of a target can go with a control."""
+        return self._cells.get(cell) in self.sets[t][control]
 
     def _cell(self, cell: Cell) -> int:
         found = self._cells.get(cell)
@@ -143,20 +166,19 @@ class Modular:
         self.where = f"control {g}"
         for move in self.moves.alone(g):
             to = self._control(move.to)
-            self._note(control, to, move)
+            self._note(control, to, move, self.config.targets)
             self.busy[control] |= not move.fault
             for t in range(self.config.targets):
                 self._take_along(t, control, to, late=False)
         for move in self.moves.slowly(g):
-            if move.to.now <= self.horizon:
-                to = self._control(move.to)
-                for t in range(self.config.targets):
-                    self._take_along(t, control, to, late=True)
+            to = self._control(move.to)
+            for t in range(self.config.targets):
+                self._take_along(t, control, to, late=True)
 
-    def _note(self, control: int, to: int, move: Move) -> None:
+    def _note(self, control: int, to: int, move: Move, actor: int) -> None:
         self.steps += 1
         if not move.fault and to != control:
-            self.quick.add((control, to))
+            self.quick[control, to] = self.quick.get((control, to), 0) | 1 << actor
 
     def _from_cell(self, t: int, control: int, cell: int) -> None:
         for to, late in list(self._along[t][control].items()):
@@ -170,12 +192,12 @@ class Modular:
             bare = move.to._replace(cells=(), now=g.now) if after < 0 else g._replace(cells=(), faults=faults)
             to = self._control(bare)
             now = self._cell(move.to.cells[t]) if after < 0 else after
-            self._note(control, to, move)
+            self._note(control, to, move, t)
             self._check_place(t, cell, now, move)
             then = self._add(t, to, now)
             if not move.fault:
                 self.steps_left[number] |= self._needs(t, move)
-                if to == control and then != number:
+                if then != number:
                     self.tails.append(number)
                     self.heads.append(then)
             for other in range(self.config.targets):
@@ -206,8 +228,16 @@ class Modular:
             return
         wake = self.moves.sources[0].wake_of(g.srcs[0], g.now, g.links)
         wakes = [self._idle(t, control) for t in range(self.config.targets)]
-        for then in times(g.now):
-            if then > self.horizon or (wake is not None and g.now < wake < then):
+        for at in (wake or 0, *(until for idle in wakes for _, until in idle)):
+            if at % GRAIN:
+                raise AssertionError(f"somebody looks again at {at}, which is not a multiple of {GRAIN}")
+        if not self.moves.every_time and not self._permitted(control, wakes):
+            return
+        for then in self.moves.times(g.now):
+            if then > LATEST:
+                self.where = f"control {g}"
+                raise Violation("L", "a time is waited for again and again")
+            if wake is not None and g.now < wake < then:
                 return
             kept = [[cell for cell, until in idle if not g.now < until < then] for idle in wakes]
             if all(kept):
@@ -215,6 +245,14 @@ class Modular:
                 for t, cells in enumerate(kept):
                     for cell in cells:
                         self._add(t, to, self._later(t, cell))
+
+    def _permitted(self, control: int, idle: list[list[tuple[int, int]]]) -> bool:
+        """Whether a permit is about that is not over, or the source waits for a time: only then it matters how late it is."""
+        g = self.controls[control]
+        source, src = self.moves.sources[0], g.srcs[0]
+        if source.states[src].permit is not None or source.wake_of(src, g.now, g.links) is not None:
+            return True
+        return any(self.moves.pending(t, self.cells[cell]) > g.now for t, cells in enumerate(idle) for cell, _ in cells)
 
     def _idle(self, t: int, control: int) -> list[tuple[int, int]]:
         """Return the cells without a further step, if a place is free or if it is not, each with when its target looks again (0: never)."""
@@ -240,32 +278,34 @@ class Modular:
         found = self.cells[cell]
         if running(self.moves, t, found.store) > self.moves.cells[t].used(found.side):
             raise Violation("S7", f"more runs on target {t} than is in the books")
-        state = self.moves.sources[0].states[g.srcs[0]]
-        twice = self.config.execution != NEVER_TWICE
-        live = {name for name in facts(self.moves, g, t) if not (twice and excused(state, name))}
-        if not live:
+        names = facts(self.moves, g, t)
+        if not names:
             return
+        state = self.moves.sources[0].states[g.srcs[0]]
         permit = state.permit
-        if permit is not None and permit.kind == "Bind" and not (twice and excused(state, permit.candidate)):
-            live.add(permit.candidate)
-        if len(live) > 1:
-            raise Violation("S1", f"more than one may run: {sorted(live)}")
+        named = {permit.candidate} if permit is not None and permit.kind == "Bind" else set()
+        self._at_most_one(state, {*names, *named}, g)
+        known = self.live[t].setdefault(control, set())
+        if names <= known:
+            return
+        known |= names
         for other in range(self.config.targets):
             if other != t:
-                self._check_other(control, other, live, twice=twice)
+                for name in self.live[other].get(control, ()):
+                    for mine in names:
+                        self._at_most_one(state, {name, mine}, g)
 
-    def _check_other(self, control: int, other: int, live: set[str], *, twice: bool) -> None:
-        g, state = self.controls[control], self.moves.sources[0].states[self.controls[control].srcs[0]]
-        for cell in self.sets[other][control]:
-            there = facts(self.moves, self.whole(control, other, cell), other)
-            more = {name for name in there if not (twice and excused(state, name))} - live
-            if more:
-                raise Violation("S1", f"more than one may run at {g.now}: {sorted(live | more)}")
+    def _at_most_one(self, state: SourceState, live: set[str], g: Global) -> None:
+        """S1: of candidates that may run at the same time, all but one belong to epochs that were ended without knowing."""
+        if self.config.execution != NEVER_TWICE:
+            live = {name for name in live if not excused(state, name)}
+        if len(live) > 1:
+            raise Violation("S1", f"more than one may run at {g.now}: {sorted(live)}")
 
 
-def prove(config: Config, *, horizon: int) -> Proof:
+def prove(config: Config) -> Proof:
     """Explore one source against everything that others may do; stop at the first violation."""
-    began, found = time.perf_counter(), Modular(config, horizon)
+    began, used, found = time.perf_counter(), time.process_time(), Modular(config)
     violation, ends = None, 0
     try:
         ends = found.run()
@@ -280,6 +320,7 @@ def prove(config: Config, *, horizon: int) -> Proof:
         ends,
         max(g.now for g in found.controls),
         time.perf_counter() - began,
+        time.process_time() - used,
         violation,
         found.where if violation is not None else "",
     )

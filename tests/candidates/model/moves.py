@@ -16,10 +16,9 @@ from tests.candidates.model.shapes import Cell, Global, Move, short
 from tests.candidates.model.source_steps import SourceSteps
 from tests.candidates.model.target_moves import TargetMoves
 from tests.candidates.model.target_steps import TargetSteps
-from tests.candidates.model.world import KINDS, LEASE, PATIENCE, SKEW, Config, Violation, source_pod
+from tests.candidates.model.world import KINDS, Config, Violation, source_pod
 
 MANAGEMENT = "@management"
-MOST_AHEAD = int((LEASE + SKEW + PATIENCE).total_seconds())  # any permit is over then, and outlived
 
 
 class Moves(TargetMoves):
@@ -144,7 +143,7 @@ class Moves(TargetMoves):
         if not busy:
             yield Move(f"time passes to {deadline}", False, g._replace(now=deadline, cells=cells))
         elif (left := self.spend(g, "ticks")) is not None:
-            for then in (deadline, g.now + MOST_AHEAD):
+            for then in (deadline, g.now + self.config.clock.all_over):
                 yield Move(f"time passes to {then}, slowly", True, g._replace(now=then, cells=cells, faults=left))
 
     def _without_late_bindings(self, g: Global, i: int, now: int) -> Cell:
@@ -232,13 +231,16 @@ class Moves(TargetMoves):
             freed = self.with_cell(g, i, cell._replace(slot=-1))
             yield Move(f"source {s} sees target {t} as it was", False, self.with_src(freed, s, late))
 
-    def _sends(self, g: Global, s: int, src: int, who: str) -> Iterator[Move]:
+    def _sends(self, g: Global, s: int, src: int, who: str, only: int | None = None) -> Iterator[Move]:
+        """The writes of a source (`only` those to one target, or with -1 those to its own pod)."""
         source = self.sources[s]
         for target, cluster, request in source.writes(src, g.now):
-            if cluster == MANAGEMENT:
+            t = -1 if cluster == MANAGEMENT else "abcdef".index(cluster)
+            if only is not None and t != only:
+                continue
+            if t < 0:
                 yield from self._to_pod(g, s, request, f"{who} writes {target}")
                 continue
-            t = "abcdef".index(cluster)
             if not g.links >> t & 1:
                 continue
             i = self.index(s, t)
@@ -341,6 +343,10 @@ class Moves(TargetMoves):
             return
         s, src = g.frozen
         yield Move(f"the paused leader of source {s} reads the log", False, g._replace(frozen=None))
+        yield from self._frozen_writes(g, s, src)
+
+    def _frozen_writes(self, g: Global, s: int, src: int) -> Iterator[Move]:
+        """What a paused leader does by what it knew."""
         yield from self._sends(g, s, src, f"the paused leader of source {s}")
         yield from self._stale_append(g, s, src)
 

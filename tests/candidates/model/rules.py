@@ -27,9 +27,7 @@ def _at_most_one(moves: Moves, g: Global, s: int) -> None:
     state = moves.sources[s].states[g.srcs[s]]
     live: dict[str, str] = {}
     for t in range(config.targets):
-        i = moves.index(s, t)
-        cell, steps = g.cells[i], moves.cells[i]
-        for name in facts(moves, g, i):
+        for name in facts(moves, g, moves.index(s, t)):
             live[name] = config.target(t)
     permit = state.permit
     if permit is not None and permit.kind == "Bind":

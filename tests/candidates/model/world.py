@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from controlplane.candidates.objects import CANDIDATES, SCHEDULER_NAME
 from controlplane.candidates.policy import AT_LEAST_ONCE, Placement, Policy, Target
@@ -20,6 +20,25 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 NAMESPACE = "team"
 FAR = timedelta(days=365)
 LEASE, SKEW, PATIENCE = timedelta(seconds=10), timedelta(seconds=2), timedelta(seconds=4)
+
+
+class Clock(NamedTuple):
+    """Seconds: how long a permit lasts, by how much clocks may differ, how long a word is waited for after that."""
+
+    lease: int = int(LEASE.total_seconds())
+    skew: int = int(SKEW.total_seconds())
+    patience: int = int(PATIENCE.total_seconds())
+
+    @property
+    def all_over(self) -> int:
+        """After how long any permit is over, and outlived."""
+        return sum(self)
+
+
+USUAL = Clock()
+EVEN = Clock(8, 4, 4)
+"""A clock all of whose deadlines are multiples of four seconds, in the order of the usual one's."""
+EVEN_WAITS = Placement(max_wait=timedelta(seconds=4), retry_wait=timedelta(seconds=8))
 
 
 class Violation(Exception):  # noqa: N818
@@ -44,6 +63,11 @@ class Faults:
     ticks: int = 2  # time passes up to the next deadline although there is something to do
     deletions: int = 1  # the user deletes the source pod
 
+    @classmethod
+    def only(cls, kind: str, count: int = 1) -> Faults:
+        """Return so many faults, all of one kind."""
+        return cls(total=count, **{other: count if other == kind else 0 for other in KINDS})
+
 
 KINDS = ("frozen", "delayed", "late", "cut", "timeouts", "lost_pods", "ticks", "deletions")
 
@@ -65,6 +89,7 @@ class Config:
     coarse: bool = False  # a process looks, decides and sends in one step; faults fall between steps
     restart: str = "Always"
     most_states: int = 2_000_000
+    clock: Clock = USUAL
     deviations: int | None = None  # how often a run may leave the first order of steps; None: every interleaving
 
     def target(self, t: int) -> str:
@@ -78,16 +103,16 @@ class Config:
             cluster=self.cluster(s),
             namespaces=frozenset({NAMESPACE}),
             placement=self.placement,
-            lease=LEASE,
-            skew=SKEW,
-            ack_patience=PATIENCE,
+            lease=timedelta(seconds=self.clock.lease),
+            skew=timedelta(seconds=self.clock.skew),
+            ack_patience=timedelta(seconds=self.clock.patience),
             lost_after=FAR,
             execution_policy=self.execution,
         )
 
     @property
     def target_policy(self) -> TargetPolicy:
-        return TargetPolicy(reservation_ttl=FAR, skew=SKEW)
+        return TargetPolicy(reservation_ttl=FAR, skew=timedelta(seconds=self.clock.skew))
 
     def context(self, s: int, links: int) -> Context:
         """Return what source `s` knows of the world while the targets of `links` (a bit each) can be reached."""
