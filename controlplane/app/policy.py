@@ -50,6 +50,7 @@ def candidate_policy(settings: Settings) -> CandidatePolicy:
             mode=mode, min_candidates=chosen.min_candidates, max_wait=chosen.max_wait, max_skew=chosen.max_skew
         ),
         lease=chosen.lease,
+        room_lease=chosen.room_lease,
         skew=chosen.clock_skew,
         lost_after=chosen.lost_after,
         execution_policy=chosen.execution_policy,

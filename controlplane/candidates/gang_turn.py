@@ -150,7 +150,7 @@ def permit_in(
     need: int = 1,
 ) -> None:
     """Permit members in a target, all in one append; none of them if `need` of them cannot be."""
-    until, permits = turn.now + turn.context.policy.lease, []
+    until, permits = turn.now + turn.context.policy.holds(kind), []
     for name in names:
         one = turn.turns[name]
         candidate, known = one.current()[cluster]

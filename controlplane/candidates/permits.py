@@ -78,10 +78,16 @@ def _settle_preemption(turn: Turn, permit: Permit, seen: CandidateSeen | None) -
     """
     if turn.context.gang is None and any(offer.cluster != permit.cluster for offer in turn.offers()):
         _acked(turn, permit, Reason.ANOTHER_READY)
-    elif turn.now >= permit.until + turn.context.policy.skew:
+        return
+    policy = turn.context.policy
+    until = permit.until + policy.skew
+    if not turn.context.in_view(permit.cluster):
+        # Whether room is being made there cannot be seen: that delays the others no longer than a permit to bind would.
+        until -= policy.holds("Preempt") - policy.lease
+    if turn.now >= until:
         _acked(turn, permit, Reason.LEASE_ENDED)
     else:
-        turn.wake_at(permit.until + turn.context.policy.skew)
+        turn.wake_at(until)
         if turn.now < permit.until:
             _resend(turn, permit, seen)
 
@@ -194,7 +200,7 @@ def _new(turn: Turn, cluster: str, kind: PermitKind, reason: Reason, among: dict
         number=turn.state.permits + 1,
         kind=kind,
         reservation=seen.reservation,
-        until=turn.now + turn.context.policy.lease,
+        until=turn.now + turn.context.policy.holds(kind),
     )
     if _grant(turn, permit, seen.resource_version, reason, among):
         turn.permit = permit

@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from controlplane.candidates.events import Options
+from controlplane.candidates.events import Options, PermitKind
 from controlplane.candidates.objects import SCHEDULER_NAME
 from controlplane.candidates.reasons import Reason
 
@@ -40,12 +40,13 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of the source side.
 
-    `cluster` is this cluster's name, as its invitations spell it. `lease`: how long a permit holds; `skew`: by how much two clusters'
-    clocks may differ, plus the time that a binding may be on its way; a target keeps off the end of the lease by it, and we go on
-    only that much after it. `ack_patience` is what a target that answers gets on top. `lost_after`: the grace of a delegate whose target is
-    away. `execution_policy` as for Workloads: whether to wait for, or to outlive, a target that may be running it. `gang_wait`: how long a
-    gang holds places without a quorum anywhere before it gives them back, below the life of a reservation; `gang_timeout`: how long some of
-    its members run without one before they are taken back.
+    `cluster` is this cluster's name, as its invitations spell it. `lease`: how long a permit to bind holds, `room_lease` one to preempt,
+    which has to outlast the last seconds of those who are evicted; `skew`: by how much two clusters' clocks may differ, plus the time that
+    a binding may be on its way; a target keeps off the end of the lease by it, and we go on only that much after it. `ack_patience` is what
+    a target that answers gets on top. `lost_after`: the grace of a delegate whose target is away. `execution_policy` as for Workloads:
+    whether to wait for, or to outlive, a target that may be running it. `gang_wait`: how long a gang holds places without a quorum
+    anywhere before it gives them back, below the life of a reservation; `gang_timeout`: how long some of its members run without one
+    before they are taken back.
     """
 
     cluster: str
@@ -53,6 +54,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     namespaces: frozenset[str] = frozenset()
     placement: Placement = Placement()
     lease: timedelta = timedelta(seconds=30)
+    room_lease: timedelta = timedelta(minutes=2)
     skew: timedelta = timedelta(seconds=5)
     ack_patience: timedelta = timedelta(seconds=30)
     lost_after: timedelta = timedelta(minutes=15)
@@ -60,6 +62,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     mirror_pod_ips: bool = False
     gang_wait: timedelta = timedelta(seconds=15)
     gang_timeout: timedelta = timedelta(minutes=5)
+
+    def holds(self, kind: PermitKind) -> timedelta:
+        """Return how long a permit holds."""
+        return max(self.lease, self.room_lease) if kind == "Preempt" else self.lease
 
     def allows(self, namespace: str) -> bool:
         """Whether pods of a namespace may be elected."""

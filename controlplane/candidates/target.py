@@ -225,10 +225,16 @@ class TargetCandidates:
             said = msgspec.structs.replace(said, scores=dict(scores or {}), feasible=feasible)
         return self._said(stream, state, said)
 
-    def not_schedulable(self, stream: str, message: str, now: datetime, *, preemptable: bool = False) -> Decided:
-        """Say that no node was found; `preemptable`: one would be if pods of lower priority went."""
+    def not_schedulable(
+        self, stream: str, message: str, now: datetime, *, preemptable: bool = False, making_room: bool = False
+    ) -> Decided:
+        """Say that no node was found; `preemptable`: one would be if pods of lower priority went; `making_room`: they are going."""
         state = self.candidates.get(stream)
-        said = calls.not_schedulable(state, self.policy, message, now, preemptable=preemptable) if state else None
+        said = None
+        if state is not None:
+            said = calls.not_schedulable(
+                state, self.policy, message, now, preemptable=preemptable, making_room=making_room
+            )
         return self._said(stream, state, said)
 
     def must_unreserve(self, stream: str, reason: TargetReason, message: str = "") -> Decided:

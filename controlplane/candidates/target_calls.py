@@ -32,12 +32,22 @@ def reserved(state: TargetState, policy: TargetPolicy, node: str, score: int, no
 
 
 def not_schedulable(
-    state: TargetState, policy: TargetPolicy, message: str, now: datetime, *, preemptable: bool = False
+    state: TargetState,
+    policy: TargetPolicy,
+    message: str,
+    now: datetime,
+    *,
+    preemptable: bool = False,
+    making_room: bool = False,
 ) -> NotSchedulable | None:
-    """Return the event of a cycle that found no node, None if it says nothing new."""
+    """Return the event of a cycle that found no node, None if it says nothing new.
+
+    While room is being made, the permit for that is not used up: the source would let the next target evict too (H9).
+    """
     if not waits_for_node(state):
         return None
-    said = NotSchedulable(message=message, preemptable=preemptable, tried=may_preempt(state, policy, now))
+    tried = 0 if making_room else may_preempt(state, policy, now)
+    said = NotSchedulable(message=message, preemptable=preemptable, tried=tried)
     told = state.told
     same = told is not None and (told.message, told.preemptable) == (message, preemptable) and not said.tried
     return None if same else said

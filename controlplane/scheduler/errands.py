@@ -131,8 +131,10 @@ class Errands(Protocol):
     def elsewhere(self, stream: str) -> str:
         """Return the stream on which a pod is decided about, if it is not this one; else ""."""
 
-    def not_found(self, stream: str, failed: SchedulingFailed, now: datetime, *, preemptable: bool) -> Answer:
-        """Say why there is no node, if that is news."""
+    def not_found(
+        self, stream: str, failed: SchedulingFailed, now: datetime, *, preemptable: bool, making_room: bool = False
+    ) -> Answer:
+        """Say why there is no node, if that is news. `making_room`: there may be one once those who are evicted for it have stopped."""
 
     def permit(self, stream: str, plugin: str, now: datetime) -> Answer:
         """Say that a Permit plugin lets the pod go on."""
@@ -274,7 +276,9 @@ class Plain:
         event = BindingDecided(number=held.number, node=held.node, uid=held.uid, call=own, reason=reason)
         return self._said(stream, event)
 
-    def not_found(self, stream: str, failed: SchedulingFailed, now: datetime, *, preemptable: bool) -> Answer:
+    def not_found(
+        self, stream: str, failed: SchedulingFailed, now: datetime, *, preemptable: bool, making_room: bool = False
+    ) -> Answer:
         """Say why there is no node, if that is news."""
         state = self._placements.states.get(stream)
         if state is None or state.pod is None or state.held is not None:

@@ -275,7 +275,9 @@ class Loop:
         else:
             self.queue.refused(identity, frozenset(failed.plugins), seconds)
         room = found.room
-        answer = errands.not_found(stream, failed, now, preemptable=room is not None and bool(room.candidates))
+        going = promise if room is None or room.nominate is None else room.nominate
+        preemptable = room is not None and bool(room.candidates)
+        answer = errands.not_found(stream, failed, now, preemptable=preemptable, making_room=allowed and bool(going))
         if room is not None and room.nominate is not None and (allowed or not room.nominate):
             for other in self.nominations.nominate(pod, room.nominate):
                 self.queue.activate(other, seconds)

@@ -82,6 +82,13 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         timedelta,
         Setting(Duration(most=timedelta(minutes=5)), "How long a permit to bind holds before it is taken back."),
     ] = timedelta(seconds=30)
+    room_lease: Annotated[
+        timedelta,
+        Setting(
+            Duration(most=timedelta(minutes=30)),
+            "How long a permit to preempt holds: while those who are evicted stop, no other target is permitted to evict for the same pod.",
+        ),
+    ] = timedelta(minutes=2)
     clock_skew: Annotated[
         timedelta,
         Setting(

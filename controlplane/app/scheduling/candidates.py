@@ -190,9 +190,13 @@ class CandidateErrands:
         """Return "": the candidate's stream is where it is decided."""
         return ""
 
-    def not_found(self, stream: str, failed: SchedulingFailed, now: datetime, *, preemptable: bool) -> Answer:
+    def not_found(
+        self, stream: str, failed: SchedulingFailed, now: datetime, *, preemptable: bool, making_room: bool = False
+    ) -> Answer:
         """Tell the source, and the Pod."""
-        told = self._targets.not_schedulable(stream, failed.message, now, preemptable=preemptable)
+        told = self._targets.not_schedulable(
+            stream, failed.message, now, preemptable=preemptable, making_room=making_room
+        )
         answer = _answer(stream, told)
         state = self._state(stream)
         own = pod_stream(state.namespace, state.name) if state is not None else ""

@@ -136,10 +136,6 @@ def test_a_node_that_is_full_is_not_taken_by_a_scheduler_that_has_just_begun() -
     assert told(outcome, "binding pods best-2", "on west")
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="a target says that its permit to preempt is used up while its victims still stop: the next one is permitted, and evicts too",
-)
 def test_room_is_made_in_one_target_at_a_time() -> None:
     """Every target is full of pods of lower priority: one of them makes room, and only one pod goes (H9)."""
     full = [step(float(n), "rival", where, 200.0, 3) for n in (1, 2) for where in ("east", "west")]
