@@ -147,6 +147,7 @@ def _fold_word(state: TargetState, event: object) -> TargetState:
         case Refused():
             return _replace(state, admitted=False, refused=event)
         case Reserved():
+            state = _replace(state, tried=max(state.tried, _room_permit(state)))
             return _replace(state, reservations=event.number, held=event, told=None, unreserved=None, permit=None)
         case NotSchedulable():
             return _replace(state, told=event, tried=max(state.tried, event.tried))
@@ -162,6 +163,12 @@ def _fold_word(state: TargetState, event: object) -> TargetState:
             return _replace(state, withdrawn=max(state.withdrawn, event.number))
         case _:
             return state
+
+
+def _room_permit(state: TargetState) -> int:
+    """Return the number of the permit to preempt that a node answers, which is then used up; 0 if there is none."""
+    permit = state.seen.permit if state.seen is not None else None
+    return permit.number if permit is not None and permit.kind == "Preempt" else 0
 
 
 def _fold_candidate(state: TargetState, seen: CandidateObserved) -> TargetState:

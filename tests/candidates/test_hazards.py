@@ -174,6 +174,37 @@ def test_h9_one_target_at_a_time_is_asked_to_preempt() -> None:
     assert [(event.kind, event.cluster) for event in permits(stage)] == [("Preempt", "a"), ("Preempt", "b")]
 
 
+def test_h9_a_permit_to_preempt_is_used_up_by_the_node_that_it_brought() -> None:
+    stage = Stage("a").ask()
+    stage.full("a", preemptable=True)
+    stage.look()
+    stage.send()
+    stage.target_turn("a")
+    key = stage.only("a")
+    assert calls.may_preempt(stage.sides["a"][key], stage.target_policy, stage.now) == 1
+    stage.reserve("a")
+    stage.give_up("a")
+    assert stage.sides["a"][key].tried == 1
+    assert calls.may_preempt(stage.sides["a"][key], stage.target_policy, stage.now) == 0
+
+
+def test_h9_while_room_is_made_the_permit_holds_and_nobody_else_gets_one() -> None:
+    stage = Stage("a", "b").ask()
+    for name in stage.names:
+        stage.full(name, preemptable=True)
+    stage.look()
+    stage.send()
+    stage.target_turn("a")
+    state = stage.sides["a"][stage.only("a")]
+    said = calls.not_schedulable(state, stage.target_policy, "0/1", stage.now, preemptable=True, making_room=True)
+    assert said is None or said.tried == 0
+    assert calls.not_schedulable(state, stage.target_policy, "0/1", stage.now, preemptable=True).tried == 1
+    stage.tick(60).look()
+    assert [(event.kind, event.cluster) for event in permits(stage)] == [("Preempt", "a")]
+    stage.tick(66).look()
+    assert [(event.kind, event.cluster) for event in permits(stage)] == [("Preempt", "a"), ("Preempt", "b")]
+
+
 def test_h10_a_reservation_without_a_permit_ends_by_itself() -> None:
     stage = Stage("a").ask()
     stage.reserve("a")
