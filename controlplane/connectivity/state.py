@@ -35,8 +35,8 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     `Unknown`: nothing tried since the service started. `Suspect`: connected, but a sign of life is overdue. `Lost`: it was
     connected before. `Failed`: it never was. `since` is when the phase began; `lost_since` when the loss clock started, None
     while connected. `life` counts restores of the cluster's store, and removals. `forgotten`: an operator ended the grace. `untried_since`:
-    when the service started, while no attempt of it has ended yet. `out_since`: when a kind went out
-    of view on a cluster that is connected; `unlisted_since`: when those did that are not listed yet on this connection.
+    when the service started, while no attempt of it has ended yet. `out_since`: when a kind went out of view on a cluster that is
+    connected; `unlisted_since`: when those did that are not listed yet on this connection.
     """
 
     name: str

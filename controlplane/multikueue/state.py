@@ -207,13 +207,12 @@ def fold_unreadable(state: WorkloadState, cluster: str, seen: ObservationRefused
     """Return the state after a copy was seen that cannot be read any more: it is still the same object, and can be removed as it is."""
     remote = state.remote(cluster)
     if remote.clone is not None and remote.clone.uid == seen.uid:
-        remote = _replace(remote, clone_version=seen.resource_version)
+        remote, target = _replace(remote, clone_version=seen.resource_version), f"{cluster}/Workload"
     elif remote.job is not None and remote.job.uid == seen.uid:
-        remote = _replace(remote, job_version=seen.resource_version)
+        remote, target = _replace(remote, job_version=seen.resource_version), f"{cluster}/Job"
     else:
         return state
-    of = "Workload" if remote.clone is not None and remote.clone.uid == seen.uid else "Job"
-    return _replace(_close(state, f"{cluster}/{of}"), remotes={**state.remotes, cluster: remote})
+    return _replace(_close(state, target), remotes={**state.remotes, cluster: remote})
 
 
 def fold_listed(state: WorkloadState, cluster: str, kinds: Collection[str]) -> WorkloadState:
