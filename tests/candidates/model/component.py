@@ -7,9 +7,10 @@ clock. What the other sources hold is any place, at any time; how far they have 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from tests.candidates.model.moves import Moves
+from tests.candidates.model.moves import MANAGEMENT, Moves
+from tests.candidates.model.placing import PlacingSteps
 from tests.candidates.model.shapes import Cell, Global, Move
 from tests.candidates.model.world import at
 
@@ -29,7 +30,9 @@ class Component(Moves):
     def share(self, joint: Moves, s: int) -> None:
         """Take the steps of one source from a joint model, and the numbers of its states with them."""
         self.api, self.pods = joint.api, joint.pods
-        self.sources = [joint.sources[s]]
+        self.sources = [
+            PlacingSteps(self.config, s, joint.api, joint.sources[s].bodies) if self.config.placing else joint.sources[s]
+        ]
         self.cells = joint.cells[joint.index(s, 0) : joint.index(s, 0) + self.config.targets]
 
     def places(self, g: Global, t: int) -> tuple[bool, ...]:
@@ -48,14 +51,44 @@ class Component(Moves):
         yield from self._sends(g, 0, g.srcs[0], "source 0", only=-1)
         yield from self._leaders(g)
 
+    def _leaders(self, g: Global) -> Iterator[Move]:
+        """Return the steps of a paused leader, unless what it may still send goes with the cells (`paused`)."""
+        if not self.config.placing:
+            yield from super()._leaders(g)
+
+    def paused(self, g: Global) -> tuple[Global, list[tuple[tuple[str, int], ...]]] | None:
+        """Return the control after a leader was paused, and for each target what that leader may still send there: once, at any time, or never.
+
+        The log takes none of its decisions any more, and what it sends to one target does not depend on what it sends to another. None if no
+        leader can be paused, or if it had nothing to send.
+        """
+        left = self.spend(g, "frozen")
+        if left is None or not self.config.placing:
+            return None
+        sends: list[list[tuple[str, int]]] = [[] for _ in self.cells]
+        for _, cluster, request in self.sources[0].writes(g.srcs[0], g.now):
+            if cluster != MANAGEMENT:
+                sends["abcdef".index(cluster)].append(("p", request))
+        return (g._replace(faults=left), [tuple(sorted(each)) for each in sends]) if any(sends) else None
+
+    def also_sent(self, cell: Cell, t: int, sends: tuple[tuple[str, int], ...]) -> Cell:
+        """Return a cell to which a paused leader may still send something."""
+        g, i = self.first(), self.index(0, t)
+        ghosts = (*sorted({*cell.ghosts, *sends}),)
+        return self.canonical(self.with_cell(g, i, cell._replace(ghosts=ghosts))).cells[i]
+
     def _frozen_writes(self, g: Global, s: int, src: int) -> Iterator[Move]:
         """What a paused leader does to the pod; what it does to targets is among the steps with them."""
         yield from self._sends(g, s, src, "the paused leader of source 0", only=-1)
 
     def with_target(self, g: Global, t: int) -> Iterator[Move]:
         """Return the steps that look at target t or change it; the other cells of `g` are the first ones."""
+        late = list(self._ghosts(g, 0, t))
         if g.links >> t & 1:
             yield from self._sight(g, 0, t)
+            late += self._late_sight(g, 0, t)
+        # What is on its way may stay there for any time: nobody waits for it.
+        yield from (move._replace(fault=move.fault or self.config.placing) for move in late)
         leaders = [(g.srcs[0], "source 0")]
         if g.frozen is not None:
             leaders.append((g.frozen[1], "the paused leader of source 0"))
@@ -63,7 +96,6 @@ class Component(Moves):
                 yield from self._overwrites(g, 0, g.frozen[1], t)
         for src, who in leaders:
             yield from self._sends(g, 0, src, who, only=t)
-        yield from self._ghosts(g, 0, t)
 
     def of_target(self, g: Global, t: int) -> Iterator[Move]:
         """Return the steps of a target's own: they depend on its cell, the clock and the faults that are left, and on nothing else."""
@@ -87,6 +119,11 @@ class Component(Moves):
         if self.sources[0].states[g.srcs[0]].permits:
             return True
         return self.sources[0].wake_of(g.srcs[0], g.now, g.links) is not None
+
+    def lasts(self, src: int, now: int) -> bool:
+        """Whether the source's open permit is not over yet, or not long enough to be outlived."""
+        permit = self.sources[0].states[src].permit
+        return permit is not None and at(now) < permit.until + timedelta(seconds=self.config.clock.all_over)
 
     def pending(self, t: int, cell: Cell) -> int:
         """Return the latest end of a permit that a target's candidates carry, in seconds of the model; 0 without any."""

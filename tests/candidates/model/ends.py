@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from tests.candidates.model.rules import at_rest
+from tests.candidates.model.rules import Left, at_rest, beyond, left_in
 from tests.candidates.model.world import Violation
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class Rest(NamedTuple):
-    """What a quiet cell holds: its candidates and pods, whether each runs, and whether another source has to hold the place for that."""
+    """What a quiet cell holds: its candidates and pods, and whether the place may be free for that (else another source has it)."""
 
-    there: frozenset[tuple[str, bool]]
+    there: frozenset[tuple[str, Left]]
     free: bool
 
 
@@ -35,14 +35,15 @@ def _check_end(found: Modular, control: int) -> bool:
     g, moves = found.controls[control], found.moves
     if found.busy[control] or moves.sources[0].wake_of(g.srcs[0], g.now, g.links) is not None:
         return False
-    rests = [_rests(found, t, control) for t in range(found.config.targets)]
-    invited = [t for t in range(found.config.targets) if t not in found.config.uninvited]
+    config, gone = found.config, beyond(found.config, g.links)
+    rests = [_rests(found, t, control) for t in range(config.targets)]
+    able = [t for t in range(config.targets) if t not in config.uninvited and config.target(t) not in gone.away]
     state, pod = moves.sources[0].states[g.srcs[0]], moves.pod(g._replace(cells=()), 0)
     for choice in itertools.product(*rests):
         there = dict(itertools.chain.from_iterable(rest.there for rest in choice))
-        hopeless = not any(choice[t].free for t in invited)
+        hopeless = not any(choice[t].free for t in able)
         found.where = f"an end of control {g}: {choice}"
-        at_rest(state, pod, there, 0, hopeless=hopeless)
+        at_rest(config, state, pod, there, 0, hopeless=hopeless, gone=gone)
     return all(rests)
 
 
@@ -55,8 +56,7 @@ def _rests(found: Modular, t: int, control: int) -> set[Rest]:
         if wake:
             continue
         left, store = found.steps_left[found.sets[t][control][cell]], steps.stores[found.cells[cell].store]
-        names = {*store["candidates"], *store["pods"]}
-        there = frozenset((n, bool(store["pods"].get(n, {}).get("spec", {}).get("nodeName"))) for n in names)
+        there = frozenset(left_in(found.config, t, store).items())
         own = steps.used(found.cells[cell].side)
         if not left & (TAKEN if own else FREE):
             rests.add(Rest(there, True))

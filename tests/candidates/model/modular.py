@@ -20,15 +20,18 @@ from array import array
 from collections import deque
 from dataclasses import dataclass
 
-from controlplane.candidates.policy import NEVER_TWICE
 from controlplane.candidates.state import SourceState
 from tests.candidates.model.component import GRAIN, Component
 from tests.candidates.model.ends import check_ends, check_runs_end
 from tests.candidates.model.moves import Moves
-from tests.candidates.model.rules import excused, facts, running
+from tests.candidates.model.rules import excused, facts, running, waits_for_absent
 from tests.candidates.model.shapes import Cell, Global, Move
 from tests.candidates.model.world import Config, Violation
 
+How = tuple[tuple[str, int], ...]
+AS_IT_IS: How = ()
+LATER: How = (("later", 0),)
+"""What happens to a cell while the control changes: nothing, time passes, or a paused leader may still send these requests to it."""
 LATEST = 160  # seconds; every run is over long before
 FREE, TAKEN = 1, 2
 """A cell has a further step without a fault if a place is free, and if it is another source's."""
@@ -73,7 +76,8 @@ class Modular:
             array("l"),
             array("l"),
         )  # pairs that follow each other without a fault, by a step with the cell
-        self._along: list[list[dict[int, bool]]] = [[] for _ in range(config.targets)]
+        # By target and control: with which others its cells go too, and what happens to them on the way.
+        self._along: list[list[set[tuple[int, How]]]] = [[] for _ in range(config.targets)]
         self._work: deque[tuple[int, int, int]] = deque()
         self._fresh: deque[int] = deque()
         self._own: dict[tuple[int, int, int, tuple[int, ...]], list[tuple[Move, int]]] = {}
@@ -99,7 +103,7 @@ class Modular:
             self.busy.append(0)
             for t in range(self.config.targets):
                 self.sets[t].append({})
-                self._along[t].append({})
+                self._along[t].append(set())
             self._fresh.append(found)
         return found
 
@@ -132,17 +136,21 @@ class Modular:
             self._work.append((t, control, cell))
         return number
 
-    def _take_along(self, t: int, control: int, to: int, *, late: bool) -> None:
-        """Let whatever goes with a control go with another; `late`: time has passed between them."""
+    def _take_along(self, t: int, control: int, to: int, how: How = AS_IT_IS) -> None:
+        """Let whatever goes with a control go with another."""
         along = self._along[t][control]
-        if to == control or to in along:
+        if (to == control and how == AS_IT_IS) or (to, how) in along:
             return
-        along[to] = late
+        along.add((to, how))
         for cell in list(self.sets[t][control]):
-            self._add(t, to, self._later(t, cell) if late else cell)
+            self._add(t, to, self._turned(t, cell, how))
 
-    def _later(self, t: int, cell: int) -> int:
-        return self._cell(self.moves.at_once(self.cells[cell], t)) if self.cells[cell].ghosts else cell
+    def _turned(self, t: int, cell: int, how: How) -> int:
+        if how == AS_IT_IS or (how == LATER and not self.cells[cell].ghosts):
+            return cell
+        if how == LATER:
+            return self._cell(self.moves.at_once(self.cells[cell], t))
+        return self._cell(self.moves.also_sent(self.cells[cell], t, how))
 
     # --- the fixpoint ------------------------------------------------------------------------------------------------
 
@@ -164,16 +172,24 @@ class Modular:
     def _from_control(self, control: int) -> None:
         g = self.controls[control]._replace(cells=self._first)
         self.where = f"control {g}"
+        source = self.moves.sources[0]
+        if source.wake(g.srcs[0], g.now, g.links) == g.srcs[0]:
+            wake = source.wake_of(g.srcs[0], g.now, g.links)
+            waits_for_absent(self.config, source.states[g.srcs[0]], wake, g.now, g.links)
         for move in self.moves.alone(g):
             to = self._control(move.to)
             self._note(control, to, move, self.config.targets)
             self.busy[control] |= not move.fault
             for t in range(self.config.targets):
-                self._take_along(t, control, to, late=False)
+                self._take_along(t, control, to)
         for move in self.moves.slowly(g):
             to = self._control(move.to)
             for t in range(self.config.targets):
-                self._take_along(t, control, to, late=True)
+                self._take_along(t, control, to, LATER)
+        paused = self.moves.paused(g)
+        if paused is not None:
+            for t, sends in enumerate(paused[1]):
+                self._take_along(t, control, self._control(paused[0]), sends or AS_IT_IS)
 
     def _note(self, control: int, to: int, move: Move, actor: int) -> None:
         self.steps += 1
@@ -181,8 +197,8 @@ class Modular:
             self.quick[control, to] = self.quick.get((control, to), 0) | 1 << actor
 
     def _from_cell(self, t: int, control: int, cell: int) -> None:
-        for to, late in list(self._along[t][control].items()):
-            self._add(t, to, self._later(t, cell) if late else cell)
+        for to, how in list(self._along[t][control]):
+            self._add(t, to, self._turned(t, cell, how))
         g = self.whole(control, t, cell)
         self.where = f"target {t}, {g}"
         self._check(t, control, cell, g)
@@ -202,7 +218,7 @@ class Modular:
                     self.heads.append(then)
             for other in range(self.config.targets):
                 if other != t:
-                    self._take_along(other, control, to, late=False)
+                    self._take_along(other, control, to)
 
     def _steps(self, t: int, control: int, cell: int, g: Global) -> list[tuple[Move, int]]:
         """Return the steps of a cell: a target's own with the number of the cell that follows, those with the source with -1."""
@@ -244,13 +260,13 @@ class Modular:
                 to = self._control(g._replace(now=then))
                 for t, cells in enumerate(kept):
                     for cell in cells:
-                        self._add(t, to, self._later(t, cell))
+                        self._add(t, to, self._turned(t, cell, LATER))
 
     def _permitted(self, control: int, idle: list[list[tuple[int, int]]]) -> bool:
         """Whether a permit is about that is not over, or the source waits for a time: only then it matters how late it is."""
         g = self.controls[control]
         source, src = self.moves.sources[0], g.srcs[0]
-        if source.states[src].permit is not None or source.wake_of(src, g.now, g.links) is not None:
+        if self.moves.lasts(src, g.now) or source.wake_of(src, g.now, g.links) is not None:
             return True
         return any(self.moves.pending(t, self.cells[cell]) > g.now for t, cells in enumerate(idle) for cell, _ in cells)
 
@@ -261,7 +277,7 @@ class Modular:
         for cell, number in self.sets[t][control].items():
             if self.steps_left[number] != FREE | TAKEN:
                 wake = steps.wake_of(self.cells[cell].side, now)
-                found.append((cell, wake if wake is not None and wake < 3600 else 0))
+                found.append((cell, wake or 0))
         return found
 
     # --- the rules ---------------------------------------------------------------------------------------------------
@@ -297,8 +313,7 @@ class Modular:
 
     def _at_most_one(self, state: SourceState, live: set[str], g: Global) -> None:
         """S1: of candidates that may run at the same time, all but one belong to epochs that were ended without knowing."""
-        if self.config.execution != NEVER_TWICE:
-            live = {name for name in live if not excused(state, name)}
+        live = {name for name in live if not excused(self.config, state, name, g.links)}
         if len(live) > 1:
             raise Violation("S1", f"more than one may run at {g.now}: {sorted(live)}")
 

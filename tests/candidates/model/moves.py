@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from controlplane.candidates.policy import NEVER_TWICE
 from controlplane.candidates.status import rank
 from controlplane.kube import Json
 from tests.candidates.model.api import EMPTY, Api, Refused, Store
 from tests.candidates.model.intern import Interner, freeze
+from tests.candidates.model.placing import PlacingSteps
 from tests.candidates.model.shapes import Cell, Global, Move, short
 from tests.candidates.model.source_steps import SourceSteps
 from tests.candidates.model.target_moves import TargetMoves
@@ -30,7 +32,8 @@ class Moves(TargetMoves):
         self.config = config
         self.api = Api()
         bodies: dict[str, bytes] = {}
-        self.sources = [SourceSteps(config, s, self.api, bodies) for s in range(config.sources)]
+        sort = PlacingSteps if config.placing else SourceSteps
+        self.sources = [sort(config, s, self.api, bodies) for s in range(config.sources)]
         self.cells = [
             TargetSteps(config, s, t, self.api, bodies) for s in range(config.sources) for t in range(config.targets)
         ]
@@ -150,14 +153,14 @@ class Moves(TargetMoves):
         """A binding that was begun in time is made or lost before its lease ends: `skew` is that long, by assumption."""
         cell, steps = g.cells[i], self.cells[i]
         kept = tuple(
-            ghost for ghost in cell.ghosts if ghost[0] == "s" or steps.requests[ghost[1]].subresource != "binding"
+            ghost for ghost in cell.ghosts if ghost[0] != "t" or steps.requests[ghost[1]].subresource != "binding"
         )
         return cell._replace(ghosts=kept) if kept != cell.ghosts else cell
 
     def _deadline(self, g: Global) -> int | None:
         wakes = [source.wake_of(g.srcs[s], g.now, g.links) for s, source in enumerate(self.sources)]
         wakes += [steps.wake_of(g.cells[i].side, g.now) for i, steps in enumerate(self.cells)]
-        ahead = [wake for wake in wakes if wake is not None and g.now < wake < 3600]
+        ahead = [wake for wake in wakes if wake is not None and g.now < wake]
         return min(ahead, default=None)
 
     def _source(self, g: Global, s: int) -> Iterator[Move]:
@@ -165,6 +168,7 @@ class Moves(TargetMoves):
         for t in range(self.config.targets):
             if g.links >> t & 1:
                 yield from self._sight(g, s, t)
+                yield from self._late_sight(g, s, t)
         yield from self._sends(g, s, g.srcs[s], f"source {s}")
 
     def _own(self, g: Global, s: int) -> Iterator[Move]:
@@ -206,8 +210,7 @@ class Moves(TargetMoves):
             yield Move(f"source {s} takes its turn: {'; '.join(sorted(tried)) or 'sends nothing'}", False, g)
         for t in range(self.config.targets):
             yield from (move for move in self._sight(before, s, t) if move.fault)
-            if before.cells[self.index(s, t)].slot >= 0:
-                yield from (move for move in self._sight(before, s, t) if "as it was" in move.label)
+            yield from self._late_sight(before, s, t)
         yield from (move for move in self._sends(before, s, before.srcs[s], f"source {s}") if move.fault)
 
     def _deletion(self, g: Global, s: int) -> Iterator[Move]:
@@ -226,8 +229,12 @@ class Moves(TargetMoves):
             if cell.slot < 0 and (left := self.spend(g, "late")) is not None:
                 held = self.with_cell(g, i, cell._replace(slot=cell.store))
                 yield Move(f"a sight of target {t} is on its way to source {s}", True, held._replace(faults=left))
+
+    def _late_sight(self, g: Global, s: int, t: int) -> Iterator[Move]:
+        source, i = self.sources[s], self.index(s, t)
+        cell = g.cells[i]
         if cell.slot >= 0:
-            late = source.see(src, steps.stores[cell.slot], cell.slot, t, g.now, g.links)
+            late = source.see(g.srcs[s], self.cells[i].stores[cell.slot], cell.slot, t, g.now, g.links)
             freed = self.with_cell(g, i, cell._replace(slot=-1))
             yield Move(f"source {s} sees target {t} as it was", False, self.with_src(freed, s, late))
 
@@ -251,7 +258,7 @@ class Moves(TargetMoves):
                 label = f"{who} sends to target {t}: {asked.verb} {short(asked.body)}"
                 yield Move(label, False, self.with_cell(g, i, cell._replace(store=after)))
             ghost = ("s", request)
-            if len(cell.ghosts) < 1 and (left := self.spend(g, "delayed")) is not None:
+            if not cell.delayed and (left := self.spend(g, "delayed")) is not None:
                 delayed = self.with_cell(g, i, cell._replace(ghosts=(*cell.ghosts, ghost)))
                 yield Move(f"a request of {who} to target {t} is delayed", True, delayed._replace(faults=left))
 
@@ -307,7 +314,7 @@ class Moves(TargetMoves):
         for ghost in cell.ghosts:
             rest = cell._replace(ghosts=tuple(other for other in cell.ghosts if other != ghost))
             yield Move(f"a delayed request to target {t} is lost", False, self.with_cell(g, i, rest))
-            if ghost[0] == "s":
+            if ghost[0] != "t":
                 after = self._at_target_late(g, s, i, ghost[1])
             else:
                 after = steps.execute(cell.store, ghost[1])
@@ -324,10 +331,22 @@ class Moves(TargetMoves):
 
     def _network(self, g: Global) -> Iterator[Move]:
         for t in range(self.config.targets):
-            if not g.links >> t & 1:
-                yield Move(f"target {t} can be reached again", False, g._replace(links=g.links | 1 << t))
-            elif (left := self.spend(g, "cut")) is not None:
-                yield Move(f"target {t} cannot be reached", True, g._replace(links=g.links & ~(1 << t), faults=left))
+            up, away, forgotten = (1 << self.config.targets * n + t for n in range(3))
+            if self.config.away(g.links, t):
+                given_up = self.config.forgotten(g.links, t)
+                if not given_up or self.config.execution != NEVER_TWICE:  # else the operator is taken at their word
+                    back = (g.links | up) & ~(away | forgotten)
+                    yield Move(f"target {t} is back, which nobody expected", True, g._replace(links=back))
+                if not given_up:
+                    yield Move(f"an operator gives target {t} up", True, g._replace(links=g.links | forgotten))
+            elif not g.links & up:
+                yield Move(f"target {t} can be reached again", False, g._replace(links=g.links | up))
+            else:
+                if (left := self.spend(g, "cut")) is not None:
+                    yield Move(f"target {t} cannot be reached", True, g._replace(links=g.links & ~up, faults=left))
+                if (left := self.spend(g, "away")) is not None:
+                    gone = g.links & ~up | away
+                    yield Move(f"target {t} has gone for ever", True, g._replace(links=gone, faults=left))
 
     def _leaders(self, g: Global) -> Iterator[Move]:
         """The second leader: one that was paused still believes what it knew then, decides on it, and sends it."""

@@ -8,12 +8,20 @@ from controlplane.kube import Json
 
 
 class Cell(NamedTuple):
-    """What one target holds of one source: its API server's objects, its scheduler's states, requests on their way, a late sight."""
+    """What one target holds of one source: its API server's objects, its scheduler's states, requests on their way, a late sight.
+
+    A request on its way is the source's ("s"), the target's ("t"), or one that a paused leader of the source still has to send ("p").
+    """
 
     store: int
     side: int
     ghosts: tuple[tuple[str, int], ...] = ()
     slot: int = -1
+
+    @property
+    def delayed(self) -> bool:
+        """Whether a request is delayed on its way: at most one is."""
+        return any(who != "p" for who, _ in self.ghosts)
 
 
 class Global(NamedTuple):

@@ -16,7 +16,7 @@ from controlplane.log.codec import Codec
 from controlplane.log.event import Event, Recorded
 from tests.candidates.model.api import Api, Refused, Store
 from tests.candidates.model.intern import Interner
-from tests.candidates.model.world import NAMESPACE, Config, Violation, at
+from tests.candidates.model.world import AN_AGE, NAMESPACE, Config, Violation, at
 
 STREAM = source_stream(NAMESPACE, "web")
 _MOST_PASSES = 12
@@ -35,7 +35,7 @@ class SourceSteps:
         self._contexts: dict[int, Any] = {}
 
     def first(self) -> int:
-        return self.states.put(folds.initial(STREAM))
+        return self._put(folds.initial(STREAM))
 
     # --- folding -----------------------------------------------------------------------------------------------------
 
@@ -53,19 +53,31 @@ class SourceSteps:
         if context is None:
             context = self._contexts[links] = self.config.context(self.s, links)
         for _ in range(_MOST_PASSES):
-            plan = decisions.decide(state, context, at(now))
-            if not plan.decisions:
+            found = self.wanted(decisions.decide(state, context, at(now)).decisions)
+            if not found:
                 return state
-            for event in plan.decisions:
+            for event in found:
                 state = self.fold(state, event, getattr(event, "cluster", "") or MANAGEMENT, at(now))
-        raise Violation("quiet", f"the source goes on deciding: {[type(e).__name__ for e in plan.decisions]}")
+        raise Violation("quiet", f"the source goes on deciding: {[type(e).__name__ for e in found]}")
+
+    def wanted(self, decisions: list[Any]) -> list[Any]:
+        """Return the decisions that are carried out here: all."""
+        return decisions
+
+    def kept(self, state: SourceState) -> SourceState:
+        """Return what is told of a state from any other: all."""
+        return state
+
+    def _put(self, state: SourceState) -> int:
+        return self.states.put(self.kept(state))
 
     def wake_of(self, src: int, now: int, links: int) -> int | None:
-        """Return when the source wants to look again, in seconds of the model."""
+        """Return when the source wants to look again, in seconds of the model; None if it does not, or only after `AN_AGE`."""
         key = ("wake", src, now, links)
         if key not in self._memo:
             plan = decisions.decide(self.states[src], self.config.context(self.s, links), at(now))
-            self._memo[key] = None if plan.wake is None else int((plan.wake - at(0)).total_seconds())
+            wake = None if plan.wake is None else int((plan.wake - at(0)).total_seconds())
+            self._memo[key] = wake if wake is not None and wake < AN_AGE else None
         return self._memo[key]
 
     # --- looking -----------------------------------------------------------------------------------------------------
@@ -92,7 +104,7 @@ class SourceSteps:
             _, event, bodies = observe.source_pod(shown)
             self.bodies.update({body.ref: body.text.encode() for body in bodies})
             state = self.fold(state, event, MANAGEMENT, at(now))
-        return self.states.put(self.decided(state, now, links))
+        return self._put(self.decided(state, now, links))
 
     def see(self, src: int, store: Store, store_number: int, t: int, now: int, links: int) -> int:
         """Take notice of our candidates on a target as its API server shows them."""
@@ -100,7 +112,7 @@ class SourceSteps:
         if key not in self._memo:
             state = self.states[src]
             after = self.observed(state, store, t, now)
-            self._memo[key] = src if after is state else self.states.put(self.decided(after, now, links))
+            self._memo[key] = src if after is state else self._put(self.decided(after, now, links))
         return self._memo[key]
 
     def observed(self, state: SourceState, store: Store, t: int, now: int) -> SourceState:
@@ -130,7 +142,7 @@ class SourceSteps:
         if key not in self._memo:
             state = self.states[src]
             after = self.decided(state, now, links)
-            self._memo[key] = src if after is state else self.states.put(after)
+            self._memo[key] = src if after is state else self._put(after)
         return self._memo[key]
 
     # --- writing -----------------------------------------------------------------------------------------------------

@@ -50,8 +50,8 @@ class TargetMoves:
                 self._check_binding(g, i, asked)
                 what = asked.subresource or f"{asked.verb} {asked.ref.kind.kind}"
                 yield Move(f"target {t} sends {what}: {short(asked.body)}", False, self._moved(g, i, cell.side, after))
-            if len(cell.ghosts) < 1 and (left := self.spend(g, "delayed")) is not None:
-                delayed = self.with_cell(g, i, cell._replace(ghosts=(("t", request),)))
+            if not cell.delayed and (left := self.spend(g, "delayed")) is not None:
+                delayed = self.with_cell(g, i, cell._replace(ghosts=(*cell.ghosts, ("t", request))))
                 yield Move(f"a request of target {t} about {name} is delayed", True, delayed._replace(faults=left))
         yield from self._scheduler(g, s, t)
         yield from self._nodes(g, i, t)
@@ -138,8 +138,8 @@ class TargetMoves:
         if (side, store) != (cell.side, cell.store):
             yield Move(f"target {t} takes its turn for {s}", False, self._moved(before, i, side, store))
         for name, request in steps.writes(cell.side, g.now):
-            if len(cell.ghosts) < 1 and (left := self.spend(g, "delayed")) is not None:
-                delayed = self.with_cell(g, i, cell._replace(ghosts=(("t", request),)))
+            if not cell.delayed and (left := self.spend(g, "delayed")) is not None:
+                delayed = self.with_cell(g, i, cell._replace(ghosts=(*cell.ghosts, ("t", request))))
                 yield Move(f"a request of target {t} about {name} is delayed", True, delayed._replace(faults=left))
         yield from self._scheduler(before, s, t)
         yield from self._nodes(before, i, t)

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from controlplane.candidates import target_calls as calls
 from controlplane.candidates import target_decide as decisions
 from controlplane.candidates import target_observe as observe
@@ -28,7 +30,7 @@ from controlplane.log.codec import Codec
 from controlplane.log.event import Event, Recorded
 from tests.candidates.model.api import Api, Refused, Store
 from tests.candidates.model.intern import Interner, freeze
-from tests.candidates.model.world import NAMESPACE, Config, Violation, at
+from tests.candidates.model.world import AN_AGE, FAR, NAMESPACE, Config, Violation, at
 
 Side = dict[str, TargetState]
 _MOST_PASSES = 12
@@ -78,12 +80,12 @@ class TargetSteps:
         raise Violation("quiet", f"the target goes on deciding: {[type(e).__name__ for e in plan.decisions]}")
 
     def wake_of(self, side: int, now: int) -> int | None:
-        """Return when the target wants to look again, in seconds of the model; None if it does not, or only much later."""
+        """Return when the target wants to look again, in seconds of the model; None if it does not, or only after `AN_AGE`."""
 
         def ask() -> int | None:
             wakes = [decisions.target_decide(state, self.context, at(now)).wake for state in self.sides[side].values()]
             seconds = [int((wake - at(0)).total_seconds()) for wake in wakes if wake is not None]
-            return min(seconds, default=None)
+            return min((second for second in seconds if second < AN_AGE), default=None)
 
         return self.memo(("wake_of", side, now), ask)
 
@@ -199,6 +201,8 @@ class TargetSteps:
         if what == "reserve":
             if self.t not in self.config.preempt or calls.may_preempt(state, self.policy, at(now)):
                 event = calls.reserved(state, self.policy, f"node-{self.t}", 10, at(now))
+                if event is not None:  # it never ends by itself here: that is all that its end says
+                    event = msgspec.structs.replace(event, expires=at(0) + FAR)
         elif what == "full":
             preemptable = self.t in self.config.preempt
             event = calls.not_schedulable(state, self.policy, "no room", at(now), preemptable=preemptable)

@@ -19,6 +19,7 @@ from controlplane.connectivity.state import Connection
 START = datetime(2026, 1, 1, tzinfo=UTC)
 NAMESPACE = "team"
 FAR = timedelta(days=365)
+AN_AGE = 3600  # seconds: no run lasts as long; what is due after it is never due
 LEASE, SKEW, PATIENCE = timedelta(seconds=10), timedelta(seconds=2), timedelta(seconds=4)
 
 
@@ -62,6 +63,7 @@ class Faults:
     lost_pods: int = 1  # a bound pod vanishes: evicted, preempted, its node gone
     ticks: int = 2  # time passes up to the next deadline although there is something to do
     deletions: int = 1  # the user deletes the source pod
+    away: int = 0  # a target goes for ever, may be given up by an operator ("forget"), and may come back all the same
 
     @classmethod
     def only(cls, kind: str, count: int = 1) -> Faults:
@@ -69,7 +71,7 @@ class Faults:
         return cls(total=count, **{other: count if other == kind else 0 for other in KINDS})
 
 
-KINDS = ("frozen", "delayed", "late", "cut", "timeouts", "lost_pods", "ticks", "deletions")
+KINDS = ("frozen", "delayed", "late", "cut", "timeouts", "lost_pods", "ticks", "deletions", "away")
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,7 @@ class Config:
     uninvited: tuple[int, ...] = ()
     life: bool = False  # the bound pod runs and ends
     coarse: bool = False  # a process looks, decides and sends in one step; faults fall between steps
+    placing: bool = False  # only what decides where the pod runs is explored, not what it shows (`placing`)
     restart: str = "Always"
     most_states: int = 2_000_000
     clock: Clock = USUAL
@@ -114,8 +117,18 @@ class Config:
     def target_policy(self) -> TargetPolicy:
         return TargetPolicy(reservation_ttl=FAR, skew=timedelta(seconds=self.clock.skew))
 
+    # `links` has three bits of each target: it can be reached; it has gone for ever; an operator has given it up.
+
+    def away(self, links: int, t: int) -> bool:
+        """Whether a target has gone for ever: nothing brings it back but a fault."""
+        return bool(links >> self.targets + t & 1)
+
+    def forgotten(self, links: int, t: int) -> bool:
+        """Whether an operator has given a target up that cannot be reached."""
+        return bool(links >> 2 * self.targets + t & 1)
+
     def context(self, s: int, links: int) -> Context:
-        """Return what source `s` knows of the world while the targets of `links` (a bit each) can be reached."""
+        """Return what source `s` knows of the world while the targets of `links` can be reached."""
         connections = {}
         for t in range(self.targets):
             up = bool(links >> t & 1)
@@ -125,6 +138,7 @@ class Config:
                 lost_since=None if up else START,
                 synced=frozenset({CANDIDATES.name}),
                 connected_once=True,
+                forgotten=self.forgotten(links, t),
             )
         targets = [Target(name=self.target(t)) for t in range(self.targets)]
         return Context(policy=self.policy(s), ready=True, targets=targets, connections=connections)
