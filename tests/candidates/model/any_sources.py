@@ -7,14 +7,18 @@ the sources may have.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from controlplane.candidates.policy import NEVER_TWICE
 from tests.candidates.model.modular import prove
 from tests.candidates.model.world import EVEN, EVEN_WAITS, KINDS, Config, Faults
 
-SLOW = ("timeouts", "frozen", "lost_pods", "ticks")
+SLOW = ("timeouts", "frozen", "lost_pods", "ticks", "away")
 """The faults after which most can follow."""
+AFTER_ALL = ("timeouts", "lost_pods", "ticks", "away")
+"""Those of them after which most follows where only the placing is explored."""
+ALL = Faults(total=2, away=1)
 
 
 def alone(name: str, **fields: Any) -> Config:
@@ -22,10 +26,24 @@ def alone(name: str, **fields: Any) -> Config:
     return Config(name, clock=EVEN, placement=EVEN_WAITS, deviations=None, **fields)
 
 
+def placing(name: str, **fields: Any) -> Config:
+    """Return one in which only what places the pod is explored, not what it shows."""
+    return alone(f"placing-{name}", placing=True, **fields)
+
+
+def one_fault(make: Callable[..., Config], kind: str, targets: int) -> Config:
+    """Return a configuration with one fault of a kind."""
+    return make(f"{kind}-{NUMBERS[targets]}", targets=targets, faults=Faults.only(kind))
+
+
+NUMBERS = ("", "one-target", "two-targets", "three-targets")
 CI = (
     alone("no-fault", targets=3, faults=Faults(total=0)),
-    *(alone(f"{kind}-two-targets", targets=2, faults=Faults.only(kind)) for kind in KINDS if kind not in SLOW),
-    *(alone(f"{kind}-one-target", targets=1, faults=Faults.only(kind)) for kind in SLOW[:3]),
+    *(one_fault(alone, kind, 2) for kind in KINDS if kind not in SLOW),
+    *(one_fault(alone, kind, 1) for kind in ("timeouts", "frozen", "lost_pods")),
+    *(one_fault(placing, kind, 3) for kind in KINDS if kind not in AFTER_ALL),
+    *(one_fault(placing, kind, 2) for kind in ("timeouts", "lost_pods")),
+    *(one_fault(placing, kind, 1) for kind in ("ticks", "away")),
 )
 OTHERS = (
     alone("uninvited", targets=2, faults=Faults(total=0), uninvited=(0,)),
@@ -34,10 +52,18 @@ OTHERS = (
     alone("life-lost_pods", targets=1, faults=Faults.only("lost_pods"), life=True),
 )
 LARGE = (
-    *(alone(f"{kind}-three-targets", targets=3, faults=Faults.only(kind)) for kind in KINDS if kind not in SLOW),
-    *(alone(f"{kind}-two-targets", targets=2, faults=Faults.only(kind)) for kind in SLOW),
-    *(alone(f"{kind}-three-targets", targets=3, faults=Faults.only(kind)) for kind in SLOW),
-    alone("ticks-one-target", targets=1, faults=Faults.only("ticks")),
+    *(one_fault(alone, kind, 3) for kind in KINDS if kind not in SLOW),
+    *(one_fault(alone, kind, 2) for kind in SLOW),
+    one_fault(alone, "timeouts", 3),
+    one_fault(alone, "ticks", 1),
+    *(one_fault(placing, kind, 3) for kind in AFTER_ALL),
+    *(
+        placing(f"{kind}-three-targets-never-twice", targets=3, faults=Faults.only(kind), execution=NEVER_TWICE)
+        for kind in KINDS
+    ),
+    placing("two-faults-one-target", targets=1, faults=ALL, epochs=3),
+    placing("two-faults-two-targets", targets=2, faults=ALL, epochs=3),
+    placing("two-faults-three-targets", targets=3, faults=ALL, epochs=3),
 )
 CONFIGS = (*CI, *OTHERS, *LARGE)
 

@@ -1,18 +1,21 @@
-"""One source by itself, with everything that others could do to it left open: what the exploration target by target is made of.
+"""One source by itself, with everything that others could do to it left open: what the exploration cell by cell is made of.
 
-Its steps are those of `Moves`, in three sorts: of the source alone, of the source or a target together with one target's cell, and of the
-clock. What the other sources hold is any place, at any time; how far they have come is any time.
+Its steps are those of `Moves`, in three sorts: of the source alone, of the source or a target together with one cell, and of the clock.
+What the other sources hold is any place, at any time; how far they have come is any time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
+from controlplane.candidates.objects import candidate_name
 from tests.candidates.model.moves import MANAGEMENT, Moves
 from tests.candidates.model.placing import PlacingSteps
 from tests.candidates.model.shapes import Cell, Global, Move
-from tests.candidates.model.world import at
+from tests.candidates.model.source_steps import SourceSteps
+from tests.candidates.model.target_steps import TargetSteps
+from tests.candidates.model.world import Config, at
 
 GRAIN = 4  # seconds: all deadlines of the model are multiples of it, which the exploration holds to be so
 
@@ -27,13 +30,41 @@ class Component(Moves):
 
     every_time = 0
 
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self._by_site(self.cells)
+
+    def _by_site(self, targets: Sequence[TargetSteps]) -> None:
+        """Give each candidate that there can be a cell of its own: those of one target meet in nothing but its nodes."""
+        source, self.cells = self.sources[0], []
+        source.views = []
+        for steps in targets:
+            for epoch in range(1, self.config.epochs + 1):
+                cluster = self.config.target(steps.t)
+                name = candidate_name("web", self.config.cluster(source.s), "web#1", epoch, cluster)
+                source.views.append((cluster, name))
+                self.cells.append(steps)
+
+    def index(self, s: int, t: int) -> int:
+        return t
+
+    def source_of(self, i: int) -> SourceSteps:
+        return self.sources[0]
+
+    def site_of(self, cluster: str, name: str) -> int:
+        found = [site for site, (_, known) in enumerate(self.sources[0].views) if known == name]
+        if not found:
+            raise AssertionError(f"{name} in {cluster} is of a later epoch than {self.config.epochs}")
+        return found[0]
+
     def share(self, joint: Moves, s: int) -> None:
         """Take the steps of one source from a joint model, and the numbers of its states with them."""
         self.api, self.pods = joint.api, joint.pods
-        self.sources = [
-            PlacingSteps(self.config, s, joint.api, joint.sources[s].bodies) if self.config.placing else joint.sources[s]
-        ]
-        self.cells = joint.cells[joint.index(s, 0) : joint.index(s, 0) + self.config.targets]
+        sort = PlacingSteps if self.config.placing else SourceSteps
+        source = sort(self.config, s, joint.api, joint.sources[s].bodies)
+        source.requests = joint.sources[s].requests  # the targets know requests by number
+        self.sources = [source]
+        self._by_site(joint.cells[joint.index(s, 0) : joint.index(s, 0) + self.config.targets])
 
     def places(self, g: Global, t: int) -> tuple[bool, ...]:
         """Return that a place may be free, and may be another source's."""
@@ -57,10 +88,10 @@ class Component(Moves):
             yield from super()._leaders(g)
 
     def paused(self, g: Global) -> tuple[Global, list[tuple[tuple[str, int], ...]]] | None:
-        """Return the control after a leader was paused, and for each target what that leader may still send there: once, at any time, or never.
+        """Return the control after a leader was paused, and for each site what that leader may still send; None if it has nothing to send.
 
-        The log takes none of its decisions any more, and what it sends to one target does not depend on what it sends to another. None if no
-        leader can be paused, or if it had nothing to send.
+        Each request arrives once, at any time, or never. The log takes none of its decisions any more, and what it sends to one site
+        does not depend on what it sends to another.
         """
         left = self.spend(g, "frozen")
         if left is None or not self.config.placing:
@@ -68,7 +99,8 @@ class Component(Moves):
         sends: list[list[tuple[str, int]]] = [[] for _ in self.cells]
         for _, cluster, request in self.sources[0].writes(g.srcs[0], g.now):
             if cluster != MANAGEMENT:
-                sends["abcdef".index(cluster)].append(("p", request))
+                site = self.site_of(cluster, self.sources[0].requests[request].ref.name)
+                sends[site].append(("p", request))
         return (g._replace(faults=left), [tuple(sorted(each)) for each in sends]) if any(sends) else None
 
     def also_sent(self, cell: Cell, t: int, sends: tuple[tuple[str, int], ...]) -> Cell:
@@ -84,7 +116,7 @@ class Component(Moves):
     def with_target(self, g: Global, t: int) -> Iterator[Move]:
         """Return the steps that look at target t or change it; the other cells of `g` are the first ones."""
         late = list(self._ghosts(g, 0, t))
-        if g.links >> t & 1:
+        if self.reachable(g, t):
             yield from self._sight(g, 0, t)
             late += self._late_sight(g, 0, t)
         # What is on its way may stay there for any time: nobody waits for it.

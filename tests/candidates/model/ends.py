@@ -1,8 +1,8 @@
-"""Liveness, target by target: every run without a further fault comes to an end, and every end is as it should be.
+"""Liveness, cell by cell: every run without a further fault comes to an end, and every end is as it should be.
 
 In: the sets of `modular`. A run is endless only if controls follow each other in a circle, or cells of one target do while the control
 stays; neither does. So whatever the interleaving, and without any fairness, everything stops; and wherever nothing is left to do, whatever
-other sources hold, L1, L2 and L5 are asked of every choice of cells that go with the control.
+other sources hold, L1 to L5 are asked of every choice of cells that go with the control.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from tests.candidates.model.rules import Left, at_rest, beyond, left_in
+from tests.candidates.model.rest import Left, at_rest, beyond, left_in
 from tests.candidates.model.world import Violation
 
 if TYPE_CHECKING:
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 
 class Rest(NamedTuple):
-    """What a quiet cell holds: its candidates and pods, and whether the place may be free for that (else another source has it)."""
+    """What a quiet cell holds: its candidate and pod, whether that takes a place, and whether others leave one free (or have it)."""
 
     there: frozenset[tuple[str, Left]]
+    own: bool
     free: bool
 
 
@@ -36,19 +37,25 @@ def _check_end(found: Modular, control: int) -> bool:
     if found.busy[control] or moves.sources[0].wake_of(g.srcs[0], g.now, g.links) is not None:
         return False
     config, gone = found.config, beyond(found.config, g.links)
-    rests = [_rests(found, t, control) for t in range(config.targets)]
+    rests = [_rests(found, t, control) for t in range(found.sites)]
     able = [t for t in range(config.targets) if t not in config.uninvited and config.target(t) not in gone.away]
     state, pod = moves.sources[0].states[g.srcs[0]], moves.pod(g._replace(cells=()), 0)
     for choice in itertools.product(*rests):
         there = dict(itertools.chain.from_iterable(rest.there for rest in choice))
-        hopeless = not any(choice[t].free for t in able)
+        hopeless = not any(_has_room(found, choice, t) for t in able)
         found.where = f"an end of control {g}: {choice}"
         at_rest(config, state, pod, there, 0, hopeless=hopeless, gone=gone)
     return all(rests)
 
 
+def _has_room(found: Modular, choice: Sequence[Rest], t: int) -> bool:
+    """Whether a target has room, or this source has it there."""
+    here = [rest for rest, steps in zip(choice, found.moves.cells, strict=True) if steps.t == t]
+    return any(rest.own for rest in here) or all(rest.free for rest in here)
+
+
 def _rests(found: Modular, t: int, control: int) -> set[Rest]:
-    """Return what a target may hold when nothing is left to do there, with its place free for others and not."""
+    """Return what a cell may hold when nothing is left to do there, whether others leave its target's place free or not."""
     from tests.candidates.model.modular import FREE, TAKEN
 
     steps, rests = found.moves.cells[t], set()
@@ -56,12 +63,12 @@ def _rests(found: Modular, t: int, control: int) -> set[Rest]:
         if wake:
             continue
         left, store = found.steps_left[found.sets[t][control][cell]], steps.stores[found.cells[cell].store]
-        there = frozenset(left_in(found.config, t, store).items())
+        there = frozenset(left_in(found.config, steps.t, store).items())
         own = steps.used(found.cells[cell].side)
         if not left & (TAKEN if own else FREE):
-            rests.add(Rest(there, True))
+            rests.add(Rest(there, bool(own), True))
         if not left & TAKEN:
-            rests.add(Rest(there, False))
+            rests.add(Rest(there, bool(own), False))
     return rests
 
 
@@ -72,7 +79,7 @@ def check_runs_end(found: Modular) -> None:
     some target's pairs go round with steps of that target's in between. Both are looked for; the second is more than can really be, since
     the steps of the other targets are taken to be possible always.
     """
-    count, alone = len(found.controls), 1 << found.config.targets
+    count, alone = len(found.controls), 1 << found.sites
     if any(size > 1 for size in Counter(circles(count, [e for e, who in found.quick.items() if who & alone])).values()):
         raise Violation("L", "a source may go on for ever by itself")
     rounds = circles(count, list(found.quick))
@@ -81,7 +88,7 @@ def check_runs_end(found: Modular) -> None:
     for (tail, head), who in found.quick.items():
         if rounds[tail] == rounds[head]:
             around[tail].append((head, who))
-    for t in range(found.config.targets):
+    for t in range(found.sites):
         _check_target(found, t, rounds, sizes, around)
 
 

@@ -1,12 +1,13 @@
-"""An exploration that covers every interleaving of any number of sources, because it forgets how they, and the targets, hang together.
+"""An exploration that covers every interleaving of any number of sources, because it forgets how they, and their candidates, hang together.
 
 Two things are forgotten. Both only add behaviour, so a rule that holds here holds in every interleaving of the joint model:
 
 - *The other sources.* Sources meet at the places of a target, at the clock, and in the faults that a run may have. Here a place may be free
   or taken whenever a scheduler looks, time may stop anywhere, and all faults of the run may be this source's (`component`).
-- *Which cells of two targets go together.* A *control* is what the source has: its stream, its pod, a paused leader, the network, the
-  clock, the faults that are left. With each control, and each target, go the cells that were seen with it. A step of one target's cell, or
-  of the source with it, takes the cells of the other targets along, all of them.
+- *Which cells go together.* A *control* is what the source has: its stream, its pod, a paused leader, the network, the clock, the faults
+  that are left. A *cell* is what one target holds of one candidate, and each candidate that there can be has a *site*: a target and an
+  epoch. With each control, and each site, go the cells that were seen with it. A step of one cell, or of the source with it, takes the
+  cells of the other sites along, all of them. A source sees its candidates one by one, as a watch delivers them.
 
 Rules about one cell are asked of each; S1, about two, of every two cells that go with one control. `ends` asks for liveness. S7 follows
 from three rules about one cell: only the word "reserve", which is said while a place is free by all sources' books, takes a place; it takes
@@ -24,7 +25,8 @@ from controlplane.candidates.state import SourceState
 from tests.candidates.model.component import GRAIN, Component
 from tests.candidates.model.ends import check_ends, check_runs_end
 from tests.candidates.model.moves import Moves
-from tests.candidates.model.rules import excused, facts, running, waits_for_absent
+from tests.candidates.model.rest import waits_for_absent
+from tests.candidates.model.rules import excused, facts, running
 from tests.candidates.model.shapes import Cell, Global, Move
 from tests.candidates.model.world import Config, Violation
 
@@ -60,13 +62,14 @@ class Modular:
     def __init__(self, config: Config, *, of: Moves | None = None, source: int = 0) -> None:
         """Take one source of a configuration; `of` the joint model whose source it is to be, so that numbers mean the same in both."""
         self.config, self.moves = config, Component(config)
+        self.sites = len(self.moves.cells)
         if of is not None:
             self.moves.share(of, source)
         self.controls: list[Global] = []
         self.cells: list[Cell] = []
         self._controls: dict[Global, int] = {}
         self._cells: dict[Cell, int] = {}
-        self.sets: list[list[dict[int, int]]] = [[] for _ in range(config.targets)]
+        self.sets: list[list[dict[int, int]]] = [[] for _ in range(self.sites)]
         self.busy = bytearray()  # by control: it has a step of its own without a fault
         self.steps_left = bytearray()  # by pair: FREE and TAKEN
         self.quick: dict[
@@ -77,13 +80,11 @@ class Modular:
             array("l"),
         )  # pairs that follow each other without a fault, by a step with the cell
         # By target and control: with which others its cells go too, and what happens to them on the way.
-        self._along: list[list[set[tuple[int, How]]]] = [[] for _ in range(config.targets)]
+        self._along: list[list[set[tuple[int, How]]]] = [[] for _ in range(self.sites)]
         self._work: deque[tuple[int, int, int]] = deque()
         self._fresh: deque[int] = deque()
         self._own: dict[tuple[int, int, int, tuple[int, ...]], list[tuple[Move, int]]] = {}
-        self.live: list[dict[int, set[str]]] = [
-            {} for _ in range(config.targets)
-        ]  # by control: who runs or could be bound
+        self.live: list[dict[int, set[str]]] = [{} for _ in range(self.sites)]  # by control: who runs or could be bound
         self.steps = 0
         self.where = ""
         first = self.moves.first()
@@ -101,7 +102,7 @@ class Modular:
             found = self._controls[bare] = len(self.controls)
             self.controls.append(bare)
             self.busy.append(0)
-            for t in range(self.config.targets):
+            for t in range(self.sites):
                 self.sets[t].append({})
                 self._along[t].append(set())
             self._fresh.append(found)
@@ -178,13 +179,13 @@ class Modular:
             waits_for_absent(self.config, source.states[g.srcs[0]], wake, g.now, g.links)
         for move in self.moves.alone(g):
             to = self._control(move.to)
-            self._note(control, to, move, self.config.targets)
+            self._note(control, to, move, self.sites)
             self.busy[control] |= not move.fault
-            for t in range(self.config.targets):
+            for t in range(self.sites):
                 self._take_along(t, control, to)
         for move in self.moves.slowly(g):
             to = self._control(move.to)
-            for t in range(self.config.targets):
+            for t in range(self.sites):
                 self._take_along(t, control, to, LATER)
         paused = self.moves.paused(g)
         if paused is not None:
@@ -216,7 +217,7 @@ class Modular:
                 if then != number:
                     self.tails.append(number)
                     self.heads.append(then)
-            for other in range(self.config.targets):
+            for other in range(self.sites):
                 if other != t:
                     self._take_along(other, control, to)
 
@@ -233,7 +234,7 @@ class Modular:
     def _needs(self, t: int, move: Move) -> int:
         if move.label.startswith(f"target {t}: reserve"):
             return FREE
-        if move.label.startswith(f"target {t}: full") and t not in self.config.preempt:
+        if move.label.startswith(f"target {t}: full") and self.moves.cells[t].t not in self.config.preempt:
             return TAKEN
         return FREE | TAKEN
 
@@ -243,7 +244,7 @@ class Modular:
         if self.busy[control]:
             return
         wake = self.moves.sources[0].wake_of(g.srcs[0], g.now, g.links)
-        wakes = [self._idle(t, control) for t in range(self.config.targets)]
+        wakes = [self._idle(t, control) for t in range(self.sites)]
         for at in (wake or 0, *(until for idle in wakes for _, until in idle)):
             if at % GRAIN:
                 raise AssertionError(f"somebody looks again at {at}, which is not a multiple of {GRAIN}")
@@ -305,7 +306,7 @@ class Modular:
         if names <= known:
             return
         known |= names
-        for other in range(self.config.targets):
+        for other in range(self.sites):
             if other != t:
                 for name in self.live[other].get(control, ()):
                     for mine in names:

@@ -69,6 +69,18 @@ class Moves(TargetMoves):
         left[-1] -= 1
         return tuple(left) if left[-1] else (0,) * len(left)
 
+    def source_of(self, i: int) -> SourceSteps:
+        """Return the source that a cell is of."""
+        return self.sources[i // self.config.targets]
+
+    def site_of(self, cluster: str, name: str) -> int:
+        """Return the number of the site of a candidate: here that of its target."""
+        return "abcdef".index(cluster)
+
+    def reachable(self, g: Global, t: int) -> bool:
+        """Whether the source reaches the target of a site."""
+        return bool(g.links >> self.cells[t].t & 1)
+
     def pod(self, g: Global, s: int) -> Json | None:
         return self.pods[g.pods[s]]["pods"].get("web")
 
@@ -113,7 +125,7 @@ class Moves(TargetMoves):
         steps, store = self.cells[i], g.cells[i].store
         if ghost[0] == "t":
             return steps.execute(store, ghost[1]) not in (None, store)
-        source = self.sources[i // self.config.targets]
+        source = self.source_of(i)
         if source.requests[ghost[1]].verb == "create":
             return True
 
@@ -242,13 +254,13 @@ class Moves(TargetMoves):
         """The writes of a source (`only` those to one target, or with -1 those to its own pod)."""
         source = self.sources[s]
         for target, cluster, request in source.writes(src, g.now):
-            t = -1 if cluster == MANAGEMENT else "abcdef".index(cluster)
+            t = -1 if cluster == MANAGEMENT else self.site_of(cluster, source.requests[request].ref.name)
             if only is not None and t != only:
                 continue
             if t < 0:
                 yield from self._to_pod(g, s, request, f"{who} writes {target}")
                 continue
-            if not g.links >> t & 1:
+            if not self.reachable(g, t):
                 continue
             i = self.index(s, t)
             cell = g.cells[i]

@@ -240,8 +240,25 @@ def an_unreserve_is_not_heard(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(permits, "_answer", answer)
 
 
+def an_absent_target_is_waited_for(patch: pytest.MonkeyPatch) -> None:
+    """The permit of a target that cannot be reached is not outlived."""
+    original = permits._ended
+
+    def ended(turn: Any, permit: Any, seen: Any) -> None:
+        if turn.context.in_view(permit.cluster):
+            original(turn, permit, seen)
+
+    patch.setattr(permits, "_ended", ended)
+
+
+def a_target_that_was_given_up_is_waited_for(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(turn.Context, "forgotten", lambda self, cluster: False)
+
+
 _NEVER = Config("mutant", targets=2, deviations=0, faults=TWO, execution=NEVER_TWICE)
 _LIFE = Config("mutant", targets=2, deviations=0, life=True)
+_AWAY = Config("mutant", targets=2, deviations=0, faults=Faults.only("away"))
+_GIVEN_UP = Config("mutant", targets=2, deviations=0, faults=Faults.only("away"), execution=NEVER_TWICE)
 _JOINT = Config("mutant", sources=2, targets=1, coarse=True, deviations=1)
 
 MUTANTS = (
@@ -269,7 +286,9 @@ MUTANTS = (
     Mutant("a withdrawal is acknowledged while binding", a_withdrawal_is_acknowledged_while_binding, ("S1", "S3")),
     Mutant("a binding is never fenced", a_binding_is_never_fenced, ("L", "L1", "quiet"), _NEVER),
     Mutant("a candidate goes before its pod", a_candidate_goes_before_its_pod, ("H12",)),
-    Mutant("a finalizer is never taken off", a_pod_outlives_its_candidate, ("L2", "L5")),
+    Mutant("a finalizer is never taken off", a_pod_outlives_its_candidate, ("L4",)),
+    Mutant("an absent target is waited for", an_absent_target_is_waited_for, ("L3",), _AWAY),
+    Mutant("a target that was given up is waited for", a_target_that_was_given_up_is_waited_for, ("L4",), _GIVEN_UP),
     Mutant(
         "everybody is invited", everybody_is_invited, ("S9",), Config("mutant", targets=2, deviations=0, uninvited=(0,))
     ),

@@ -96,4 +96,3 @@ def _drop(known: Candidate, seen: CandidateSeen, name: str) -> CandidateDropped:
 def without_version(request: Request) -> Request:
     """Return a request as it is here: a deletion names no version."""
     return dataclasses.replace(request, resource_version="") if request.verb == "delete" else request
-

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
-
-from controlplane.candidates.events import CandidateReserved
 from controlplane.candidates.policy import NEVER_TWICE
 from controlplane.candidates.state import SourceState
 from controlplane.candidates.status import rank
-from controlplane.kube import Json, meta
-from tests.candidates.model.api import Store
 from tests.candidates.model.moves import Moves
+from tests.candidates.model.rest import Left, at_rest, beyond, left_in
 from tests.candidates.model.shapes import Global
-from tests.candidates.model.world import Config, Violation, at
+from tests.candidates.model.world import Config, Violation
 
 
 def check(moves: Moves, g: Global) -> None:
@@ -107,44 +102,6 @@ def running(moves: Moves, i: int, store: int) -> int:
     return found
 
 
-class Beyond(NamedTuple):
-    """The targets that have gone for ever, and those of them that an operator has given up."""
-
-    away: frozenset[str] = frozenset()
-    forgotten: frozenset[str] = frozenset()
-
-
-def beyond(config: Config, links: int) -> Beyond:
-    """Return who cannot be reached and is not awaited."""
-    targets = range(config.targets)
-    return Beyond(
-        frozenset(config.target(t) for t in targets if config.away(links, t)),
-        frozenset(config.target(t) for t in targets if config.forgotten(links, t)),
-    )
-
-
-class Left(NamedTuple):
-    """What is left of a source somewhere: where, whether its pod runs, whether it is being deleted."""
-
-    cluster: str
-    runs: bool
-    deleting: bool
-
-
-def left_in(config: Config, t: int, store: Store) -> dict[str, Left]:
-    """Return the candidates and pods that a target holds, by name."""
-    names = {*store["candidates"], *store["pods"]}
-    pods, candidates = store["pods"], store["candidates"]
-    return {
-        name: Left(
-            config.target(t),
-            bool(pods.get(name, {}).get("spec", {}).get("nodeName")),
-            any("deletionTimestamp" in meta(kind[name]) for kind in (pods, candidates) if name in kind),
-        )
-        for name in names
-    }
-
-
 def settled(moves: Moves, g: Global) -> None:
     """L1 to L5: raise `Violation` if a state in which nothing is left to do is not as it should be."""
     config = moves.config
@@ -156,92 +113,6 @@ def settled(moves: Moves, g: Global) -> None:
         for t in range(config.targets):
             there |= left_in(config, t, moves.cells[moves.index(s, t)].stores[g.cells[moves.index(s, t)].store])
         at_rest(config, state, pod, there, s, hopeless=_hopeless(moves, g, s, free), gone=gone)
-
-
-def at_rest(
-    config: Config,
-    state: SourceState,
-    pod: Json | None,
-    there: Mapping[str, Left],
-    s: int,
-    *,
-    hopeless: bool,
-    gone: Beyond,
-) -> None:
-    """L1 to L5 of one source when nothing is left to do.
-
-    `there` are its candidates and pods anywhere; `hopeless`: no target that can be reached has room for it; `gone`: who cannot be reached.
-    """
-    stuck = sorted(name for name, left in there.items() if left.deleting)
-    if stuck:
-        raise Violation("L4", f"nobody lets go of {stuck}")
-    near = {name: left for name, left in there.items() if left.cluster not in gone.away}
-    if pod is None:
-        if near:
-            raise Violation("L5", f"pod {s} is deleted, left behind: {sorted(near)}")
-        if not state.settled and not any(known.cluster in gone.away for known in state.candidates.values()):
-            raise Violation("L5", f"pod {s} is deleted, and its stream does not say that all is done")
-        return
-    over = rank(pod["status"]["phase"]) == 2
-    wanted = {state.delegate} if state.delegate else set()
-    if over and set(near) - wanted:
-        raise Violation("L2", f"pod {s} has ended, left behind: {sorted(set(near) - wanted)}")
-    if over:
-        return
-    delegate = state.chosen
-    if delegate is not None and delegate.cluster in gone.away:
-        if delegate.cluster in gone.forgotten:
-            raise Violation("L4", f"pod {s} is with {state.delegate}, on a target that was given up")
-        wanted = set()
-    if state.delegate and set(near) == wanted and all(left.runs for left in near.values()):
-        if not config.placing:
-            _shown(state, pod, s)
-    elif state.delegate:
-        raise Violation("L2", f"pod {s} is with {state.delegate}; there are {near}")
-    elif not hopeless and not _held_by_absent(config, state, gone):
-        rule = "L4" if gone.forgotten else "L3" if gone.away else "L1"
-        raise Violation(rule, f"pod {s} is nowhere although there is room; there are {near}")
-
-
-def _held_by_absent(config: Config, state: SourceState, gone: Beyond) -> bool:
-    """Whether a target that cannot be reached may have bound the pod, and never-twice was asked for: then it is waited for."""
-    permit = state.permit
-    return (
-        config.execution == NEVER_TWICE
-        and permit is not None
-        and permit.cluster in gone.away
-        and permit.cluster not in gone.forgotten
-    )
-
-
-def waits_for_absent(config: Config, state: SourceState, wake: int | None, now: int, links: int) -> None:
-    """L3: raise `Violation` if one that cannot be reached keeps a pod from the others for longer than its own time.
-
-    That is the rest of its permit, and by how much clocks may differ; without one, no longer than the placement waits for anybody.
-    """
-    unreachable = {config.target(t) for t in range(config.targets) if not links >> t & 1}
-    if not unreachable or not state.electing or state.delegate or state.pod is None:
-        return
-    permit = state.permit
-    if permit is not None:
-        if permit.cluster not in unreachable or config.execution == NEVER_TWICE:
-            return
-        most = int((permit.until - at(now)).total_seconds()) + config.clock.skew
-    else:
-        current = [known for known in state.candidates.values() if known.epoch == state.epoch and known.uid == state.uid]
-        if not any(isinstance(k.seen, CandidateReserved) and k.cluster not in unreachable for k in current):
-            return
-        most = int(max(config.placement.max_wait, config.placement.retry_wait).total_seconds())
-    if wake is None or wake - now > most:
-        raise Violation("L3", f"{sorted(unreachable)} cannot be reached, and the others wait until {wake} at {now}")
-
-
-def _shown(state: SourceState, pod: Json, s: int) -> None:
-    said = [c["message"] for c in pod["status"].get("conditions", []) if c["type"].endswith("/Delegated")]
-    if not said or state.delegate not in said[0]:
-        raise Violation("L2", f"pod {s} does not say where it is: {said}")
-    if "annotations" not in meta(pod):
-        raise Violation("L2", f"pod {s} has no hint to its delegate")
 
 
 def _hopeless(moves: Moves, g: Global, s: int, free: list[int]) -> bool:

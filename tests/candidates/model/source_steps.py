@@ -28,6 +28,8 @@ class SourceSteps:
     def __init__(self, config: Config, s: int, api: Api, bodies: dict[str, bytes]) -> None:
         self.config, self.s, self.api, self.bodies = config, s, api, bodies
         self.policy = config.policy(s)
+        # What can be seen at once, by number: one candidate, or with "" all those of a target.
+        self.views = [(config.target(t), "") for t in range(config.targets)]
         self.states: Interner[SourceState] = Interner()
         self.requests: Interner[Request] = Interner()
         self.codec = Codec(EVENTS)
@@ -106,18 +108,23 @@ class SourceSteps:
             state = self.fold(state, event, MANAGEMENT, at(now))
         return self._put(self.decided(state, now, links))
 
-    def see(self, src: int, store: Store, store_number: int, t: int, now: int, links: int) -> int:
-        """Take notice of our candidates on a target as its API server shows them."""
-        key = ("see", src, store_number, t, now, links)
+    def see(self, src: int, store: Store, store_number: int, view: int, now: int, links: int) -> int:
+        """Take notice of our candidates as a target's API server shows them; `view`: which of them (`views`)."""
+        key = ("see", src, store_number, view, now, links)
         if key not in self._memo:
             state = self.states[src]
-            after = self.observed(state, store, t, now)
+            after = self.observed(state, store, view, now)
             self._memo[key] = src if after is state else self._put(self.decided(after, now, links))
         return self._memo[key]
 
-    def observed(self, state: SourceState, store: Store, t: int, now: int) -> SourceState:
-        cluster = self.config.target(t)
-        known = {name: c.seen for name, c in state.candidates.items() if c.cluster == cluster and c.seen is not None}
+    def observed(self, state: SourceState, store: Store, view: int, now: int) -> SourceState:
+        """Fold what a view shows of our candidates."""
+        cluster, only = self.views[view]
+        known = {
+            name: c.seen
+            for name, c in state.candidates.items()
+            if c.cluster == cluster and c.seen is not None and only in ("", name)
+        }
         for name, obj in sorted(store["candidates"].items()):
             shown = self.api.shown(obj)
             before = known.pop(name, None)

@@ -76,7 +76,7 @@ class TargetMoves:
 
     def _words(self, t: int, free: bool) -> list[str]:
         """Return what a scheduler may say while a place is free, or is not."""
-        full = [] if free and t not in self.config.preempt else ["full"]
+        full = [] if free and self.cells[t].t not in self.config.preempt else ["full"]
         return [*(["reserve"] if free else []), *full, "bind"]
 
     def _scheduler(self, g: Global, s: int, t: int) -> Iterator[Move]:

@@ -89,6 +89,7 @@ class Config:
     uninvited: tuple[int, ...] = ()
     life: bool = False  # the bound pod runs and ends
     coarse: bool = False  # a process looks, decides and sends in one step; faults fall between steps
+    epochs: int = 2  # how many can follow each other, at most, where each candidate is explored by itself (`component`)
     placing: bool = False  # only what decides where the pod runs is explored, not what it shows (`placing`)
     restart: str = "Always"
     most_states: int = 2_000_000

@@ -1,0 +1,98 @@
+"""What a state of the joint model says of one source, in the words of `modular`: to test that nothing is forgotten.
+
+In: a joint state, a source, the exploration of that source. Out: the control, and for each site the cells of which one has to be known
+with it. The numbers differ, since each exploration has its own; what is behind them is carried over.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from tests.candidates.model.api import Store
+from tests.candidates.model.intern import freeze
+from tests.candidates.model.modular import Modular
+from tests.candidates.model.moves import MANAGEMENT, Moves
+from tests.candidates.model.placing import without_version
+from tests.candidates.model.shapes import Cell, Global
+from tests.candidates.model.source_steps import SourceSteps
+from tests.candidates.model.target_steps import TargetSteps
+
+Ghost = tuple[str, int]
+
+
+class Projection:
+    """The way from joint states to the parts of source `s`."""
+
+    def __init__(self, part: Modular, joint: Moves, s: int) -> None:
+        self.part, self.joint, self.s = part, joint, s
+        self.source: SourceSteps = part.moves.sources[0]
+        self.placing = part.config.placing
+        self._untouched = joint.first().pods[0]
+
+    def has(self, g: Global) -> bool:
+        """Whether the parts of a joint state are known together, with at least the faults left that the joint run has left."""
+        options = [list(self._cells(g, site)) for site in range(self.part.sites)]
+        for faults in dict.fromkeys((g.faults, self.part.moves.first().faults)):
+            control = self.part.number(self._control(g)._replace(faults=faults))
+            if control is not None and all(
+                any(self.part.goes(site, control, cell) for cell in cells) for site, cells in enumerate(options)
+            ):
+                return True
+        return False
+
+    def _control(self, g: Global) -> Global:
+        frozen, pod = None, g.pods[self.s]
+        if g.frozen is not None and g.frozen[0] == self.s and not self.placing:
+            frozen = (0, self._source(g.frozen[1]))
+        if self.placing and self.joint.pod(g, self.s) is not None:
+            pod = self._untouched
+        return g._replace(srcs=(self._source(g.srcs[self.s]),), pods=(pod,), cells=(), frozen=frozen, deviations=0)
+
+    def _source(self, src: int) -> int:
+        return self.source.states.put(self.source.kept(self.joint.sources[self.s].states[src]))
+
+    def _cells(self, g: Global, site: int) -> Iterator[Cell]:
+        """Return what the cell of a site may be: a paused leader may have sent any of what it had to send, or none."""
+        name = self.source.views[site][1]
+        steps = self.part.moves.cells[site]
+        cell = g.cells[self.joint.index(self.s, steps.t)]
+        side = steps.sides.put({key: state for key, state in steps.sides[cell.side].items() if key == name})
+        bare = Cell(self._store(steps, cell.store, name), side)
+        late = self._store(steps, cell.slot, name) if cell.slot >= 0 else -1
+        bare = bare._replace(slot=late if late >= 0 and not self._idle(g, site, late, bare.store) else -1)
+        delayed = [ghost for who, number in cell.ghosts for ghost in self._request(steps, who, number, name)]
+        owed = self._owed(g, steps, name)
+        for count in range(len(owed) + 1):
+            for some in itertools.combinations(owed, count):
+                yield bare._replace(ghosts=(*sorted(some), *delayed))
+
+    def _idle(self, g: Global, site: int, late: int, store: int) -> bool:
+        """Whether a late sight is none of this candidate: it is as it is now, or the source would learn nothing from it."""
+        src, seen = self._source(g.srcs[self.s]), self.part.moves.cells[site].stores[late]
+        return late == store or self.source.see(src, seen, late, site, g.now, g.links) == src
+
+    def _store(self, steps: TargetSteps, number: int, name: str) -> int:
+        store = steps.stores[number]
+        only: Store = {
+            "candidates": {key: found for key, found in store["candidates"].items() if key == name},
+            "pods": {key: found for key, found in store["pods"].items() if key == name},
+            "lives": {key: count for key, count in store["lives"].items() if key.endswith(f"/{name}")},
+        }
+        return steps.stores.put(only, freeze(only))
+
+    def _request(self, steps: TargetSteps, who: str, number: int, name: str) -> list[Ghost]:
+        """Return a request on its way as it is called here, if it is about this candidate."""
+        if who == "t":
+            return [(who, number)] if steps.requests[number].ref.name == name else []
+        request = self.joint.sources[self.s].requests[number]
+        asked = without_version(request) if self.placing else request
+        return [(who, self.source.requests.put(asked, repr(asked)))] if request.ref.name == name else []
+
+    def _owed(self, g: Global, steps: TargetSteps, name: str) -> list[Ghost]:
+        if g.frozen is None or g.frozen[0] != self.s or not self.placing:
+            return []
+        joint = self.joint.sources[self.s]
+        writes = [number for _, cluster, number in joint.writes(g.frozen[1], g.now) if cluster != MANAGEMENT]
+        found = [ghost for number in writes for ghost in self._request(steps, "s", number, name)]
+        return [("p", number) for _, number in found]
