@@ -158,7 +158,7 @@ POD_REASONS: Mapping[Reason, Sentence] = {
     R.FOREIGN_CLAIM: Sentence("the candidate claims what is not its own", "the candidate claims what is not its own"),
     R.POD_MISSING: Sentence("the delegate's pod is gone", "the delegate's pod is gone from {cluster}"),
     R.TARGET_LOST: Sentence(
-        "the target could not be reached for too long",
+        "the target could not be reached, or showed no candidates, for too long",
         "{cluster} could not be reached until candidates.lostAfter was over",
     ),
     R.STATUS_CHANGED: Sentence("the delegate's status is newer", "the delegate's status is newer"),

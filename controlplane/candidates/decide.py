@@ -259,7 +259,9 @@ def _delegated(turn: Turn) -> None:
     elif not context.in_view(known.cluster):
         until = context.lost_until(known.cluster)
         if until is not None and turn.now >= until:
-            _lost(turn, known, Reason.TARGET_LOST, "the target could not be reached for too long")
+            why = context.unreadable(known.cluster)
+            shows = f"showed no candidates ({why})" if why else "could not be reached"
+            _lost(turn, known, Reason.TARGET_LOST, f"the target {shows} for too long")
         turn.wake_at(until)
 
 

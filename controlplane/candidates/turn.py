@@ -69,13 +69,16 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         return self.policy.execution_policy == AT_LEAST_ONCE
 
     def lost_until(self, cluster: str) -> datetime | None:
-        """Return when the grace of a delegate ends whose target is away; None: it does not end by itself, or not now.
+        """Return when the grace of a delegate ends that cannot be seen; None: it does not end by itself, or not now.
 
-        Our own absence and a mass outage do not count: after them the grace begins anew.
+        Its target is away, or answers and does not show its candidates. Our own absence and a mass outage do not count: after them the
+        grace begins anew.
         """
         connection = self.connections.get(cluster)
-        since = connection.lost_since if connection is not None else None
-        if since is None or connection is None or connection.connected or not self.outlives or self.mass_outage:
+        if connection is None or self.in_view(cluster) or not self.outlives or self.mass_outage:
+            return None
+        since = connection.out_of_view_since(CANDIDATES.name)
+        if since is None:
             return None
         ours = (self.outage_ended, connection.untried_since)
         return max([since, *(at for at in ours if at is not None)]) + self.policy.lost_after

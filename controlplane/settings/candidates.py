@@ -98,7 +98,10 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ] = timedelta(seconds=5)
     lost_after: Annotated[
         timedelta,
-        Setting(Duration(), "How long a pod stays with a target that cannot be reached before it is placed anew."),
+        Setting(
+            Duration(),
+            "How long a pod stays with a target that cannot be reached, or shows no candidates, before it is placed anew.",
+        ),
     ] = timedelta(minutes=15)
     execution_policy: Annotated[
         str,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from controlplane.candidates import decide as source
@@ -57,6 +57,7 @@ class Stage:
         self.home: Store = {"candidates": {}, "pods": {"web": pod()}, "lives": {}}
         self.away: set[str] = set()
         self.forgotten: set[str] = set()
+        self.hidden: dict[str, datetime] = {}  # targets that answer and do not show their candidates, since when
         self.uninvited: set[str] = set()
         self.tiers: dict[str, int] = {}
         self.counts: dict[str, int] = {}
@@ -73,7 +74,9 @@ class Stage:
                 name=name,
                 phase="Lost" if name in self.away else "Connected",
                 lost_since=START if name in self.away else None,
-                synced=frozenset({CANDIDATES.name}),
+                synced=frozenset() if name in self.hidden else frozenset({CANDIDATES.name}),
+                off={CANDIDATES.name: "candidates is forbidden"} if name in self.hidden else {},
+                out_since={CANDIDATES.name: self.hidden[name]} if name in self.hidden else {},
                 forgotten=name in self.forgotten,
             )
             for name in self.names
@@ -125,7 +128,7 @@ class Stage:
         elif self.state.pod is not None:
             self.fold(SourceDeleted(namespace=NS, name="web", uid=self.state.pod.uid))
         for name in self.names:
-            if name not in self.away:
+            if name not in self.away and name not in self.hidden:
                 self.see(name)
         return self.decide()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.candidates.objects import HINT_CLUSTER, HINT_NAMESPACE, HINT_POD
+from controlplane.candidates.policy import AT_LEAST_ONCE, NEVER_TWICE
 from controlplane.candidates.status import DELEGATED, later, mirrored, rank
 from tests.candidates.stage import NS, Stage, pod
 
@@ -95,6 +97,26 @@ def test_a_started_pod_whose_delegate_is_lost(policy: str, phase: str, epoch: in
     stage.run("b", "Running", 1)
     stage.settle()
     assert stage.home["pods"]["web"]["status"]["containerStatuses"][0]["restartCount"] == 6, "4, the loss, and 1"
+
+
+@pytest.mark.parametrize(("policy", "epoch"), [(AT_LEAST_ONCE, 2), (NEVER_TWICE, 1)])
+def test_a_delegate_on_a_target_that_answers_and_shows_nothing_is_lost_after_the_same_time(
+    policy: str, epoch: int
+) -> None:
+    stage = Stage("a", "b", execution_policy=policy).delegated("a")
+    stage.settle()
+    stage.hidden["a"], bound = stage.now, stage.only("a")
+    after = stage.policy.lost_after
+    stage.tick(int(after.total_seconds()) - 1).look()
+    assert stage.state.epoch == 1
+    assert stage.wake == (stage.now + timedelta(seconds=1) if policy == AT_LEAST_ONCE else None)
+    stage.tick(1).look()
+    assert stage.state.epoch == epoch
+    assert bound in stage.there("a"), "it may still run there"
+    stage.hidden.clear()
+    stage.settle()
+    going = "deletionTimestamp" in stage.stores["a"]["candidates"][bound]["metadata"]
+    assert going == (policy == AT_LEAST_ONCE)
 
 
 def test_a_pod_that_had_not_started_is_placed_again_whatever_its_restart_policy() -> None:

@@ -108,12 +108,12 @@ class Runs:
         return found
 
     def _given_up(self, target: str, now: datetime) -> bool:
-        """Whether a target has been away for as long as at-least-once waits."""
+        """Whether nothing was seen of a target's candidates for as long as at-least-once waits."""
         policy, known = self._placing.policy, self._placing.connections.get(target)
         if policy.execution_policy == NEVER_TWICE or known is None:
             return False
-        since = known.lost_since
-        return not known.connected and since is not None and now >= since + policy.lost_after
+        since = known.out_of_view_since(CANDIDATES.name)
+        return not known.in_view(CANDIDATES.name) and since is not None and now >= since + policy.lost_after
 
     def _lost(self, recorded: Recorded, lost: DelegateLost) -> None:
         what = f"{lost.candidate} on {lost.cluster}"
