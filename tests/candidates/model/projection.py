@@ -29,11 +29,14 @@ class Projection:
         self.source: SourceSteps = part.moves.sources[0]
         self.placing = part.config.placing
         self._untouched = joint.first().pods[0]
+        self._left = sorted({control.faults for control in part.controls})
 
     def has(self, g: Global) -> bool:
         """Whether the parts of a joint state are known together, with at least the faults left that the joint run has left."""
         options = [list(self._cells(g, site)) for site in range(self.part.sites)]
-        for faults in dict.fromkeys((g.faults, self.part.moves.first().faults)):
+        for faults in self._left:
+            if any(here < there for here, there in zip(faults, g.faults, strict=True)):
+                continue
             control = self.part.number(self._control(g)._replace(faults=faults))
             if control is not None and all(
                 any(self.part.goes(site, control, cell) for cell in cells) for site, cells in enumerate(options)
@@ -60,12 +63,12 @@ class Projection:
         side = steps.sides.put({key: state for key, state in steps.sides[cell.side].items() if key == name})
         bare = Cell(self._store(steps, cell.store, name), side)
         late = self._store(steps, cell.slot, name) if cell.slot >= 0 else -1
-        bare = bare._replace(slot=late if late >= 0 and not self._idle(g, site, late, bare.store) else -1)
+        slots = [late] if late < 0 or not self._idle(g, site, late, bare.store) else [late, -1]
         delayed = [ghost for who, number in cell.ghosts for ghost in self._request(steps, who, number, name)]
         owed = self._owed(g, steps, name)
         for count in range(len(owed) + 1):
-            for some in itertools.combinations(owed, count):
-                yield bare._replace(ghosts=(*sorted(some), *delayed))
+            for some, slot in itertools.product(itertools.combinations(owed, count), slots):
+                yield bare._replace(ghosts=(*sorted(some), *delayed), slot=slot)
 
     def _idle(self, g: Global, site: int, late: int, store: int) -> bool:
         """Whether a late sight is none of this candidate: it is as it is now, or the source would learn nothing from it."""
