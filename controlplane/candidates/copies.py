@@ -31,7 +31,7 @@ from controlplane.candidates.placing import Placing
 from controlplane.candidates.reasons import Reason
 from controlplane.candidates.state import Effect, Trouble
 from controlplane.capability import Decided, Failure, OpenWrite, Sighting
-from controlplane.connectivity.events import MANAGEMENT
+from controlplane.connectivity.events import MANAGEMENT, ClusterRestored
 from controlplane.connectivity.newest import Newest, Shown
 from controlplane.kube import SECRETS, Kind, Request, meta
 from controlplane.log.event import Event, NewEvent, Recorded
@@ -45,13 +45,14 @@ _FIRST_RETRY, _LAST_RETRY = timedelta(seconds=1), timedelta(minutes=5)
 
 
 class _There(msgspec.Struct):
-    """What is known of a namespace of a target."""
+    """What is known of a namespace of a target. `restored`: since there were copies in it, the target went back to a backup."""
 
     version: int = 0
     position: int = 0
     copies: dict[str, CopyObserved] = {}
     effects: dict[str, Effect] = {}
     trouble: dict[str, Trouble] = {}
+    restored: bool = False
 
 
 class Copies:
@@ -116,6 +117,8 @@ class Copies:
             self._dirty.update(dict.fromkeys(stream for stream in self._streams() if stream.split("/")[1] == name))
             if name == MANAGEMENT:
                 self._dirty.update(dict.fromkeys(self._streams()))
+            elif isinstance(recorded.event, ClusterRestored):
+                self._fold_restored(name)
         elif room == NAMED:
             event = recorded.event
             if isinstance(event, (NamedObserved, NamedMissing)):
@@ -125,6 +128,12 @@ class Copies:
                 self._dirty.update(dict.fromkeys(s for s in self._streams() if s.split("/")[2] == event.namespace))
         elif room == COPIES:
             self._fold_copy(recorded)
+
+    def _fold_restored(self, cluster: str) -> None:
+        """Copies that had gone may be back: where there were some, they are watched from now on."""
+        for stream, there in self._there.items():
+            if stream.split("/")[1] == cluster:
+                there.restored = self.watch_changed = True
 
     def _streams(self) -> list[str]:
         return sorted({*self._there, *self._users})
@@ -237,7 +246,7 @@ class Copies:
         found: dict[str, set[str]] = {}
         for stream in self._streams():
             there = self._there.get(stream)
-            if stream in self._users or (there is not None and (there.copies or there.effects)):
+            if stream in self._users or (there is not None and (there.copies or there.effects or there.restored)):
                 _, cluster, namespace = stream.split("/")
                 found.setdefault(cluster, set()).add(namespace)
         return found

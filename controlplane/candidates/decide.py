@@ -249,8 +249,11 @@ def _delegated(turn: Turn) -> None:
     if context.gang is not None and context.gang.dissolves:
         turn.say(EpochClosed(epoch=turn.state.epoch, reason=Reason.GANG_DISSOLVED))
         turn.closed = True
-    elif seen is None or isinstance(seen, (DelegateMissing, CandidateRefused)) or not isinstance(seen, CandidateBound):
+    elif seen is None or isinstance(seen, (DelegateMissing, CandidateRefused)) or seen.uid != known.bound:
         _lost(turn, known, Reason.POD_MISSING, seen.message if seen else "the candidate was deleted in its target")
+    elif not isinstance(seen, CandidateBound):
+        # The target went back to a backup, and its Candidate to what it said then. Whether the pod runs, its scheduler will say.
+        return
     elif seen.deleting:
         # Somebody deletes it there: what follows is decided when its pod has stopped.
         return

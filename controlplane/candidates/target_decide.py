@@ -350,8 +350,8 @@ def report_of(state: TargetState) -> Reported:
         message = "the pod is not there any more, and had not ended" if state.missing else ""
     elif state.refused is not None and state.binding is None:
         phase, reason, message = "Refused", state.refused.reason, state.refused.message
-    elif held is not None:
-        phase = "Reserved"
+    elif held is not None or state.binding is not None:
+        phase = "Reserved"  # also what was given up with its Candidate, if a backup brings that back while a binding is on its way
     elif told is not None:
         phase, reason, message = "Unschedulable", told.reason, told.message
     elif state.unreserved is not None:
