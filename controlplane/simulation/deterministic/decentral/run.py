@@ -18,6 +18,7 @@ from controlplane.clusters.port import ApiError
 from controlplane.clusters.streams import ApiServer
 from controlplane.connectivity import events as connectivity
 from controlplane.connectivity.events import MANAGEMENT as HOME
+from controlplane.kube import PODS
 from controlplane.log.codec import Codec
 from controlplane.log.event import NewEvent, Recorded, Unknown
 from controlplane.simulation.deterministic.database import Database
@@ -40,6 +41,7 @@ from controlplane.simulation.deterministic.network import Asked
 from controlplane.simulation.deterministic.plan import Plan
 from controlplane.simulation.deterministic.replica import HOME_TOKEN
 from controlplane.simulation.deterministic.server import Server, Written
+from controlplane.simulation.deterministic.stage import Backup
 from controlplane.simulation.deterministic.steps import HORIZON, Step
 from controlplane.simulation.deterministic.trace import Topic, Trace
 from controlplane.simulation.history import Commit
@@ -63,6 +65,7 @@ class Candidacy:
         seed = str(plan.seed)
         self.plan, self.loop = plan, VirtualLoop(seed)  # type: ignore[abstract]  # sockets and signals are not there
         self.trace = Trace(self.loop)
+        self.submitted: dict[str, Step] = {}
         self.wanted: dict[str, Step] = {}
         self._writes, self._set = 0, False
         self._ends: list[tuple[asyncio.TimerHandle, Callable[..., object], tuple[object, ...]]] = []
@@ -163,6 +166,7 @@ class Candidacy:
         for name in self.plan.quotas:
             self.stage.furnish(name)
             self.stage.allow(name)
+        acts.tidy(self)
 
     def _settle(self) -> None:
         """Wait until nothing is left to do; then for a while in which nothing may be done."""
@@ -203,6 +207,23 @@ class Candidacy:
     def _look(self) -> None:
         for failure in self.loop.failures:
             self.trace.violate("no part fails", failure)
+
+    # --- clusters that begin anew ----------------------------------------------------------------------------------
+
+    def restore(self, cluster: str, backup: Backup) -> None:
+        """Put a cluster back. Of the source's, nobody expects any more what came since, and what was deleted since counts again."""
+        self.rules.new_era(cluster)
+        self.stage.restore(cluster, backup)
+        self.rules.began_anew(cluster)
+        if cluster == MANAGEMENT:
+            there = sorted(record.name for record in self.stage.management.store.records(PODS))
+            self.wanted = {name: self.submitted[name] for name in there}
+
+    def rebuild(self, target: str) -> None:
+        """Replace a target by an empty cluster of its name."""
+        self.rules.new_era(target)
+        self.stage.rebuild(target)
+        self.rules.began_anew(target)
 
     # --- what is heard ---------------------------------------------------------------------------------------------
 

@@ -71,6 +71,10 @@ VANISHED = written(
     *(step(25.0, "delete-delegate", w) for w in BOTH),
     *(step(40.0, "compact", w) for w in BOTH),
 )
+#: Put back to between the binding and its report; to before the binding; to when the pod was not yet deleted.
+WENT_BACK = written(pod(5.0), step(5.1, "restore", "east", 40.0))
+UNBOUND = written(pod(5.0), *(step(5.07, "restore", w, 40.0) for w in BOTH))
+UNDELETED = written(pod(5.0), *(step(5.1, "restore", w, 47.0) for w in BOTH), step(19.6, "delete-pod", "web-1"))
 FULL = written(*(step(float(n), "rival", w, 200.0, 3) for n in (1, 2) for w in BOTH), pod(20.0, "high-1"))
 
 ONE, BOUND, LOST = "one candidate may run", "nothing is bound without a permit", "a lost target is waited for"
@@ -148,6 +152,27 @@ BUGS: dict[str, Bug] = {
     ),
     "no-tombstones-there": Bug(
         "a scheduler's relist does not tell what vanished", bugs.vanished_objects_stay_known, SETTLES, scene=VANISHED
+    ),
+    "old-word": Bug(
+        "a delegate is lost when its target goes back to before it",
+        bugs.an_old_word_counts,
+        "a delegate that is called gone is gone",
+        scene=WENT_BACK,
+    ),
+    "unbound-unseen": Bug(
+        "what was bound once is taken for bound", bugs.what_was_bound_stays_bound, SETTLES, scene=UNBOUND
+    ),
+    "between-lists": Bug(
+        "candidates are decided on between two lists of a cluster that went back",
+        bugs.decided_between_lists,
+        "a Candidate stays until its Pod is gone",
+        scene=UNDELETED,
+    ),
+    "restored-copies": Bug(
+        "copies that a backup brings back are not looked for", bugs.restored_copies_are_not_looked_for, SETTLES, 28
+    ),
+    "restore-unnoticed": Bug(
+        "that a cluster went back to a backup is not noticed", bugs.a_restore_goes_unnoticed, SETTLES, 1
     ),
     "no-fence-there": Bug("the logs do not check the epoch", the_epoch_is_not_checked, "one process writes", 11),
 }

@@ -53,7 +53,7 @@ class Everything:
         assert self.source.sources is not None
         self.placing = self.source.sources
         self._positions = dict.fromkeys([SOURCE_LOG, *self.targets], 0)
-        self._runs = Runs(trace, self.placing, self.targets)
+        self._runs = Runs(trace, stage, self.placing, self.targets)
         self._permits = Permits(trace, stage, self.targets)
         self._lives = Lives(trace, self.placing)
         self._ownership = Ownership(trace, self.targets)
@@ -63,10 +63,30 @@ class Everything:
         self._logs = {n: LogRules(n, trace, rooms.capability.open_writes) for n, rooms in self.targets.items()}
         self._logs[SOURCE_LOG] = LogRules(SOURCE_LOG, trace, self.source.capability.open_writes)
         self._histories = {name: History(trace, Gone) for name in self._positions}
-        for name, place in stage.places.items():
-            for kind in (PODS, CANDIDATES, CANDIDATE_TARGETS, CANDIDATE_SOURCES):
-                for record in sorted(place.store.records(kind), key=lambda record: record.version):
-                    self._committed(name, record)
+        for name in stage.places:
+            self._all_committed(name)
+
+    # --- clusters that begin anew ------------------------------------------------------------------------------------
+
+    def new_era(self, cluster: str) -> None:
+        """Hear that a cluster is about to begin anew: its versions go back, and what it had not told is void."""
+        home = cluster == MANAGEMENT
+        self._histories[SOURCE_LOG].new_era(HOME if home else cluster)
+        if not home:
+            self._histories[cluster].new_era(HOME)
+
+    def began_anew(self, cluster: str) -> None:
+        """Take what is there now for committed, and what runs there for what runs."""
+        self._all_committed(cluster)
+        if cluster != MANAGEMENT:
+            self._runs.began_anew(cluster, self._stage.places[cluster].store.records(PODS))
+            self._room[cluster].began_anew()
+
+    def _all_committed(self, cluster: str) -> None:
+        store = self._stage.places[cluster].store
+        for kind in (PODS, CANDIDATES, CANDIDATE_TARGETS, CANDIDATE_SOURCES):
+            for record in sorted(store.records(kind), key=lambda record: record.version):
+                self._committed(cluster, record)
 
     # --- what is committed and written -------------------------------------------------------------------------------
 

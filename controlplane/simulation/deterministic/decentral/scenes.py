@@ -1,0 +1,59 @@
+"""What the second edition of a plan of this scene has beside the first: clusters that begin anew.
+
+In: a source of its own, so that nothing of the first edition is drawn differently; the targets, the pods that are submitted. Out: steps
+without numbers. What is drawn here counts as published once a seed of it is pinned; add a third edition then.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+from controlplane.simulation.deterministic.steps import HORIZON, Step
+from controlplane.simulation.world import MANAGEMENT
+
+_Scene = Callable[[random.Random, Sequence[str], Sequence[Step]], list[Step]]
+AT_ONCE, PLACING = 0.5, 0.12  # the share that comes while a pod is being placed, and for how many seconds it is
+
+
+def draw(source: random.Random, targets: Sequence[str], pods: Sequence[Step]) -> list[Step]:
+    """Draw the steps: one to three scenes of trouble."""
+    kinds, weights = list(SCENES), [weight for weight, _ in SCENES.values()]
+    steps: list[Step] = []
+    for kind in source.choices(kinds, weights, k=source.choice((1, 1, 2, 3))):
+        steps += SCENES[kind][1](source, targets, pods)
+    return steps
+
+
+def _at(source: random.Random, pods: Sequence[Step]) -> float:
+    """Draw when something begins: mostly while a pod is placed, since that is when what is known of it is little."""
+    if source.random() < 0.75:
+        return round(source.choice(pods).at + source.uniform(0.0, PLACING), 3)
+    return round(source.uniform(0.0, HORIZON * 0.8), 3)
+
+
+def _lasting(source: random.Random, shortest: float, longest: float) -> float:
+    return round(source.uniform(shortest, longest), 1)
+
+
+def _restore(source: random.Random, targets: Sequence[str], pods: Sequence[Step]) -> list[Step]:
+    """A target is put back to what it was: a moment ago, or long ago."""
+    seconds = _lasting(source, *source.choice(((0.1, 3.0), (5, 120))))
+    return [Step(0, _at(source, pods), "restore", source.choice(targets), seconds)]
+
+
+def _rebuild(source: random.Random, targets: Sequence[str], pods: Sequence[Step]) -> list[Step]:
+    return [Step(0, _at(source, pods), "rebuild", source.choice(targets), _lasting(source, 0, 60))]
+
+
+def _restore_home(source: random.Random, _: Sequence[str], pods: Sequence[Step]) -> list[Step]:
+    seconds = _lasting(source, *source.choice(((0.1, 3.0), (5, 120))))
+    return [Step(0, _at(source, pods), "restore-home", MANAGEMENT, seconds)]
+
+
+#: How often each scene is drawn, and what it is.
+SCENES: dict[str, tuple[int, _Scene]] = {
+    "restore": (4, _restore),
+    "rebuild": (2, _rebuild),
+    "restore-home": (3, _restore_home),
+}
