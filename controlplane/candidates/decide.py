@@ -251,12 +251,8 @@ def _delegated(turn: Turn) -> None:
         turn.closed = True
     elif seen is None or isinstance(seen, (DelegateMissing, CandidateRefused)) or seen.uid != known.bound:
         _lost(turn, known, Reason.POD_MISSING, seen.message if seen else "the candidate was deleted in its target")
-    elif not isinstance(seen, CandidateBound):
-        # The target went back to a backup, and its Candidate to what it said then. Whether the pod runs, its scheduler will say.
-        return
-    elif seen.deleting:
-        # Somebody deletes it there: what follows is decided when its pod has stopped.
-        return
+    # While the target is in view nothing follows from a Candidate that somebody deletes there, until its pod has stopped; nor from one that
+    # a backup put back to what it said before it was bound: whether its pod runs, the target's scheduler will say.
     elif context.forgotten(known.cluster):
         _lost(turn, known, Reason.TARGET_FORGOTTEN, "an operator gave the target up")
     elif not context.in_view(known.cluster):
