@@ -29,6 +29,7 @@ from controlplane.simulation.deterministic.database import Database
 from controlplane.simulation.deterministic.decentral.stage import CAMPUS, HIGH, NAMESPACE, ZONE, Clusters
 from controlplane.simulation.deterministic.life import Living
 from controlplane.simulation.deterministic.network import Network, Storm
+from controlplane.simulation.deterministic.operators import Operators
 from controlplane.simulation.deterministic.stage import Backup, Place
 from controlplane.simulation.deterministic.steps import Step
 from controlplane.simulation.deterministic.theatre import Theatre
@@ -48,6 +49,7 @@ class Scene(Protocol):
     databases: dict[str, Database]
     submitted: dict[str, Step]
     wanted: dict[str, Step]
+    operators: Operators
 
     @property
     def processes(self) -> Mapping[str, Living]:
@@ -243,6 +245,11 @@ def _stranger(scene: Scene, step: Step) -> None:
     scene.after(step.seconds, store.delete, CANDIDATES, NAMESPACE, name)
 
 
+def _forget(scene: Scene, step: Step) -> None:
+    """An operator gives a target up, as soon as he may, and knows no better than we whether anything runs there."""
+    scene.after(step.seconds, scene.operators.forget(step.where))
+
+
 # --- clusters that begin anew ------------------------------------------------------------------------------------------
 
 
@@ -320,6 +327,7 @@ ACTS: Final[dict[str, Act]] = {
     "disallow": _disallow,
     "stranger": _stranger,
     "blind": _blind,
+    "forget": _forget,
     "restore": _restore,
     "restore-home": _restore_home,
     "rebuild": _rebuild,

@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from controlplane.app.policy import policy_of
 from controlplane.app.rooms import TYPES
 from controlplane.candidates.policy import AT_LEAST_ONCE, NEVER_TWICE
 from controlplane.clusters.port import ApiError
@@ -38,6 +39,7 @@ from controlplane.simulation.deterministic.decentral.rules.everything import Eve
 from controlplane.simulation.deterministic.decentral.stage import NEAR, Clusters
 from controlplane.simulation.deterministic.loop import Stuck, VirtualLoop
 from controlplane.simulation.deterministic.network import Asked
+from controlplane.simulation.deterministic.operators import Operators
 from controlplane.simulation.deterministic.plan import Plan
 from controlplane.simulation.deterministic.replica import HOME_TOKEN
 from controlplane.simulation.deterministic.server import Server, Written
@@ -56,6 +58,7 @@ APART = (
     2.0  # seconds by which the clocks of two clusters differ at most: less than the skew that the settings allow for
 )
 _LOOK = 5.0
+SETTLES, FORGOTTEN = "everything settles", "a forgotten target holds nothing"
 
 
 class Candidacy:
@@ -76,6 +79,7 @@ class Candidacy:
         self.databases = {SOURCE_LOG: Database(self.loop, seed, Codec(TYPES))}
         for name, rooms in self.rules.targets.items():
             self.databases[name] = Database(self.loop, f"{name} {seed}", Codec(rooms.capability.types))
+        self.operators = Operators(self.loop, seed, policy_of(self.settings), self.databases[SOURCE_LOG], self.trace)
         clocks = random.Random(f"clocks {seed}")  # noqa: S311 - reproducible on purpose
         for name, database in self.databases.items():
             database.on_append = self._listener(name)
@@ -124,7 +128,9 @@ class Candidacy:
             if self.plan.steps:
                 self._advance(max(HORIZON * 0.5, self.plan.steps[-1].at + 1.0))
             self._calm()
+            self._without_the_forgotten()
             self._settle()
+            self._rest()
         except Stuck as stuck:
             self.trace.violate("time moves on", str(stuck))
 
@@ -168,33 +174,50 @@ class Candidacy:
             self.stage.allow(name)
         acts.tidy(self)
 
-    def _settle(self) -> None:
-        """Wait until nothing is left to do; then for a while in which nothing may be done."""
+    def _without_the_forgotten(self) -> None:
+        """While targets that were given up stay away, all else has to settle as if there were none (L4). Then they are back."""
+        away = self.rules.forgotten()
+        if not 0 < len(away) < len(self.plan.quotas):
+            return
+        self.trace.note("plan", "plan", f"but {' and '.join(sorted(away))} stay away")
+        for name in away:
+            self.stage.ways[name].silent = True
+        self._settle(FORGOTTEN, away)
+        self.trace.note("plan", "plan", f"{' and '.join(sorted(away))} are back")
+        self.stage.heal()
+
+    def _settle(self, rule: str = SETTLES, away: frozenset[str] = frozenset()) -> None:
+        """Wait until nothing is left to do; of targets that are `away` only as long as all of them are given up."""
         deadline, events, since = self.loop.time() + PATIENCE, 0, self.loop.time()
         # What fits nowhere is looked at again after five minutes, and may then be said in other words.
         rest = FLUSH if any(name.startswith("huge") for name in self.wanted) else REST
         while self.trace.violation is None:
-            left = self._left()
-            if left or self.events > events:
+            if not away <= self.rules.forgotten():
+                return
+            left = self._left(away)
+            if left or (self.events > events and not away):  # that a target is still away is recorded
                 events, since = self.events, self.loop.time()
             if self.loop.time() - since >= rest:
                 break
             if self.loop.time() >= deadline:
-                self.trace.violate("everything settles", left or "a log grows and grows")
+                self.trace.violate(rule, left or "a log grows and grows")
             self._advance(self.loop.time() + _LOOK)
+
+    def _rest(self) -> None:
+        """Let a while go by in which nothing may be done."""
         events, writes = self.events, self._writes
         self._advance(self.loop.time() + QUIET)
         if self.trace.violation is None:
             self._at_the_end(self.events - events, self._writes - writes)
 
-    def _left(self) -> str:
+    def _left(self, away: frozenset[str] = frozenset()) -> str:
         leading = {
             p.target if isinstance(p, SchedulerReplica) else SOURCE_LOG for p in self.processes.values() if p.leading
         }
         for name in self.databases:
             if name not in leading:
                 return f"nobody leads the log of {name}"
-        return unfinished(self.stage, self.rules.source, self.rules.targets, self.wanted)
+        return unfinished(self.stage, self.rules.source, self.rules.targets, self.wanted, away)
 
     def _at_the_end(self, events: int, writes: int) -> None:
         left = self._left()

@@ -1,4 +1,4 @@
-"""What the second edition of a plan of this scene has beside the first: clusters that begin anew.
+"""What the second edition of a plan of this scene has beside the first: clusters that begin anew, targets that are given up.
 
 In: a source of its own, so that nothing of the first edition is drawn differently; the targets, the pods that are submitted. Out: steps
 without numbers. What is drawn here counts as published once a seed of it is pinned; add a third edition then.
@@ -51,9 +51,23 @@ def _restore_home(source: random.Random, _: Sequence[str], pods: Sequence[Step])
     return [Step(0, _at(source, pods), "restore-home", MANAGEMENT, seconds)]
 
 
+def _give_up(source: random.Random, targets: Sequence[str], pods: Sequence[Step]) -> list[Step]:
+    """A target is away for long, and an operator gives it up; some of its pods are taken back before it returns, if it does."""
+    at, target = min(_at(source, pods), 120.0), source.choice(targets)
+    seconds = _lasting(source, *source.choice(((60, 120), (320, 400))))
+    said = round(at + source.uniform(0, 60), 3)
+    steps = [Step(0, at, "partition", target, seconds), Step(0, said, "forget", target, _lasting(source, 60, 150))]
+    if source.random() < 0.6:
+        kind = source.choice(("delete-pod", "replace-pod"))
+        when = round(at + source.uniform(0, 100), 3)
+        steps.append(Step(0, when, kind, source.choice(pods).where, _lasting(source, 1, 30)))
+    return steps
+
+
 #: How often each scene is drawn, and what it is.
 SCENES: dict[str, tuple[int, _Scene]] = {
     "restore": (4, _restore),
     "rebuild": (2, _rebuild),
     "restore-home": (3, _restore_home),
+    "give-up": (4, _give_up),
 }

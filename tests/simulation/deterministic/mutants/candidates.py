@@ -75,9 +75,13 @@ VANISHED = written(
 WENT_BACK = written(pod(5.0), step(5.1, "restore", "east", 40.0))
 UNBOUND = written(pod(5.0), *(step(5.07, "restore", w, 40.0) for w in BOTH))
 UNDELETED = written(pod(5.0), *(step(5.1, "restore", w, 47.0) for w in BOTH), step(19.6, "delete-pod", "web-1"))
+GIVEN_UP = [step(40.0, "partition", "east", 400.0), step(50.0, "forget", "east", 90.0)]
+FORGOTTEN = written(pod(5.0), *GIVEN_UP)
+GOING = written(pod(5.0), step(39.9, "delete-candidate", "east"), *GIVEN_UP, seed=4, traits=(NEVER_TWICE,))
 FULL = written(*(step(float(n), "rival", w, 200.0, 3) for n in (1, 2) for w in BOTH), pod(20.0, "high-1"))
 
 ONE, BOUND, LOST = "one candidate may run", "nothing is bound without a permit", "a lost target is waited for"
+HOLDS_NOTHING = "a forgotten target holds nothing"
 SETTLES, FOR_EVER = "everything settles", "nothing is repeated for ever"
 BUGS: dict[str, Bug] = {
     "lease-is-enough": Bug("a permit is free again when its lease is over", bugs.a_lease_is_enough, ONE, 17),
@@ -173,6 +177,22 @@ BUGS: dict[str, Bug] = {
     ),
     "restore-unnoticed": Bug(
         "that a cluster went back to a backup is not noticed", bugs.a_restore_goes_unnoticed, SETTLES, 1
+    ),
+    "forgotten-waited-for": Bug(
+        "a target that was given up is waited for", bugs.nobody_is_forgotten, HOLDS_NOTHING, scene=FORGOTTEN
+    ),
+    "given-up-unsaid": Bug("a target that is away counts as given up", bugs.whoever_is_away_is_forgotten, LOST, 4),
+    "going-waited-for": Bug(
+        "a delegate that was being deleted is waited for in a target that was given up",
+        bugs.who_goes_is_waited_for,
+        HOLDS_NOTHING,
+        scene=GOING,
+    ),
+    "forgotten-for-good": Bug(
+        "what ran on a target that was given up is known no more",
+        bugs.the_forgotten_are_unknown,
+        SETTLES,
+        scene=FORGOTTEN,
     ),
     "no-fence-there": Bug("the logs do not check the epoch", the_epoch_is_not_checked, "one process writes", 11),
 }

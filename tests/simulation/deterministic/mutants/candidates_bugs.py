@@ -294,6 +294,46 @@ def a_restore_goes_unnoticed(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(history.History, question, lambda self, *told: None)
 
 
+# --- targets that are given up -----------------------------------------------------------------------------------------
+
+
+def nobody_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(source_turn.Context, "forgotten", lambda self, cluster: False)
+    patch.setattr(source_turn.Context, "lost_until", lambda self, cluster: None)
+
+
+def whoever_is_away_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    def forgotten(self: source_turn.Context, cluster: str) -> bool:
+        known = self.connections.get(cluster)
+        return known is not None and not known.connected
+
+    patch.setattr(source_turn.Context, "forgotten", forgotten)
+
+
+def who_goes_is_waited_for(patch: pytest.MonkeyPatch) -> None:
+    original = decide._delegated
+
+    def delegated(turn: Any) -> None:
+        known = turn.state.chosen
+        if known.seen is None or not known.seen.deleting:
+            original(turn)
+
+    patch.setattr(decide, "_delegated", delegated)
+
+
+def the_forgotten_are_unknown(patch: pytest.MonkeyPatch) -> None:
+    original = source_state._excuse
+
+    def excuse(state: Any, name: str, reason: str) -> Any:
+        after = original(state, name, reason)
+        if reason != Reason.TARGET_FORGOTTEN:
+            return after
+        kept = {other: known for other, known in after.candidates.items() if other != name}
+        return msgspec.structs.replace(after, candidates=kept)
+
+    patch.setattr(source_state, "_excuse", excuse)
+
+
 # --- connections and effects -------------------------------------------------------------------------------------------
 
 

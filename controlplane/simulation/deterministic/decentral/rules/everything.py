@@ -19,6 +19,7 @@ from controlplane.candidates.objects import (
     CANDIDATES,
     SCHEDULER_NAME,
 )
+from controlplane.candidates.placing import Placing
 from controlplane.connectivity.events import MANAGEMENT as HOME
 from controlplane.connectivity.events import KindSynced
 from controlplane.kube import PODS, Kind
@@ -28,7 +29,7 @@ from controlplane.simulation.deterministic.decentral.acts import PROFILE
 from controlplane.simulation.deterministic.decentral.plan import SOURCE_LOG
 from controlplane.simulation.deterministic.decentral.processes import scheduler_settings
 from controlplane.simulation.deterministic.decentral.rules.life import Lives
-from controlplane.simulation.deterministic.decentral.rules.logs import Invitations, LogRules
+from controlplane.simulation.deterministic.decentral.rules.logs import Invitations, LogRules, Words
 from controlplane.simulation.deterministic.decentral.rules.ownership import Ownership
 from controlplane.simulation.deterministic.decentral.rules.permits import Permits
 from controlplane.simulation.deterministic.decentral.rules.replay import Replay, of_scheduler, of_source
@@ -61,6 +62,7 @@ class Everything:
         self._room = {n: Room(trace, loop, stage.places[n], rooms) for n, rooms in self.targets.items()}
         self._invitations = {n: Invitations(trace, rooms.targets) for n, rooms in self.targets.items()}
         self._logs = {n: LogRules(n, trace, rooms.capability.open_writes) for n, rooms in self.targets.items()}
+        self._words = Words(trace, self.source.fleet.index)
         self._logs[SOURCE_LOG] = LogRules(SOURCE_LOG, trace, self.source.capability.open_writes)
         self._histories = {name: History(trace, Gone) for name in self._positions}
         for name in stage.places:
@@ -87,6 +89,10 @@ class Everything:
         for kind in (PODS, CANDIDATES, CANDIDATE_TARGETS, CANDIDATE_SOURCES):
             for record in sorted(store.records(kind), key=lambda record: record.version):
                 self._committed(cluster, record)
+
+    def forgotten(self) -> frozenset[str]:
+        """Return the targets that an operator has given up, and that have not come back."""
+        return frozenset(name for name in self.targets if _forgotten(self.placing, name))
 
     # --- what is committed and written -------------------------------------------------------------------------------
 
@@ -130,6 +136,7 @@ class Everything:
         self._told(log, new)
         self._logs[log].before_fold(found, writer)
         if log == SOURCE_LOG:
+            self._words.before_fold(found)
             self._runs.before_fold(found)
             self._permits.before_fold(found)
             self._lives.before_fold(found)
@@ -180,6 +187,11 @@ class Everything:
 
 def _rooms() -> SchedulerRooms:
     return SchedulerRooms(scheduler_settings("shadow"), [PROFILE])
+
+
+def _forgotten(placing: Placing, name: str) -> bool:
+    known = placing.connections.get(name)
+    return known is not None and known.forgotten
 
 
 def _gone(before: Record, last: Record) -> Record:

@@ -124,17 +124,25 @@ class Runs:
         return found
 
     def _given_up(self, target: str, now: datetime) -> bool:
-        """Whether a target has been away for as long as at-least-once waits."""
+        """Whether a target has been away for as long as at-least-once waits, or an operator has said so."""
         policy, known = self._placing.policy, self._placing.connections.get(target)
+        if self._forgotten(target):
+            return True
         if policy.execution_policy == NEVER_TWICE or known is None:
             return False
         since = known.lost_since
         return not known.connected and since is not None and now >= since + policy.lost_after
 
+    def _forgotten(self, target: str) -> bool:
+        known = self._placing.connections.get(target)
+        return known is not None and known.forgotten
+
     def _lost(self, recorded: Recorded, lost: DelegateLost) -> None:
         what = f"{lost.candidate} on {lost.cluster}"
         if lost.reason == Reason.TARGET_LOST and not self._given_up(lost.cluster, recorded.recorded_at):
             self._trace.violate(WAITED, f"{what} is given up")
+        if lost.reason == Reason.TARGET_FORGOTTEN and not self._forgotten(lost.cluster):
+            self._trace.violate(WAITED, f"{what} is given up, and nobody has said so")
         if lost.reason in _WITHOUT_KNOWING:
             self._excused.add(lost.candidate)
         elif lost.candidate not in self._revived and lost.candidate in self._running.get(
@@ -146,9 +154,12 @@ class Runs:
         state = self._placing.sources[recorded.stream]
         if closed.reason not in _WITHOUT_KNOWING:
             return
-        if self._placing.policy.execution_policy == NEVER_TWICE and closed.reason != Reason.TARGET_FORGOTTEN:
+        said = closed.reason == Reason.TARGET_FORGOTTEN
+        if said and (state.permit is None or not self._forgotten(state.permit.cluster)):
+            self._trace.violate(WAITED, f"{recorded.stream} goes on without knowing, and nobody has said so")
+        if self._placing.policy.execution_policy == NEVER_TWICE and not said:
             self._trace.violate(WAITED, f"{recorded.stream} goes on without knowing, and asks for never-twice")
         if state.permit is not None:
             self._excused.add(state.permit.candidate)
-            if recorded.recorded_at < state.permit.until + self._placing.policy.skew:
+            if not said and recorded.recorded_at < state.permit.until + self._placing.policy.skew:
                 self._trace.violate(WAITED, f"{recorded.stream} goes on before the lease of its permit is over")
