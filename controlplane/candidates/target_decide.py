@@ -179,7 +179,7 @@ def _remove_pod(turn: _Pass, reason: TargetReason) -> None:
 def _let_go(turn: _Pass, seen: CandidateObserved) -> None:
     """The Candidate is being deleted: its Pod first, and the object only when the Pod has stopped (H12)."""
     state = turn.state
-    if state.held is not None:
+    if state.held is not None and state.binding is None:
         turn.say(Unreserved(number=state.held.number, reason=TargetReason.DELETED))
     if state.pod is not None:
         _remove_pod(turn, TargetReason.DELETED)
@@ -350,8 +350,8 @@ def report_of(state: TargetState) -> Reported:
         message = "the pod is not there any more, and had not ended" if state.missing else ""
     elif state.refused is not None and state.binding is None:
         phase, reason, message = "Refused", state.refused.reason, state.refused.message
-    elif held is not None or state.binding is not None:
-        phase = "Reserved"  # also what was given up with its Candidate, if a backup brings that back while a binding is on its way
+    elif held is not None:
+        phase = "Reserved"
     elif told is not None:
         phase, reason, message = "Unschedulable", told.reason, told.message
     elif state.unreserved is not None:

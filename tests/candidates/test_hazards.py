@@ -9,7 +9,7 @@ from controlplane.candidates.events import CandidateDropped, DelegateLost, Permi
 from controlplane.candidates.objects import candidate_name
 from controlplane.candidates.policy import AT_LEAST_ONCE, NEVER_TWICE
 from controlplane.candidates.reasons import Reason, TargetReason
-from controlplane.candidates.target_events import BindFailed
+from controlplane.candidates.target_events import BindFailed, FinalizerReleased, PodRemoved, Unreserved
 from tests.candidates.model.api import Refused
 from tests.candidates.stage import Stage, pod
 
@@ -318,3 +318,20 @@ def test_a_delegate_that_was_being_deleted_is_not_waited_for_in_a_target_that_is
     stage.forgotten.add("a")
     said = stage.look()
     assert [event.reason for event in said if isinstance(event, DelegateLost)] == [Reason.TARGET_FORGOTTEN]
+
+
+def test_a_candidate_that_goes_gives_up_nothing_while_its_binding_may_be_on_its_way() -> None:
+    """The reservation is over when the Pod is gone: until then the binding may still be made, and a backup may bring the Candidate back."""
+    stage = Stage("a").permitted("a")
+    stage.target_look("a")
+    assert stage.bind("a")
+    key, store = stage.only("a"), stage.stores["a"]
+    found = store["candidates"][key]
+    going = {**found, "metadata": {**found["metadata"], "deletionTimestamp": "now"}}
+    stage.stores["a"] = {**store, "candidates": {key: going}}
+    said = stage.target_look("a")
+    assert [type(event) for event in said] == [PodRemoved]
+    assert stage.sides["a"][key].held is not None
+    stage.stores["a"] = {**stage.stores["a"], "pods": {}}
+    said = stage.target_look("a")
+    assert [type(event) for event in said] == [Unreserved, FinalizerReleased]

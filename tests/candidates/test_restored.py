@@ -15,7 +15,7 @@ from controlplane.candidates.policy import AT_LEAST_ONCE, NEVER_TWICE, Policy
 from controlplane.candidates.reasons import Reason
 from controlplane.candidates.status import restarts_of
 from controlplane.candidates.target import TargetCandidates
-from controlplane.candidates.target_decide import TargetPolicy, report_of
+from controlplane.candidates.target_decide import TargetPolicy
 from controlplane.candidates.target_events import (
     CandidateObserved,
     CandidatePodObserved,
@@ -258,21 +258,3 @@ def test_a_new_connection_has_listed_what_it_says() -> None:
 
 def synced(kind: Kind) -> KindSynced:
     return KindSynced(kind=kind.name, count=1, resource_version="9", gap="")
-
-
-def test_a_binding_that_may_be_on_its_way_is_no_free_reservation() -> None:
-    """It was given up with its Candidate, which would not have gone before its Pod; and then the Candidate was back."""
-    stage = Stage("a").permitted("a")
-    stage.target_look("a")
-    assert stage.bind("a")
-    key = stage.only("a")
-    backup = stage.stores["a"]
-    found = backup["candidates"][key]
-    going = {**found, "metadata": {**found["metadata"], "deletionTimestamp": "now"}}
-    stage.stores["a"] = {**backup, "candidates": {key: going}}
-    stage.target_look("a")
-    assert stage.sides["a"][key].held is None
-    assert stage.sides["a"][key].binding is not None
-    stage.stores["a"] = backup
-    stage.target_look("a")
-    assert report_of(stage.sides["a"][key]).phase == "Reserved"
