@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final, Protocol, cast
 
 from controlplane.candidates.objects import (
@@ -23,7 +24,8 @@ from controlplane.candidates.objects import (
     SOURCE_LABEL,
 )
 from controlplane.clusters.port import ApiError
-from controlplane.kube import NODES, PODS, Json
+from controlplane.kube import NODES, POD_GROUPS, PODS, Json
+from controlplane.pods.gang import GROUP_NAME
 from controlplane.simulation.deterministic import acts
 from controlplane.simulation.deterministic.database import Database
 from controlplane.simulation.deterministic.decentral.stage import CAMPUS, HIGH, NAMESPACE, ZONE, Clusters
@@ -133,9 +135,29 @@ def pod_of(step: Step) -> Json:
         head["annotations"] = {OPT_PLACEMENT: "BestOf"}
     elif sort == "high":
         spec["priorityClassName"] = HIGH
+    elif sort == "gang":
+        head["annotations"] = {GROUP_NAME: group_of(name)}
     elif sort == "conf":
         container["envFrom"] = [{"configMapRef": {"name": "settings"}}]
     return {"metadata": head, "spec": spec}
+
+
+def _submit_gang(scene: Scene, step: Step) -> None:
+    """A PodGroup, and its members one after the other. `value` is ten times how many there are, and how many of them are the quorum."""
+    members, least = divmod(step.value, 10)
+    group = {"metadata": {"name": step.where, "namespace": NAMESPACE}, "spec": {"minMember": least}}
+    scene.stage.management.store.create(POD_GROUPS, group, field_manager="user")
+    for number in range(1, members + 1):
+        member = replace(step, where=f"{step.where}-{number}", seconds=0.0, value=1)
+        if number == 1:
+            _submit(scene, member)
+        else:
+            scene.after(step.seconds * (number - 1), _submit, scene, member)
+
+
+def group_of(name: str) -> str:
+    """Return the PodGroup that a pod is of, by its name; "" if it is of none."""
+    return name.rpartition("-")[0] if name.startswith("gang-") else ""
 
 
 def _delete(scene: Scene, step: Step) -> None:
@@ -315,6 +337,7 @@ def _database_away(scene: Scene, step: Step) -> None:
 
 ACTS: Final[dict[str, Act]] = {
     "submit-pod": _submit,
+    "submit-gang": _submit_gang,
     "delete-pod": _delete,
     "replace-pod": _replace,
     "delete-delegate": _delete_delegate,

@@ -12,7 +12,8 @@ from controlplane.app.scheduling.rooms import SchedulerRooms
 from controlplane.candidates.objects import CANDIDATE_LABEL, CANDIDATES, HINT_CLUSTER, SOURCE_LABEL
 from controlplane.candidates.placing import Placing
 from controlplane.capability import Capability
-from controlplane.kube import PODS, SECRETS, Json, meta
+from controlplane.kube import POD_GROUPS, PODS, SECRETS, Json, meta
+from controlplane.simulation.deterministic.decentral.acts import group_of
 from controlplane.simulation.deterministic.decentral.stage import CAMPUS, NAMESPACE, Clusters
 from controlplane.simulation.deterministic.steps import Step
 from controlplane.simulation.history import Record
@@ -60,9 +61,9 @@ def _pods(stage: Clusters, placing: Placing, wanted: Mapping[str, Step], away: C
     for name, pod in there.items():
         running = [(target, record) for target, record in runs_of(stage, name) if target not in away]
         phase = pod["status"].get("phase")
-        if name.startswith("huge"):
+        if name.startswith("huge") or (not running and _waits_for_its_gang(stage, there, name)):
             if running or _scheduled(pod).get("status") != "False":
-                return f"{name} fits nowhere, and does not say so"
+                return f"{name} cannot run, and does not say so"
             continue
         if phase in _OVER:
             if any(phase_of(record) == "Running" for _, record in running):
@@ -78,7 +79,27 @@ def _pods(stage: Clusters, placing: Placing, wanted: Mapping[str, Step], away: C
         hint = (meta(pod).get("annotations") or {}).get(HINT_CLUSTER)
         if phase != "Running" or hint != where or _scheduled(pod).get("status") != "True":
             return f"{name} runs on {where}, and says that it is {phase} on {hint}"
-    return ""
+    return _apart(stage, placing, there, away)
+
+
+def _waits_for_its_gang(stage: Clusters, there: Mapping[str, Json], name: str) -> bool:
+    """Whether a pod is of a group that is not there, or has fewer members than have to start together."""
+    group = group_of(name)
+    if not group:
+        return False
+    found = [record for record in stage.management.store.records(POD_GROUPS) if record.name == group]
+    return not found or sum(group_of(other) == group for other in there) < found[0].obj["spec"]["minMember"]
+
+
+def _apart(stage: Clusters, placing: Placing, there: Mapping[str, Json], away: Collection[str]) -> str:
+    """All of a gang that run are in one target, and a quorum has been; those of a smaller one are taken back after a while."""
+    for group in placing.gangs.groups.values():
+        if group.placed is not None and not group.placed.formed:
+            return f"{group.name} has not come together in {group.placed.cluster}"
+    places: dict[str, set[str]] = {}
+    for name in filter(group_of, there):
+        places.setdefault(group_of(name), set()).update(t for t, _ in runs_of(stage, name) if t not in away)
+    return next((f"{group} is in {sorted(where)}" for group, where in places.items() if len(where) > 1), "")
 
 
 def runs_of(stage: Clusters, name: str) -> list[tuple[str, Record]]:

@@ -20,6 +20,7 @@ from controlplane.simulation.world import MANAGEMENT
 
 SCENE = "candidates"
 NO_JOBS, TWO_SCHEDULERS = "candidates-alone", "two-schedulers"
+GANG_PLUGIN = "gang-plugin"  # the schedulers reserve and report a quorum or nobody
 TARGETS = ("east", "west", "north")
 SOURCE_LOG = "source"
 MOST_CPUS = 7  # of all pods that are to run: less than the smallest run has, however they lie
@@ -98,8 +99,13 @@ def plan_of(seed: int, *, edition: int = EDITION, trouble: int = -1) -> Plan:
     steps += [_trouble(source, kind, targets, submitted, processes) for kind in source.choices(kinds, weights, k=count)]
     numbered = _numbered(steps, 1)
     if edition > 1:
-        more = scenes.draw(random.Random(f"plan 2 {SCENE} {seed}"), targets, submitted)  # noqa: S311 - as above
-        numbered += _numbered(more, len(numbered) + 1)
+        later = random.Random(f"plan 2 {SCENE} {seed}")  # noqa: S311 - as above
+        gangs = scenes.gangs(later)
+        if gangs:
+            # A node more for the members, so that whatever is submitted still fits at once, and the gang in each target as a whole.
+            nodes = {name: count + 1 for name, count in nodes.items()}
+            traits += (GANG_PLUGIN,) * (later.random() < 0.5)
+        numbered += _numbered([*gangs, *scenes.draw(later, targets, [*submitted, *gangs])], len(numbered) + 1)
         numbered.sort(key=lambda step: step.at)
     return Plan(seed, nodes, replicas, tuple(numbered), len(numbered), edition, scene=SCENE, traits=traits)
 

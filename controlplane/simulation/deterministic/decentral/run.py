@@ -26,6 +26,7 @@ from controlplane.simulation.deterministic.database import Database
 from controlplane.simulation.deterministic.decentral import acts
 from controlplane.simulation.deterministic.decentral.ending import unfinished
 from controlplane.simulation.deterministic.decentral.plan import (
+    GANG_PLUGIN,
     NO_JOBS,
     SOURCE_LOG,
     process_names,
@@ -75,7 +76,7 @@ class Candidacy:
         policy = NEVER_TWICE if NEVER_TWICE in plan.traits else AT_LEAST_ONCE
         self.settings = source_settings(policy, jobs=NO_JOBS not in plan.traits)
         self.stage = Clusters(self.loop, seed, plan.quotas, self._on_commit)
-        self.rules = Everything(self.trace, self.loop, self.stage, self.settings)
+        self.rules = Everything(self.trace, self.loop, self.stage, self.settings, plan)
         self.databases = {SOURCE_LOG: Database(self.loop, seed, Codec(TYPES))}
         for name, rooms in self.rules.targets.items():
             self.databases[name] = Database(self.loop, f"{name} {seed}", Codec(rooms.capability.types))
@@ -105,6 +106,7 @@ class Candidacy:
             lambda process: self._open_near(target, process),
             self.trace,
             self.rules.target_folded,
+            gangs=GANG_PLUGIN in self.plan.traits,
         )
 
     @property
@@ -291,7 +293,9 @@ class Candidacy:
         return lambda before, writer, events: self._on_append(name, before, writer, events)
 
     def _on_append(self, name: str, before: int, writer: str, events: Sequence[NewEvent]) -> None:
-        for new, found in zip(events, self.databases[name].read(before, len(events)), strict=True):
+        batch = self.databases[name].read(before, len(events))
+        self.rules.batch(name, batch)
+        for new, found in zip(events, batch, strict=True):
             self.trace.note(topic(found), writer, words(found))
             self.rules.appended(name, new, found, writer)
         if before > MOST_EVENTS:

@@ -1,4 +1,4 @@
-"""What the second edition of a plan of this scene has beside the first: clusters that begin anew, targets that are given up.
+"""What the second edition of a plan of this scene has beside the first: clusters that begin anew, targets that are given up, gangs.
 
 In: a source of its own, so that nothing of the first edition is drawn differently; the targets, the pods that are submitted. Out: steps
 without numbers. What is drawn here counts as published once a seed of it is pinned; add a third edition then.
@@ -23,6 +23,16 @@ def draw(source: random.Random, targets: Sequence[str], pods: Sequence[Step]) ->
     for kind in source.choices(kinds, weights, k=source.choice((1, 1, 2, 3))):
         steps += SCENES[kind][1](source, targets, pods)
     return steps
+
+
+def gangs(source: random.Random) -> list[Step]:
+    """Draw a gang, or none: `value` is ten times its members and its quorum, `seconds` how long each member comes after the one before."""
+    if source.random() < 0.55:
+        return []
+    members = source.choice((2, 3, 3))
+    least = members - (source.random() < 0.3)
+    at, apart = round(source.uniform(2.0, HORIZON * 0.4), 3), source.choice((0.0, 0.01, 0.05, 2.0))
+    return [Step(0, at, "submit-gang", "gang-9", apart, 10 * members + least)]
 
 
 def _at(source: random.Random, pods: Sequence[Step]) -> float:
@@ -60,8 +70,22 @@ def _give_up(source: random.Random, targets: Sequence[str], pods: Sequence[Step]
     if source.random() < 0.6:
         kind = source.choice(("delete-pod", "replace-pod"))
         when = round(at + source.uniform(0, 100), 3)
-        steps.append(Step(0, when, kind, source.choice(pods).where, _lasting(source, 1, 30)))
+        steps.append(Step(0, when, kind, _pod(source, pods), _lasting(source, 1, 30)))
     return steps
+
+
+def _pod(source: random.Random, pods: Sequence[Step]) -> str:
+    """Draw the name of a pod; of a gang, a member's."""
+    one = source.choice(pods)
+    return f"{one.where}-{source.randint(1, one.value // 10)}" if one.kind == "submit-gang" else one.where
+
+
+def _one_member(source: random.Random, _: Sequence[str], pods: Sequence[Step]) -> list[Step]:
+    """What people do to one pod, done while it is placed with others, or later: its controller makes another one, mostly."""
+    kind = source.choice(("replace-pod", "replace-pod", "delete-pod"))
+    one = pods[-1]
+    at = round(one.at + source.choice((source.uniform(0.0, 0.2), source.uniform(0.0, 100.0))), 3)
+    return [Step(0, at, kind, _pod(source, [one]), _lasting(source, 0, 5))]
 
 
 #: How often each scene is drawn, and what it is.
@@ -70,4 +94,5 @@ SCENES: dict[str, tuple[int, _Scene]] = {
     "rebuild": (2, _rebuild),
     "restore-home": (3, _restore_home),
     "give-up": (4, _give_up),
+    "one-member": (2, _one_member),
 }

@@ -6,7 +6,7 @@ They show that the scene `candidates` bites.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -17,6 +17,7 @@ from controlplane.simulation.deterministic.playing import plan_of, play
 from controlplane.simulation.deterministic.simulation import Outcome
 from tests.simulation.deterministic.candidates import CANDIDATES_KIND, PODS_KIND, pod, step, written
 from tests.simulation.deterministic.mutants import candidates_bugs as bugs
+from tests.simulation.deterministic.mutants import candidates_gang_bugs as gangs
 from tests.simulation.deterministic.mutants.mutants import Patch, the_epoch_is_not_checked
 
 
@@ -78,9 +79,18 @@ UNDELETED = written(pod(5.0), *(step(5.1, "restore", w, 47.0) for w in BOTH), st
 GIVEN_UP = [step(40.0, "partition", "east", 400.0), step(50.0, "forget", "east", 90.0)]
 FORGOTTEN = written(pod(5.0), *GIVEN_UP)
 GOING = written(pod(5.0), step(39.9, "delete-candidate", "east"), *GIVEN_UP, seed=4, traits=(NEVER_TWICE,))
+GANG = step(5.0, "submit-gang", "gang-9", 0.0, 33)
+ALONE = written(step(5.0, "submit-gang", "gang-9", 2.0, 33))
+HALF_FULL = written(*(step(float(n), "rival", w, 200.0, 2) for n in (1, 2) for w in BOTH), replace(GANG, at=20.0))
+#: With seed 1 a gang goes to `east`. Its nodes are closed, and a member is replaced; or one is deleted while the others are being bound.
+STUCK = written(
+    GANG, *(step(20.0, "cordon", "east", 100.0, n) for n in (0, 1)), step(21.0, "replace-pod", "gang-9-1", 1.0)
+)
+BEREFT = written(GANG, step(5.1, "delete-pod", "gang-9-1"))
 FULL = written(*(step(float(n), "rival", w, 200.0, 3) for n in (1, 2) for w in BOTH), pod(20.0, "high-1"))
 
 ONE, BOUND, LOST = "one candidate may run", "nothing is bound without a permit", "a lost target is waited for"
+WHERE_IT_IS = "a gang's member is permitted where its gang is"
 HOLDS_NOTHING = "a forgotten target holds nothing"
 SETTLES, FOR_EVER = "everything settles", "nothing is repeated for ever"
 BUGS: dict[str, Bug] = {
@@ -193,6 +203,22 @@ BUGS: dict[str, Bug] = {
         bugs.the_forgotten_are_unknown,
         SETTLES,
         scene=FORGOTTEN,
+    ),
+    "one-by-one": Bug("a gang's members are placed one by one", gangs.there_are_no_gangs, WHERE_IT_IS, scene=ALONE),
+    "gang-anywhere": Bug(
+        "a member of a gang follows to whichever target has room",
+        gangs.members_follow_anywhere,
+        WHERE_IT_IS,
+        scene=STUCK,
+    ),
+    "half-a-quorum": Bug(
+        "one member that is ready is a quorum",
+        gangs.one_is_a_quorum,
+        "no permission is for fewer than a quorum",
+        scene=HALF_FULL,
+    ),
+    "gang-for-good": Bug(
+        "a gang that does not come together stays where it is", gangs.gangs_are_never_dissolved, SETTLES, scene=BEREFT
     ),
     "no-fence-there": Bug("the logs do not check the epoch", the_epoch_is_not_checked, "one process writes", 11),
 }

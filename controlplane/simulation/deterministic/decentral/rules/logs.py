@@ -29,6 +29,10 @@ _WRITES = (SourceWrite, TargetWrite, SchedulingWrite)
 _FAILED = (CandidateWriteFailed, TargetWriteFailed, SchedulingWriteFailed)
 _SHORTEST_PAUSE = timedelta(seconds=0.9)
 _OVERRIDING = frozenset({"CandidateDropped", "PermitRevoked", "PodRemoved", "FinalizerReleased", "PodFenced"})
+_OVERRIDING |= {
+    "PodStatusDecided",
+    "GangConditionDecided",
+}  # what is to be said now takes the place of what was to be said
 _LATELY = timedelta(seconds=5)
 INVITED = "who is not invited is not taken"
 PREEMPTS = "room is made only under a permit"

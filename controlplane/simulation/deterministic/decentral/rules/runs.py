@@ -80,6 +80,11 @@ class Runs:
                 self._revived.add(candidate)
                 self._seen_again.discard(candidate)
 
+    @property
+    def unanswered(self) -> set[str]:
+        """The candidates that nobody answers for: their target was given up, or a backup has revived them."""
+        return self._excused | self._revived
+
     # --- what is decided ---------------------------------------------------------------------------------------------
 
     def before_fold(self, recorded: Recorded) -> None:
