@@ -101,12 +101,10 @@ BUGS: dict[str, Bug] = {
     "no-grace-for-targets": Bug(
         "a target's delegates are lost with its connection", bugs.a_lost_target_has_no_grace, LOST, 4
     ),
-    "never-twice-outlived": Bug(
-        "never-twice goes on without the target's word", bugs.never_twice_is_outlived, LOST, 17
-    ),
+    "never-twice-outlived": Bug("never-twice goes on without the target's word", bugs.never_twice_is_outlived, LOST, 1),
     "losers-stay": Bug("the candidates that lost are not deleted", bugs.the_losers_stay, SETTLES, 1),
     "deleted-stays": Bug(
-        "a deleted pod's candidates are not deleted", bugs.a_deleted_pod_leaves_its_candidates, SETTLES, 4
+        "a deleted pod's candidates are not deleted", bugs.a_deleted_pod_leaves_its_candidates, HOLDS_NOTHING, 2
     ),
     "status-goes-back": Bug(
         "a status is shown as the delegate says it", bugs.a_status_goes_back, "a source pod does not go back in life", 1
@@ -120,7 +118,7 @@ BUGS: dict[str, Bug] = {
     "permit-in-memory": Bug(
         "the number of a permit is kept beside the log", bugs.a_permit_is_in_memory, "the log gives the state", 1
     ),
-    "permit-forgotten": Bug("another candidate's word ends a permit", bugs.a_permit_goes_to_all, BOUND, 1),
+    "permit-forgotten": Bug("another candidate's word ends a permit", bugs.a_permit_goes_to_all, BOUND, 2),
     "drop-without-uid": Bug(
         "candidates are deleted by name", bugs.drops_without_uid, "only what is ours is written", 1
     ),
@@ -156,13 +154,13 @@ BUGS: dict[str, Bug] = {
         scene=CORDONED,
     ),
     "spread-ignored": Bug(
-        "topology spread constraints are not kept", bugs.pods_are_not_spread, "pods are spread as they ask for", 17
+        "topology spread constraints are not kept", bugs.pods_are_not_spread, "pods are spread as they ask for", 16
     ),
     "namespaces-unlisted": Bug(
-        "a target that comes back is not listed again", bugs.namespaces_are_not_listed_again, SETTLES, 4
+        "a target that comes back is not listed again", bugs.namespaces_are_not_listed_again, SETTLES, 2
     ),
     "parked-candidates": Bug(
-        "writes for a target that was away are forgotten", bugs.parked_writes_are_forgotten, SETTLES, 5
+        "writes for a target that was away are forgotten", bugs.parked_writes_are_forgotten, SETTLES, 2
     ),
     "no-tombstones-there": Bug(
         "a scheduler's relist does not tell what vanished", bugs.vanished_objects_stay_known, SETTLES, scene=VANISHED
