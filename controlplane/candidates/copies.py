@@ -31,7 +31,7 @@ from controlplane.candidates.placing import Placing
 from controlplane.candidates.reasons import Reason
 from controlplane.candidates.state import Effect, Trouble
 from controlplane.capability import Decided, Failure, OpenWrite, Sighting
-from controlplane.connectivity.events import MANAGEMENT
+from controlplane.connectivity.events import MANAGEMENT, ClusterRestored
 from controlplane.connectivity.newest import Newest, Shown
 from controlplane.kube import SECRETS, Kind, Request, meta
 from controlplane.log.event import Event, NewEvent, Recorded
@@ -45,13 +45,14 @@ _FIRST_RETRY, _LAST_RETRY = timedelta(seconds=1), timedelta(minutes=5)
 
 
 class _There(msgspec.Struct):
-    """What is known of a namespace of a target."""
+    """What is known of a namespace of a target. `restored`: since there were copies in it, the target went back to a backup."""
 
     version: int = 0
     position: int = 0
     copies: dict[str, CopyObserved] = {}
     effects: dict[str, Effect] = {}
     trouble: dict[str, Trouble] = {}
+    restored: bool = False
 
 
 class Copies:
@@ -113,9 +114,9 @@ class Copies:
         if room == "sourcepod":
             self._fold_source(recorded.stream)
         elif room == "cluster":
-            self._dirty.update(dict.fromkeys(stream for stream in self._streams() if stream.split("/")[1] == name))
-            if name == MANAGEMENT:
-                self._dirty.update(dict.fromkeys(self._streams()))
+            self._dirty.update(dict.fromkeys(s for s in self._streams() if name in (MANAGEMENT, s.split("/")[1])))
+            if isinstance(recorded.event, ClusterRestored):
+                self._fold_restored(name)
         elif room == NAMED:
             event = recorded.event
             if isinstance(event, (NamedObserved, NamedMissing)):
@@ -125,6 +126,12 @@ class Copies:
                 self._dirty.update(dict.fromkeys(s for s in self._streams() if s.split("/")[2] == event.namespace))
         elif room == COPIES:
             self._fold_copy(recorded)
+
+    def _fold_restored(self, cluster: str) -> None:
+        """Copies that had gone may be back: where there were some, they are watched from now on."""
+        for stream, there in self._there.items():
+            if stream.split("/")[1] == cluster:
+                there.restored = self.watch_changed = True
 
     def _streams(self) -> list[str]:
         return sorted({*self._there, *self._users})
@@ -150,10 +157,9 @@ class Copies:
             if not users:
                 del self._users[there]
             self._dirty[there] = None
+        self._where.pop(stream, None)
         if now:
             self._where[stream] = now
-        else:
-            self._where.pop(stream, None)
 
     def _fold_copy(self, recorded: Recorded) -> None:
         there = self._there.setdefault(recorded.stream, _There())
@@ -237,7 +243,7 @@ class Copies:
         found: dict[str, set[str]] = {}
         for stream in self._streams():
             there = self._there.get(stream)
-            if stream in self._users or (there is not None and (there.copies or there.effects)):
+            if stream in self._users or (there is not None and (there.copies or there.effects or there.restored)):
                 _, cluster, namespace = stream.split("/")
                 found.setdefault(cluster, set()).add(namespace)
         return found
@@ -248,11 +254,10 @@ class Copies:
         if cluster == MANAGEMENT:
             found = [seen for seen in self.named.values() if seen is not None]
         else:
-            mine = (s for name, s in self._there.items() if name.split("/")[1] == cluster)
+            mine = (there for stream, there in self._there.items() if stream.split("/")[1] == cluster)
             found = [copy for there in mine for copy in there.copies.values()]
-        return {
-            one.uid: (one.namespace, one.name, one.resource_version) for one in found if KINDS[one.kind].name == kind
-        }
+        of_kind = [one for one in found if KINDS[one.kind].name == kind]
+        return {one.uid: (one.namespace, one.name, one.resource_version) for one in of_kind}
 
     # --- what follows ------------------------------------------------------------------------------------------------
 
@@ -283,11 +288,8 @@ class Copies:
         needed, namespace = self.named_by(stream), stream.split("/")[2]
         # Of what was not looked at yet nothing is known, also not that its copy may go.
         unseen = {(r.kind, r.name) for r in needed if (r.kind, namespace, r.name) not in self.named}
-        here = [
-            Known(seen.kind, seen.name, seen.uid, seen.resource_version, type=seen.type)
-            for seen in self.named.values()
-            if seen is not None and seen.namespace == namespace
-        ]
+        seen = [one for one in self.named.values() if one is not None and one.namespace == namespace]
+        here = [Known(one.kind, one.name, one.uid, one.resource_version, type=one.type) for one in seen]
         copies = [
             Known(c.kind, c.name, c.uid, c.resource_version, c.mark, c.followed)
             for c in there.copies.values()
@@ -322,11 +324,8 @@ class Copies:
 
     def open_writes(self, stream: str) -> Sequence[OpenWrite]:
         """Return the open writes of a stream."""
-        there = self._there.get(stream, _There())
-        return [
-            OpenWrite(stream, target, effect.decision.cluster, effect.position, type(effect.decision).__name__)
-            for target, effect in there.effects.items()
-        ]
+        found = self._there.get(stream, _There()).effects.items()
+        return [OpenWrite(stream, key, e.decision.cluster, e.position, type(e.decision).__name__) for key, e in found]
 
     def _decision(self, write: OpenWrite) -> Write | None:
         effect = self._there.get(write.stream, _There()).effects.get(write.target)
@@ -352,8 +351,8 @@ class Copies:
             copy = Copy(decision.kind, decision.name, decision.version, decision.uid, decision.resource_version)
             return follow.copy_request(copy, namespace, msgspec.json.decode(text, type=dict), self._cluster)
         if isinstance(decision, CopyDropped):
-            removal = Removal(decision.kind, decision.name, decision.uid, decision.resource_version)
-            return follow.removal_request(removal, namespace, self._cluster)
+            there = Removal(decision.kind, decision.name, decision.uid, decision.resource_version)
+            return follow.removal_request(there, namespace, self._cluster)
         return None
 
     def announcement(self, write: OpenWrite, now: datetime) -> Request | None:

@@ -249,11 +249,10 @@ def _delegated(turn: Turn) -> None:
     if context.gang is not None and context.gang.dissolves:
         turn.say(EpochClosed(epoch=turn.state.epoch, reason=Reason.GANG_DISSOLVED))
         turn.closed = True
-    elif seen is None or isinstance(seen, (DelegateMissing, CandidateRefused)) or not isinstance(seen, CandidateBound):
+    elif seen is None or isinstance(seen, (DelegateMissing, CandidateRefused)) or seen.uid != known.bound:
         _lost(turn, known, Reason.POD_MISSING, seen.message if seen else "the candidate was deleted in its target")
-    elif seen.deleting:
-        # Somebody deletes it there: what follows is decided when its pod has stopped.
-        return
+    # While the target is in view nothing follows from a Candidate that somebody deletes there, until its pod has stopped; nor from one that
+    # a backup put back to what it said before it was bound: whether its pod runs, the target's scheduler will say.
     elif context.forgotten(known.cluster):
         _lost(turn, known, Reason.TARGET_FORGOTTEN, "an operator gave the target up")
     elif not context.in_view(known.cluster):

@@ -132,6 +132,7 @@ def source_pod(obj: Json) -> _Built:
         group=group_of(annotations),
         priority=objects.number(spec, "priority", "spec"),
         hints={key: str(value) for key, value in annotations.items() if key in objects.HINTS},
+        restarts=restarts_of(status),
     )
     return source_stream(event.namespace, event.name), event, (template,)
 

@@ -62,6 +62,8 @@ def _answer(turn: Turn, permit: Permit, seen: CandidateSeen | None) -> Reason | 
         return None
     if seen.acknowledged >= permit.number:
         return Reason.ACKNOWLEDGED
+    if seen.reservation < permit.reservation:
+        return None  # from before that reservation: its target went back to a backup, and will say what became of it
     holds = isinstance(seen, CandidateReserved) and seen.reservation == permit.reservation
     return None if holds else Reason.UNRESERVED
 

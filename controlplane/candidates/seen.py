@@ -57,7 +57,8 @@ class SourcePodObserved(Seen, frozen=True, kw_only=True):
 
     `template` is the body of {labels, annotations, spec} that a candidate is made of, `workload` the UID of the controller that owns the
     pod. `problem` and `problem_message`: why it cannot be elected. `hints`: where it says that its delegate is.
-    `references`: the ConfigMaps and Secrets that it names. `group`: the PodGroup that it starts with, or not at all.
+    `references`: the ConfigMaps and Secrets that it names. `group`: the PodGroup that it starts with, or not at all. `restarts`: those
+    that it shows, by container.
     """
 
     template: str
@@ -74,6 +75,7 @@ class SourcePodObserved(Seen, frozen=True, kw_only=True):
     references: list[Reference] = []
     group: str = ""
     priority: int = 0
+    restarts: dict[str, int] = {}
 
 
 class SourceDeleted(Gone, frozen=True, kw_only=True):

@@ -49,11 +49,12 @@ def _delegate(
     sequence = said.sequence if said else 0
     if shown is not None and shown.source == seen.name and shown.sequence > sequence:
         return
-    base = {} if shown is None else shown.restarts
+    # One that a backup brought back has shown more than anybody remembers.
+    base = pod.restarts if shown is None else shown.restarts
     if shown is not None and shown.source not in ("", seen.name):
         base = {name: count + 1 for name, count in shown.totals.items()}
     own = said.restarts if said else {}
-    before = shown.phase if shown is not None else "Pending"
+    before = shown.phase if shown is not None else later("Pending", pod.phase)
     message = f"bound on node {seen.node} of cluster {cluster}"
     told = any(entry.type == "PodScheduled" and entry.message == message for entry in pod.conditions)
     _write(
@@ -130,7 +131,7 @@ def _waiting(turn: Turn, pod: SourcePodObserved, waits: Reason | None, shown: St
         return
     if reason == Reason.UNSCHEDULABLE_EVERYWHERE and turn.unreadable():
         reason = Reason.CANDIDATES_UNREADABLE
-    phase = shown.phase if shown is not None else "Pending"
+    phase = shown.phase if shown is not None else later("Pending", pod.phase)
     _write(
         turn,
         pod,
@@ -142,8 +143,8 @@ def _waiting(turn: Turn, pod: SourcePodObserved, waits: Reason | None, shown: St
             phase=phase,
             mark=f"{reason}: {message}"[:_SAID],
             message=message,
-            restarts=shown.restarts if shown is not None else {},
-            totals=shown.totals if shown is not None else {},
+            restarts=shown.restarts if shown is not None else pod.restarts,
+            totals=shown.totals if shown is not None else pod.restarts,
             reason=reason,
         ),
     )

@@ -63,7 +63,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of one candidate.
 
     `may_run`: it was permitted or bound, so its pod may run until we know better. `excused`: it still may, and we go on all the same
-    (its target was forgotten, or its permit outlived under at-least-once). `ready_since`: since when its reservation is known.
+    (its target was forgotten, or its permit outlived under at-least-once). `ready_since`: since when its reservation is known. `bound`: the
+    UID of the object that last said that it is bound.
     """
 
     cluster: str
@@ -73,6 +74,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     may_run: bool = False
     excused: bool = False
     ready_since: datetime | None = None
+    bound: str = ""
 
 
 class Permit(msgspec.Struct, frozen=True, kw_only=True):
@@ -212,8 +214,9 @@ def _excuse(state: SourceState, name: str, reason: str) -> SourceState:
     known = state.candidates.get(name)
     if known is None:
         return state
+    # What has ended needs no excuse: if a backup revives it, it is waited for.
     ended = reason == Reason.POD_MISSING
-    known = _replace(known, may_run=known.may_run and not ended, excused=True)
+    known = _replace(known, may_run=known.may_run and not ended, excused=known.excused or not ended)
     return _without_shadows(_replace(state, candidates={**state.candidates, name: known}))
 
 
@@ -327,6 +330,7 @@ def _fold_candidate(state: SourceState, seen: CandidateSeen, recorded: Recorded)
         seen=seen,
         ready_since=(known.ready_since if again else recorded.recorded_at) if ready else None,
         may_run=known.may_run or isinstance(seen, CandidateBound),
+        bound=seen.uid if isinstance(seen, CandidateBound) else known.bound,
     )
     state = _replace(state, candidates={**state.candidates, name: known}, dirty=True)
     permit = state.permit

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from controlplane.candidates import target_calls as calls
-from controlplane.candidates.objects import CANDIDATE_LABEL, CANDIDATES, PODS
+from controlplane.candidates.objects import CANDIDATE_LABEL, CANDIDATE_SOURCES, CANDIDATES, PODS
 from controlplane.candidates.reasons import TargetReason
 from controlplane.candidates.render import Obsolete
 from controlplane.candidates.target_decide import TargetContext, TargetPolicy, target_decide
@@ -33,10 +33,12 @@ from controlplane.candidates.target_observe import observe
 from controlplane.candidates.target_render import target_bodies, target_render
 from controlplane.candidates.target_state import STREAM, TargetState, target_fold, target_initial
 from controlplane.capability import Decided, Failure, OpenWrite, Sighting
+from controlplane.connectivity.events import ClusterConnected, ClusterRestored, KindSynced
 from controlplane.kube import Request, meta
-from controlplane.log.event import Event, NewEvent, Recorded
+from controlplane.log.event import Event, NewEvent, Recorded, Unknown
 
 _FIRST_RETRY, _LAST_RETRY = timedelta(seconds=1), timedelta(minutes=5)
+_LISTED = frozenset({PODS.name, CANDIDATES.name, CANDIDATE_SOURCES.name})
 
 
 class TargetCandidates:
@@ -51,6 +53,7 @@ class TargetCandidates:
         self.candidates: dict[str, TargetState] = {}
         self.invitations: dict[str, InvitationObserved] = {}
         self._pods: set[str] = set()  # by UID: seen, and not folded as gone
+        self._unlisted: frozenset[str] = frozenset()  # of a cluster that went back: what is not listed since
         self._dirty: dict[str, None] = {}
 
     # --- the capability ----------------------------------------------------------------------------------------------
@@ -72,7 +75,9 @@ class TargetCandidates:
         """Take one more event, in the log's order."""
         stream, event = recorded.stream, recorded.event
         room = stream.partition("/")[0]
-        if room == "invitation":
+        if room == "cluster":
+            self._fold_lists(event)
+        elif room == "invitation":
             if isinstance(event, InvitationObserved):
                 self.invitations[stream] = event
             elif isinstance(event, InvitationGone):
@@ -89,6 +94,18 @@ class TargetCandidates:
             else:
                 self.candidates[stream] = after
             self._dirty[stream] = None
+
+    def _fold_lists(self, event: Event | Unknown) -> None:
+        """Note which kinds are known as they are: whether a Candidate's Pod has stopped shows only when both are listed again."""
+        before = self._unlisted
+        if isinstance(event, ClusterRestored):
+            self._unlisted = _LISTED
+        elif isinstance(event, ClusterConnected):
+            self._unlisted -= set(event.kinds)
+        elif isinstance(event, KindSynced):
+            self._unlisted -= {event.kind}
+        if before and not self._unlisted:
+            self.touch_all()
 
     def touch_all(self) -> None:
         """Ask about every candidate again."""
@@ -110,7 +127,7 @@ class TargetCandidates:
                     others[cluster] = others.get(cluster, 0) + 1
         return TargetContext(
             policy=self.policy,
-            ready=self.ready,
+            ready=self.ready and not self._unlisted,
             invitations=sorted(invitations, key=lambda known: known.name),
             others=others,
             priority_classes=self.priority_classes,

@@ -179,7 +179,7 @@ def _remove_pod(turn: _Pass, reason: TargetReason) -> None:
 def _let_go(turn: _Pass, seen: CandidateObserved) -> None:
     """The Candidate is being deleted: its Pod first, and the object only when the Pod has stopped (H12)."""
     state = turn.state
-    if state.held is not None:
+    if state.held is not None and state.binding is None:
         turn.say(Unreserved(number=state.held.number, reason=TargetReason.DELETED))
     if state.pod is not None:
         _remove_pod(turn, TargetReason.DELETED)

@@ -173,6 +173,9 @@ def _room_permit(state: TargetState) -> int:
 
 def _fold_candidate(state: TargetState, seen: CandidateObserved) -> TargetState:
     before = state.seen
+    if before is None and not state.reservations:
+        # A new candidate has reserved nothing. One that a backup brought back has, and old permits must not be for what is reserved now.
+        state = _replace(state, reservations=seen.reported.reservation)
     state = _close(state, CANDIDATE)
     if before is not None and before.uid != seen.uid:
         # Another object of the same name. What was permitted to the one before is not permitted to it.
@@ -201,6 +204,9 @@ def _fold_pod(state: TargetState, event: CandidatePodObserved | CandidatePodGone
         state = _replace(state, binding=None, bind_failed=False)
     if event.status != state.pod_status and event.node:
         state = _replace(state, sequence=state.sequence + 1, pod_status=event.status, pod_phase=event.phase)
+    if state.bound is not None and state.pod_phase not in _OVER:
+        # What was bound stays bound, unless the cluster goes back to a backup: from before that, or from when it was not yet gone.
+        state = _replace(state, missing=(event.uid, event.node) != (state.bound.uid, state.bound.node))
     return _replace(state, pod=event)
 
 

@@ -37,7 +37,7 @@ _Draw: TypeAlias = "Callable[[int], Plan]"
     "--plan",
     "edition",
     type=click.IntRange(1, 2),
-    help="The edition of the plans of Workloads, 2 by default: what a seed meant when it was noted.",
+    help="The edition of the plans of Workloads and of candidates, 2 by default: what a seed meant when it was noted.",
 )
 @click.option(
     "--scene",
@@ -72,8 +72,8 @@ def simulate(
     """
     if (seed is None) == (seeds is None):
         raise click.UsageError("give --seed or --seeds")
-    if scene != "workloads" and edition is not None:
-        raise click.UsageError(f"--plan goes with the scene workloads: the plans of {scene} have one edition")
+    if scene == "local" and edition is not None:
+        raise click.UsageError(f"--plan goes with other scenes: the plans of {scene} have one edition")
     draw = partial(_plan, scene, edition)
     if seeds is not None:
         if steps is not None or trace:

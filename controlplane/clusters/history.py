@@ -49,6 +49,20 @@ class History:
                 return why
         return None
 
+    def denies_absence(self, version: str, gone: Sequence[Delta], known: Mapping[str, Known]) -> str | None:
+        """Say why a whole list of this version cannot miss what it misses: an end has a version of its own, after the object's last."""
+        listed = _number(version)
+        for delta in gone:
+            if not isinstance(delta, Change):
+                continue
+            uid, place = identity(delta.object)
+            before = known.get(uid)
+            then = _number(before.resource_version) if before is not None else None
+            if listed is not None and then is not None and then >= listed:
+                name = f"{place.namespace}/{place.name}" if place.namespace else place.name
+                return f"{name} ({uid}) was there at resourceVersion {then}"
+        return None
+
     def _denies_object(self, delta: Change, known: Mapping[str, Known]) -> str | None:
         uid, place = identity(delta.object)
         now, before = _number(place.resource_version), known.get(uid)

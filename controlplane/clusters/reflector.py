@@ -195,8 +195,12 @@ class Reflector:
         for poison in listing.poisons:
             self._poison(poison)
         version = page.resource_version
+        gone = listing.gone(version)
+        if era == self._era and (why := self._history.denies_absence(version, gone, self.known)) is not None:
+            await self._another_history(why)
+            return
         if era == self._era:
-            await self._deliver([*listing.gone(version), Synced(kind, version, listing.count, gap)])
+            await self._deliver([*gone, Synced(kind, version, listing.count, gap)])
         if era != self._era:
             return  # another kind found the history gone back meanwhile: what was listed was recorded as of the life before
         self._advance(version)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from controlplane.candidates import target_calls as calls
-from controlplane.candidates.events import CandidateDropped, PermitGranted, RevokeAcked
+from controlplane.candidates.events import CandidateDropped, DelegateLost, PermitGranted, RevokeAcked
 from controlplane.candidates.objects import candidate_name
-from controlplane.candidates.policy import NEVER_TWICE
+from controlplane.candidates.policy import AT_LEAST_ONCE, NEVER_TWICE
 from controlplane.candidates.reasons import Reason, TargetReason
-from controlplane.candidates.target_events import BindFailed
+from controlplane.candidates.target_events import BindFailed, FinalizerReleased, PodRemoved, Unreserved
 from tests.candidates.model.api import Refused
 from tests.candidates.stage import Stage, pod
 
@@ -300,3 +300,38 @@ def test_a_deleted_source_leaves_nothing_anywhere_once_everybody_is_back() -> No
     stage.settle()
     assert stage.there("b") == []
     assert stage.state.settled
+
+
+@pytest.mark.parametrize("policy", [AT_LEAST_ONCE, NEVER_TWICE])
+def test_a_delegate_that_was_being_deleted_is_not_waited_for_in_a_target_that_is_forgotten(policy: str) -> None:
+    """L4: whoever deleted it there, nobody will ever say that its pod has stopped."""
+    stage = Stage("a", "b", execution_policy=policy).delegated("a")
+    key, store = stage.only("a"), stage.stores["a"]
+    found = store["candidates"][key]
+    going = {**found, "metadata": {**found["metadata"], "deletionTimestamp": "now"}}
+    stage.stores["a"] = {**store, "candidates": {**store["candidates"], key: going}}
+    stage.look()
+    assert stage.state.delegate == key
+    stage.away.add("a")
+    stage.look()
+    assert stage.state.delegate == key
+    stage.forgotten.add("a")
+    said = stage.look()
+    assert [event.reason for event in said if isinstance(event, DelegateLost)] == [Reason.TARGET_FORGOTTEN]
+
+
+def test_a_candidate_that_goes_gives_up_nothing_while_its_binding_may_be_on_its_way() -> None:
+    """The reservation is over when the Pod is gone: until then the binding may still be made, and a backup may bring the Candidate back."""
+    stage = Stage("a").permitted("a")
+    stage.target_look("a")
+    assert stage.bind("a")
+    key, store = stage.only("a"), stage.stores["a"]
+    found = store["candidates"][key]
+    going = {**found, "metadata": {**found["metadata"], "deletionTimestamp": "now"}}
+    stage.stores["a"] = {**store, "candidates": {key: going}}
+    said = stage.target_look("a")
+    assert [type(event) for event in said] == [PodRemoved]
+    assert stage.sides["a"][key].held is not None
+    stage.stores["a"] = {**stage.stores["a"], "pods": {}}
+    said = stage.target_look("a")
+    assert [type(event) for event in said] == [Unreserved, FinalizerReleased]

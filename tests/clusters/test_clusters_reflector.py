@@ -227,6 +227,17 @@ async def test_what_the_log_saw_go_does_not_come_back(api: MiniApi) -> None:
         await f.transport.close()
 
 
+async def test_what_was_there_at_the_version_of_a_list_is_on_it(api: MiniApi) -> None:
+    """A store that went back has grown to the version that we saw last, and what had that version is not there."""
+    api.version, api.objects["workloads"] = 9, [obj("a", 7)]
+    known = {"uid-a": ("ns", "a", "7"), "uid-b": ("ns", "b", "9"), "uid-c": ("ns", "c", "8")}
+    async with following(api, known) as f:
+        await f.shows("listed a@7", "listed a@7", "gone b@9", "gone c@9", "synced")
+        assert f.restored == [
+            "the history of workloads.kueue.x-k8s.io went back: ns/b (uid-b) was there at resourceVersion 9"
+        ]
+
+
 async def test_what_the_log_knows_of_an_earlier_life_denies_nothing(api: MiniApi) -> None:
     api.objects["workloads"] = [obj("a", 7)]
     async with following(api, {"uid-a": ("ns", "a", "")}) as f:

@@ -64,7 +64,7 @@ class SchedulerRooms:
                 Room("placements", self.placements, frozenset({"pod"})),
                 Room("evictions", self.evictions, frozenset({"victim"}), mark="victim"),
                 Room("verdicts", self.verdicts, frozenset({"gang"}), mark="gang"),
-                Room("candidates", self.targets, candidates, mark="candidate"),
+                Room("candidates", self.targets, candidates, hears=frozenset({"cluster"}), mark="candidate"),
                 Room("here", self.here, frozenset({"cluster", "service"}), hears=candidates | ours, mark="here"),
             ]
         )

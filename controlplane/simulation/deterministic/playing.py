@@ -18,13 +18,13 @@ SCENES: Final = (WORKLOADS, "candidates", "local")
 
 
 def plan_of(seed: int, *, scene: str = WORKLOADS, edition: int = EDITION) -> Plan:
-    """Draw the plan of a seed; only Workloads have more than one edition."""
+    """Draw the plan of a seed; the plans of `local` have one edition."""
     if scene == WORKLOADS:
         return plans.plan_of(seed, edition=edition)
     if scene == "candidates":
         from controlplane.simulation.deterministic.decentral.plan import plan_of as candidates
 
-        return candidates(seed)
+        return candidates(seed, edition=edition)
     from controlplane.simulation.deterministic.local_rooms.plan import plan_of as local
 
     return local(seed)

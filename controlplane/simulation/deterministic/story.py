@@ -28,7 +28,7 @@ def verdict(outcome: Outcome) -> str:
 def command(plan: Plan) -> str:
     """Return the command that plays exactly this plan again."""
     edition = "" if plan.edition == EDITION else f" --plan {plan.edition}"
-    edition = f" --scene {plan.scene}" if plan.scene else edition
+    edition = f" --scene {plan.scene}{edition}" if plan.scene else edition
     chosen = "" if len(plan.steps) == plan.size else f" --steps {spell(plan.numbers) or 'none'}"
     return f"controlplane simulate --seed {plan.seed}{edition}{chosen} --story"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final, Protocol, cast
 
 from controlplane.candidates.objects import (
@@ -23,17 +24,20 @@ from controlplane.candidates.objects import (
     SOURCE_LABEL,
 )
 from controlplane.clusters.port import ApiError
-from controlplane.kube import NODES, PODS, Json
+from controlplane.kube import NODES, POD_GROUPS, PODS, Json
+from controlplane.pods.gang import GROUP_NAME
 from controlplane.simulation.deterministic import acts
 from controlplane.simulation.deterministic.database import Database
 from controlplane.simulation.deterministic.decentral.stage import CAMPUS, HIGH, NAMESPACE, ZONE, Clusters
 from controlplane.simulation.deterministic.life import Living
 from controlplane.simulation.deterministic.network import Network, Storm
-from controlplane.simulation.deterministic.stage import Place
+from controlplane.simulation.deterministic.operators import Operators
+from controlplane.simulation.deterministic.stage import Backup, Place
 from controlplane.simulation.deterministic.steps import Step
 from controlplane.simulation.deterministic.theatre import Theatre
 from controlplane.simulation.history import Record
 from controlplane.simulation.jobs import DURATION
+from controlplane.simulation.world import MANAGEMENT
 
 PROFILE = "controlplane"
 STRANGER = "elsewhere"
@@ -41,11 +45,13 @@ _SPREAD = "group"
 
 
 class Scene(Protocol):
-    """What acts act on. `wanted` are the users' pods by name, as they were submitted."""
+    """What acts act on. `submitted` are the users' pods by name, as they were submitted; `wanted` those that nobody took back."""
 
     stage: Clusters
     databases: dict[str, Database]
+    submitted: dict[str, Step]
     wanted: dict[str, Step]
+    operators: Operators
 
     @property
     def processes(self) -> Mapping[str, Living]:
@@ -53,6 +59,12 @@ class Scene(Protocol):
 
     def after(self, seconds: float, end: Callable[..., object], *arguments: object) -> None:
         """Do something later: when its time has come, or when all trouble ends."""
+
+    def restore(self, cluster: str, backup: Backup) -> None:
+        """Put a cluster back to what it was."""
+
+    def rebuild(self, target: str) -> None:
+        """Replace a target by an empty cluster of its name."""
 
 
 Act = Callable[[Scene, Step], None]
@@ -96,7 +108,7 @@ class _Around:
 def _submit(scene: Scene, step: Step) -> None:
     """`seconds` is how long the pod runs, if it is one that ends; `value` how many CPUs it asks for."""
     scene.stage.management.store.create(PODS, pod_of(step), field_manager="user")
-    scene.wanted[step.where] = step
+    scene.submitted[step.where] = scene.wanted[step.where] = step
 
 
 def pod_of(step: Step) -> Json:
@@ -123,9 +135,29 @@ def pod_of(step: Step) -> Json:
         head["annotations"] = {OPT_PLACEMENT: "BestOf"}
     elif sort == "high":
         spec["priorityClassName"] = HIGH
+    elif sort == "gang":
+        head["annotations"] = {GROUP_NAME: group_of(name)}
     elif sort == "conf":
         container["envFrom"] = [{"configMapRef": {"name": "settings"}}]
     return {"metadata": head, "spec": spec}
+
+
+def _submit_gang(scene: Scene, step: Step) -> None:
+    """A PodGroup, and its members one after the other. `value` is ten times how many there are, and how many of them are the quorum."""
+    members, least = divmod(step.value, 10)
+    group = {"metadata": {"name": step.where, "namespace": NAMESPACE}, "spec": {"minMember": least}}
+    scene.stage.management.store.create(POD_GROUPS, group, field_manager="user")
+    for number in range(1, members + 1):
+        member = replace(step, where=f"{step.where}-{number}", seconds=0.0, value=1)
+        if number == 1:
+            _submit(scene, member)
+        else:
+            scene.after(step.seconds * (number - 1), _submit, scene, member)
+
+
+def group_of(name: str) -> str:
+    """Return the PodGroup that a pod is of, by its name; "" if it is of none."""
+    return name.rpartition("-")[0] if name.startswith("gang-") else ""
 
 
 def _delete(scene: Scene, step: Step) -> None:
@@ -235,6 +267,50 @@ def _stranger(scene: Scene, step: Step) -> None:
     scene.after(step.seconds, store.delete, CANDIDATES, NAMESPACE, name)
 
 
+def _forget(scene: Scene, step: Step) -> None:
+    """An operator gives a target up, as soon as he may, and knows no better than we whether anything runs there."""
+    scene.after(step.seconds, scene.operators.forget(step.where))
+
+
+# --- clusters that begin anew ------------------------------------------------------------------------------------------
+
+
+def _restore(scene: Scene, step: Step) -> None:
+    """A target's etcd goes back to what it holds now, some time later. What its kubelets ran beside that, they stop."""
+    _back_in(scene, step.where, step.seconds)
+
+
+def _restore_home(scene: Scene, step: Step) -> None:
+    """The same of the source's cluster: pods that came since are gone, those that were deleted since are there again."""
+    _back_in(scene, MANAGEMENT, step.seconds)
+
+
+def _back_in(scene: Scene, cluster: str, seconds: float) -> None:
+    backup, lives = scene.stage.backup(cluster), scene.stage.places[cluster].lives
+
+    def back() -> None:
+        if scene.stage.places[cluster].lives == lives:
+            scene.restore(cluster, backup)
+
+    scene.after(seconds, back)
+
+
+def _rebuild(scene: Scene, step: Step) -> None:
+    """A target is replaced by an empty cluster of its name and address, and furnished after a while."""
+    scene.rebuild(step.where)
+    scene.after(step.seconds, scene.stage.furnish, step.where)
+
+
+def tidy(scene: Scene) -> None:
+    """Take away what strangers had taken away and a backup has brought back."""
+    for place in scene.stage.workers.values():
+        store = place.store
+        planted = [record for record in store.records(PODS) if record.labels.get("app") == "rival"]
+        strangers = [record for record in store.records(CANDIDATES) if record.labels.get(SOURCE_LABEL) == STRANGER]
+        for record in sorted([*planted, *strangers], key=lambda record: record.name):
+            store.delete(record.kind, record.namespace, record.name)
+
+
 # --- half a view --------------------------------------------------------------------------------------------------------
 
 
@@ -261,6 +337,7 @@ def _database_away(scene: Scene, step: Step) -> None:
 
 ACTS: Final[dict[str, Act]] = {
     "submit-pod": _submit,
+    "submit-gang": _submit_gang,
     "delete-pod": _delete,
     "replace-pod": _replace,
     "delete-delegate": _delete_delegate,
@@ -273,5 +350,9 @@ ACTS: Final[dict[str, Act]] = {
     "disallow": _disallow,
     "stranger": _stranger,
     "blind": _blind,
+    "forget": _forget,
+    "restore": _restore,
+    "restore-home": _restore_home,
+    "rebuild": _rebuild,
     "database-away": _database_away,
 }

@@ -5,14 +5,15 @@ In: the stage, what the logs say, which pods users still want. Out: the first th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from controlplane.app.rooms import Hosted
 from controlplane.app.scheduling.rooms import SchedulerRooms
 from controlplane.candidates.objects import CANDIDATE_LABEL, CANDIDATES, HINT_CLUSTER, SOURCE_LABEL
 from controlplane.candidates.placing import Placing
 from controlplane.capability import Capability
-from controlplane.kube import PODS, SECRETS, Json, meta
+from controlplane.kube import POD_GROUPS, PODS, SECRETS, Json, meta
+from controlplane.simulation.deterministic.decentral.acts import group_of
 from controlplane.simulation.deterministic.decentral.stage import CAMPUS, NAMESPACE, Clusters
 from controlplane.simulation.deterministic.steps import Step
 from controlplane.simulation.history import Record
@@ -22,25 +23,47 @@ _OVER = ("Succeeded", "Failed")
 
 
 def unfinished(
-    stage: Clusters, source: Hosted, targets: Mapping[str, SchedulerRooms], wanted: Mapping[str, Step]
+    stage: Clusters,
+    source: Hosted,
+    targets: Mapping[str, SchedulerRooms],
+    wanted: Mapping[str, Step],
+    away: Collection[str] = (),
 ) -> str:
-    """Return what is not settled yet."""
+    """Return what is not settled yet; targets that are `away` were given up, and what is left there does not count."""
     placing = source.sources
     assert placing is not None
-    return _pods(stage, placing, wanted) or _left_behind(stage, placing) or _logs(source, targets)
+    return (
+        _pods(stage, placing, wanted, away)
+        or _left_behind(stage, placing, away)
+        or _owed(placing, wanted, away)
+        or _logs(source, targets, away)
+    )
 
 
-def _pods(stage: Clusters, placing: Placing, wanted: Mapping[str, Step]) -> str:
+def _owed(placing: Placing, wanted: Mapping[str, Step], away: Collection[str]) -> str:
+    """Of a pod that nobody has any more the source knows no more than what it has to remove on targets that were given up (L4, L5)."""
+    for stream, state in placing.sources.items():
+        if state.name in wanted:
+            continue
+        if state.pod is not None or not any(known.cluster in away for known in state.candidates.values()):
+            return f"{stream} is not closed"
+        left = sorted({known.cluster for known in state.candidates.values()} - set(away))
+        if left:
+            return f"{stream} still has candidates on {left[0]}"
+    return ""
+
+
+def _pods(stage: Clusters, placing: Placing, wanted: Mapping[str, Step], away: Collection[str]) -> str:
     """Every pod that nobody took back runs exactly once and says so, or has ended, or is too large for any node and says that."""
     there = {record.name: record.obj for record in stage.management.store.records(PODS)}
     if there.keys() != wanted.keys():
         return f"pods {sorted(there.keys() ^ wanted.keys())} are {'there' if there.keys() - wanted.keys() else 'gone'}"
     for name, pod in there.items():
-        running = runs_of(stage, name)
+        running = [(target, record) for target, record in runs_of(stage, name) if target not in away]
         phase = pod["status"].get("phase")
-        if name.startswith("huge"):
+        if name.startswith("huge") or (not running and _waits_for_its_gang(stage, there, name)):
             if running or _scheduled(pod).get("status") != "False":
-                return f"{name} fits nowhere, and does not say so"
+                return f"{name} cannot run, and does not say so"
             continue
         if phase in _OVER:
             if any(phase_of(record) == "Running" for _, record in running):
@@ -56,7 +79,27 @@ def _pods(stage: Clusters, placing: Placing, wanted: Mapping[str, Step]) -> str:
         hint = (meta(pod).get("annotations") or {}).get(HINT_CLUSTER)
         if phase != "Running" or hint != where or _scheduled(pod).get("status") != "True":
             return f"{name} runs on {where}, and says that it is {phase} on {hint}"
-    return ""
+    return _apart(stage, placing, there, away)
+
+
+def _waits_for_its_gang(stage: Clusters, there: Mapping[str, Json], name: str) -> bool:
+    """Whether a pod is of a group that is not there, or has fewer members than have to start together."""
+    group = group_of(name)
+    if not group:
+        return False
+    found = [record for record in stage.management.store.records(POD_GROUPS) if record.name == group]
+    return not found or sum(group_of(other) == group for other in there) < found[0].obj["spec"]["minMember"]
+
+
+def _apart(stage: Clusters, placing: Placing, there: Mapping[str, Json], away: Collection[str]) -> str:
+    """All of a gang that run are in one target, and a quorum has been; those of a smaller one are taken back after a while."""
+    for group in placing.gangs.groups.values():
+        if group.placed is not None and not group.placed.formed:
+            return f"{group.name} has not come together in {group.placed.cluster}"
+    places: dict[str, set[str]] = {}
+    for name in filter(group_of, there):
+        places.setdefault(group_of(name), set()).update(t for t, _ in runs_of(stage, name) if t not in away)
+    return next((f"{group} is in {sorted(where)}" for group, where in places.items() if len(where) > 1), "")
 
 
 def runs_of(stage: Clusters, name: str) -> list[tuple[str, Record]]:
@@ -87,9 +130,11 @@ def _stream(name: str) -> str:
     return f"sourcepod/{NAMESPACE}/{name}"
 
 
-def _left_behind(stage: Clusters, placing: Placing) -> str:
+def _left_behind(stage: Clusters, placing: Placing, away: Collection[str]) -> str:
     """Of every source pod there is its delegate and nothing else, of one that nobody has everybody's no; copies only where named."""
     for target, place in stage.workers.items():
+        if target in away:
+            continue
         named = False
         for record in place.store.records(CANDIDATES):
             source = record.obj["spec"]["source"]
@@ -113,11 +158,11 @@ def _left_behind(stage: Clusters, placing: Placing) -> str:
     return ""
 
 
-def _logs(source: Hosted, targets: Mapping[str, SchedulerRooms]) -> str:
+def _logs(source: Hosted, targets: Mapping[str, SchedulerRooms], away: Collection[str]) -> str:
     """Every cluster is in view, and no write is open."""
     placing = source.sources
     assert placing is not None
-    for name in targets:
+    for name in sorted(targets.keys() - set(away)):
         connection = placing.connections.get(name)
         if connection is None or not connection.connected:
             return f"{name} is not connected to the source"
@@ -129,15 +174,17 @@ def _logs(source: Hosted, targets: Mapping[str, SchedulerRooms]) -> str:
         wrong = _open(rooms.capability, [*rooms.targets.candidates, *rooms.placements.states, *rooms.evictions.states])
         if wrong:
             return f"{wrong} in the log of {name}"
-    return _open(source.capability, [*placing.sources, *_copies(source)])
+    return _open(source.capability, [*placing.sources, *_copies(source)], away)
 
 
 def _copies(source: Hosted) -> list[str]:
     return source.copies._streams() if source.copies is not None else []
 
 
-def _open(capability: Capability, streams: list[str]) -> str:
+def _open(capability: Capability, streams: list[str], away: Collection[str] = ()) -> str:
     for stream in streams:
         for write in capability.open_writes(stream):
+            if write.cluster in away:
+                continue
             return f"{write.action} to {write.target} of {stream} is open"
     return ""

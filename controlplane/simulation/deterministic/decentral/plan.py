@@ -11,19 +11,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from controlplane.candidates.policy import NEVER_TWICE
+from controlplane.simulation.deterministic.decentral import scenes
+from controlplane.simulation.deterministic.decentral.scenes import AT_ONCE, PLACING
 from controlplane.simulation.deterministic.decentral.stage import NEAR
-from controlplane.simulation.deterministic.plan import Plan
+from controlplane.simulation.deterministic.plan import EDITION, Plan
 from controlplane.simulation.deterministic.steps import HORIZON, Step
 from controlplane.simulation.world import MANAGEMENT
 
 SCENE = "candidates"
 NO_JOBS, TWO_SCHEDULERS = "candidates-alone", "two-schedulers"
+GANG_PLUGIN = "gang-plugin"  # the schedulers reserve and report a quorum or nobody
 TARGETS = ("east", "west", "north")
 SOURCE_LOG = "source"
-AT_ONCE, PLACING = (
-    0.5,
-    0.12,
-)  # the share of trouble that comes while a pod is being placed, and for how many seconds it is
 MOST_CPUS = 7  # of all pods that are to run: less than the smallest run has, however they lie
 
 #: What pods are there, by the first word of their names, and how often each is drawn.
@@ -81,8 +80,11 @@ _PROCESS = frozenset(["crash", "stop", "pause", "clock"])
 _ON_POD = frozenset(["delete-pod", "replace-pod"])
 
 
-def plan_of(seed: int, *, trouble: int = -1) -> Plan:
-    """Draw a plan; `trouble` fixes the number of its troubles, which are otherwise 5 to 12."""
+def plan_of(seed: int, *, edition: int = EDITION, trouble: int = -1) -> Plan:
+    """Draw a plan; `trouble` fixes the number of the first edition's troubles, which are otherwise 5 to 12.
+
+    The first edition is closed: a seed of it means the same for ever. The second is the first, step for step, and more (`scenes`).
+    """
     source = random.Random(f"plan {SCENE} {seed}")  # noqa: S311 - reproducible on purpose
     targets = TARGETS[: source.choice((2, 2, 3))]
     nodes = {name: source.choice((2, 2, 3)) for name in targets}
@@ -95,9 +97,22 @@ def plan_of(seed: int, *, trouble: int = -1) -> Plan:
     kinds, weights = list(TROUBLE), [weight for weight, _, _ in TROUBLE.values()]
     count = source.randint(5, 12) if trouble < 0 else trouble
     steps += [_trouble(source, kind, targets, submitted, processes) for kind in source.choices(kinds, weights, k=count)]
-    steps.sort(key=lambda step: step.at)
-    numbered = tuple(replace(step, number=number) for number, step in enumerate(steps, start=1))
-    return Plan(seed, nodes, replicas, numbered, len(numbered), scene=SCENE, traits=traits)
+    numbered = _numbered(steps, 1)
+    if edition > 1:
+        later = random.Random(f"plan 2 {SCENE} {seed}")  # noqa: S311 - as above
+        gangs = scenes.gangs(later)
+        if gangs:
+            # A node more for the members, so that whatever is submitted still fits at once, and the gang in each target as a whole.
+            nodes = {name: count + 1 for name, count in nodes.items()}
+            traits += (GANG_PLUGIN,) * (later.random() < 0.5)
+        numbered += _numbered([*gangs, *scenes.draw(later, targets, [*submitted, *gangs])], len(numbered) + 1)
+        numbered.sort(key=lambda step: step.at)
+    return Plan(seed, nodes, replicas, tuple(numbered), len(numbered), edition, scene=SCENE, traits=traits)
+
+
+def _numbered(steps: Sequence[Step], first: int) -> list[Step]:
+    in_order = sorted(steps, key=lambda step: step.at)
+    return [replace(step, number=number) for number, step in enumerate(in_order, start=first)]
 
 
 def process_names(targets: Sequence[str], replicas: int, traits: Sequence[str]) -> list[str]:

@@ -16,7 +16,7 @@ import msgspec
 
 from controlplane.app.policy import policy_of
 from controlplane.app.rooms import Hosted
-from controlplane.app.scheduling.profiles import load
+from controlplane.app.scheduling.profiles import DEFAULT_PROFILE, _setup, load
 from controlplane.app.scheduling.rooms import SchedulerRooms
 from controlplane.app.scheduling.turn import Around, SchedulerTurn
 from controlplane.app.turn import Shared
@@ -27,6 +27,7 @@ from controlplane.log.event import Append, Recorded
 from controlplane.multikueue.context import Policy
 from controlplane.reconcile.gate import Gate
 from controlplane.reconcile.leader import Leader
+from controlplane.scheduler.configuration import read
 from controlplane.settings import Settings
 from controlplane.settings.candidates import Candidates
 from controlplane.settings.model import Leader as LeaderSettings
@@ -42,6 +43,14 @@ from controlplane.web.health import Health
 
 LOST_AFTER = timedelta(minutes=2)
 LEASE, RENEW = 12.0, 3.0
+GANGS = {
+    "profiles": [
+        {
+            "schedulerName": DEFAULT_PROFILE,
+            "plugins": {"multiPoint": {"enabled": [{"name": "Gang"}], "disabled": [{"name": "PrioritySort"}]}},
+        }
+    ]
+}
 POLL = 5.0  # the log's alarm clock is never lost here
 _LONGEST_CYCLE = 0.006  # seconds of the processor
 
@@ -117,8 +126,11 @@ class SchedulerReplica(Living):
         open_server: Callable[[str], ApiServer],
         trace: Trace,
         folded: OnTargetFolded,
+        *,
+        gangs: bool = False,
     ) -> None:
         super().__init__(f"{target}-scheduler-{number}", loop, seed, trace)
+        self._gangs = gangs
         self.target, self._database, self._open, self._heard = target, database, open_server, folded
         self.turn: SimulatedScheduler | None = None
 
@@ -133,7 +145,7 @@ class SchedulerReplica(Living):
     async def _turn(self, process: Process, source: random.Random, stop: asyncio.Event) -> None:
         """What `SchedulerService._turn` does."""
         settings = scheduler_settings(process.name)
-        setup = load("")
+        setup = _setup(read(GANGS), "the simulation") if self._gangs else load("")
 
         async def open_server() -> ApiServer:
             return self._open(process.name)

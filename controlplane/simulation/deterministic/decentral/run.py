@@ -12,18 +12,21 @@ import random
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from controlplane.app.policy import policy_of
 from controlplane.app.rooms import TYPES
 from controlplane.candidates.policy import AT_LEAST_ONCE, NEVER_TWICE
 from controlplane.clusters.port import ApiError
 from controlplane.clusters.streams import ApiServer
 from controlplane.connectivity import events as connectivity
 from controlplane.connectivity.events import MANAGEMENT as HOME
+from controlplane.kube import PODS
 from controlplane.log.codec import Codec
 from controlplane.log.event import NewEvent, Recorded, Unknown
 from controlplane.simulation.deterministic.database import Database
 from controlplane.simulation.deterministic.decentral import acts
 from controlplane.simulation.deterministic.decentral.ending import unfinished
 from controlplane.simulation.deterministic.decentral.plan import (
+    GANG_PLUGIN,
     NO_JOBS,
     SOURCE_LOG,
     process_names,
@@ -37,9 +40,11 @@ from controlplane.simulation.deterministic.decentral.rules.everything import Eve
 from controlplane.simulation.deterministic.decentral.stage import NEAR, Clusters
 from controlplane.simulation.deterministic.loop import Stuck, VirtualLoop
 from controlplane.simulation.deterministic.network import Asked
+from controlplane.simulation.deterministic.operators import Operators
 from controlplane.simulation.deterministic.plan import Plan
 from controlplane.simulation.deterministic.replica import HOME_TOKEN
 from controlplane.simulation.deterministic.server import Server, Written
+from controlplane.simulation.deterministic.stage import Backup
 from controlplane.simulation.deterministic.steps import HORIZON, Step
 from controlplane.simulation.deterministic.trace import Topic, Trace
 from controlplane.simulation.history import Commit
@@ -54,6 +59,7 @@ APART = (
     2.0  # seconds by which the clocks of two clusters differ at most: less than the skew that the settings allow for
 )
 _LOOK = 5.0
+SETTLES, FORGOTTEN = "everything settles", "a forgotten target holds nothing"
 
 
 class Candidacy:
@@ -63,16 +69,18 @@ class Candidacy:
         seed = str(plan.seed)
         self.plan, self.loop = plan, VirtualLoop(seed)  # type: ignore[abstract]  # sockets and signals are not there
         self.trace = Trace(self.loop)
+        self.submitted: dict[str, Step] = {}
         self.wanted: dict[str, Step] = {}
         self._writes, self._set = 0, False
         self._ends: list[tuple[asyncio.TimerHandle, Callable[..., object], tuple[object, ...]]] = []
         policy = NEVER_TWICE if NEVER_TWICE in plan.traits else AT_LEAST_ONCE
         self.settings = source_settings(policy, jobs=NO_JOBS not in plan.traits)
         self.stage = Clusters(self.loop, seed, plan.quotas, self._on_commit)
-        self.rules = Everything(self.trace, self.loop, self.stage, self.settings)
+        self.rules = Everything(self.trace, self.loop, self.stage, self.settings, plan)
         self.databases = {SOURCE_LOG: Database(self.loop, seed, Codec(TYPES))}
         for name, rooms in self.rules.targets.items():
             self.databases[name] = Database(self.loop, f"{name} {seed}", Codec(rooms.capability.types))
+        self.operators = Operators(self.loop, seed, policy_of(self.settings), self.databases[SOURCE_LOG], self.trace)
         clocks = random.Random(f"clocks {seed}")  # noqa: S311 - reproducible on purpose
         for name, database in self.databases.items():
             database.on_append = self._listener(name)
@@ -98,6 +106,7 @@ class Candidacy:
             lambda process: self._open_near(target, process),
             self.trace,
             self.rules.target_folded,
+            gangs=GANG_PLUGIN in self.plan.traits,
         )
 
     @property
@@ -121,7 +130,9 @@ class Candidacy:
             if self.plan.steps:
                 self._advance(max(HORIZON * 0.5, self.plan.steps[-1].at + 1.0))
             self._calm()
+            self._without_the_forgotten()
             self._settle()
+            self._rest()
         except Stuck as stuck:
             self.trace.violate("time moves on", str(stuck))
 
@@ -163,34 +174,52 @@ class Candidacy:
         for name in self.plan.quotas:
             self.stage.furnish(name)
             self.stage.allow(name)
+        acts.tidy(self)
 
-    def _settle(self) -> None:
-        """Wait until nothing is left to do; then for a while in which nothing may be done."""
+    def _without_the_forgotten(self) -> None:
+        """While targets that were given up stay away, all else has to settle as if there were none (L4). Then they are back."""
+        away = self.rules.forgotten()
+        if not 0 < len(away) < len(self.plan.quotas):
+            return
+        self.trace.note("plan", "plan", f"but {' and '.join(sorted(away))} stay away")
+        for name in away:
+            self.stage.ways[name].silent = True
+        self._settle(FORGOTTEN, away)
+        self.trace.note("plan", "plan", f"{' and '.join(sorted(away))} are back")
+        self.stage.heal()
+
+    def _settle(self, rule: str = SETTLES, away: frozenset[str] = frozenset()) -> None:
+        """Wait until nothing is left to do; of targets that are `away` only as long as all of them are given up."""
         deadline, events, since = self.loop.time() + PATIENCE, 0, self.loop.time()
         # What fits nowhere is looked at again after five minutes, and may then be said in other words.
         rest = FLUSH if any(name.startswith("huge") for name in self.wanted) else REST
         while self.trace.violation is None:
-            left = self._left()
-            if left or self.events > events:
+            if not away <= self.rules.forgotten():
+                return
+            left = self._left(away)
+            if left or (self.events > events and not away):  # that a target is still away is recorded
                 events, since = self.events, self.loop.time()
             if self.loop.time() - since >= rest:
                 break
             if self.loop.time() >= deadline:
-                self.trace.violate("everything settles", left or "a log grows and grows")
+                self.trace.violate(rule, left or "a log grows and grows")
             self._advance(self.loop.time() + _LOOK)
+
+    def _rest(self) -> None:
+        """Let a while go by in which nothing may be done."""
         events, writes = self.events, self._writes
         self._advance(self.loop.time() + QUIET)
         if self.trace.violation is None:
             self._at_the_end(self.events - events, self._writes - writes)
 
-    def _left(self) -> str:
+    def _left(self, away: frozenset[str] = frozenset()) -> str:
         leading = {
             p.target if isinstance(p, SchedulerReplica) else SOURCE_LOG for p in self.processes.values() if p.leading
         }
         for name in self.databases:
             if name not in leading:
                 return f"nobody leads the log of {name}"
-        return unfinished(self.stage, self.rules.source, self.rules.targets, self.wanted)
+        return unfinished(self.stage, self.rules.source, self.rules.targets, self.wanted, away)
 
     def _at_the_end(self, events: int, writes: int) -> None:
         left = self._left()
@@ -203,6 +232,23 @@ class Candidacy:
     def _look(self) -> None:
         for failure in self.loop.failures:
             self.trace.violate("no part fails", failure)
+
+    # --- clusters that begin anew ----------------------------------------------------------------------------------
+
+    def restore(self, cluster: str, backup: Backup) -> None:
+        """Put a cluster back. Of the source's, nobody expects any more what came since, and what was deleted since counts again."""
+        self.rules.new_era(cluster)
+        self.stage.restore(cluster, backup)
+        self.rules.began_anew(cluster)
+        if cluster == MANAGEMENT:
+            there = sorted(record.name for record in self.stage.management.store.records(PODS))
+            self.wanted = {name: self.submitted[name] for name in there}
+
+    def rebuild(self, target: str) -> None:
+        """Replace a target by an empty cluster of its name."""
+        self.rules.new_era(target)
+        self.stage.rebuild(target)
+        self.rules.began_anew(target)
 
     # --- what is heard ---------------------------------------------------------------------------------------------
 
@@ -247,7 +293,9 @@ class Candidacy:
         return lambda before, writer, events: self._on_append(name, before, writer, events)
 
     def _on_append(self, name: str, before: int, writer: str, events: Sequence[NewEvent]) -> None:
-        for new, found in zip(events, self.databases[name].read(before, len(events)), strict=True):
+        batch = self.databases[name].read(before, len(events))
+        self.rules.batch(name, batch)
+        for new, found in zip(events, batch, strict=True):
             self.trace.note(topic(found), writer, words(found))
             self.rules.appended(name, new, found, writer)
         if before > MOST_EVENTS:

@@ -12,12 +12,12 @@ from datetime import timedelta
 
 from controlplane.candidates.objects import CANDIDATE_SOURCES, CANDIDATE_TARGETS
 from controlplane.clusters.port import ApiError
-from controlplane.kube import NODES, PODS, PRIORITY_CLASSES, Json
+from controlplane.kube import NODES, POD_GROUPS, PODS, PRIORITY_CLASSES, Json
 from controlplane.simulation.behaviour import Behaviour, View
 from controlplane.simulation.deterministic.loop import VirtualLoop
 from controlplane.simulation.deterministic.network import Network, Storm
 from controlplane.simulation.deterministic.stage import BUSY, OnCommit, Place, Stage
-from controlplane.simulation.kinds import CONFIG_MAPS, DEFAULT_KINDS
+from controlplane.simulation.kinds import CONFIG_MAPS, DEFAULT_KINDS, ServedKind
 from controlplane.simulation.kinds_candidates import CANDIDATE_KINDS
 from controlplane.simulation.kinds_nodes import NODE_KINDS
 from controlplane.simulation.kubelet import Kubelet, Life
@@ -52,7 +52,8 @@ class Clusters(Stage):
         ensure(self.management.store, CONFIG_MAPS, "settings", NAMESPACE, data={"mode": "fast"})
 
     def _spec(self, name: str, cpu: int) -> ClusterSpec:
-        return ClusterSpec(kinds=(*(DEFAULT_KINDS if name == MANAGEMENT else NODE_KINDS), *CANDIDATE_KINDS))
+        home = (*DEFAULT_KINDS, ServedKind(POD_GROUPS, status_subresource=False))
+        return ClusterSpec(kinds=(*(home if name == MANAGEMENT else NODE_KINDS), *CANDIDATE_KINDS))
 
     def _behaviours(self, place: Place) -> Sequence[Behaviour]:
         if place.name == MANAGEMENT:

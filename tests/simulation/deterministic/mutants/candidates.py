@@ -6,7 +6,7 @@ They show that the scene `candidates` bites.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -17,6 +17,7 @@ from controlplane.simulation.deterministic.playing import plan_of, play
 from controlplane.simulation.deterministic.simulation import Outcome
 from tests.simulation.deterministic.candidates import CANDIDATES_KIND, PODS_KIND, pod, step, written
 from tests.simulation.deterministic.mutants import candidates_bugs as bugs
+from tests.simulation.deterministic.mutants import candidates_gang_bugs as gangs
 from tests.simulation.deterministic.mutants.mutants import Patch, the_epoch_is_not_checked
 
 
@@ -71,9 +72,26 @@ VANISHED = written(
     *(step(25.0, "delete-delegate", w) for w in BOTH),
     *(step(40.0, "compact", w) for w in BOTH),
 )
+#: Put back to between the binding and its report; to before the binding; to when the pod was not yet deleted.
+WENT_BACK = written(pod(5.0), step(5.1, "restore", "east", 40.0))
+UNBOUND = written(pod(5.0), *(step(5.07, "restore", w, 40.0) for w in BOTH))
+UNDELETED = written(pod(5.0), *(step(5.1, "restore", w, 47.0) for w in BOTH), step(19.6, "delete-pod", "web-1"))
+GIVEN_UP = [step(40.0, "partition", "east", 400.0), step(50.0, "forget", "east", 90.0)]
+FORGOTTEN = written(pod(5.0), *GIVEN_UP)
+GOING = written(pod(5.0), step(39.9, "delete-candidate", "east"), *GIVEN_UP, seed=4, traits=(NEVER_TWICE,))
+GANG = step(5.0, "submit-gang", "gang-9", 0.0, 33)
+ALONE = written(step(5.0, "submit-gang", "gang-9", 2.0, 33))
+HALF_FULL = written(*(step(float(n), "rival", w, 200.0, 2) for n in (1, 2) for w in BOTH), replace(GANG, at=20.0))
+#: With seed 1 a gang goes to `east`. Its nodes are closed, and a member is replaced; or one is deleted while the others are being bound.
+STUCK = written(
+    GANG, *(step(20.0, "cordon", "east", 100.0, n) for n in (0, 1)), step(21.0, "replace-pod", "gang-9-1", 1.0)
+)
+BEREFT = written(GANG, step(5.1, "delete-pod", "gang-9-1"))
 FULL = written(*(step(float(n), "rival", w, 200.0, 3) for n in (1, 2) for w in BOTH), pod(20.0, "high-1"))
 
 ONE, BOUND, LOST = "one candidate may run", "nothing is bound without a permit", "a lost target is waited for"
+WHERE_IT_IS = "a gang's member is permitted where its gang is"
+HOLDS_NOTHING = "a forgotten target holds nothing"
 SETTLES, FOR_EVER = "everything settles", "nothing is repeated for ever"
 BUGS: dict[str, Bug] = {
     "lease-is-enough": Bug("a permit is free again when its lease is over", bugs.a_lease_is_enough, ONE, 17),
@@ -83,12 +101,10 @@ BUGS: dict[str, Bug] = {
     "no-grace-for-targets": Bug(
         "a target's delegates are lost with its connection", bugs.a_lost_target_has_no_grace, LOST, 4
     ),
-    "never-twice-outlived": Bug(
-        "never-twice goes on without the target's word", bugs.never_twice_is_outlived, LOST, 17
-    ),
+    "never-twice-outlived": Bug("never-twice goes on without the target's word", bugs.never_twice_is_outlived, LOST, 1),
     "losers-stay": Bug("the candidates that lost are not deleted", bugs.the_losers_stay, SETTLES, 1),
     "deleted-stays": Bug(
-        "a deleted pod's candidates are not deleted", bugs.a_deleted_pod_leaves_its_candidates, SETTLES, 4
+        "a deleted pod's candidates are not deleted", bugs.a_deleted_pod_leaves_its_candidates, HOLDS_NOTHING, 2
     ),
     "status-goes-back": Bug(
         "a status is shown as the delegate says it", bugs.a_status_goes_back, "a source pod does not go back in life", 1
@@ -102,7 +118,7 @@ BUGS: dict[str, Bug] = {
     "permit-in-memory": Bug(
         "the number of a permit is kept beside the log", bugs.a_permit_is_in_memory, "the log gives the state", 1
     ),
-    "permit-forgotten": Bug("another candidate's word ends a permit", bugs.a_permit_goes_to_all, BOUND, 1),
+    "permit-forgotten": Bug("another candidate's word ends a permit", bugs.a_permit_goes_to_all, BOUND, 2),
     "drop-without-uid": Bug(
         "candidates are deleted by name", bugs.drops_without_uid, "only what is ours is written", 1
     ),
@@ -138,16 +154,69 @@ BUGS: dict[str, Bug] = {
         scene=CORDONED,
     ),
     "spread-ignored": Bug(
-        "topology spread constraints are not kept", bugs.pods_are_not_spread, "pods are spread as they ask for", 17
+        "topology spread constraints are not kept", bugs.pods_are_not_spread, "pods are spread as they ask for", 16
     ),
     "namespaces-unlisted": Bug(
-        "a target that comes back is not listed again", bugs.namespaces_are_not_listed_again, SETTLES, 4
+        "a target that comes back is not listed again", bugs.namespaces_are_not_listed_again, SETTLES, 2
     ),
     "parked-candidates": Bug(
-        "writes for a target that was away are forgotten", bugs.parked_writes_are_forgotten, SETTLES, 5
+        "writes for a target that was away are forgotten", bugs.parked_writes_are_forgotten, SETTLES, 2
     ),
     "no-tombstones-there": Bug(
         "a scheduler's relist does not tell what vanished", bugs.vanished_objects_stay_known, SETTLES, scene=VANISHED
+    ),
+    "old-word": Bug(
+        "a delegate is lost when its target goes back to before it",
+        bugs.an_old_word_counts,
+        "a delegate that is called gone is gone",
+        scene=WENT_BACK,
+    ),
+    "unbound-unseen": Bug(
+        "what was bound once is taken for bound", bugs.what_was_bound_stays_bound, SETTLES, scene=UNBOUND
+    ),
+    "between-lists": Bug(
+        "candidates are decided on between two lists of a cluster that went back",
+        bugs.decided_between_lists,
+        "a Candidate stays until its Pod is gone",
+        scene=UNDELETED,
+    ),
+    "restored-copies": Bug(
+        "copies that a backup brings back are not looked for", bugs.restored_copies_are_not_looked_for, SETTLES, 28
+    ),
+    "restore-unnoticed": Bug(
+        "that a cluster went back to a backup is not noticed", bugs.a_restore_goes_unnoticed, SETTLES, 1
+    ),
+    "forgotten-waited-for": Bug(
+        "a target that was given up is waited for", bugs.nobody_is_forgotten, HOLDS_NOTHING, scene=FORGOTTEN
+    ),
+    "given-up-unsaid": Bug("a target that is away counts as given up", bugs.whoever_is_away_is_forgotten, LOST, 4),
+    "going-waited-for": Bug(
+        "a delegate that was being deleted is waited for in a target that was given up",
+        bugs.who_goes_is_waited_for,
+        HOLDS_NOTHING,
+        scene=GOING,
+    ),
+    "forgotten-for-good": Bug(
+        "what ran on a target that was given up is known no more",
+        bugs.the_forgotten_are_unknown,
+        SETTLES,
+        scene=FORGOTTEN,
+    ),
+    "one-by-one": Bug("a gang's members are placed one by one", gangs.there_are_no_gangs, WHERE_IT_IS, scene=ALONE),
+    "gang-anywhere": Bug(
+        "a member of a gang follows to whichever target has room",
+        gangs.members_follow_anywhere,
+        WHERE_IT_IS,
+        scene=STUCK,
+    ),
+    "half-a-quorum": Bug(
+        "one member that is ready is a quorum",
+        gangs.one_is_a_quorum,
+        "no permission is for fewer than a quorum",
+        scene=HALF_FULL,
+    ),
+    "gang-for-good": Bug(
+        "a gang that does not come together stays where it is", gangs.gangs_are_never_dissolved, SETTLES, scene=BEREFT
     ),
     "no-fence-there": Bug("the logs do not check the epoch", the_epoch_is_not_checked, "one process writes", 11),
 }

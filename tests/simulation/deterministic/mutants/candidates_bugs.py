@@ -11,6 +11,7 @@ import pytest
 
 from controlplane.app.scheduling import turn as scheduling
 from controlplane.candidates import (
+    copies,
     decide,
     permits,
     render,
@@ -24,10 +25,16 @@ from controlplane.candidates import (
 )
 from controlplane.candidates import state as source_state
 from controlplane.candidates import turn as source_turn
-from controlplane.candidates.events import CandidateDropped, PermitGranted
+from controlplane.candidates.events import CandidateBound, CandidateDropped, PermitGranted
 from controlplane.candidates.reasons import Reason, TargetReason
-from controlplane.candidates.target_events import BindStarted, FinalizerReleased, Unreserved, Withdrawn
-from controlplane.clusters import link, listing
+from controlplane.candidates.target_events import (
+    BindStarted,
+    CandidatePodObserved,
+    FinalizerReleased,
+    Unreserved,
+    Withdrawn,
+)
+from controlplane.clusters import history, link, listing
 from controlplane.kube import Request
 from controlplane.log.event import Recorded
 from controlplane.reconcile import effects
@@ -244,6 +251,87 @@ def pods_are_not_spread(patch: pytest.MonkeyPatch) -> None:
     plugin = pod_topology_spread.PodTopologySpread
     patch.setattr(plugin, "filter", lambda self, state, pod, info: SUCCESS)
     patch.setattr(plugin, "filter_all", filter_all)
+
+
+# --- clusters that begin anew ------------------------------------------------------------------------------------------
+
+
+def an_old_word_counts(patch: pytest.MonkeyPatch) -> None:
+    original = source_state._fold_candidate
+
+    def fold(state: Any, seen: Any, recorded: Recorded) -> Any:
+        after = original(state, seen, recorded)
+        known = after.candidates[seen.name]
+        bound = known.bound if isinstance(seen, CandidateBound) else ""
+        return msgspec.structs.replace(
+            after, candidates={**after.candidates, seen.name: msgspec.structs.replace(known, bound=bound)}
+        )
+
+    patch.setattr(source_state, "_fold_candidate", fold)
+
+
+def what_was_bound_stays_bound(patch: pytest.MonkeyPatch) -> None:
+    original = target_state._fold_pod
+
+    def fold(state: Any, event: Any) -> Any:
+        after = original(state, event)
+        seen = isinstance(event, CandidatePodObserved)
+        return msgspec.structs.replace(after, missing=state.missing) if seen else after
+
+    patch.setattr(target_state, "_fold_pod", fold)
+
+
+def decided_between_lists(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(target.TargetCandidates, "_fold_lists", lambda self, event: None)
+
+
+def restored_copies_are_not_looked_for(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(copies.Copies, "_fold_restored", lambda self, cluster: None)
+
+
+def a_restore_goes_unnoticed(patch: pytest.MonkeyPatch) -> None:
+    for question in ("denies_line", "denies_list", "denies_absence"):
+        patch.setattr(history.History, question, lambda self, *told: None)
+
+
+# --- targets that are given up -----------------------------------------------------------------------------------------
+
+
+def nobody_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(source_turn.Context, "forgotten", lambda self, cluster: False)
+    patch.setattr(source_turn.Context, "lost_until", lambda self, cluster: None)
+
+
+def whoever_is_away_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    def forgotten(self: source_turn.Context, cluster: str) -> bool:
+        known = self.connections.get(cluster)
+        return known is not None and not known.connected
+
+    patch.setattr(source_turn.Context, "forgotten", forgotten)
+
+
+def who_goes_is_waited_for(patch: pytest.MonkeyPatch) -> None:
+    original = decide._delegated
+
+    def delegated(turn: Any) -> None:
+        known = turn.state.chosen
+        if known.seen is None or not known.seen.deleting:
+            original(turn)
+
+    patch.setattr(decide, "_delegated", delegated)
+
+
+def the_forgotten_are_unknown(patch: pytest.MonkeyPatch) -> None:
+    original = source_state._excuse
+
+    def excuse(state: Any, name: str, reason: str) -> Any:
+        after = original(state, name, reason)
+        if reason != Reason.TARGET_FORGOTTEN:
+            return after
+        kept = {other: known for other, known in after.candidates.items() if other != name}
+        return msgspec.structs.replace(after, candidates=kept)
+
+    patch.setattr(source_state, "_excuse", excuse)
 
 
 # --- connections and effects -------------------------------------------------------------------------------------------

@@ -19,16 +19,18 @@ from controlplane.candidates.objects import (
     CANDIDATES,
     SCHEDULER_NAME,
 )
+from controlplane.candidates.placing import Placing
 from controlplane.connectivity.events import MANAGEMENT as HOME
 from controlplane.connectivity.events import KindSynced
-from controlplane.kube import PODS, Kind
+from controlplane.kube import POD_GROUPS, PODS, Kind
 from controlplane.log.event import NewEvent, Recorded
 from controlplane.settings import Settings
 from controlplane.simulation.deterministic.decentral.acts import PROFILE
-from controlplane.simulation.deterministic.decentral.plan import SOURCE_LOG
+from controlplane.simulation.deterministic.decentral.plan import GANG_PLUGIN, SOURCE_LOG
 from controlplane.simulation.deterministic.decentral.processes import scheduler_settings
+from controlplane.simulation.deterministic.decentral.rules.gangs import Gangs
 from controlplane.simulation.deterministic.decentral.rules.life import Lives
-from controlplane.simulation.deterministic.decentral.rules.logs import Invitations, LogRules
+from controlplane.simulation.deterministic.decentral.rules.logs import Invitations, LogRules, Words
 from controlplane.simulation.deterministic.decentral.rules.ownership import Ownership
 from controlplane.simulation.deterministic.decentral.rules.permits import Permits
 from controlplane.simulation.deterministic.decentral.rules.replay import Replay, of_scheduler, of_source
@@ -36,6 +38,7 @@ from controlplane.simulation.deterministic.decentral.rules.room import Room
 from controlplane.simulation.deterministic.decentral.rules.runs import Runs
 from controlplane.simulation.deterministic.decentral.stage import CAMPUS, Clusters
 from controlplane.simulation.deterministic.loop import VirtualLoop
+from controlplane.simulation.deterministic.plan import Plan
 from controlplane.simulation.deterministic.rules.history import History
 from controlplane.simulation.deterministic.server import Written
 from controlplane.simulation.deterministic.trace import Trace
@@ -46,14 +49,16 @@ from controlplane.simulation.world import MANAGEMENT
 class Everything:
     """The rules, and the folds of the logs."""
 
-    def __init__(self, trace: Trace, loop: VirtualLoop, stage: Clusters, settings: Settings) -> None:
+    def __init__(self, trace: Trace, loop: VirtualLoop, stage: Clusters, settings: Settings, plan: Plan) -> None:
         self._trace, self._stage, self._settings = trace, stage, settings
+        self._gang_plugin = GANG_PLUGIN in plan.traits
         self.source = Hosted(settings)
-        self.targets = {name: _rooms() for name in stage.nodes}
+        self.targets = {name: self._rooms() for name in stage.nodes}
         assert self.source.sources is not None
         self.placing = self.source.sources
         self._positions = dict.fromkeys([SOURCE_LOG, *self.targets], 0)
-        self._runs = Runs(trace, self.placing, self.targets)
+        self._runs = Runs(trace, stage, self.placing, self.targets)
+        self._gangs = Gangs(trace, loop, stage, self.placing, lambda: self._runs.unanswered, plan.steps)
         self._permits = Permits(trace, stage, self.targets)
         self._lives = Lives(trace, self.placing)
         self._ownership = Ownership(trace, self.targets)
@@ -61,12 +66,46 @@ class Everything:
         self._room = {n: Room(trace, loop, stage.places[n], rooms) for n, rooms in self.targets.items()}
         self._invitations = {n: Invitations(trace, rooms.targets) for n, rooms in self.targets.items()}
         self._logs = {n: LogRules(n, trace, rooms.capability.open_writes) for n, rooms in self.targets.items()}
+        self._words = Words(trace, self.source.fleet.index)
         self._logs[SOURCE_LOG] = LogRules(SOURCE_LOG, trace, self.source.capability.open_writes)
         self._histories = {name: History(trace, Gone) for name in self._positions}
-        for name, place in stage.places.items():
-            for kind in (PODS, CANDIDATES, CANDIDATE_TARGETS, CANDIDATE_SOURCES):
-                for record in sorted(place.store.records(kind), key=lambda record: record.version):
-                    self._committed(name, record)
+        for name in stage.places:
+            self._all_committed(name)
+
+    # --- clusters that begin anew ------------------------------------------------------------------------------------
+
+    def new_era(self, cluster: str) -> None:
+        """Hear that a cluster is about to begin anew: its versions go back, and what it had not told is void."""
+        home = cluster == MANAGEMENT
+        self._histories[SOURCE_LOG].new_era(HOME if home else cluster)
+        if not home:
+            self._histories[cluster].new_era(HOME)
+
+    def began_anew(self, cluster: str) -> None:
+        """Take what is there now for committed, and what runs there for what runs."""
+        self._all_committed(cluster)
+        if cluster != MANAGEMENT:
+            self._runs.began_anew(cluster, self._stage.places[cluster].store.records(PODS))
+            self._room[cluster].began_anew()
+
+    def _all_committed(self, cluster: str) -> None:
+        store = self._stage.places[cluster].store
+        for kind in (
+            PODS,
+            CANDIDATES,
+            CANDIDATE_TARGETS,
+            CANDIDATE_SOURCES,
+            *((POD_GROUPS,) if cluster == MANAGEMENT else ()),
+        ):
+            for record in sorted(store.records(kind), key=lambda record: record.version):
+                self._committed(cluster, record)
+
+    def _rooms(self) -> SchedulerRooms:
+        return SchedulerRooms(scheduler_settings("shadow"), [PROFILE], gangs=self._gang_plugin)
+
+    def forgotten(self) -> frozenset[str]:
+        """Return the targets that an operator has given up, and that have not come back."""
+        return frozenset(name for name in self.targets if _forgotten(self.placing, name))
 
     # --- what is committed and written -------------------------------------------------------------------------------
 
@@ -77,6 +116,7 @@ class Everything:
         if cluster == MANAGEMENT:
             self._lives.on_commit(commit)
         else:
+            self._gangs.on_commit(cluster, commit)
             self._runs.on_commit(cluster, commit)
             self._permits.on_commit(cluster, commit)
             self._room[cluster].on_commit(commit)
@@ -84,9 +124,8 @@ class Everything:
     def _committed(self, cluster: str, record: Record) -> None:
         """Note what the log of whoever watches it has to tell."""
         home, kind = cluster == MANAGEMENT, record.kind
-        if home and (
-            kind == CANDIDATE_TARGETS or (kind == PODS and record.obj["spec"]["schedulerName"] == SCHEDULER_NAME)
-        ):
+        ours = kind == PODS and record.obj["spec"].get("schedulerName") == SCHEDULER_NAME
+        if home and (ours or kind in (CANDIDATE_TARGETS, POD_GROUPS)):
             self._histories[SOURCE_LOG].committed(HOME, kind, record.uid, record.version)
         elif not home and kind == CANDIDATES and record.obj["spec"]["source"]["cluster"] == CAMPUS:
             self._histories[SOURCE_LOG].committed(cluster, kind, record.uid, record.version)
@@ -110,6 +149,8 @@ class Everything:
         self._told(log, new)
         self._logs[log].before_fold(found, writer)
         if log == SOURCE_LOG:
+            self._words.before_fold(found)
+            self._gangs.before_fold(found)
             self._runs.before_fold(found)
             self._permits.before_fold(found)
             self._lives.before_fold(found)
@@ -119,6 +160,11 @@ class Everything:
             self.targets[log].capability.fold(found)
             self._room[log].after_fold(found)
         self._positions[log] = found.position
+
+    def batch(self, log: str, found: Sequence[Recorded]) -> None:
+        """Look at all that has reached a log at once, before any of it is folded."""
+        if log == SOURCE_LOG:
+            self._gangs.appended(found)
 
     def _told(self, log: str, new: NewEvent) -> None:
         """Let the history of the candidates' own observations hear of an event, by the names that it has for things."""
@@ -152,14 +198,15 @@ class Everything:
             fresh.capability.fold(recorded)
         self._replay.afresh(SOURCE_LOG, of_source(fresh), of_source(self.source))
         for name, ours in self.targets.items():
-            rooms = _rooms()
+            rooms = self._rooms()
             for recorded in logs[name]:
                 rooms.capability.fold(recorded)
             self._replay.afresh(name, of_scheduler(rooms), of_scheduler(ours))
 
 
-def _rooms() -> SchedulerRooms:
-    return SchedulerRooms(scheduler_settings("shadow"), [PROFILE])
+def _forgotten(placing: Placing, name: str) -> bool:
+    known = placing.connections.get(name)
+    return known is not None and known.forgotten
 
 
 def _gone(before: Record, last: Record) -> Record:

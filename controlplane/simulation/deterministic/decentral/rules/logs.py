@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
+from controlplane.app import operate
 from controlplane.candidates.events import CandidateWriteFailed
 from controlplane.candidates.events import Write as SourceWrite
 from controlplane.candidates.reasons import Reason, TargetReason
 from controlplane.candidates.target import TargetCandidates
 from controlplane.candidates.target_events import Admitted, BindStarted, InvitationGone, TargetWrite, TargetWriteFailed
 from controlplane.capability import OpenWrite
-from controlplane.connectivity.events import ServiceStarted
+from controlplane.connectivity.events import ClusterForgotten, ServiceStarted
 from controlplane.log.event import Recorded, Unknown
+from controlplane.multikueue.index import Index
 from controlplane.scheduler.events import SchedulingWrite, SchedulingWriteFailed, VictimChosen
 from controlplane.scheduler.reasons import SchedulingReason
+from controlplane.simulation.deterministic.rules.decisions import WORD
 from controlplane.simulation.deterministic.trace import Trace
 
 _REASONS = frozenset([*Reason, *TargetReason, *SchedulingReason])
@@ -26,6 +29,10 @@ _WRITES = (SourceWrite, TargetWrite, SchedulingWrite)
 _FAILED = (CandidateWriteFailed, TargetWriteFailed, SchedulingWriteFailed)
 _SHORTEST_PAUSE = timedelta(seconds=0.9)
 _OVERRIDING = frozenset({"CandidateDropped", "PermitRevoked", "PodRemoved", "FinalizerReleased", "PodFenced"})
+_OVERRIDING |= {
+    "PodStatusDecided",
+    "GangConditionDecided",
+}  # what is to be said now takes the place of what was to be said
 _LATELY = timedelta(seconds=5)
 INVITED = "who is not invited is not taken"
 PREEMPTS = "room is made only under a permit"
@@ -45,7 +52,7 @@ class LogRules:
         event, what = recorded.event, f"{type(recorded.event).__name__} at {recorded.position} of {self._name}"
         if isinstance(event, ServiceStarted):
             self._writer = writer
-        elif writer != self._writer:
+        elif writer != self._writer and not isinstance(event, ClusterForgotten):
             self._trace.violate("one process writes", f"{writer}: {what}, while {self._writer} leads")
         expected = self._versions.get(recorded.stream, 0) + 1
         if recorded.position != self._position + 1 or recorded.version != expected:
@@ -76,6 +83,21 @@ class LogRules:
         if event.failures > 1 and before is not None and recorded.recorded_at - before < _SHORTEST_PAUSE:
             self._trace.violate("a refused write waits", f"{event.action} to {event.target}, {event.failures} times")
         self._failed[key] = recorded.recorded_at
+
+
+class Words:
+    """What an operator says: only what he may, of the state that the log then gives. `index` is of the source's log."""
+
+    def __init__(self, trace: Trace, index: Index) -> None:
+        self._trace, self._index = trace, index
+
+    def before_fold(self, recorded: Recorded) -> None:
+        """Look at one event of the source's log."""
+        if isinstance(recorded.event, ClusterForgotten):
+            try:
+                operate.forgettable(self._index, recorded.stream.partition("/")[2])
+            except operate.NotAllowed as why:
+                self._trace.violate(WORD, f"at {recorded.position}: {why}")
 
 
 class Invitations:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from controlplane.app.scheduling.rooms import SchedulerRooms
-from controlplane.candidates.events import PermitGranted
+from controlplane.candidates.events import Elected, PermitGranted
 from controlplane.candidates.objects import CANDIDATE_LABEL, CANDIDATES, permission
 from controlplane.kube import PODS
 from controlplane.log.event import Recorded
@@ -40,15 +40,24 @@ class Permits:
     def __init__(self, trace: Trace, stage: Clusters, targets: Mapping[str, SchedulerRooms]) -> None:
         self._trace, self._stage, self._targets = trace, stage, targets
         self._granted: dict[tuple[str, int], _Granted] = {}
+        self._ever: dict[tuple[str, int], set[_Granted]] = {}
+        self._streams: dict[str, str] = {}
         self._epochs: dict[tuple[str, str, int], str] = {}
 
     def before_fold(self, recorded: Recorded) -> None:
         """Look at an event of the source's log."""
         event = recorded.event
+        if isinstance(event, Elected) and event.epoch == 1:
+            # A pod of which nothing was known, perhaps one that is back with its UID: its permits are counted from one again.
+            self._granted = {
+                key: said for key, said in self._granted.items() if self._streams[key[0]] != recorded.stream
+            }
         if not isinstance(event, PermitGranted):
             return
+        self._streams[event.candidate] = recorded.stream
         key, said = (event.candidate, event.number), _Granted(event.kind, event.reservation, event.until.isoformat())
         before = self._granted.setdefault(key, said)
+        self._ever.setdefault(key, set()).add(said)
         if before != said:
             self._trace.violate(SAME, f"permit {event.number} for {event.candidate} was {before}, and is {said}")
 
@@ -75,7 +84,7 @@ class Permits:
         permit = permission(record.obj)
         if permit is not None:
             said = _Granted(permit.kind, permit.reservation, permit.until.isoformat())
-            if self._granted.get((record.name, permit.number)) != said:
+            if said not in self._ever.get((record.name, permit.number), ()):
                 self._trace.violate(SENT, f"permit {permit.number} of {record.name} on {target}: {said}")
         if before is not None and (_numbers(record) < _numbers(before) or _withdrawn(record) < _withdrawn(before)):
             self._trace.violate(BACK, f"{record.name} on {target}")

@@ -8,6 +8,7 @@ that was cordoned. What it gave away itself it knows at once, and with that it i
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 
 from controlplane.app.scheduling.rooms import SchedulerRooms
 from controlplane.candidates.target_events import Reserved
@@ -32,9 +33,22 @@ class Room:
     def __init__(self, trace: Trace, loop: VirtualLoop, place: Place, rooms: SchedulerRooms) -> None:
         self._trace, self._loop, self._place, self._rooms = trace, loop, place, rooms
         self._closed: dict[str, float] = {}  # since when a node is cordoned or gone
-        self._foreign: dict[str, float] = {}  # since when another's pod is on a node, by name
+        self._sudden: dict[
+            str, float
+        ] = {}  # since when a pod is on a node where this scheduler has not put it, by name
+        self._nodes = {record.name for record in place.store.records(NODES)}  # all that there ever were
         self._left: dict[str, tuple[Json, float]] = {}  # pods that are off their nodes, and since when
         self._changed = 0.0  # when a node came, went or changed
+
+    def began_anew(self) -> None:
+        """Look at the cluster as it is after a restore: who is on its nodes was put there by nobody that knows of the others."""
+        now = self._loop.time()
+        nodes = {record.name: record for record in self._place.store.records(NODES)}
+        cordoned = {name for name, record in nodes.items() if record.obj["spec"].get("unschedulable")}
+        self._closed = dict.fromkeys(sorted(cordoned | (self._nodes - nodes.keys())), now)
+        self._sudden |= {meta(pod)["name"]: now for pod in self._pods() if on_node(pod)}
+        self._left.clear()
+        self._changed = now
 
     # --- what is committed -------------------------------------------------------------------------------------------
 
@@ -44,6 +58,7 @@ class Room:
         if record.kind == NODES:
             closed = commit.type == "DELETED" or bool(record.obj["spec"].get("unschedulable"))
             self._changed = now
+            self._nodes.add(record.name)
             if closed:
                 self._closed.setdefault(record.name, now)
             else:
@@ -59,7 +74,7 @@ class Room:
             self._left[record.name] = (before.obj if before is not None else record.obj, self._loop.time())
         if node and not was:
             if record.obj["spec"].get("schedulerName") == "another":
-                self._foreign[record.name] = self._loop.time()
+                self._sudden[record.name] = self._loop.time()
             else:
                 self._fits(node, [pod for pod in self._pods() if on_node(pod) == node], f"{record.name} is bound")
 
@@ -92,7 +107,7 @@ class Room:
 
     def _fits(self, node: str, pods: list[Json], what: str) -> None:
         lately = self._loop.time() - UNSEEN
-        seen = [pod for pod in pods if self._foreign.get(meta(pod)["name"], -UNSEEN) < lately or not _foreign(pod)]
+        seen = [pod for pod in pods if self._sudden.get(meta(pod)["name"], -inf) < lately]
         used = sum(cpus(pod) for pod in seen)
         if used > CPUS:
             names = sorted(meta(pod)["name"] for pod in seen)
@@ -121,7 +136,3 @@ class Room:
 
     def _pods(self) -> list[Json]:
         return [record.obj for record in self._place.store.records(PODS)]
-
-
-def _foreign(pod: Json) -> bool:
-    return bool(pod["spec"].get("schedulerName") == "another")
