@@ -14,7 +14,8 @@ import msgspec
 
 from controlplane.capability import Decided, Failure, OpenWrite, Sighting
 from controlplane.connectivity import events as connectivity
-from controlplane.connectivity.events import FLEET_STREAM, MANAGEMENT, ServiceStarted, cluster_stream
+from controlplane.connectivity.events import FLEET_STREAM, MANAGEMENT
+from controlplane.connectivity.here import service_started
 from controlplane.connectivity.outage import decide_outage
 from controlplane.kube import Request
 from controlplane.log.event import Event, NewEvent, Recorded
@@ -37,7 +38,8 @@ from controlplane.multikueue.state import Effect
 
 _MINUTE = timedelta(minutes=1)
 _FIRST_RETRY, _LAST_RETRY = timedelta(seconds=1), timedelta(minutes=5)
-SERVICE_STREAM = "service"
+
+__all__ = ["Fleet", "service_started"]
 
 
 class Fleet:
@@ -227,13 +229,3 @@ class Fleet:
 def _event(stream: str, decision: Event, caused_by: int) -> NewEvent:
     cluster = getattr(decision, "cluster", "") or MANAGEMENT
     return NewEvent(stream=stream, event=decision, cluster=cluster, caused_by=caused_by)
-
-
-def service_started(epoch: int, holder: str, version: str) -> NewEvent:
-    """Return the first event of a process that took the log over."""
-    return NewEvent(stream=SERVICE_STREAM, event=ServiceStarted(epoch=epoch, holder=holder, version=version))
-
-
-def connectivity_event(cluster: str, event: Event) -> NewEvent:
-    """Put an event of connectivity on its cluster's stream."""
-    return NewEvent(stream=cluster_stream(cluster), event=event, cluster=cluster)

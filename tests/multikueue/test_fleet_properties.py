@@ -23,6 +23,7 @@ from controlplane.connectivity.events import (
     ClusterConnectFailed,
     ClusterLost,
 )
+from controlplane.connectivity.here import connectivity_event, service_started
 from controlplane.kube import (
     ADMISSION_CHECKS,
     JOBS,
@@ -39,7 +40,7 @@ from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.multikueue.adapters import ADAPTERS, adapters_for
 from controlplane.multikueue.context import Policy
 from controlplane.multikueue.events import Decision, JobCreationDecided, Write
-from controlplane.multikueue.fleet import Fleet, connectivity_event, service_started
+from controlplane.multikueue.fleet import Fleet
 from controlplane.multikueue.reasons import Reason
 from tests.multikueue.scene import CHECK, HOME_KINDS, JOB, NS, START, STREAM, WL, stamp
 

@@ -28,6 +28,7 @@ from controlplane.connectivity.events import (
     ClusterConnectFailed,
     ClusterLost,
 )
+from controlplane.connectivity.here import connectivity_event
 from controlplane.kube import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -48,7 +49,7 @@ from controlplane.log.event import Event
 from controlplane.log.memory import MemoryLog, MemoryStore
 from controlplane.multikueue.adapters import adapters_for
 from controlplane.multikueue.context import Policy
-from controlplane.multikueue.fleet import Fleet, connectivity_event
+from controlplane.multikueue.fleet import Fleet
 from controlplane.reconcile.bodies import Bodies
 from controlplane.reconcile.effects import Effects
 from controlplane.reconcile.gate import Gate
