@@ -294,7 +294,7 @@ class SourceCandidates:
         state = self.sources.get(write.stream)
         before = state.trouble.get(write.target) if state is not None else None
         failures = before.failures + 1 if before is not None and before.action == write.action else 1
-        pause = min(_FIRST_RETRY * 2 ** (failures - 1), _LAST_RETRY)
+        pause = min(_FIRST_RETRY * 2 ** min(failures - 1, 12), _LAST_RETRY)
         event = CandidateWriteFailed(
             target=write.target,
             action=write.action,

@@ -345,7 +345,7 @@ class Coscheduling:
             error=failure.error,
             message=failure.message,
             failures=failures,
-            retry_at=now + min(_FIRST_RETRY * 2 ** (failures - 1), _LAST_RETRY),
+            retry_at=now + min(_FIRST_RETRY * 2 ** min(failures - 1, 12), _LAST_RETRY),
         )
         return NewEvent(stream=write.stream, event=event, cluster=write.cluster, caused_by=write.position)
 

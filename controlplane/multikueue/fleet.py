@@ -207,7 +207,7 @@ class Fleet:
         state = self.index.workloads.get(write.stream)
         before = state.trouble.get(write.target) if state else self.index.slots.get(write.stream).trouble
         failures = before.failures + 1 if before is not None and before.action == write.action else 1
-        pause = min(_FIRST_RETRY * 2 ** (failures - 1), _LAST_RETRY)
+        pause = min(_FIRST_RETRY * 2 ** min(failures - 1, 12), _LAST_RETRY)
         event = EffectFailed(
             target=write.target,
             action=write.action,

@@ -108,7 +108,7 @@ class Book(Generic[S]):
             error=failure.error,
             message=failure.message,
             failures=failures,
-            retry_at=now + min(_FIRST_RETRY * 2 ** (failures - 1), _LAST_RETRY),
+            retry_at=now + min(_FIRST_RETRY * 2 ** min(failures - 1, 12), _LAST_RETRY),
             reason=failure.error,
         )
         return NewEvent(stream=write.stream, event=event, cluster=write.cluster, caused_by=write.position)

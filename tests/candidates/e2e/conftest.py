@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.app import turn
+from controlplane.app import process
 from controlplane.clusters.surroundings import Timing
 from tests.candidates.e2e.stage import Stage
 
@@ -20,7 +20,7 @@ async def stage(
 ) -> AsyncIterator[Callable[..., Awaitable[Stage]]]:
     """Make the stage: `await stage("a", "b", max_skew=1)`."""
     brief = functools.partial(Timing, backoff_base=0.1, backoff_cap=0.3, suspect_heartbeat=0.1, away_probe=0.3)
-    monkeypatch.setattr(turn, "Timing", brief)
+    monkeypatch.setattr(process, "Timing", brief)
     made: list[Stage] = []
 
     async def make(*targets: str, **more: Any) -> Stage:

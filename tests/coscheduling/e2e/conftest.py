@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.app import turn
+from controlplane.app import process
 from controlplane.clusters.surroundings import Timing
 from tests.support.local import Stage
 
@@ -21,7 +21,7 @@ Make = Callable[..., Awaitable[Stage]]
 async def stage(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Make]:
     """Make the stage: `await stage()` with the room's controller, or those that are named."""
     brief = functools.partial(Timing, backoff_base=0.1, backoff_cap=0.3, suspect_heartbeat=0.1, away_probe=0.3)
-    monkeypatch.setattr(turn, "Timing", brief)
+    monkeypatch.setattr(process, "Timing", brief)
     made: list[Stage] = []
 
     async def make(
@@ -42,4 +42,4 @@ async def stage(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten what no setting shortens: the back-off of connecting, and how often a suspected cluster is asked."""
     brief = functools.partial(Timing, backoff_base=0.1, backoff_cap=0.3, suspect_heartbeat=0.1, away_probe=0.3)
-    monkeypatch.setattr(turn, "Timing", brief)
+    monkeypatch.setattr(process, "Timing", brief)
