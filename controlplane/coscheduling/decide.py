@@ -293,7 +293,7 @@ def _rests(turn: Pass, moved: Moved | None, uid: str) -> bool:
     """Whether a placeholder that was moved off a full node has to wait before it is moved again: it may come back to the same node."""
     if moved is None or moved.uid == uid:
         return False
-    until = moved.at + min(PAUSE * 2 ** (moved.times - 1), LONGEST_PAUSE)
+    until = moved.at + min(PAUSE * 2 ** min(moved.times - 1, 12), LONGEST_PAUSE)
     if turn.now >= until:
         return False
     turn.wake_at(until)
