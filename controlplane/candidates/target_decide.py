@@ -13,7 +13,6 @@ import msgspec
 
 from controlplane.candidates.objects import FINALIZER
 from controlplane.candidates.reasons import TargetReason
-from controlplane.candidates.state import Trouble
 from controlplane.candidates.target_events import (
     Admitted,
     BindStarted,
@@ -35,6 +34,7 @@ from controlplane.candidates.target_events import (
 )
 from controlplane.candidates.target_state import POD, TargetState
 from controlplane.log.event import Event
+from controlplane.writes import Trouble
 
 
 class TargetPolicy(msgspec.Struct, frozen=True, kw_only=True):

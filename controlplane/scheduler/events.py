@@ -16,6 +16,7 @@ from controlplane.connectivity.events import MANAGEMENT
 from controlplane.kube import Json, Kind, ObjectRef, Request
 from controlplane.log.event import Event
 from controlplane.scheduler.reasons import SchedulingReason
+from controlplane.writes import WriteRefused, WriteUnneeded
 
 HERE = MANAGEMENT  # the API server that the scheduler stands beside
 
@@ -292,25 +293,12 @@ class GangConditionDecided(SchedulingWrite, frozen=True, kw_only=True):
     message: str
 
 
-class SchedulingWriteFailed(Event, frozen=True, kw_only=True):
+class SchedulingWriteFailed(WriteRefused, frozen=True, kw_only=True):
     """The API server said no to a write. It is decided anew, not before `retry_at`."""
 
-    target: str
-    action: str
-    code: int
-    error: str
-    message: str
-    failures: int
-    retry_at: datetime
-    reason: str = ""
 
-
-class SchedulingWriteUnneeded(Event, frozen=True, kw_only=True):
+class SchedulingWriteUnneeded(WriteUnneeded, frozen=True, kw_only=True):
     """A write changed nothing, by the API server's own answer."""
-
-    target: str
-    action: str
-    resource_version: str
 
 
 SCHEDULING_EVENTS: tuple[type[Event], ...] = (

@@ -30,24 +30,19 @@ from controlplane.scheduler.events import (
 from controlplane.scheduler.gangs import Place, Start
 from controlplane.scheduler.reasons import SchedulingReason
 from controlplane.scheduler.render import stamp
-from controlplane.scheduler.state import GANG_STREAM, OpenEffect, Refusal, gang_stream, refusal
+from controlplane.scheduler.state import GANG_STREAM, Standing, gang_stream
+from controlplane.writes import dropped, opened, refused
 
 OURS = frozenset({"Unschedulable", "Scheduled"})
 _replace = msgspec.structs.replace
 
 
-class GangState(msgspec.Struct, frozen=True, kw_only=True):
+class GangState(Standing, frozen=True, kw_only=True):
     """A PodGroup, what it shows, what is to be said of it, and how far its start has come."""
 
-    namespace: str
-    name: str
-    version: int = 0
-    position: int = 0
     seen: GangObserved | None = None
     judged: GangJudged | None = None
     start: GangStart | None = None
-    effects: dict[str, OpenEffect] = {}
-    trouble: dict[str, Refusal] = {}
 
     @property
     def settled(self) -> bool:
@@ -78,13 +73,11 @@ def gang_fold(state: GangState, recorded: Recorded) -> GangState:
         case GangStart():
             return _replace(state, start=event)
         case SchedulingWriteFailed():
-            kept = {key: one for key, one in state.effects.items() if key != event.target}
-            return _replace(state, effects=kept, trouble={**state.trouble, event.target: refusal(event)})
+            return refused(state, event)
         case SchedulingWriteUnneeded():
-            return _replace(state, effects={key: one for key, one in state.effects.items() if key != event.target})
+            return dropped(state, event.target)
         case SchedulingWrite():
-            effect = OpenEffect(recorded.position, event, recorded.recorded_at)
-            return _replace(state, effects={**state.effects, event.target: effect})
+            return opened(state, event, recorded)
         case _:
             return state
 
