@@ -32,11 +32,11 @@ from controlplane.connectivity.here import connectivity_event
 from controlplane.kube import SECRETS, ObjectRef
 from controlplane.log.event import LogUnavailable, Recorded
 from controlplane.log.postgres import PostgresLog
-from controlplane.multikueue.render import event_about
 from controlplane.reconcile.gate import Gate
 from controlplane.reconcile.leader import Leader
 from controlplane.reconcile.reads import Reads
 from controlplane.reconcile.runner import Runner
+from controlplane.rendering import event_about
 from controlplane.settings.model import Budget
 
 _log = structlog.get_logger(__name__)

@@ -24,7 +24,7 @@ from controlplane.candidates.events import (
     StatusShown,
 )
 from controlplane.candidates.gang_events import GROUP, GangWaits, SourceGroupGone, SourceGroupObserved
-from controlplane.candidates.objects import CANDIDATE_TARGETS, CANDIDATES, PODS, Misfit
+from controlplane.candidates.objects import CANDIDATE_TARGETS, CANDIDATES, PODS
 from controlplane.candidates.observe import refused
 from controlplane.candidates.policy import Policy, Target
 from controlplane.candidates.reasons import Reason
@@ -44,6 +44,7 @@ from controlplane.capability import Decided, Sighting
 from controlplane.connectivity.events import MANAGEMENT
 from controlplane.connectivity.newest import Newest, Shown
 from controlplane.connectivity.state import Connection
+from controlplane.fields import Misfit
 from controlplane.kube import MULTIKUEUE_CLUSTERS, NAMESPACES, POD_GROUPS, meta
 from controlplane.log.event import Body, Event, NewEvent, Recorded
 

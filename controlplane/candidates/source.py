@@ -30,7 +30,7 @@ from controlplane.candidates.objects import CANDIDATES, PODS
 from controlplane.candidates.observe import Observer
 from controlplane.candidates.policy import Policy, Target
 from controlplane.candidates.state import STREAM, SourceState, fold, initial
-from controlplane.candidates.telling import event_about, news
+from controlplane.candidates.telling import news
 from controlplane.candidates.turn import Context
 from controlplane.capability import Decided, OpenWrite, Sighting
 from controlplane.connectivity import events as connectivity
@@ -40,6 +40,7 @@ from controlplane.connectivity.state import Connection, restarted
 from controlplane.connectivity.state import fold as fold_connection
 from controlplane.kube import POD_GROUPS, ObjectRef, Request
 from controlplane.log.event import Event, NewEvent, Recorded
+from controlplane.rendering import Obsolete, event_about
 from controlplane.writes import Writer
 
 
@@ -258,7 +259,7 @@ class SourceCandidates(Writer[Write]):
             return None
         try:
             return render.render(self.sources[write.stream], decision, bodies, self.policy, now)
-        except render.Obsolete:
+        except Obsolete:
             return None
 
     def announcement(self, write: OpenWrite, now: datetime) -> Request | None:

@@ -16,7 +16,6 @@ import msgspec
 from controlplane.candidates import target_calls as calls
 from controlplane.candidates.objects import CANDIDATE_LABEL, CANDIDATES, PODS
 from controlplane.candidates.reasons import TargetReason
-from controlplane.candidates.render import Obsolete
 from controlplane.candidates.target_decide import TargetContext, TargetPolicy, target_decide
 from controlplane.candidates.target_events import (
     TARGET_EVENTS,
@@ -35,6 +34,7 @@ from controlplane.candidates.target_state import STREAM, TargetState, target_fol
 from controlplane.capability import Decided, Failure, OpenWrite, Sighting
 from controlplane.kube import Request, meta
 from controlplane.log.event import Event, NewEvent, Recorded
+from controlplane.rendering import Obsolete
 from controlplane.writes import Writer
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import ClassVar
 
-from controlplane.candidates.objects import Origin, Part, Permission
+from controlplane.candidates.objects import Origin, Permission
 from controlplane.candidates.reasons import TargetReason
 from controlplane.candidates.seen import Condition, Gone, Seen
 from controlplane.connectivity.events import MANAGEMENT
-from controlplane.log.event import Event
+from controlplane.log.event import Event, Part
 from controlplane.writes import WriteRefused, WriteUnneeded
 
 HERE = MANAGEMENT  # the API server that the scheduler stands beside

@@ -58,6 +58,7 @@ from controlplane.coscheduling.whose import Whose
 from controlplane.kube import PIPELINE_RUNS, Request, meta
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.pods.tolerations import Taint
+from controlplane.rendering import Obsolete
 from controlplane.writes import Writer
 
 _SEEN: dict[type[Event], str] = {
@@ -305,7 +306,7 @@ class Coscheduling(Writer[Write]):
         style = Style(image=self.policy.image, everywhere=self.policy.everywhere)
         try:
             return render.render(decision, attempt, state.namespace, bodies, style, now)
-        except render.Obsolete:
+        except Obsolete:
             return None
 
     def announcement(self, write: OpenWrite, now: datetime) -> Request | None:

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import ClassVar, Literal
 
 from controlplane.connectivity.events import MANAGEMENT
-from controlplane.log.event import Event
+from controlplane.log.event import Event, Part
 from controlplane.multikueue.reasons import Reason
 from controlplane.multikueue.seen import (
     AdmissionCheckGone,
@@ -33,7 +33,6 @@ from controlplane.multikueue.seen import (
     MultiKueueConfigObserved,
     ObservationRefused,
     Owner,
-    Part,
     Priority,
     RemoteJobGone,
     RemoteJobObserved,

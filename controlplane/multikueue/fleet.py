@@ -35,6 +35,7 @@ from controlplane.multikueue.index import Index
 from controlplane.multikueue.observe import Observer
 from controlplane.multikueue.reasons import Reason
 from controlplane.multikueue.state import Trouble
+from controlplane.rendering import Obsolete
 from controlplane.writes import Writer, Writes
 
 _MINUTE = timedelta(minutes=1)
@@ -162,7 +163,7 @@ class Fleet(Writer[Write]):
         state = self.index.workloads[write.stream]
         try:
             return render.render(state, self.index.job_of(state), decision, bodies, self.policy, now)
-        except render.Obsolete:
+        except Obsolete:
             return None
 
     def _condition_request(self, stream: str, decision: ConditionDecided, now: datetime) -> Request | None:

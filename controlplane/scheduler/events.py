@@ -10,19 +10,13 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, ClassVar
 
-import msgspec
-
 from controlplane.connectivity.events import MANAGEMENT
 from controlplane.kube import Json, Kind, ObjectRef, Request
-from controlplane.log.event import Event
+from controlplane.log.event import Event, Part
 from controlplane.scheduler.reasons import SchedulingReason
 from controlplane.writes import WriteRefused, WriteUnneeded
 
 HERE = MANAGEMENT  # the API server that the scheduler stands beside
-
-
-class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A piece of an event."""
 
 
 class Scheduled(Part, frozen=True, kw_only=True):

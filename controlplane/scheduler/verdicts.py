@@ -16,6 +16,7 @@ import msgspec
 from controlplane.capability import Decided, OpenWrite, Sighting
 from controlplane.kube import MERGE_PATCH, POD_GROUPS, Json, ObjectRef, Request, meta
 from controlplane.log.event import NewEvent, Recorded
+from controlplane.rendering import timestamp
 from controlplane.scheduler.books import Book, seen
 from controlplane.scheduler.events import (
     GangConditionDecided,
@@ -29,7 +30,6 @@ from controlplane.scheduler.events import (
 )
 from controlplane.scheduler.gangs import Place, Start
 from controlplane.scheduler.reasons import SchedulingReason
-from controlplane.scheduler.render import stamp
 from controlplane.scheduler.state import GANG_STREAM, Standing, gang_stream
 from controlplane.writes import dropped, opened, refused
 
@@ -102,7 +102,7 @@ def conditions(group: GangObserved, decision: GangConditionDecided, now: datetim
         "status": "True",
         "reason": decision.said,
         "message": decision.message,
-        "lastTransitionTime": before.get("lastTransitionTime") or stamp(now),
+        "lastTransitionTime": before.get("lastTransitionTime") or timestamp(now),
     }
     return [*(one for one in group.conditions if one.get("type") not in OURS), entry]
 

@@ -15,7 +15,7 @@ from controlplane.log.event import body_of, canonical
 from controlplane.multikueue.adapters import ADAPTERS, adapters_for
 from controlplane.multikueue.adapters.base import Adapter
 from controlplane.multikueue.events import CheckState, Priority
-from controlplane.multikueue.render import event_about, merge_diff
+from controlplane.rendering import event_about, merge_diff
 from tests.multikueue.scene import CHECK, NS, START, STREAM, WL, Scene, stamp
 
 ORIGIN = "kueue.x-k8s.io/multikueue-origin"
