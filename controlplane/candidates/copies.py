@@ -94,9 +94,7 @@ class Copies(Writer[Write]):
             stream = f"{COPIES}/{sighting.cluster}/{namespace}"
             copy = CopyObserved(**shown, mark=known.mark, followed=known.followed)
             event = CopyGone(**shown) if sighting.gone else copy
-        mark = int(sighting.resource_version) if sighting.resource_version.isdigit() else 0
-        source = f"{sighting.cluster}/{sighting.incarnation}/{sighting.kind.name}/{uid}" if mark and uid else ""
-        return NewEvent(stream=stream, event=event, source=source, mark=mark, cluster=sighting.cluster, observed_at=now)
+        return sighting.observed(stream, event, now)
 
     def missing(self, kind: str, namespace: str, name: str, message: str) -> NewEvent | None:
         """Return the event of a named object that a list does not contain; None if that is known."""

@@ -68,17 +68,11 @@ class Observer:
         if built is None:
             return None
         stream, event, bodies = built
-        version = sighting.resource_version
         if isinstance(event, Gone):
-            event = msgspec.structs.replace(event, resource_version=version)
-        uid = str(meta(obj).get("uid", ""))
+            event = msgspec.structs.replace(event, resource_version=sighting.resource_version)
         if isinstance(event, CandidateSeen):
-            self._coming[place, uid] = stream
-        mark = int(version) if version.isdigit() else 0
-        source = f"{place}/{sighting.incarnation}/{kind.name}/{uid}" if mark and uid else ""
-        return NewEvent(
-            stream=stream, event=event, source=source, mark=mark, cluster=place, observed_at=now, bodies=bodies
-        )
+            self._coming[place, sighting.uid] = stream
+        return sighting.observed(stream, event, now, bodies)
 
     def _seen(self, place: str, kind: Kind, obj: Json) -> _Built | None:
         if place == MANAGEMENT and kind == PODS:

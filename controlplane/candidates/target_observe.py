@@ -49,20 +49,9 @@ def observe(sighting: Sighting, now: datetime) -> NewEvent | None:
     if built is None:
         return None
     stream, event, bodies = built
-    version, uid = sighting.resource_version, str(meta(obj).get("uid", ""))
     if isinstance(event, Gone):
-        event = msgspec.structs.replace(event, resource_version=version)
-    mark = int(version) if version.isdigit() else 0
-    source = f"{sighting.cluster}/{sighting.incarnation}/{kind.name}/{uid}" if mark and uid else ""
-    return NewEvent(
-        stream=stream,
-        event=event,
-        source=source,
-        mark=mark,
-        cluster=sighting.cluster,
-        observed_at=now,
-        bodies=bodies,
-    )
+        event = msgspec.structs.replace(event, resource_version=sighting.resource_version)
+    return sighting.observed(stream, event, now, bodies)
 
 
 def _seen(kind: Kind, obj: Json) -> _Built | None:

@@ -105,17 +105,7 @@ class Observer:
         stream, event, bodies = built
         if isinstance(event, Gone):  # a tombstone of a relist has no version of its own
             event = msgspec.structs.replace(event, resource_version=resource_version)
-        uid = str(meta(obj).get("uid", ""))
-        mark = int(resource_version) if resource_version.isdigit() else 0
-        return NewEvent(
-            stream=stream,
-            event=event,
-            source=f"{cluster}/{sighting.incarnation}/{kind.name}/{uid}" if mark and uid else "",
-            mark=mark,
-            cluster=cluster,
-            observed_at=now,
-            bodies=bodies,
-        )
+        return sighting.observed(stream, event, now, bodies)
 
     def _seen(self, cluster: str, kind: Kind, obj: Json) -> _Built | None:
         adapter = self._adapters.get(kind)

@@ -14,7 +14,7 @@ from controlplane.capability import Decided, Failure, OpenRead, OpenWrite, ReadA
 from controlplane.connectivity import events as connectivity
 from controlplane.connectivity.newest import Newest
 from controlplane.connectivity.places import Repeats
-from controlplane.kube import Request, meta
+from controlplane.kube import Request
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.podgroups import render
 from controlplane.podgroups.decide import Plan, claim_of, decide_group, decide_member, decide_rules
@@ -81,16 +81,7 @@ class PodGroups(Writer[Write]):
             return None  # an owner's status moves with every pod; nothing of it is written by us
         if isinstance(event, OwnerGone):
             self._repeats.forget(stream)
-        uid, version = str(meta(sighting.object).get("uid", "")), sighting.resource_version
-        mark = int(version) if version.isdigit() else 0
-        return NewEvent(
-            stream=stream,
-            event=event,
-            source=f"{sighting.cluster}/{sighting.incarnation}/{sighting.kind.name}/{uid}" if mark and uid else "",
-            mark=mark,
-            cluster=sighting.cluster,
-            observed_at=now,
-        )
+        return sighting.observed(stream, event, now)
 
     def _is_others(self, sighting: Sighting) -> bool:
         """Whether a pod is another scheduler's, by the cheapest look: where room is summed up, every pod of the cluster comes by."""

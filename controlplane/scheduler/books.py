@@ -101,7 +101,7 @@ class Placements(Book[PodState]):
             if before is None:
                 return None
             del self._shown[uid]
-            return seen(stream, PendingPodGone(uid=uid, resource_version=sighting.resource_version), sighting, uid, now)
+            return sighting.observed(stream, PendingPodGone(uid=uid, resource_version=sighting.resource_version), now)
         found = pending_pod(sighting.object, sighting.resource_version, self.profiles)
         if found is None or not news(before, found):
             return None
@@ -110,7 +110,7 @@ class Placements(Book[PodState]):
         else:
             stream = pod_stream(str(meta(sighting.object).get("namespace", "")), str(meta(sighting.object)["name"]))
             self._shown[uid] = (stream, found)
-        return seen(stream, found, sighting, uid, now)
+        return sighting.observed(stream, found, now)
 
     def _pre_bind_seen(self, stream: str, sighting: Sighting) -> NewEvent | None:
         state = self.states.get(stream)
@@ -181,14 +181,14 @@ class Evictions(Book[VictimState]):
         if stream is None:
             return None
         if sighting.gone:
-            return seen(stream, VictimGone(uid=uid, resource_version=sighting.resource_version), sighting, uid, now)
+            return sighting.observed(stream, VictimGone(uid=uid, resource_version=sighting.resource_version), now)
         event = VictimSeen(
             uid=uid,
             resource_version=sighting.resource_version,
             marked=_marked(sighting.object),
             terminating=bool(meta(sighting.object).get("deletionTimestamp")),
         )
-        return seen(stream, event, sighting, uid, now) if event.marked or event.terminating else None
+        return sighting.observed(stream, event, now) if event.marked or event.terminating else None
 
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
@@ -231,14 +231,6 @@ class Evictions(Book[VictimState]):
 def _decided(stream: str, state: PodState | VictimState, plan: SchedulingPlan) -> Decided:
     events = [NewEvent(stream=stream, event=event, caused_by=state.position) for event in plan.decisions]
     return Decided(events, state.version, plan.wake)
-
-
-def seen(stream: str, event: Event, sighting: Sighting, uid: str, now: datetime) -> NewEvent:
-    """Return an observation with its identity, so that it is recorded once."""
-    version = sighting.resource_version
-    mark = int(version) if version.isdigit() else 0
-    source = f"{sighting.cluster}/{sighting.incarnation}/{sighting.kind.name}/{uid}" if mark and uid else ""
-    return NewEvent(stream=stream, event=event, source=source, mark=mark, cluster=sighting.cluster, observed_at=now)
 
 
 def _place(sighting: Sighting) -> tuple[str, str, str]:

@@ -17,7 +17,7 @@ from controlplane.capability import Decided, OpenWrite, Sighting
 from controlplane.kube import MERGE_PATCH, POD_GROUPS, Json, ObjectRef, Request, meta
 from controlplane.log.event import NewEvent, Recorded
 from controlplane.rendering import timestamp
-from controlplane.scheduler.books import Book, seen
+from controlplane.scheduler.books import Book
 from controlplane.scheduler.events import (
     GangConditionDecided,
     GangGone,
@@ -126,7 +126,7 @@ class Verdicts(Book[GangState]):
             # One that was shown may not be folded yet.
             if uid not in self._versions and (state is None or state.seen is None or state.seen.uid != uid):
                 return None
-            return seen(stream, GangGone(uid=uid, resource_version=sighting.resource_version), sighting, uid, now)
+            return sighting.observed(stream, GangGone(uid=uid, resource_version=sighting.resource_version), now)
         self._versions[uid] = sighting.resource_version
         status = sighting.object.get("status")
         listed: Any = status.get("conditions") if isinstance(status, dict) else None
@@ -135,7 +135,7 @@ class Verdicts(Book[GangState]):
         if known is not None and (known.uid, known.conditions) == (uid, said):
             return None
         event = GangObserved(uid=uid, resource_version=sighting.resource_version, conditions=said)
-        return seen(stream, event, sighting, uid, now)
+        return sighting.observed(stream, event, now)
 
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""

@@ -25,7 +25,7 @@ from controlplane.coscheduling.judging.workers import Key, Worker
 from controlplane.coscheduling.objects import CONFIG_MAPS, NODES, PODS, read_run
 from controlplane.coscheduling.problems import Refused
 from controlplane.coscheduling.seen import Gone, SightingRefused
-from controlplane.kube import PIPELINE_RUNS, STORAGE_CLASSES, WORKLOADS, meta
+from controlplane.kube import PIPELINE_RUNS, STORAGE_CLASSES, WORKLOADS
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.writes import WritesNothing
 
@@ -95,9 +95,7 @@ class Judging(WritesNothing):
         if found is None:
             return None
         stream, event, bodies = found
-        uid, version = str(meta(sighting.object).get("uid", "")), sighting.resource_version
-        mark = int(version) if version.isdigit() else 0
-        source = f"{sighting.cluster}/{sighting.incarnation}/{sighting.kind.name}/{uid}" if mark and uid else ""
+        source = sighting.source
         if isinstance(event, Gone):
             self._repeats.forget(source)
             if isinstance(event, events.DispatchedRunGone) and not self._forget(stream):
@@ -108,15 +106,7 @@ class Judging(WritesNothing):
             return None
         elif isinstance(event, events.DispatchedRunObserved):
             self._shown.add(stream)
-        return NewEvent(
-            stream=stream,
-            event=event,
-            source=source,
-            mark=mark,
-            cluster=sighting.cluster,
-            observed_at=now,
-            bodies=bodies,
-        )
+        return sighting.observed(stream, event, now, bodies)
 
     def _forget(self, stream: str) -> bool:
         """Whether a run that is gone was recorded: others than ours come by too."""
