@@ -260,9 +260,9 @@ class Coscheduling(Writer[Write]):
         state = self.runs.get(stream)
         if state is None:
             return self._decide_config(stream)
-        turn = decide(state, self._surroundings(), now)
-        events = [self._event(stream, decision, state.position) for decision in turn.decisions]
-        return Decided(events, state.version, turn.wake)
+        plan = decide(state, self._surroundings(), now)
+        events = [self._event(stream, decision, state.position) for decision in plan.decisions]
+        return Decided(events, state.version, plan.wake)
 
     def _decide_config(self, stream: str) -> Decided:
         message = self._refusals.get(stream, "")
