@@ -21,11 +21,12 @@ from benchmarks.fleet import ROLE
 from benchmarks.machine import database, show
 from benchmarks.recording import codec, new_fleet, record
 from controlplane.clock import SystemClock
+from controlplane.connectivity.here import service_started
 from controlplane.log.connect import Database
 from controlplane.log.event import Append, Recorded
 from controlplane.log.postgres import PostgresLog
 from controlplane.multikueue.events import CloneObserved, JobObserved, RemoteJobObserved, WorkloadObserved
-from controlplane.multikueue.fleet import Fleet, service_started
+from controlplane.multikueue.fleet import Fleet
 from controlplane.reconcile.bodies import Bodies
 from controlplane.reconcile.effects import Effects
 from controlplane.reconcile.gate import Gate

@@ -12,8 +12,8 @@ from typing import Protocol
 
 import msgspec
 
-from controlplane.kube import Json, Kind, Request
-from controlplane.log.event import Event, NewEvent, Recorded
+from controlplane.kube import Json, Kind, Request, meta
+from controlplane.log.event import Body, Event, NewEvent, Recorded
 
 
 class OpenWrite(msgspec.Struct, frozen=True):
@@ -55,6 +55,34 @@ class Sighting(msgspec.Struct, frozen=True):
     object: Json
     resource_version: str
     gone: bool
+
+    @property
+    def uid(self) -> str:
+        """The object's UID, "" if it has none."""
+        return str(meta(self.object).get("uid", ""))
+
+    @property
+    def mark(self) -> int:
+        """The object's version as a number, 0 if it is none."""
+        return int(self.resource_version) if self.resource_version.isdigit() else 0
+
+    @property
+    def source(self) -> str:
+        """Where it was seen, by which the log tells what is new of it (`NewEvent.source`); "" if that cannot be told."""
+        uid = self.uid
+        return f"{self.cluster}/{self.incarnation}/{self.kind.name}/{uid}" if self.mark and uid else ""
+
+    def observed(self, stream: str, event: Event, now: datetime, bodies: tuple[Body, ...] = ()) -> NewEvent:
+        """Return an observation of it with its identity, so that it is recorded once."""
+        return NewEvent(
+            stream=stream,
+            event=event,
+            source=self.source,
+            mark=self.mark,
+            cluster=self.cluster,
+            observed_at=now,
+            bodies=bodies,
+        )
 
 
 class OpenRead(msgspec.Struct, frozen=True):

@@ -19,8 +19,8 @@ from controlplane.clusters.link import Link
 from controlplane.clusters.port import Change, Delta, Off, Sink, Synced
 from controlplane.clusters.streams import WatchSpec
 from controlplane.connectivity.events import KindOff, KindSynced
+from controlplane.connectivity.here import connectivity_event
 from controlplane.log.event import Event
-from controlplane.multikueue.fleet import connectivity_event
 from controlplane.reconcile.recorder import Recorder
 
 _Wanted = dict[str, dict[WatchSpec, Sink]]

@@ -18,10 +18,10 @@ from controlplane.connectivity.events import (
     KindOff,
     KindSynced,
 )
+from controlplane.connectivity.here import connectivity_event
 from controlplane.connectivity.state import Connection
 from controlplane.kube import Kind
 from controlplane.log.event import Event, NewEvent
-from controlplane.multikueue.fleet import connectivity_event
 
 
 def event_of(

@@ -7,20 +7,20 @@ not lead shows none of a cluster, for what it last knew would be reported for ev
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import get_args
 
 from controlplane.app.local import Local
+from controlplane.app.process_measure import ProcessMeasure
 from controlplane.audit.absence import owed
 from controlplane.candidates.events import CandidateObservationRefused
 from controlplane.candidates.events import Decision as CandidateDecision
-from controlplane.connectivity.events import ClusterConnected, ClusterSuspected, KindSynced
-from controlplane.connectivity.state import Connection, Phase
+from controlplane.connectivity.events import ClusterConnected, ClusterSuspected
 from controlplane.coscheduling.events import Decision as RunDecision
 from controlplane.coscheduling.events import SightingRefused
 from controlplane.coscheduling.flags import Mode
-from controlplane.log.event import Recorded, Unknown
+from controlplane.log.event import Recorded
 from controlplane.multikueue.events import CheckStateDecided, CloneDecided, Decision, ObservationRefused
 from controlplane.multikueue.fleet import Fleet
 from controlplane.multikueue.reasons import Reason
@@ -33,63 +33,27 @@ Refused = ObservationRefused | CandidateObservationRefused | MemberRefused | Sig
 """An object that is not what it claims to be, in each capability's words."""
 
 _MINUTE = timedelta(minutes=1)
-_PHASES: tuple[Phase, ...] = get_args(Phase)
 
 
-class Measure:
-    """Counts into a `Metrics`."""
+class Measure(ProcessMeasure):
+    """Counts into a `Metrics` what the service says."""
 
     def __init__(self, metrics: Metrics, fleet: Fleet) -> None:
-        self._metrics, self._fleet = metrics, fleet
+        super().__init__(metrics)
+        self._fleet = fleet
         self._shown: set[str] = set()
-
-    def leads(self, epoch: int) -> None:
-        """Say that this process leads from now on."""
-        self._metrics.leader.set(1)
-        self._metrics.leader_epoch.set(epoch)
-
-    def sure(self, sure: bool) -> None:
-        """Say whether nobody else can have taken the lead."""
-        self._metrics.leader_sure.set(sure)
 
     def follows(self) -> None:
         """Say that this process does not lead, and forget what only a leader knows."""
+        super().follows()
         for labelled in (self._metrics.pod_groups, self._metrics.coscheduled_runs):
             labelled.clear()
-        self._metrics.ungrouped_pods.set(0)
-        for gauge in (self._metrics.leader, self._metrics.leader_sure, self._metrics.mass_outage):
+        for gauge in (self._metrics.ungrouped_pods, self._metrics.mass_outage, self._metrics.requeue_budget):
             gauge.set(0)
-        self._metrics.requeue_budget.set(0)
-        self._metrics.forget_clusters()
-
-    def log_answers(self, ok: bool) -> None:
-        """Say whether the database of the log answers."""
-        self._metrics.log_reachable.set(ok)
-
-    def appended(self, types: Sequence[str], seconds: float) -> None:
-        """Count a commit."""
-        self._metrics.append_seconds.observe(seconds)
-        if types:
-            self._metrics.append_batch_size.observe(len(types))
-            for name, count in Counter(types).items():
-                self._metrics.events_appended.labels(type=name).inc(count)
-
-    def folded(self, events: Sequence[Recorded], live: bool) -> None:
-        """Count what was folded; decisions and lags only of events that happened while this process led."""
-        self._metrics.log_position.set(events[-1].position)
-        for recorded in events:
-            event = recorded.event
-            if isinstance(event, Unknown):
-                self._metrics.unknown_events.labels(type=event.type).inc()
-            elif live:
-                self._count(recorded)
 
     def _count(self, recorded: Recorded) -> None:
+        super()._count(recorded)
         event = recorded.event
-        if recorded.observed_at is not None:
-            self._metrics.loop_lag_seconds.observe(
-                max(0.0, (recorded.recorded_at - recorded.observed_at).total_seconds())
-            )
         match event:
             case Decision() | CandidateDecision() | GroupDecision() | RunDecision():
                 self._metrics.decisions.labels(type=type(event).__name__, reason=str(event.reason)).inc()
@@ -97,9 +61,6 @@ class Measure:
                     self._count_dispatch(recorded, event)
             case ObservationRefused() | CandidateObservationRefused() | MemberRefused() | SightingRefused():
                 self._metrics.observations_refused.labels(cluster=recorded.cluster, kind=event.kind).inc()
-            case KindSynced():
-                reason = "gap" if event.gap else "start"
-                self._metrics.relists.labels(cluster=recorded.cluster, kind=event.kind, reason=reason).inc()
             case ClusterConnected():
                 self._metrics.cluster_connected.labels(cluster=recorded.cluster).set(1)
             case ClusterSuspected():
@@ -121,16 +82,11 @@ class Measure:
         for name, connection in self._fleet.index.connections.items():
             if connection.phase != "Removed" or name in self._fleet.index.clusters:
                 self._shown.add(name)
-                self._connection(name, connection, now)
+                self._stands(name, connection)
+                self._metrics.cluster_lost_seconds.labels(cluster=name).set(_seconds(now, connection.lost_since))
             elif name in self._shown:
                 self._shown.remove(name)
                 self._metrics.forget_cluster(name)
-
-    def _connection(self, name: str, connection: Connection, now: datetime) -> None:
-        self._metrics.cluster_connected.labels(cluster=name).set(1 if connection.connected else 0)
-        for phase in _PHASES:
-            self._metrics.cluster_phase.labels(cluster=name, phase=phase).set(connection.phase == phase)
-        self._metrics.cluster_lost_seconds.labels(cluster=name).set(_seconds(now, connection.lost_since))
 
     def guards(self, now: datetime) -> None:
         """Set the gauges of what bounds a lost cluster's consequences: the mass outage, the budget."""

@@ -7,7 +7,7 @@ wherever a controller needs other clusters: they are how it gets to them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from controlplane.app import judging, local
 from controlplane.app.local import Knows
@@ -19,6 +19,7 @@ from controlplane.candidates.objects import CANDIDATE_TARGETS, CANDIDATES, PODS,
 from controlplane.candidates.placing import Placing
 from controlplane.clusters.streams import WatchSpec
 from controlplane.connectivity.fitness import ROOM as FIT
+from controlplane.connectivity.state import Connection
 from controlplane.kube import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -123,6 +124,11 @@ class Hosted:
         return "; ".join(
             f"{name} does not see all that it needs" for name, ready in self.local.ready.items() if not ready()
         )
+
+    @property
+    def connections(self) -> Mapping[str, Connection]:
+        """The connections by cluster, as the log says them."""
+        return self.fleet.index.connections
 
     def known(self, cluster: str, kind: str) -> dict[str, tuple[str, str, str]]:
         """Return what the log says exists of a kind on a cluster: UID to (namespace, name, resourceVersion)."""

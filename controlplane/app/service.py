@@ -15,15 +15,17 @@ from importlib import metadata
 import structlog
 
 from controlplane.app.measure import Measure
+from controlplane.app.process import OpenManagement, Shared, turn_after_turn
 from controlplane.app.rooms import TYPES, Hosted
-from controlplane.app.turn import OpenManagement, Shared, Turn
+from controlplane.app.turn import Turn
 from controlplane.clock import Clock, SystemClock
+from controlplane.connectivity.here import service_started
 from controlplane.coscheduling.room import Coscheduling
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
-from controlplane.log.event import Append, Fenced
+from controlplane.log.event import Append
 from controlplane.log.postgres import PostgresLog
-from controlplane.multikueue.fleet import Fleet, service_started
+from controlplane.multikueue.fleet import Fleet
 from controlplane.reconcile.gate import Gate
 from controlplane.reconcile.leader import Leader
 from controlplane.settings import Settings
@@ -66,28 +68,7 @@ class Service:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Follow, lead, and start over, until `stop` is set."""
-        stopping = asyncio.create_task(stop.wait())
-        turn: asyncio.Task[None] | None = None
-        try:
-            while not stop.is_set():
-                turn = asyncio.create_task(self._turn(stop), name="turn")
-                await asyncio.wait({turn, stopping}, return_when=asyncio.FIRST_COMPLETED)
-                if not turn.done():
-                    await asyncio.wait({turn}, timeout=15)
-                    turn.cancel()
-                try:
-                    await turn
-                except asyncio.CancelledError:
-                    if stop.is_set():
-                        return
-                    raise
-                except Fenced as fenced:
-                    _log.warning("another replica leads, following it", detail=str(fenced))
-        finally:
-            stopping.cancel()
-            if turn is not None and not turn.done():
-                turn.cancel()
-                await asyncio.gather(turn, return_exceptions=True)
+        await turn_after_turn(self._turn, stop, _log)
 
     async def _turn(self, stop: asyncio.Event) -> None:
         """Follow the log until the lead is ours, then lead until stopped or fenced."""

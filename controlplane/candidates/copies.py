@@ -9,7 +9,7 @@ copy is written, by whoever carries it out (docs/decisions/0019).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -29,36 +29,35 @@ from controlplane.candidates.follow import Copy, Known, Reference, Removal
 from controlplane.candidates.objects import CONFIG_MAPS, PODS
 from controlplane.candidates.placing import Placing
 from controlplane.candidates.reasons import Reason
-from controlplane.candidates.state import Effect, Trouble
-from controlplane.capability import Decided, Failure, OpenWrite, Sighting
+from controlplane.capability import Decided, OpenWrite, Sighting
 from controlplane.connectivity.events import MANAGEMENT, ClusterRestored
 from controlplane.connectivity.newest import Newest, Shown
 from controlplane.kube import SECRETS, Kind, Request, meta
 from controlplane.log.event import Event, NewEvent, Recorded
+from controlplane.writes import Trouble, Writer, Writes, closed, opened, refused, without
 
 NAMED, COPIES = "named", "copies"
 OWNS = frozenset({NAMED, COPIES})
 HEARS = frozenset({"sourcepod", "cluster"})
 KINDS: dict[str, Kind] = {"ConfigMap": CONFIG_MAPS, "Secret": SECRETS}
 LIVE = "live:"  # begins the refs of bodies that are in no log
-_FIRST_RETRY, _LAST_RETRY = timedelta(seconds=1), timedelta(minutes=5)
+_replace = msgspec.structs.replace
 
 
-class _There(msgspec.Struct):
+class _There(Writes[Write, Trouble], frozen=True, kw_only=True):
     """What is known of a namespace of a target. `restored`: since there were copies in it, the target went back to a backup."""
 
     version: int = 0
     position: int = 0
     copies: dict[str, CopyObserved] = {}
-    effects: dict[str, Effect] = {}
-    trouble: dict[str, Trouble] = {}
     restored: bool = False
 
 
-class Copies:
+class Copies(Writer[Write]):
     """See the module. `placing` is folded before this, and says who is placed where."""
 
     types: Sequence[type[Event]] = (*COPY_EVENTS, CandidateWriteFailed, CandidateWriteUnneeded)
+    FAILED, UNNEEDED = CandidateWriteFailed, CandidateWriteUnneeded
 
     def __init__(self, placing: Placing) -> None:
         self._placing, self._cluster = placing, placing.policy.cluster
@@ -96,9 +95,7 @@ class Copies:
             stream = f"{COPIES}/{sighting.cluster}/{namespace}"
             copy = CopyObserved(**shown, mark=known.mark, followed=known.followed)
             event = CopyGone(**shown) if sighting.gone else copy
-        mark = int(sighting.resource_version) if sighting.resource_version.isdigit() else 0
-        source = f"{sighting.cluster}/{sighting.incarnation}/{sighting.kind.name}/{uid}" if mark and uid else ""
-        return NewEvent(stream=stream, event=event, source=source, mark=mark, cluster=sighting.cluster, observed_at=now)
+        return sighting.observed(stream, event, now)
 
     def missing(self, kind: str, namespace: str, name: str, message: str) -> NewEvent | None:
         """Return the event of a named object that a list does not contain; None if that is known."""
@@ -131,7 +128,8 @@ class Copies:
         """Copies that had gone may be back: where there were some, they are watched from now on."""
         for stream, there in self._there.items():
             if stream.split("/")[1] == cluster:
-                there.restored = self.watch_changed = True
+                self._there[stream] = _replace(there, restored=True)
+                self.watch_changed = True
 
     def _streams(self) -> list[str]:
         return sorted({*self._there, *self._users})
@@ -162,31 +160,25 @@ class Copies:
             self._where[stream] = now
 
     def _fold_copy(self, recorded: Recorded) -> None:
-        there = self._there.setdefault(recorded.stream, _There())
-        there.version, there.position = recorded.version, recorded.position
-        event = recorded.event
+        there, event = self._there.get(recorded.stream, _There()), recorded.event
+        there = _replace(there, version=recorded.version, position=recorded.position)
         if isinstance(event, (CopyObserved, CopyGone)):
             key = f"{event.kind}/{event.name}"
+            there = closed(there, key)
             if isinstance(event, CopyObserved):
-                there.copies = {**there.copies, key: event}
+                there = _replace(there, copies={**there.copies, key: event})
             elif key in there.copies and there.copies[key].uid == event.uid:
-                there.copies = {name: copy for name, copy in there.copies.items() if name != key}
-            self._close(there, key)
+                there = _replace(there, copies=without(there.copies, key))
         elif isinstance(event, Write):
-            there.effects = {**there.effects, event.target: Effect(recorded.position, event, recorded.recorded_at)}
+            there = opened(there, event, recorded)
         elif isinstance(event, CandidateWriteFailed):
-            self._close(there, event.target)
-            said = Trouble(event.failures, event.code, event.error, event.message, event.retry_at, event.action)
-            there.trouble = {**there.trouble, event.target: said}
+            there = refused(there, event)
         elif isinstance(event, CandidateWriteUnneeded):
-            self._close(there, event.target)
+            there = closed(there, event.target)
+        self._there[recorded.stream] = there
         if not there.copies and not there.effects:
             self.watch_changed = True
         self._dirty[recorded.stream] = None
-
-    def _close(self, there: _There, target: str) -> None:
-        there.effects = {key: effect for key, effect in there.effects.items() if key != target}
-        there.trouble = {key: said for key, said in there.trouble.items() if key != target}
 
     def take_dirty(self) -> list[str]:
         """Return the streams to decide about since the last call."""
@@ -322,18 +314,8 @@ class Copies:
 
     # --- what is open ------------------------------------------------------------------------------------------------
 
-    def open_writes(self, stream: str) -> Sequence[OpenWrite]:
-        """Return the open writes of a stream."""
-        found = self._there.get(stream, _There()).effects.items()
-        return [OpenWrite(stream, key, e.decision.cluster, e.position, type(e.decision).__name__) for key, e in found]
-
-    def _decision(self, write: OpenWrite) -> Write | None:
-        effect = self._there.get(write.stream, _There()).effects.get(write.target)
-        return effect.decision if effect is not None and effect.position == write.position else None
-
-    def is_open(self, write: OpenWrite) -> bool:
-        """Whether a write is still to be carried out."""
-        return self._decision(write) is not None
+    def _writes(self, stream: str) -> _There | None:
+        return self._there.get(stream)
 
     def bodies_needed(self, write: OpenWrite) -> Sequence[str]:
         """Return the ref of the source's object, which is read as it now is: it is in no log."""
@@ -358,27 +340,6 @@ class Copies:
     def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
         """Say nothing: the log has it, and the pod does not wait for it."""
         return None
-
-    def failed(self, write: OpenWrite, failure: Failure, now: datetime) -> NewEvent:
-        """Return the event that records an API server's no, with a longer pause each time."""
-        before = self._there.get(write.stream, _There()).trouble.get(write.target)
-        failures = before.failures + 1 if before is not None and before.action == write.action else 1
-        event = CandidateWriteFailed(
-            target=write.target,
-            action=write.action,
-            code=failure.code,
-            error=failure.error,
-            message=failure.message,
-            failures=failures,
-            retry_at=now + min(_FIRST_RETRY * 2 ** min(failures - 1, 12), _LAST_RETRY),
-            reason=failure.error,
-        )
-        return NewEvent(stream=write.stream, event=event, cluster=write.cluster, caused_by=write.position)
-
-    def unneeded(self, write: OpenWrite, resource_version: str) -> NewEvent:
-        """Return the event that records that a write changed nothing."""
-        event = CandidateWriteUnneeded(target=write.target, action=write.action, resource_version=resource_version)
-        return NewEvent(stream=write.stream, event=event, cluster=write.cluster, caused_by=write.position)
 
 
 _GONE = ("it was deleted", "there is none")  # nothing that the obstacle itself does not say

@@ -14,6 +14,7 @@ from controlplane.candidates.events import (
     CandidateRefused,
     CandidateRequested,
     CleanupDone,
+    Decision,
     DelegateLost,
     DelegateMissing,
     Elected,
@@ -24,10 +25,11 @@ from controlplane.candidates.events import (
 from controlplane.candidates.objects import candidate_name
 from controlplane.candidates.reasons import Reason
 from controlplane.candidates.state import Candidate, SourceState
-from controlplane.candidates.turn import TERMINAL, Context, Plan, Turn
+from controlplane.candidates.turn import TERMINAL, Context, Turn
+from controlplane.passes import Plan
 
 
-def decide(state: SourceState, context: Context, now: datetime) -> Plan:
+def decide(state: SourceState, context: Context, now: datetime) -> Plan[Decision]:
     """Return what follows from the state; nothing while the source cluster's pods are not in view."""
     turn = Turn(state, context, now)
     if not context.ready:

@@ -32,6 +32,7 @@ from controlplane.candidates.seen import (
 )
 from controlplane.connectivity.events import MANAGEMENT
 from controlplane.log.event import Event
+from controlplane.writes import WriteRefused, WriteUnneeded
 
 __all__ = [
     "EVENTS",
@@ -215,25 +216,12 @@ class CleanupDone(Decision, frozen=True, kw_only=True):
     uid: str
 
 
-class CandidateWriteFailed(Event, frozen=True, kw_only=True):
+class CandidateWriteFailed(WriteRefused, frozen=True, kw_only=True):
     """An API server said no to a write. It is decided anew, not before `retry_at`."""
 
-    target: str
-    action: str
-    code: int
-    error: str
-    message: str
-    failures: int
-    retry_at: datetime
-    reason: str = ""
 
-
-class CandidateWriteUnneeded(Event, frozen=True, kw_only=True):
+class CandidateWriteUnneeded(WriteUnneeded, frozen=True, kw_only=True):
     """A write changed nothing, by the API server's own answer."""
-
-    target: str
-    action: str
-    resource_version: str
 
 
 EVENTS: tuple[type[Event], ...] = (

@@ -9,12 +9,10 @@ from __future__ import annotations
 import hashlib
 import re
 from datetime import datetime
-from typing import Any
 
-import msgspec
-
+from controlplane.fields import Misfit, items, number, section, text
 from controlplane.kube import Json, Kind, meta
-from controlplane.log.event import Body, body_of
+from controlplane.log.event import Body, Part, body_of
 
 GROUP = "candidates.controlplane.dev"
 CANDIDATES = Kind(GROUP, "v1alpha1", "Candidate", "candidates")
@@ -41,18 +39,6 @@ _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _UNSAFE = re.compile(r"[^a-z0-9-]+")
 
 
-class Misfit(ValueError):  # noqa: N818
-    """A field of an object is not what the API promises."""
-
-    def __init__(self, field: str, found: object, expected: str) -> None:
-        super().__init__(f"{field}: expected {expected}, found {type(found).__name__}")
-        self.field = field
-
-
-class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A piece of an observed object."""
-
-
 class Origin(Part, frozen=True, kw_only=True):
     """`spec.source`: whose candidate this is. `uid` is the source pod's, `epoch` the attempt."""
 
@@ -76,66 +62,6 @@ class Permission(Part, frozen=True, kw_only=True):
     until: datetime
 
 
-def section(obj: Json, field: str, where: str = "") -> Json:
-    """Return a sub-object, empty where it is absent; `Misfit` if it is something else."""
-    found = obj.get(field)
-    if found is None:
-        return {}
-    if not isinstance(found, dict):
-        raise Misfit(f"{where}.{field}" if where else field, found, "an object")
-    return found
-
-
-def items(obj: Json, field: str, where: str) -> list[Json]:
-    """Return a list of objects, empty where it is absent; `Misfit` otherwise."""
-    found = obj.get(field)
-    if found is None:
-        return []
-    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
-        raise Misfit(f"{where}.{field}", found, "a list of objects")
-    return found
-
-
-def text(obj: Json, field: str, where: str) -> str:
-    """Return a string, "" where it is absent; `Misfit` otherwise."""
-    found = obj.get(field)
-    if found is None:
-        return ""
-    if not isinstance(found, str):
-        raise Misfit(f"{where}.{field}", found, "a string")
-    return found
-
-
-def number(obj: Json, field: str, where: str) -> int:
-    """Return an integer, 0 where it is absent; `Misfit` otherwise."""
-    found = obj.get(field)
-    if found is None:
-        return 0
-    if not isinstance(found, int) or isinstance(found, bool):
-        raise Misfit(f"{where}.{field}", found, "an integer")
-    return found
-
-
-def flag(obj: Json, field: str, where: str) -> bool:
-    """Return a boolean, False where it is absent; `Misfit` otherwise."""
-    found = obj.get(field)
-    if found is None:
-        return False
-    if not isinstance(found, bool):
-        raise Misfit(f"{where}.{field}", found, "a boolean")
-    return found
-
-
-def strings(obj: Json, field: str, where: str) -> list[str]:
-    """Return a list of strings, empty where it is absent; `Misfit` otherwise."""
-    found = obj.get(field)
-    if found is None:
-        return []
-    if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
-        raise Misfit(f"{where}.{field}", found, "a list of strings")
-    return found
-
-
 def instant(obj: Json, field: str, where: str) -> datetime | None:
     """Return a time, None where it is absent; `Misfit` if it is none or has no zone."""
     found = text(obj, field, where)
@@ -150,35 +76,9 @@ def instant(obj: Json, field: str, where: str) -> datetime | None:
     return at
 
 
-def merge_diff(current: Json, wanted: Json) -> Json:
-    """Return the JSON merge patch (RFC 7386) that turns one object into another: what is not wanted any more becomes null."""
-    patch: Json = {key: None for key in current if key not in wanted}
-    for key, value in wanted.items():
-        before = current.get(key)
-        if value == before and key in current:
-            continue
-        patch[key] = merge_diff(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
-    return patch
-
-
 def stamp(at: datetime) -> str:
     """Return a time as it is written into a Candidate: leases are compared, so with microseconds."""
     return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def identity(obj: Json) -> dict[str, Any]:
-    """Return what every observed object has; `Misfit` if it has no name or UID."""
-    metadata = meta(obj)
-    name, uid = text(metadata, "name", "metadata"), text(metadata, "uid", "metadata")
-    if not name or not uid:
-        raise Misfit("metadata.name" if not name else "metadata.uid", None, "a name" if not name else "a UID")
-    return {
-        "namespace": text(metadata, "namespace", "metadata"),
-        "name": name,
-        "uid": uid,
-        "resource_version": text(metadata, "resourceVersion", "metadata"),
-        "deleting": "deletionTimestamp" in metadata,
-    }
 
 
 def origin(obj: Json) -> Origin:

@@ -12,6 +12,7 @@ from datetime import datetime
 
 import msgspec
 
+from controlplane import fields
 from controlplane.candidates import constraints, follow, objects
 from controlplane.candidates.events import (
     CandidateBound,
@@ -31,13 +32,14 @@ from controlplane.candidates.events import (
     SourceDeleted,
     SourcePodObserved,
 )
-from controlplane.candidates.objects import CANDIDATES, PODS, Misfit, section, text
+from controlplane.candidates.objects import CANDIDATES, PODS
 from controlplane.candidates.policy import LARGEST_SKEW, LONGEST_WAIT, MODES, MOST_CANDIDATES
 from controlplane.candidates.reasons import Reason
 from controlplane.candidates.state import source_stream
 from controlplane.candidates.status import restarts_of
 from controlplane.capability import Sighting
 from controlplane.connectivity.events import MANAGEMENT
+from controlplane.fields import Misfit, section, text
 from controlplane.kube import Json, Kind, meta
 from controlplane.log.event import Body, Event, NewEvent, body_of
 from controlplane.pods.gang import GROUP_NAME
@@ -66,17 +68,11 @@ class Observer:
         if built is None:
             return None
         stream, event, bodies = built
-        version = sighting.resource_version
         if isinstance(event, Gone):
-            event = msgspec.structs.replace(event, resource_version=version)
-        uid = str(meta(obj).get("uid", ""))
+            event = msgspec.structs.replace(event, resource_version=sighting.resource_version)
         if isinstance(event, CandidateSeen):
-            self._coming[place, uid] = stream
-        mark = int(version) if version.isdigit() else 0
-        source = f"{place}/{sighting.incarnation}/{kind.name}/{uid}" if mark and uid else ""
-        return NewEvent(
-            stream=stream, event=event, source=source, mark=mark, cluster=place, observed_at=now, bodies=bodies
-        )
+            self._coming[place, sighting.uid] = stream
+        return sighting.observed(stream, event, now, bodies)
 
     def _seen(self, place: str, kind: Kind, obj: Json) -> _Built | None:
         if place == MANAGEMENT and kind == PODS:
@@ -103,18 +99,18 @@ def source_pod(obj: Json) -> _Built:
     metadata, spec, status = meta(obj), section(obj, "spec"), section(obj, "status")
     annotations = section(metadata, "annotations", "metadata")
     template = objects.template(obj)
-    owner = next((o for o in objects.items(metadata, "ownerReferences", "metadata") if o.get("controller")), {})
+    owner = next((o for o in fields.items(metadata, "ownerReferences", "metadata") if o.get("controller")), {})
     reason, message, options = _asked(obj, annotations)
     event = SourcePodObserved(
-        **objects.identity(obj),
+        **fields.identity(obj),
         template=template.ref,
         phase=text(status, "phase", "status") or "Pending",
         restart_policy=text(spec, "restartPolicy", "spec") or "Always",
         containers=[
-            str(c.get("name")) for field in ("initContainers", "containers") for c in objects.items(spec, field, "spec")
+            str(c.get("name")) for field in ("initContainers", "containers") for c in fields.items(spec, field, "spec")
         ],
         workload=text(owner, "uid", "metadata.ownerReferences[]"),
-        gated=bool(objects.items(spec, "schedulingGates", "spec")),
+        gated=bool(fields.items(spec, "schedulingGates", "spec")),
         options=options,
         problem=reason,
         problem_message=message,
@@ -126,11 +122,11 @@ def source_pod(obj: Json) -> _Built:
                 message=text(entry, "message", "status.conditions[]"),
                 last_transition_time=text(entry, "lastTransitionTime", "status.conditions[]"),
             )
-            for entry in objects.items(status, "conditions", "status")
+            for entry in fields.items(status, "conditions", "status")
         ],
         references=follow.references(spec),
         group=group_of(annotations),
-        priority=objects.number(spec, "priority", "spec"),
+        priority=fields.number(spec, "priority", "spec"),
         hints={key: str(value) for key, value in annotations.items() if key in objects.HINTS},
         restarts=restarts_of(status),
     )
@@ -214,13 +210,13 @@ def candidate(obj: Json) -> _Built:
     whose, permit = objects.origin(obj), objects.permission(obj)
     reservation = section(status, "reservation", "status")
     common = {
-        **objects.identity(obj),
+        **fields.identity(obj),
         "origin": whose,
         "permit": permit.number if permit is not None else 0,
-        "withdrawn": objects.number(spec, "withdrawn", "spec"),
-        "reservation": objects.number(reservation, "number", "status.reservation"),
-        "acknowledged": objects.number(status, "acknowledged", "status"),
-        "tried": objects.number(status, "tried", "status"),
+        "withdrawn": fields.number(spec, "withdrawn", "spec"),
+        "reservation": fields.number(reservation, "number", "status.reservation"),
+        "acknowledged": fields.number(status, "acknowledged", "status"),
+        "tried": fields.number(status, "tried", "status"),
         "why": text(status, "reason", "status"),
         "message": text(status, "message", "status"),
     }
@@ -235,10 +231,10 @@ def _by_phase(status: Json, reservation: Json, common: Json) -> tuple[CandidateS
         case "Refused":
             return CandidateRefused(**common), ()
         case "Unschedulable":
-            return CandidateUnschedulable(**common, preemptable=objects.flag(status, "preemptable", "status")), ()
+            return CandidateUnschedulable(**common, preemptable=fields.flag(status, "preemptable", "status")), ()
         case "Reserved":
             expires = objects.instant(reservation, "expires", "status.reservation")
-            score = objects.number(reservation, "score", "status.reservation")
+            score = fields.number(reservation, "score", "status.reservation")
             return CandidateReserved(**common, node=node, score=score, expires=expires), ()
         case "Unreserved":
             return CandidateUnreserved(**common), ()
@@ -255,11 +251,11 @@ def _bound(phase: str, status: Json, node: str, common: Json) -> tuple[Candidate
         **common,
         "node": node,
         "pod": text(section(status, "pod", "status"), "name", "status.pod"),
-        "bound_by": objects.number(status, "boundBy", "status"),
+        "bound_by": fields.number(status, "boundBy", "status"),
     }
     if phase == "Missing":
         return DelegateMissing(**bound), ()
-    sequence = objects.number(status, "sequence", "status")
+    sequence = fields.number(status, "sequence", "status")
     if not sequence:
         return CandidateBound(**bound), ()
     said = section(status, "podStatus", "status")
@@ -276,17 +272,6 @@ def _bound(phase: str, status: Json, node: str, common: Json) -> tuple[Candidate
 
 def refused(place: str, kind: Kind, obj: Json, error: Exception) -> _Built:
     """Return the event of an object that does not fit its API."""
-    metadata = meta(obj)
-    namespace, name = str(metadata.get("namespace", "")), str(metadata.get("name", ""))
     body = body_of(obj)
-    event = CandidateObservationRefused(
-        kind=kind.name,
-        namespace=namespace,
-        name=name,
-        uid=str(metadata.get("uid", "")),
-        resource_version=str(metadata.get("resourceVersion", "")),
-        field=getattr(error, "field", ""),
-        error=str(error),
-        object=body.ref,
-    )
-    return f"refused/{place}/{kind.name}/{namespace}/{name}", event, (body,)
+    event = CandidateObservationRefused(**fields.refusal(kind, obj, error), object=body.ref)
+    return f"refused/{place}/{kind.name}/{event.namespace}/{event.name}", event, (body,)

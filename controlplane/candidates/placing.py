@@ -24,7 +24,7 @@ from controlplane.candidates.events import (
     StatusShown,
 )
 from controlplane.candidates.gang_events import GROUP, GangWaits, SourceGroupGone, SourceGroupObserved
-from controlplane.candidates.objects import CANDIDATE_TARGETS, CANDIDATES, PODS, Misfit
+from controlplane.candidates.objects import CANDIDATE_TARGETS, CANDIDATES, PODS
 from controlplane.candidates.observe import refused
 from controlplane.candidates.policy import Policy, Target
 from controlplane.candidates.reasons import Reason
@@ -44,7 +44,8 @@ from controlplane.capability import Decided, Sighting
 from controlplane.connectivity.events import MANAGEMENT
 from controlplane.connectivity.newest import Newest, Shown
 from controlplane.connectivity.state import Connection
-from controlplane.kube import MULTIKUEUE_CLUSTERS, NAMESPACES, POD_GROUPS, meta
+from controlplane.fields import Misfit
+from controlplane.kube import MULTIKUEUE_CLUSTERS, NAMESPACES, POD_GROUPS
 from controlplane.log.event import Body, Event, NewEvent, Recorded
 
 OWNS = frozenset({STREAM, TARGET, NAMESPACE, GROUP})
@@ -90,17 +91,9 @@ class Placing(SourceCandidates):
             if found is None:
                 return None
             stream, event = found
-        version, uid = sighting.resource_version, str(meta(sighting.object).get("uid", ""))
-        mark = int(version) if version.isdigit() else 0
-        return NewEvent(
-            stream=stream,
-            event=msgspec.structs.replace(event, resource_version=version) if isinstance(event, Gone) else event,
-            source=f"{MANAGEMENT}/{sighting.incarnation}/{sighting.kind.name}/{uid}" if mark and uid else "",
-            mark=mark,
-            cluster=MANAGEMENT,
-            observed_at=now,
-            bodies=bodies,
-        )
+        if isinstance(event, Gone):
+            event = msgspec.structs.replace(event, resource_version=sighting.resource_version)
+        return sighting.observed(stream, event, now, bodies)
 
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""

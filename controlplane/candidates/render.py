@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-import msgspec
-
 from controlplane.candidates import status as statuses
 from controlplane.candidates.events import (
     CandidateDropped,
@@ -33,10 +31,7 @@ from controlplane.candidates.policy import Policy
 from controlplane.candidates.reasons import Reason
 from controlplane.candidates.state import SourceState
 from controlplane.kube import Json, ObjectRef, Request
-
-
-class Obsolete(Exception):  # noqa: N818
-    """What the write was based on is no longer there; the state will bring another decision, or none."""
+from controlplane.rendering import Obsolete, body_in, timestamp
 
 
 def bodies_needed(decision: Write) -> list[str]:
@@ -54,7 +49,7 @@ def render(state: SourceState, decision: Write, bodies: Mapping[str, bytes], pol
     """Return the request of a write; `Obsolete` if its object is gone."""
     match decision:
         case CandidateRequested():
-            return _candidate(state, decision, _body(bodies, decision.template), policy)
+            return _candidate(state, decision, body_in(bodies, decision.template), policy)
         case PermitGranted():
             if now >= decision.until:
                 raise Obsolete("the lease is over: nobody would use it")
@@ -136,7 +131,7 @@ def _to_pod(
 def _status(
     pod: SourcePodObserved, decision: StatusShown, bodies: Mapping[str, bytes], policy: Policy, now: datetime
 ) -> Json:
-    at = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    at = timestamp(now)
     before: list[Json] = [
         {
             "type": entry.type,
@@ -151,7 +146,7 @@ def _status(
     live = bool(decision.status) and not decision.failed
     if live:
         wanted = statuses.mirrored(
-            _body(bodies, decision.status),
+            body_in(bodies, decision.status),
             decision.phase,
             set(pod.containers),
             decision.restarts,
@@ -201,11 +196,3 @@ def _scheduling_reason(reason: str) -> str:
     """Return kube-scheduler's word where it has one: autoscalers and users look for these two."""
     held = (Reason.GATED, Reason.GROUP_MISSING, Reason.TOO_FEW_MEMBERS)
     return Reason.GATED if reason in held else "Unschedulable"
-
-
-def _body(bodies: Mapping[str, bytes], ref: str) -> Json:
-    found = bodies.get(ref)
-    if found is None:
-        raise Obsolete(f"the body {ref[:12]} is not in the log any more")
-    body: Json = msgspec.json.decode(found, type=dict)
-    return body

@@ -9,8 +9,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from controlplane.candidates.follow import Reference
-from controlplane.candidates.objects import Origin, Part
-from controlplane.log.event import Event
+from controlplane.candidates.objects import Origin
+from controlplane.log.event import Event, Part
 
 
 class Condition(Part, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ In: events in the log's order. Out: which streams to decide about, what was deci
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from controlplane.candidates import render
 from controlplane.candidates.decide import decide
@@ -30,9 +30,9 @@ from controlplane.candidates.objects import CANDIDATES, PODS
 from controlplane.candidates.observe import Observer
 from controlplane.candidates.policy import Policy, Target
 from controlplane.candidates.state import STREAM, SourceState, fold, initial
-from controlplane.candidates.telling import event_about, news
+from controlplane.candidates.telling import news
 from controlplane.candidates.turn import Context
-from controlplane.capability import Decided, Failure, OpenWrite, Sighting
+from controlplane.capability import Decided, OpenWrite, Sighting
 from controlplane.connectivity import events as connectivity
 from controlplane.connectivity.events import FLEET_STREAM, MANAGEMENT, ServiceStarted
 from controlplane.connectivity.outage import Outage, fold_outage
@@ -40,11 +40,11 @@ from controlplane.connectivity.state import Connection, restarted
 from controlplane.connectivity.state import fold as fold_connection
 from controlplane.kube import POD_GROUPS, ObjectRef, Request
 from controlplane.log.event import Event, NewEvent, Recorded
+from controlplane.rendering import Obsolete, event_about
+from controlplane.writes import Writer
 
-_FIRST_RETRY, _LAST_RETRY = timedelta(seconds=1), timedelta(minutes=5)
 
-
-class SourceCandidates:
+class SourceCandidates(Writer[Write]):
     """The source side's states, and the answers that the loop asks of them. `identity` names this process in Kubernetes Events;
     `obstacles_of` tells what keeps ConfigMaps and Secrets from following a pod.
 
@@ -52,6 +52,7 @@ class SourceCandidates:
     """
 
     types: Sequence[type[Event]] = (*EVENTS, *GANG_EVENTS)
+    FAILED, UNNEEDED = CandidateWriteFailed, CandidateWriteUnneeded
 
     def __init__(self, policy: Policy, identity: str, targets_of: Callable[[str], Sequence[Target]]) -> None:
         self.policy, self.identity, self._targets_of = policy, identity, targets_of
@@ -243,22 +244,8 @@ class SourceCandidates:
 
     # --- what is open ------------------------------------------------------------------------------------------------
 
-    def open_writes(self, stream: str) -> Sequence[OpenWrite]:
-        """Return the open writes of a stream."""
-        state = self.sources.get(stream)
-        return [
-            OpenWrite(stream, target, effect.decision.cluster, effect.position, type(effect.decision).__name__)
-            for target, effect in (state.effects.items() if state is not None else ())
-        ]
-
-    def is_open(self, write: OpenWrite) -> bool:
-        """Whether a write is still to be carried out."""
-        return self._decision(write) is not None
-
-    def _decision(self, write: OpenWrite) -> Write | None:
-        state = self.sources.get(write.stream)
-        effect = state.effects.get(write.target) if state is not None else None
-        return effect.decision if effect is not None and effect.position == write.position else None
+    def _writes(self, stream: str) -> SourceState | None:
+        return self.sources.get(stream)
 
     def bodies_needed(self, write: OpenWrite) -> Sequence[str]:
         """Return the refs of the bodies that `request` needs."""
@@ -272,7 +259,7 @@ class SourceCandidates:
             return None
         try:
             return render.render(self.sources[write.stream], decision, bodies, self.policy, now)
-        except render.Obsolete:
+        except Obsolete:
             return None
 
     def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
@@ -286,31 +273,6 @@ class SourceCandidates:
         kind, reason, note = told
         ref, mark = ObjectRef(PODS, state.namespace, state.name), f"{write.position:x}"
         return event_about(ref, state.pod.uid, kind, reason, note, mark, self.identity, now)
-
-    # --- how it ended ------------------------------------------------------------------------------------------------
-
-    def failed(self, write: OpenWrite, failure: Failure, now: datetime) -> NewEvent:
-        """Return the event that records an API server's no, with a longer pause each time."""
-        state = self.sources.get(write.stream)
-        before = state.trouble.get(write.target) if state is not None else None
-        failures = before.failures + 1 if before is not None and before.action == write.action else 1
-        pause = min(_FIRST_RETRY * 2 ** (failures - 1), _LAST_RETRY)
-        event = CandidateWriteFailed(
-            target=write.target,
-            action=write.action,
-            code=failure.code,
-            error=failure.error,
-            message=failure.message,
-            failures=failures,
-            retry_at=now + pause,
-            reason=failure.error,
-        )
-        return NewEvent(stream=write.stream, event=event, cluster=write.cluster, caused_by=write.position)
-
-    def unneeded(self, write: OpenWrite, resource_version: str) -> NewEvent:
-        """Return the event that records that a write changed nothing."""
-        event = CandidateWriteUnneeded(target=write.target, action=write.action, resource_version=resource_version)
-        return NewEvent(stream=write.stream, event=event, cluster=write.cluster, caused_by=write.position)
 
     def refusals(self) -> Mapping[str, ElectionRefused]:
         """Return the pods that cannot be elected as they are, and why: for the dashboard and `why`."""

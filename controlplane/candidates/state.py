@@ -36,27 +36,9 @@ from controlplane.candidates.events import (
 from controlplane.candidates.reasons import Reason
 from controlplane.connectivity.events import MANAGEMENT
 from controlplane.log.event import Recorded
+from controlplane.writes import Trouble, Writes, closed, opened, refused
 
 STREAM = "sourcepod"
-
-
-class Effect(msgspec.Struct, frozen=True):
-    """An open write: the decision, where it stands in the log, and when it was taken."""
-
-    position: int
-    decision: Write
-    decided_at: datetime
-
-
-class Trouble(msgspec.Struct, frozen=True):
-    """What an API server last said against a write to a target."""
-
-    failures: int
-    code: int
-    error: str
-    message: str
-    until: datetime
-    action: str
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +71,7 @@ class Permit(msgspec.Struct, frozen=True, kw_only=True):
     revoking: bool = False
 
 
-class SourceState(msgspec.Struct, frozen=True, kw_only=True):
+class SourceState(Writes[Write, Trouble], frozen=True, kw_only=True):
     """A source pod, its candidates and its open writes.
 
     `uid` and `epoch` are those of the attempt under way (`electing`), `targets` its targets. `delegate` is the candidate that is bound.
@@ -115,8 +97,6 @@ class SourceState(msgspec.Struct, frozen=True, kw_only=True):
     delegate: str = ""
     shown: StatusShown | None = None
     refused: ElectionRefused | None = None
-    effects: dict[str, Effect] = {}
-    trouble: dict[str, Trouble] = {}
     dirty: bool = False
 
     @property
@@ -159,15 +139,11 @@ def fold(state: SourceState, recorded: Recorded) -> SourceState:
         case CandidateGone():
             return _fold_gone(state, event, recorded)
         case CandidateWriteFailed():
-            said = Trouble(event.failures, event.code, event.error, event.message, event.retry_at, event.action)
-            effects = {key: effect for key, effect in state.effects.items() if key != event.target}
-            return _replace(state, effects=effects, trouble={**state.trouble, event.target: said})
+            return refused(state, event)
         case CandidateWriteUnneeded():
-            return _close(state, event.target)
+            return closed(state, event.target)
         case Write():
-            effect = Effect(recorded.position, event, recorded.recorded_at)
-            state = _replace(state, effects={**state.effects, event.target: effect})
-            return _fold_write(state, event)
+            return _fold_write(opened(state, event, recorded), event)
         case _:
             return _fold_decision(state, event)
 
@@ -287,7 +263,7 @@ def _fold_write(state: SourceState, decision: Write) -> SourceState:
 
 def _fold_pod(state: SourceState, seen: SourcePodObserved) -> SourceState:
     before = state.pod
-    state = _close(_close(state, _STATUS), _HINT)
+    state = closed(closed(state, _STATUS), _HINT)
     state = _replace(state, pod=seen, dirty=True)
     if before is not None and before.uid != seen.uid:
         return _end(state)
@@ -297,7 +273,7 @@ def _fold_pod(state: SourceState, seen: SourcePodObserved) -> SourceState:
 def _fold_deleted(state: SourceState, event: SourceDeleted) -> SourceState:
     if state.pod is not None and state.pod.uid != event.uid:
         return state
-    state = _close(_close(state, _STATUS), _HINT)
+    state = closed(closed(state, _STATUS), _HINT)
     return _replace(_end(state), pod=None, dirty=True)
 
 
@@ -319,7 +295,7 @@ def _end(state: SourceState) -> SourceState:
 
 def _fold_candidate(state: SourceState, seen: CandidateSeen, recorded: Recorded) -> SourceState:
     name, cluster = seen.name, recorded.cluster
-    state = _close(state, f"{cluster}/{name}")
+    state = closed(state, f"{cluster}/{name}")
     known = state.candidates.get(name)
     if known is None or known.cluster != cluster:
         known = Candidate(cluster=cluster, uid=seen.origin.uid, epoch=seen.origin.epoch)
@@ -357,7 +333,7 @@ def _fold_gone(state: SourceState, event: CandidateGone, recorded: Recorded) -> 
         return state
     if known.seen is not None and known.seen.uid != event.uid:
         return state
-    state = _close(state, f"{recorded.cluster}/{event.name}")
+    state = closed(state, f"{recorded.cluster}/{event.name}")
     kept = {name: other for name, other in state.candidates.items() if name != event.name}
     if event.name == state.delegate or (state.permit is not None and state.permit.candidate == event.name):
         # Held in mind until it is decided what follows; without what was seen it is nowhere.
@@ -381,13 +357,3 @@ def dropping(state: SourceState, name: str) -> bool:
     effect = state.effects.get(f"{known.cluster}/{name}")
     deleting = known.seen is not None and known.seen.deleting
     return deleting or (effect is not None and isinstance(effect.decision, CandidateDropped))
-
-
-def _close(state: SourceState, target: str) -> SourceState:
-    if target not in state.effects and target not in state.trouble:
-        return state
-    return _replace(
-        state,
-        effects={key: effect for key, effect in state.effects.items() if key != target},
-        trouble={key: said for key, said in state.trouble.items() if key != target},
-    )

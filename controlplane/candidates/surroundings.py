@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from controlplane import fields
 from controlplane.candidates import objects
 from controlplane.candidates.gang_events import GROUP, SourceGroupGone, SourceGroupObserved
-from controlplane.candidates.objects import CANDIDATE_TARGETS, Misfit
+from controlplane.candidates.objects import CANDIDATE_TARGETS
 from controlplane.candidates.seen import Gone, Seen
+from controlplane.fields import Misfit
 from controlplane.kube import NAMESPACES, POD_GROUPS, Json, Kind, meta
 from controlplane.log.event import Event
 
@@ -50,16 +52,16 @@ SURROUNDINGS: tuple[type[Event], ...] = (
 def seen(kind: Kind, obj: Json) -> tuple[str, Event] | None:
     """Return stream and event of an object; `Misfit` if it does not fit."""
     if kind == CANDIDATE_TARGETS:
-        spec = objects.section(obj, "spec")
-        tier, cluster = objects.number(spec, "tier", "spec"), objects.text(spec, "cluster", "spec")
+        spec = fields.section(obj, "spec")
+        tier, cluster = fields.number(spec, "tier", "spec"), fields.text(spec, "cluster", "spec")
         if not cluster:
             raise Misfit("spec.cluster", None, "the name of a MultiKueueCluster")
         if not 0 <= tier <= HIGHEST_TIER:
             raise Misfit("spec.tier", tier, f"a number from 0 to {HIGHEST_TIER}")
-        event = CandidateTargetObserved(**objects.identity(obj), cluster=cluster, tier=tier)
+        event = CandidateTargetObserved(**fields.identity(obj), cluster=cluster, tier=tier)
         return f"{TARGET}/{event.namespace}/{event.name}", event
     if kind == NAMESPACES:
-        found = SourceNamespaceObserved(**objects.identity(obj))
+        found = SourceNamespaceObserved(**fields.identity(obj))
         return f"{NAMESPACE}/{found.name}", found
     if kind == POD_GROUPS:
         group = _group(obj)
@@ -69,11 +71,11 @@ def seen(kind: Kind, obj: Json) -> tuple[str, Event] | None:
 
 def _group(obj: Json) -> SourceGroupObserved:
     """Return the event of a PodGroup. What is wrong with it is kept, since its pods have to say so."""
-    head, problem, least = objects.identity(obj), "", 1
+    head, problem, least = fields.identity(obj), "", 1
     created = None
     try:
         created = objects.instant(meta(obj), "creationTimestamp", "metadata")
-        found = objects.section(obj, "spec").get("minMember", 1)
+        found = fields.section(obj, "spec").get("minMember", 1)
         least = found if isinstance(found, int) and not isinstance(found, bool) else 0
         if least < 1:
             problem = (

@@ -9,14 +9,13 @@ reservation (S7).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import msgspec
 
 from controlplane.candidates import target_calls as calls
 from controlplane.candidates.objects import CANDIDATE_LABEL, CANDIDATE_SOURCES, CANDIDATES, PODS
 from controlplane.candidates.reasons import TargetReason
-from controlplane.candidates.render import Obsolete
 from controlplane.candidates.target_decide import TargetContext, TargetPolicy, target_decide
 from controlplane.candidates.target_events import (
     TARGET_EVENTS,
@@ -36,15 +35,17 @@ from controlplane.capability import Decided, Failure, OpenWrite, Sighting
 from controlplane.connectivity.events import ClusterConnected, ClusterRestored, KindSynced
 from controlplane.kube import Request, meta
 from controlplane.log.event import Event, NewEvent, Recorded, Unknown
+from controlplane.rendering import Obsolete
+from controlplane.writes import Writer
 
-_FIRST_RETRY, _LAST_RETRY = timedelta(seconds=1), timedelta(minutes=5)
 _LISTED = frozenset({PODS.name, CANDIDATES.name, CANDIDATE_SOURCES.name})
 
 
-class TargetCandidates:
+class TargetCandidates(Writer[TargetWrite]):
     """The target side's states. `ready` is set by the process once Candidates, Pods and invitations are listed."""
 
     types: Sequence[type[Event]] = TARGET_EVENTS
+    FAILED, UNNEEDED = TargetWriteFailed, TargetWriteUnneeded
 
     def __init__(self, policy: TargetPolicy) -> None:
         self.policy = policy
@@ -142,22 +143,8 @@ class TargetCandidates:
         events = [NewEvent(stream=stream, event=event, caused_by=state.position) for event in plan.decisions]
         return Decided(events, state.version, plan.wake)
 
-    def open_writes(self, stream: str) -> Sequence[OpenWrite]:
-        """Return the open writes of a stream."""
-        state = self.candidates.get(stream)
-        return [
-            OpenWrite(stream, target, effect.decision.cluster, effect.position, type(effect.decision).__name__)
-            for target, effect in (state.effects.items() if state is not None else ())
-        ]
-
-    def is_open(self, write: OpenWrite) -> bool:
-        """Whether a write is still to be carried out."""
-        return self._decision(write) is not None
-
-    def _decision(self, write: OpenWrite) -> TargetWrite | None:
-        state = self.candidates.get(write.stream)
-        effect = state.effects.get(write.target) if state is not None else None
-        return effect.decision if effect is not None and effect.position == write.position else None
+    def _writes(self, stream: str) -> TargetState | None:
+        return self.candidates.get(stream)
 
     def bodies_needed(self, write: OpenWrite) -> Sequence[str]:
         """Return the refs of the bodies that `request` needs."""
@@ -185,24 +172,7 @@ class TargetCandidates:
             unsure = calls.bind_failed(state, f"{failure.code} {failure.error}: {failure.message}")
             if unsure is not None:
                 return NewEvent(stream=write.stream, event=unsure, cluster=write.cluster, caused_by=write.position)
-        before = state.trouble.get(write.target) if state is not None else None
-        failures = before.failures + 1 if before is not None and before.action == write.action else 1
-        event = TargetWriteFailed(
-            target=write.target,
-            action=write.action,
-            code=failure.code,
-            error=failure.error,
-            message=failure.message,
-            failures=failures,
-            retry_at=now + min(_FIRST_RETRY * 2 ** (failures - 1), _LAST_RETRY),
-            reason=failure.error,
-        )
-        return NewEvent(stream=write.stream, event=event, cluster=write.cluster, caused_by=write.position)
-
-    def unneeded(self, write: OpenWrite, resource_version: str) -> NewEvent:
-        """Return the event that records that a write changed nothing."""
-        event = TargetWriteUnneeded(target=write.target, action=write.action, resource_version=resource_version)
-        return NewEvent(stream=write.stream, event=event, cluster=write.cluster, caused_by=write.position)
+        return super().failed(write, failure, now)
 
     def known(self, kind: str) -> dict[str, tuple[str, str, str]]:
         """Return what the log says exists of a kind: UID to (namespace, name, resourceVersion)."""

@@ -13,7 +13,6 @@ import msgspec
 
 from controlplane.candidates.objects import FINALIZER
 from controlplane.candidates.reasons import TargetReason
-from controlplane.candidates.state import Trouble
 from controlplane.candidates.target_events import (
     Admitted,
     BindStarted,
@@ -34,7 +33,8 @@ from controlplane.candidates.target_events import (
     Withdrawn,
 )
 from controlplane.candidates.target_state import POD, TargetState
-from controlplane.log.event import Event
+from controlplane.passes import Pass, Plan
+from controlplane.writes import Trouble
 
 
 class TargetPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,13 +61,6 @@ class TargetContext(msgspec.Struct, frozen=True, kw_only=True):
     invitations: Sequence[InvitationObserved] = ()
     others: Mapping[str, int] = {}
     priority_classes: frozenset[str] | None = None
-
-
-class TargetPlan(msgspec.Struct):
-    """What one pass decided, and when to look again though nothing happens."""
-
-    decisions: list[Event] = []
-    wake: datetime | None = None
 
 
 def usable_until(state: TargetState, policy: TargetPolicy) -> datetime | None:
@@ -120,42 +113,19 @@ def bind_order(state: TargetState, policy: TargetPolicy, now: datetime) -> BindS
     )
 
 
-class _Pass:
+class _Pass(Pass[TargetState, TargetDecision | Unreserved, TargetWrite]):
     """The decisions of one pass, under construction."""
 
-    def __init__(self, state: TargetState, now: datetime) -> None:
-        self.state, self.now, self.plan = state, now, TargetPlan()
-        self._taken: set[str] = set()
-
-    def say(self, event: TargetDecision | Unreserved) -> None:
-        self.plan.decisions.append(event)
-
-    def wake_at(self, when: datetime) -> None:
-        if self.plan.wake is None or when < self.plan.wake:
-            self.plan.wake = when
-
-    def write(self, decision: TargetWrite) -> None:
-        opened = self.state.effects.get(decision.target)
-        if decision.target in self._taken or (opened is not None and not _overrides(decision, opened.decision)):
-            return
-        trouble = self.state.trouble.get(decision.target)
-        if trouble is not None and trouble.until > self.now:
-            self.wake_at(trouble.until)
-            return
-        self._taken.add(decision.target)
-        self.plan.decisions.append(decision)
+    def _overrides(self, decision: TargetWrite, opened: TargetWrite) -> bool:
+        """Whether a decision takes the place of an open one: a removal of all, a fence of a binding."""
+        if isinstance(decision, PodRemoved):
+            return not isinstance(opened, PodRemoved)
+        if isinstance(decision, FinalizerReleased):
+            return not isinstance(opened, FinalizerReleased)
+        return isinstance(decision, PodFenced) and isinstance(opened, BindStarted)
 
 
-def _overrides(decision: TargetWrite, opened: TargetWrite) -> bool:
-    """Whether a decision takes the place of an open one: a removal of all, a fence of a binding."""
-    if isinstance(decision, PodRemoved):
-        return not isinstance(opened, PodRemoved)
-    if isinstance(decision, FinalizerReleased):
-        return not isinstance(opened, FinalizerReleased)
-    return isinstance(decision, PodFenced) and isinstance(opened, BindStarted)
-
-
-def target_decide(state: TargetState, context: TargetContext, now: datetime) -> TargetPlan:
+def target_decide(state: TargetState, context: TargetContext, now: datetime) -> Plan[TargetDecision | Unreserved]:
     """Return what follows from the state; nothing while this cluster's objects are not in view."""
     turn = _Pass(state, now)
     if not context.ready:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import ClassVar
 
-from controlplane.candidates.objects import Origin, Part, Permission
+from controlplane.candidates.objects import Origin, Permission
 from controlplane.candidates.reasons import TargetReason
 from controlplane.candidates.seen import Condition, Gone, Seen
 from controlplane.connectivity.events import MANAGEMENT
-from controlplane.log.event import Event
+from controlplane.log.event import Event, Part
+from controlplane.writes import WriteRefused, WriteUnneeded
 
 HERE = MANAGEMENT  # the API server that the scheduler stands beside
 
@@ -245,25 +246,12 @@ class FinalizerReleased(TargetWrite, frozen=True, kw_only=True):
     finalizers: list[str] = []
 
 
-class TargetWriteFailed(Event, frozen=True, kw_only=True):
+class TargetWriteFailed(WriteRefused, frozen=True, kw_only=True):
     """The API server said no to a write. It is decided anew, not before `retry_at`."""
 
-    target: str
-    action: str
-    code: int
-    error: str
-    message: str
-    failures: int
-    retry_at: datetime
-    reason: str = ""
 
-
-class TargetWriteUnneeded(Event, frozen=True, kw_only=True):
+class TargetWriteUnneeded(WriteUnneeded, frozen=True, kw_only=True):
     """A write changed nothing, by the API server's own answer."""
-
-    target: str
-    action: str
-    resource_version: str
 
 
 TARGET_EVENTS: tuple[type[Event], ...] = (

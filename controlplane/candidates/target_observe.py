@@ -10,19 +10,10 @@ from datetime import datetime
 
 import msgspec
 
+from controlplane import fields
 from controlplane.candidates import constraints, objects
 from controlplane.candidates.events import Condition, Gone
-from controlplane.candidates.objects import (
-    CANDIDATE_LABEL,
-    CANDIDATE_SOURCES,
-    CANDIDATES,
-    PODS,
-    SOURCE_LABEL,
-    Misfit,
-    number,
-    section,
-    text,
-)
+from controlplane.candidates.objects import CANDIDATE_LABEL, CANDIDATE_SOURCES, CANDIDATES, PODS, SOURCE_LABEL
 from controlplane.candidates.reasons import TargetReason
 from controlplane.candidates.target_events import (
     CandidateObserved,
@@ -36,6 +27,7 @@ from controlplane.candidates.target_events import (
 )
 from controlplane.candidates.target_state import candidate_stream
 from controlplane.capability import Sighting
+from controlplane.fields import Misfit, number, section, text
 from controlplane.kube import Json, Kind, meta
 from controlplane.log.event import Body, Event, NewEvent, body_of
 
@@ -57,20 +49,9 @@ def observe(sighting: Sighting, now: datetime) -> NewEvent | None:
     if built is None:
         return None
     stream, event, bodies = built
-    version, uid = sighting.resource_version, str(meta(obj).get("uid", ""))
     if isinstance(event, Gone):
-        event = msgspec.structs.replace(event, resource_version=version)
-    mark = int(version) if version.isdigit() else 0
-    source = f"{sighting.cluster}/{sighting.incarnation}/{kind.name}/{uid}" if mark and uid else ""
-    return NewEvent(
-        stream=stream,
-        event=event,
-        source=source,
-        mark=mark,
-        cluster=sighting.cluster,
-        observed_at=now,
-        bodies=bodies,
-    )
+        event = msgspec.structs.replace(event, resource_version=sighting.resource_version)
+    return sighting.observed(stream, event, now, bodies)
 
 
 def _seen(kind: Kind, obj: Json) -> _Built | None:
@@ -81,11 +62,11 @@ def _seen(kind: Kind, obj: Json) -> _Built | None:
     if kind == CANDIDATE_SOURCES:
         spec = section(obj, "spec")
         event = InvitationObserved(
-            **objects.identity(obj),
+            **fields.identity(obj),
             cluster=text(spec, "cluster", "spec"),
             user=text(spec, "user", "spec"),
             most=number(spec, "maxCandidates", "spec"),
-            priority_classes=objects.strings(spec, "priorityClasses", "spec"),
+            priority_classes=fields.strings(spec, "priorityClasses", "spec"),
         )
         return invitation_stream(event.namespace, event.name), event, ()
     return None
@@ -117,7 +98,7 @@ def candidate(obj: Json) -> _Built:
     said = section(status, "podStatus", "status")
     stored = body_of(said) if said else None
     event = CandidateObserved(
-        **objects.identity(obj),
+        **fields.identity(obj),
         origin=objects.origin(obj),
         template=template.ref,
         priority_class=text(pod_spec, "priorityClassName", "spec.template.spec"),
@@ -126,7 +107,7 @@ def candidate(obj: Json) -> _Built:
         permit=objects.permission(obj),
         withdrawn=number(spec, "withdrawn", "spec"),
         least=number(spec, "minMember", "spec"),
-        finalizers=objects.strings(meta(obj), "finalizers", "metadata"),
+        finalizers=fields.strings(meta(obj), "finalizers", "metadata"),
         reported=reported(status),
         pod_status=stored.ref if stored is not None else "",
         conditions=[
@@ -135,7 +116,7 @@ def candidate(obj: Json) -> _Built:
                 status=text(entry, "status", "status.conditions[]"),
                 last_transition_time=text(entry, "lastTransitionTime", "status.conditions[]"),
             )
-            for entry in objects.items(status, "conditions", "status")
+            for entry in fields.items(status, "conditions", "status")
         ],
     )
     bodies = (template,) if stored is None else (template, stored)
@@ -178,7 +159,7 @@ def reported(status: Json) -> Reported:
         expires=objects.instant(reservation, "expires", "status.reservation"),
         acknowledged=number(status, "acknowledged", "status"),
         tried=number(status, "tried", "status"),
-        preemptable=objects.flag(status, "preemptable", "status"),
+        preemptable=fields.flag(status, "preemptable", "status"),
         reason=text(status, "reason", "status"),
         message=text(status, "message", "status"),
         pod=text(section(status, "pod", "status"), "name", "status.pod"),
@@ -190,10 +171,10 @@ def reported(status: Json) -> Reported:
 def pod(obj: Json) -> _Built:
     """Return the event of a candidate's Pod; `Misfit` if it does not fit."""
     status = body_of(section(obj, "status"))
-    owners = objects.items(meta(obj), "ownerReferences", "metadata")
+    owners = fields.items(meta(obj), "ownerReferences", "metadata")
     owner = next((o for o in owners if o.get("controller") and o.get("kind") == CANDIDATES.kind), {})
     event = CandidatePodObserved(
-        **objects.identity(obj),
+        **fields.identity(obj),
         owner=text(owner, "uid", "metadata.ownerReferences[]"),
         node=text(section(obj, "spec"), "nodeName", "spec"),
         phase=text(section(obj, "status"), "phase", "status") or "Pending",
@@ -203,17 +184,6 @@ def pod(obj: Json) -> _Built:
 
 
 def _refused(place: str, kind: Kind, obj: Json, error: Exception) -> _Built:
-    metadata = meta(obj)
-    namespace, name = str(metadata.get("namespace", "")), str(metadata.get("name", ""))
     body = body_of(obj)
-    event = TargetObservationRefused(
-        kind=kind.name,
-        namespace=namespace,
-        name=name,
-        uid=str(metadata.get("uid", "")),
-        resource_version=str(metadata.get("resourceVersion", "")),
-        field=getattr(error, "field", ""),
-        error=str(error),
-        object=body.ref,
-    )
-    return f"refused/{place}/{kind.name}/{namespace}/{name}", event, (body,)
+    event = TargetObservationRefused(**fields.refusal(kind, obj, error), object=body.ref)
+    return f"refused/{place}/{kind.name}/{event.namespace}/{event.name}", event, (body,)

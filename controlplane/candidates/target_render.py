@@ -9,10 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-import msgspec
-
-from controlplane.candidates.objects import CANDIDATE_LABEL, CANDIDATES, GROUP, PODS, merge_diff, stamp
-from controlplane.candidates.render import Obsolete
+from controlplane.candidates.objects import CANDIDATE_LABEL, CANDIDATES, GROUP, PODS, stamp
 from controlplane.candidates.target_decide import TargetPolicy
 from controlplane.candidates.target_events import (
     BindStarted,
@@ -28,6 +25,7 @@ from controlplane.candidates.target_events import (
 from controlplane.candidates.target_state import TargetState
 from controlplane.kube import Json, ObjectRef, Request
 from controlplane.pods.gang import QUORUM
+from controlplane.rendering import Obsolete, body_in, merge_diff
 
 FENCE = f"{GROUP}/fence"  # annotation on a Pod: the permit, and the version of the Pod whose binding cannot be made any more
 
@@ -56,7 +54,7 @@ def target_render(
     ours = ObjectRef(CANDIDATES, state.namespace, state.name)
     match decision:
         case PodMade():
-            return _pod(state, _body(bodies, decision.template), policy)
+            return _pod(state, body_in(bodies, decision.template), policy)
         case BindStarted():
             if now >= decision.before:
                 raise Obsolete("the lease is too near its end to begin a binding")
@@ -74,8 +72,8 @@ def target_render(
         case StatusReported():
             if state.seen is None:
                 raise Obsolete("the Candidate is gone")
-            said = _body(bodies, decision.status) if decision.status else {}
-            stored = _body(bodies, state.seen.pod_status) if state.seen.pod_status else {}
+            said = body_in(bodies, decision.status) if decision.status else {}
+            stored = body_in(bodies, state.seen.pod_status) if state.seen.pod_status else {}
             status = _status(state.seen, decision.reported, said, stored, now)
             return Request(
                 "patch", ours, {"status": status}, subresource="status", resource_version=decision.resource_version
@@ -172,11 +170,3 @@ def _conditions(seen: CandidateObserved, reported: Reported, now: datetime) -> l
             }
         )
     return found
-
-
-def _body(bodies: Mapping[str, bytes], ref: str) -> Json:
-    found = bodies.get(ref)
-    if found is None:
-        raise Obsolete(f"the body {ref[:12]} is not in the log any more")
-    body: Json = msgspec.json.decode(found, type=dict)
-    return body

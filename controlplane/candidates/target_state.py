@@ -6,11 +6,8 @@ a scheduler that starts anew holds what it held (S7).
 
 from __future__ import annotations
 
-from datetime import datetime
-
 import msgspec
 
-from controlplane.candidates.state import Trouble
 from controlplane.candidates.target_events import (
     HERE,
     Admitted,
@@ -34,21 +31,14 @@ from controlplane.candidates.target_events import (
     Withdrawn,
 )
 from controlplane.log.event import Recorded
+from controlplane.writes import Trouble, Writes, closed, dropped, opened, refused
 
 STREAM = "candidate"
 _OVER = ("Succeeded", "Failed")
 _replace = msgspec.structs.replace
 
 
-class TargetEffect(msgspec.Struct, frozen=True):
-    """An open write: the decision, where it stands in the log, and when it was taken."""
-
-    position: int
-    decision: TargetWrite
-    decided_at: datetime
-
-
-class TargetState(msgspec.Struct, frozen=True, kw_only=True):
+class TargetState(Writes[TargetWrite, Trouble], frozen=True, kw_only=True):
     """A candidate, its Pod and its open writes.
 
     `reservations` counts them; `held` is the one that is held now. `permit` is the last permit that was read for it. `binding` is a binding
@@ -79,8 +69,6 @@ class TargetState(msgspec.Struct, frozen=True, kw_only=True):
     sequence: int = 0
     pod_status: str = ""
     pod_phase: str = ""
-    effects: dict[str, TargetEffect] = {}
-    trouble: dict[str, Trouble] = {}
 
     @property
     def settled(self) -> bool:
@@ -121,17 +109,15 @@ def target_fold(state: TargetState, recorded: Recorded) -> TargetState:
         case CandidateVanished():
             if state.seen is None or state.seen.uid != event.uid:
                 return state
-            return _replace(_close(state, CANDIDATE), seen=None, held=None, admitted=False)
+            return _replace(closed(state, CANDIDATE), seen=None, held=None, admitted=False)
         case CandidatePodObserved() | CandidatePodGone():
             return _fold_pod(state, event)
         case TargetWriteFailed():
-            said = Trouble(event.failures, event.code, event.error, event.message, event.retry_at, event.action)
-            return _replace(_drop(state, event.target), trouble={**state.trouble, event.target: said})
+            return refused(state, event)
         case TargetWriteUnneeded():
-            return _close(state, event.target)
+            return closed(state, event.target)
         case TargetWrite():
-            effect = TargetEffect(recorded.position, event, recorded.recorded_at)
-            state = _replace(state, effects={**state.effects, event.target: effect})
+            state = opened(state, event, recorded)
             return _replace(state, binding=event, bind_failed=False) if isinstance(event, BindStarted) else state
         case _:
             return _fold_word(state, event)
@@ -156,9 +142,9 @@ def _fold_word(state: TargetState, event: object) -> TargetState:
         case PermitSeen():
             return _replace(state, permit=event)
         case BindFailed() if state.binding is not None and state.binding.number == event.number:
-            return _replace(_drop(state, POD), bind_failed=True)
+            return _replace(dropped(state, POD), bind_failed=True)
         case Bound():
-            return _replace(_drop(state, POD), bound=event, binding=None, held=None, permit=None, bind_failed=False)
+            return _replace(dropped(state, POD), bound=event, binding=None, held=None, permit=None, bind_failed=False)
         case Withdrawn():
             return _replace(state, withdrawn=max(state.withdrawn, event.number))
         case _:
@@ -176,7 +162,7 @@ def _fold_candidate(state: TargetState, seen: CandidateObserved) -> TargetState:
     if before is None and not state.reservations:
         # A new candidate has reserved nothing. One that a backup brought back has, and old permits must not be for what is reserved now.
         state = _replace(state, reservations=seen.reported.reservation)
-    state = _close(state, CANDIDATE)
+    state = closed(state, CANDIDATE)
     if before is not None and before.uid != seen.uid:
         # Another object of the same name. What was permitted to the one before is not permitted to it.
         state = TargetState(
@@ -195,10 +181,10 @@ def _fold_pod(state: TargetState, event: CandidatePodObserved | CandidatePodGone
     if isinstance(event, CandidatePodGone):
         if known is not None and known.uid != event.uid:
             return state
-        state = _replace(_close(state, POD), pod=None, binding=None, bind_failed=False)
+        state = _replace(closed(state, POD), pod=None, binding=None, bind_failed=False)
         ours = state.bound is not None and state.bound.uid == event.uid
         return _replace(state, missing=True) if ours and state.pod_phase not in _OVER else state
-    state = _close(state, POD)
+    state = closed(state, POD)
     if state.binding is not None and not event.node and _moved_on(state.binding, event):
         # The binding named the version before this one: it cannot be made any more.
         state = _replace(state, binding=None, bind_failed=False)
@@ -212,13 +198,3 @@ def _fold_pod(state: TargetState, event: CandidatePodObserved | CandidatePodGone
 
 def _moved_on(binding: BindStarted, pod: CandidatePodObserved) -> bool:
     return binding.uid != pod.uid or binding.resource_version != pod.resource_version
-
-
-def _drop(state: TargetState, target: str) -> TargetState:
-    return _replace(state, effects={key: effect for key, effect in state.effects.items() if key != target})
-
-
-def _close(state: TargetState, target: str) -> TargetState:
-    if target not in state.effects and target not in state.trouble:
-        return state
-    return _replace(_drop(state, target), trouble={k: said for k, said in state.trouble.items() if k != target})

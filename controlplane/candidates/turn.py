@@ -26,6 +26,7 @@ from controlplane.candidates.policy import AT_LEAST_ONCE, Offer, Placement, Poli
 from controlplane.candidates.reasons import Reason
 from controlplane.candidates.state import Candidate, SourceState, dropping
 from controlplane.connectivity.state import Connection
+from controlplane.passes import Pass
 
 TERMINAL = ("Succeeded", "Failed")
 
@@ -84,51 +85,26 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         return max([since, *(at for at in ours if at is not None)]) + self.policy.lost_after
 
 
-class Plan(msgspec.Struct):
-    """What one pass decided, and when to look again though nothing happens."""
+class Turn(Pass[SourceState, Decision, Write]):
+    """The decisions of one pass, under construction. `permit` is the open one, as far as this pass has come.
 
-    decisions: list[Decision] = []
-    wake: datetime | None = None
-
-
-class Turn:
-    """The decisions of one pass, under construction. `permit` is the open one, as far as this pass has come."""
+    Taking something back overrides whatever is open: both carry the same precondition, so only one of them can succeed.
+    """
 
     def __init__(self, state: SourceState, context: Context, now: datetime) -> None:
-        self.state, self.context, self.now = state, context, now
-        self.plan = Plan()
+        super().__init__(state, now)
+        self.context = context
         self.permit = state.permit
         self.acked = False
         self.closed = not state.electing
-        self._taken: set[str] = set()
 
-    def say(self, decision: Decision) -> None:
-        """Add a decision that is no write."""
-        self.plan.decisions.append(decision)
-
-    def wake_at(self, when: datetime | None) -> None:
-        """Look again at `when` at the latest."""
-        if when is not None and (self.plan.wake is None or when < self.plan.wake):
-            self.plan.wake = when
-
-    def write(self, decision: Write) -> bool:
-        """Add a write unless its target is busy or resting; return whether it was added.
-
-        Taking something back overrides whatever is open: both carry the same precondition, so only one of them can succeed.
-        """
-        key = decision.target
-        opened = self.state.effects.get(key)
-        if key in self._taken:
+    def _overrides(self, decision: Write, opened: Write) -> bool:
+        """Whether a decision may take the place of an open one."""
+        if isinstance(opened, CandidateDropped):
             return False
-        if opened is not None and not _overrides(decision, opened.decision):
-            return False
-        trouble = self.state.trouble.get(key)
-        if trouble is not None and trouble.until > self.now:
-            self.wake_at(trouble.until)
-            return False
-        self._taken.add(key)
-        self.plan.decisions.append(decision)
-        return True
+        if isinstance(decision, CandidateDropped):
+            return True
+        return isinstance(decision, PermitRevoked) and not isinstance(opened, PermitRevoked)
 
     def drop(self, name: str, reason: Reason) -> None:
         """Delete a candidate that is known to be there."""
@@ -202,12 +178,3 @@ class Turn:
             ):
                 found[name] = target
         return found
-
-
-def _overrides(decision: Write, opened: Write) -> bool:
-    """Whether a decision may take the place of an open one."""
-    if isinstance(opened, CandidateDropped):
-        return False
-    if isinstance(decision, CandidateDropped):
-        return True
-    return isinstance(decision, PermitRevoked) and not isinstance(opened, PermitRevoked)

@@ -6,20 +6,20 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
-from controlplane.capability import Decided, Failure, OpenWrite, Sighting
+from controlplane.capability import Decided, Sighting
 from controlplane.connectivity.events import EVENTS, MANAGEMENT, ServiceStarted, cluster_stream
 from controlplane.connectivity.newest import Newest, Reads
 from controlplane.connectivity.state import Connection, fold, restarted
-from controlplane.kube import Request
 from controlplane.log.event import Event, NewEvent, Recorded
+from controlplane.writes import WritesNothing
 
 SERVICE_STREAM = "service"
 
 
-class Here:
+class Here(WritesNothing):
     """The connection under `MANAGEMENT`. `reads` says what the observations of the other capabilities show of objects."""
 
     types: Sequence[type[Event]] = EVENTS
@@ -47,34 +47,6 @@ class Here:
     def decide(self, stream: str, now: datetime) -> Decided:
         """Decide nothing."""
         return Decided()
-
-    def open_writes(self, stream: str) -> Sequence[OpenWrite]:
-        """Return nothing: nothing is written."""
-        return ()
-
-    def is_open(self, write: OpenWrite) -> bool:
-        """Nothing is."""
-        return False
-
-    def bodies_needed(self, write: OpenWrite) -> Sequence[str]:
-        """Return nothing."""
-        return ()
-
-    def request(self, write: OpenWrite, bodies: Mapping[str, bytes], now: datetime) -> Request | None:
-        """Return nothing."""
-        return None
-
-    def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
-        """Return nothing."""
-        return None
-
-    def failed(self, write: OpenWrite, failure: Failure, now: datetime) -> NewEvent:
-        """Nothing of ours can fail."""
-        raise NotImplementedError("connectivity writes nothing")
-
-    def unneeded(self, write: OpenWrite, resource_version: str) -> NewEvent:
-        """Nothing of ours can be unneeded."""
-        raise NotImplementedError("connectivity writes nothing")
 
 
 def service_started(epoch: int, holder: str, version: str) -> NewEvent:

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from controlplane import passes
 from controlplane.connectivity.events import MANAGEMENT
 from controlplane.coscheduling.cleanup import claims_go
 from controlplane.coscheduling.events import (
@@ -38,6 +39,7 @@ from controlplane.coscheduling.objects import PVC_PROTECTION, Binding, Run
 from controlplane.coscheduling.placeholders import placeholder_of_claims
 from controlplane.coscheduling.reasons import Reason
 from controlplane.coscheduling.state import Attempt, Moved, RunState
+from controlplane.passes import Plan
 from controlplane.pods.tolerations import Toleration
 
 PAUSE, LONGEST_PAUSE = timedelta(minutes=1), timedelta(minutes=30)
@@ -65,41 +67,19 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     nodes: Mapping[str, Node] = {}
 
 
-class Pass:
+class Pass(passes.Pass[RunState, Decision, Write]):
     """The decisions of one pass, under construction."""
 
     def __init__(self, state: RunState, around: Surroundings, now: datetime) -> None:
-        self.state, self.around, self.now = state, around, now
-        self.decisions: list[Decision] = []
-        self.wake: datetime | None = None
-        self._taken: set[str] = set()
-
-    def say(self, decision: Decision) -> None:
-        """Add a decision that is no write."""
-        self.decisions.append(decision)
-
-    def wake_at(self, when: datetime) -> None:
-        """Look again at `when` at the latest."""
-        self.wake = when if self.wake is None or when < self.wake else self.wake
-
-    def write(self, decision: Write) -> None:
-        """Add a write, unless its target is busy, or rests after the API server said no."""
-        target = decision.target
-        if target in self.state.effects or target in self._taken:
-            return
-        trouble = self.state.trouble.get(target)
-        if trouble is not None and trouble.until > self.now:
-            self.wake_at(trouble.until)
-            return
-        self._taken.add(target)
-        self.decisions.append(decision)
+        super().__init__(state, now)
+        self.around = around
 
 
-def decide(state: RunState, around: Surroundings, now: datetime) -> Pass:
+def decide(state: RunState, around: Surroundings, now: datetime) -> Plan[Decision]:
     """Return what follows for a run."""
     turn = Pass(state, around, now)
     if not around.ready:
-        return turn
+        return turn.plan
     current = state.current
     for attempt in state.attempts.values():
         if attempt.over:
@@ -108,7 +88,7 @@ def decide(state: RunState, around: Surroundings, now: datetime) -> Pass:
             _end(turn, attempt, overtaken=current is not None)
     if current is not None and not current.over:
         _advance(turn, current)
-    return turn
+    return turn.plan
 
 
 def _end(turn: Pass, attempt: Attempt, *, overtaken: bool) -> None:
@@ -293,7 +273,7 @@ def _rests(turn: Pass, moved: Moved | None, uid: str) -> bool:
     """Whether a placeholder that was moved off a full node has to wait before it is moved again: it may come back to the same node."""
     if moved is None or moved.uid == uid:
         return False
-    until = moved.at + min(PAUSE * 2 ** (moved.times - 1), LONGEST_PAUSE)
+    until = moved.at + min(PAUSE * 2 ** min(moved.times - 1, 12), LONGEST_PAUSE)
     if turn.now >= until:
         return False
     turn.wake_at(until)

@@ -6,7 +6,6 @@ Every decision that means a write names its target; every deletion names the UID
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import ClassVar, Literal
 
 from controlplane.connectivity.events import MANAGEMENT
@@ -40,6 +39,7 @@ from controlplane.coscheduling.seen import (
     WorkspaceSeen,
 )
 from controlplane.log.event import Event
+from controlplane.writes import WriteFailed, WriteUnneeded
 
 __all__ = [
     "EVENTS",
@@ -207,24 +207,12 @@ class ClaimRemovalDecided(Write, frozen=True, kw_only=True):
     uid: str
 
 
-class CoschedulingFailed(Event, frozen=True, kw_only=True):
+class CoschedulingFailed(WriteFailed, frozen=True, kw_only=True):
     """An API server said no to a write. It is decided anew, not before `retry_at`."""
 
-    target: str
-    action: str
-    code: int
-    error: str
-    message: str
-    failures: int
-    retry_at: datetime
 
-
-class CoschedulingUnneeded(Event, frozen=True, kw_only=True):
+class CoschedulingUnneeded(WriteUnneeded, frozen=True, kw_only=True):
     """A write changed nothing, by the API server's own answer."""
-
-    target: str
-    action: str
-    resource_version: str
 
 
 EVENTS: tuple[type[Event], ...] = (

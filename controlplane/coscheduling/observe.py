@@ -87,20 +87,9 @@ def vanished(sighting: Sighting, now: datetime, stream: str, end: type[seen.Gone
 
 
 def _recorded(sighting: Sighting, now: datetime, stream: str, event: Event, bodies: tuple[Body, ...]) -> NewEvent:
-    kind = sighting.kind
     if isinstance(event, seen.Gone):  # a tombstone of a relist has no version of its own
         event = msgspec.structs.replace(event, resource_version=sighting.resource_version)
-    uid = str(meta(sighting.object).get("uid", ""))
-    mark = int(sighting.resource_version) if sighting.resource_version.isdigit() else 0
-    return NewEvent(
-        stream=stream,
-        event=event,
-        source=f"{sighting.cluster}/{sighting.incarnation}/{kind.name}/{uid}" if mark and uid else "",
-        mark=mark,
-        cluster=sighting.cluster,
-        observed_at=now,
-        bodies=bodies,
-    )
+    return sighting.observed(stream, event, now, bodies)
 
 
 def _misshapen(sighting: Sighting, error: Exception) -> _Built:

@@ -7,7 +7,6 @@ which a lost answer's object is known again.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from datetime import datetime
 
@@ -29,7 +28,8 @@ from controlplane.coscheduling.objects import CLAIMS, PODS, RUN_LABEL, STATEFUL_
 from controlplane.coscheduling.placeholders import Style, claims, stateful_sets
 from controlplane.coscheduling.state import Attempt
 from controlplane.coscheduling.templates import Defaults, read_defaults, with_defaults
-from controlplane.kube import EVENTS, PIPELINE_RUNS, Json, ObjectRef, Request, event_name, meta
+from controlplane.kube import PIPELINE_RUNS, ObjectRef, Request, meta
+from controlplane.rendering import Obsolete, body_in, event_about, timestamp
 
 CONDITION = "Coscheduled"
 _NOTE_LIMIT = 1024
@@ -38,10 +38,6 @@ _DELETES = {
     PlaceholderRemovalDecided: STATEFUL_SETS,
     ClaimRemovalDecided: CLAIMS,
 }
-
-
-class Obsolete(Exception):  # noqa: N818
-    """What the write was based on is no longer there; the state will bring another decision, or none."""
 
 
 def bodies_needed(decision: Write, attempt: Attempt) -> list[str]:
@@ -91,7 +87,7 @@ def _creation(
         raise Obsolete("the run is gone")
     mode = Mode(attempt.pinned.mode)
     style = msgspec.structs.replace(style, flags=_flags(attempt.pinned), defaults=_defaults(attempt.pinned, bodies))
-    run = with_defaults(read_run(_body(bodies, attempt.run.run)), style.defaults)
+    run = with_defaults(read_run(body_in(bodies, attempt.run.run)), style.defaults)
     is_claim = isinstance(decision, ClaimCreationDecided)
     wanted = claims(run, mode) if is_claim else stateful_sets(run, mode, style)
     body = next((obj for obj in wanted if meta(obj)["name"] == decision.name), None)
@@ -109,7 +105,7 @@ def _flags(pinned: ModePinned) -> Flags:
 
 
 def _defaults(pinned: ModePinned, bodies: Mapping[str, bytes]) -> Defaults:
-    return read_defaults(_body(bodies, pinned.defaults)) if pinned.defaults else Defaults()
+    return read_defaults(body_in(bodies, pinned.defaults)) if pinned.defaults else Defaults()
 
 
 def _refusal(decision: RunRefused, attempt: Attempt, namespace: str, now: datetime) -> Request:
@@ -120,7 +116,7 @@ def _refusal(decision: RunRefused, attempt: Attempt, namespace: str, now: dateti
         "status": "False",
         "reason": decision.condition_reason,
         "message": decision.message,
-        "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "lastTransitionTime": timestamp(now),
     }
     kept = [one for one in attempt.run.conditions if one.get("type") != CONDITION]
     return Request(
@@ -147,33 +143,5 @@ def announcement(
             kind, reason, note = "Normal", "PlaceholderEvicted", f"pod {decision.name} is moved: {decision.detail}"
         case _:
             return None
-    suffix = hashlib.sha256(f"{decision.attempt_uid}/{reason}/{position:x}".encode()).hexdigest()[:16]
-    name = event_name(run, suffix)
-    body: Json = {
-        "apiVersion": EVENTS.api_version,
-        "kind": EVENTS.kind,
-        "metadata": {"namespace": namespace, "name": name},
-        "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-        "type": kind,
-        "reason": reason,
-        "action": reason,
-        "note": note if len(note) <= _NOTE_LIMIT else note[: _NOTE_LIMIT - 4] + " ...",
-        "reportingController": "controlplane",
-        "reportingInstance": identity[:128],
-        "regarding": {
-            "apiVersion": PIPELINE_RUNS.api_version,
-            "kind": PIPELINE_RUNS.kind,
-            "namespace": namespace,
-            "name": run,
-            "uid": decision.attempt_uid,
-        },
-    }
-    return Request("create", ObjectRef(EVENTS, namespace, name), body)
-
-
-def _body(bodies: Mapping[str, bytes], ref: str) -> Json:
-    found = bodies.get(ref)
-    if found is None:
-        raise Obsolete(f"the body {ref[:12]} is not in the log any more")
-    body: Json = msgspec.json.decode(found, type=dict)
-    return body
+    ref, mark = ObjectRef(PIPELINE_RUNS, namespace, run), f"{position:x}"
+    return event_about(ref, decision.attempt_uid, kind, reason, note, mark, identity, now)

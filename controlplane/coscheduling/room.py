@@ -8,11 +8,11 @@ the cluster whose pods it places (section 8.8): when a hub is away, nodes are st
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import msgspec
 
-from controlplane.capability import Decided, Failure, OpenWrite, Sighting
+from controlplane.capability import Decided, OpenWrite, Sighting
 from controlplane.connectivity import events as connectivity
 from controlplane.connectivity.events import MANAGEMENT, ServiceStarted, cluster_stream
 from controlplane.connectivity.places import Places, Repeats
@@ -53,11 +53,13 @@ from controlplane.coscheduling.objects import CLAIMS, CONFIG_MAPS, NODES, PODS, 
 from controlplane.coscheduling.observe import DEFAULTS_STREAM, FLAGS_STREAM, observe, run_stream, vanished
 from controlplane.coscheduling.placeholders import NOP_IMAGE, Style
 from controlplane.coscheduling.reasons import Reason
-from controlplane.coscheduling.state import Attempt, Effect, RunState, fold, initial
+from controlplane.coscheduling.state import Attempt, RunState, fold, initial
 from controlplane.coscheduling.whose import Whose
 from controlplane.kube import PIPELINE_RUNS, Request, meta
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.pods.tolerations import Taint
+from controlplane.rendering import Obsolete
+from controlplane.writes import Writer
 
 _SEEN: dict[type[Event], str] = {
     WorkerRunObserved: PIPELINE_RUNS.name,
@@ -86,7 +88,6 @@ _GONE: dict[type[Event], str] = {
 _NO_NEWS = (NodeObserved, TaskBound, TaskPodObserved)
 #: The kinds (`Kind.name`) that decisions rest on.
 NEEDED = tuple(kind.name for kind in (PIPELINE_RUNS, STATEFUL_SETS, CLAIMS, PODS, NODES, TASK_RUNS))
-_FIRST_RETRY, _LAST_RETRY = timedelta(seconds=1), timedelta(minutes=5)
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,10 +104,11 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     everywhere: bool = False
 
 
-class Coscheduling:
+class Coscheduling(Writer[Write]):
     """The states of all runs and the answers that the loop asks of them. `identity` names this process in Kubernetes Events."""
 
     types: Sequence[type[Event]] = (*connectivity.EVENTS, *EVENTS)
+    FAILED, UNNEEDED = CoschedulingFailed, CoschedulingUnneeded
 
     def __init__(self, policy: Policy, identity: str) -> None:
         self.policy, self.identity = policy, identity
@@ -258,9 +260,9 @@ class Coscheduling:
         state = self.runs.get(stream)
         if state is None:
             return self._decide_config(stream)
-        turn = decide(state, self._surroundings(), now)
-        events = [self._event(stream, decision, state.position) for decision in turn.decisions]
-        return Decided(events, state.version, turn.wake)
+        plan = decide(state, self._surroundings(), now)
+        events = [self._event(stream, decision, state.position) for decision in plan.decisions]
+        return Decided(events, state.version, plan.wake)
 
     def _decide_config(self, stream: str) -> Decided:
         message = self._refusals.get(stream, "")
@@ -283,24 +285,8 @@ class Coscheduling:
 
     # --- what is open ------------------------------------------------------------------------------------------------
 
-    def _effects(self, stream: str) -> Mapping[str, Effect]:
-        state = self.runs.get(stream)
-        return state.effects if state is not None else {}
-
-    def open_writes(self, stream: str) -> Sequence[OpenWrite]:
-        """Return the open writes of a stream."""
-        return [
-            OpenWrite(stream, target, effect.decision.cluster, effect.position, type(effect.decision).__name__)
-            for target, effect in self._effects(stream).items()
-        ]
-
-    def is_open(self, write: OpenWrite) -> bool:
-        """Whether a write is still to be carried out."""
-        return self._decision(write) is not None
-
-    def _decision(self, write: OpenWrite) -> Write | None:
-        effect = self._effects(write.stream).get(write.target)
-        return effect.decision if effect is not None and effect.position == write.position else None
+    def _writes(self, stream: str) -> RunState | None:
+        return self.runs.get(stream)
 
     def bodies_needed(self, write: OpenWrite) -> Sequence[str]:
         """Return the refs of the bodies that `request` needs."""
@@ -320,7 +306,7 @@ class Coscheduling:
         style = Style(image=self.policy.image, everywhere=self.policy.everywhere)
         try:
             return render.render(decision, attempt, state.namespace, bodies, style, now)
-        except render.Obsolete:
+        except Obsolete:
             return None
 
     def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
@@ -330,26 +316,3 @@ class Coscheduling:
             return None
         state = self.runs[write.stream]
         return render.announcement(decision, state.namespace, state.name, write.position, self.identity, now)
-
-    # --- how it ended ------------------------------------------------------------------------------------------------
-
-    def failed(self, write: OpenWrite, failure: Failure, now: datetime) -> NewEvent:
-        """Return the event that records an API server's no, with a longer pause each time."""
-        state = self.runs.get(write.stream)
-        before = state.trouble.get(write.target) if state is not None else None
-        failures = before.failures + 1 if before is not None and before.action == write.action else 1
-        event = CoschedulingFailed(
-            target=write.target,
-            action=write.action,
-            code=failure.code,
-            error=failure.error,
-            message=failure.message,
-            failures=failures,
-            retry_at=now + min(_FIRST_RETRY * 2 ** (failures - 1), _LAST_RETRY),
-        )
-        return NewEvent(stream=write.stream, event=event, cluster=write.cluster, caused_by=write.position)
-
-    def unneeded(self, write: OpenWrite, resource_version: str) -> NewEvent:
-        """Return the event that records that a write changed nothing."""
-        event = CoschedulingUnneeded(target=write.target, action=write.action, resource_version=resource_version)
-        return NewEvent(stream=write.stream, event=event, cluster=write.cluster, caused_by=write.position)

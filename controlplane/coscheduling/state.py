@@ -8,7 +8,6 @@ failover is one and the same.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TypeVar
 
 import msgspec
 
@@ -40,28 +39,9 @@ from controlplane.coscheduling.events import (
 from controlplane.coscheduling.events import Where as Place
 from controlplane.coscheduling.names import template_name
 from controlplane.log.event import Recorded
+from controlplane.writes import Trouble, Writes, closed, dropped, opened, refused, without
 
 _replace = msgspec.structs.replace
-_V = TypeVar("_V")
-
-
-class Effect(msgspec.Struct, frozen=True):
-    """An open write: the decision and where it stands in the log."""
-
-    position: int
-    decision: Write
-    decided_at: datetime
-
-
-class Trouble(msgspec.Struct, frozen=True):
-    """What the API server last said against a write to a target."""
-
-    failures: int
-    code: int
-    error: str
-    message: str
-    until: datetime
-    action: str
 
 
 class Moved(msgspec.Struct, frozen=True):
@@ -107,7 +87,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
         return next((found for found in self.placeholders.values() if found.name == name), None)
 
 
-class RunState(msgspec.Struct, frozen=True, kw_only=True):
+class RunState(Writes[Write, Trouble], frozen=True, kw_only=True):
     """A run of one name, through all its attempts. `pods` are placeholders' pods by UID, `task_pods` those of tasks."""
 
     namespace: str
@@ -118,8 +98,6 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     claims: dict[str, ClaimObserved] = {}
     pods: dict[str, PlaceholderReady | PlaceholderUnready] = {}
     task_pods: dict[str, TaskPodObserved] = {}
-    effects: dict[str, Effect] = {}
-    trouble: dict[str, Trouble] = {}
 
     @property
     def settled(self) -> bool:
@@ -197,7 +175,7 @@ def _fold(state: RunState, recorded: Recorded) -> RunState:
         case TaskPodObserved():
             return _replace(state, task_pods={**state.task_pods, event.uid: event})
         case TaskPodGone():
-            return _replace(state, task_pods=_without(state.task_pods, event.uid))
+            return _replace(state, task_pods=without(state.task_pods, event.uid))
         case _:
             return _fold_decision(state, recorded)
 
@@ -214,11 +192,9 @@ def _fold_decision(state: RunState, recorded: Recorded) -> RunState:
         case AttemptFenced():
             return _with(_withdrawn(state, event.uid), _replace(_attempt(state, event.uid), fenced=True))
         case CoschedulingFailed():
-            said = Trouble(event.failures, event.code, event.error, event.message, event.retry_at, event.action)
-            trouble = {**state.trouble, event.target: said}
-            return _replace(state, effects=_without(state.effects, event.target), trouble=trouble)
+            return refused(state, event)
         case CoschedulingUnneeded():
-            return _replace(state, effects=_without(state.effects, event.target))
+            return dropped(state, event.target)
         case Write():
             return _fold_write(state, event, recorded)
         case _:
@@ -226,8 +202,7 @@ def _fold_decision(state: RunState, recorded: Recorded) -> RunState:
 
 
 def _fold_write(state: RunState, decision: Write, recorded: Recorded) -> RunState:
-    effect = Effect(recorded.position, decision, recorded.recorded_at)
-    state = _replace(state, effects={**state.effects, decision.target: effect})
+    state = opened(state, decision, recorded)
     attempt = _attempt(state, decision.attempt_uid)
     match decision:
         case RunRefused():
@@ -256,26 +231,26 @@ def _fold_placeholder(state: RunState, event: PlaceholderCreated | PlaceholderDe
         return _with(state, _replace(attempt, placeholders={**attempt.placeholders, event.uid: event}))
     for attempt in state.attempts.values():
         if event.uid in attempt.placeholders:
-            return _with(state, _replace(attempt, placeholders=_without(attempt.placeholders, event.uid)))
+            return _with(state, _replace(attempt, placeholders=without(attempt.placeholders, event.uid)))
     return state
 
 
 def _fold_pod(state: RunState, event: PlaceholderReady | PlaceholderUnready | PlaceholderPodGone) -> RunState:
     if isinstance(event, PlaceholderPodGone):
-        return _replace(state, pods=_without(state.pods, event.uid))
+        return _replace(state, pods=without(state.pods, event.uid))
     return _replace(state, pods={**state.pods, event.uid: event})
 
 
 def _fold_claim(state: RunState, event: ClaimObserved | ClaimDeleted) -> RunState:
     if isinstance(event, ClaimObserved):
         return _replace(state, claims={**state.claims, event.uid: event})
-    return _replace(state, claims=_without(state.claims, event.uid))
+    return _replace(state, claims=without(state.claims, event.uid))
 
 
 def _fold_task_gone(state: RunState, uid: str) -> RunState:
     for attempt in state.attempts.values():
         if uid in attempt.tasks:
-            return _with(state, _replace(attempt, tasks=_without(attempt.tasks, uid)))
+            return _with(state, _replace(attempt, tasks=without(attempt.tasks, uid)))
     return state
 
 
@@ -285,10 +260,6 @@ def _attempt(state: RunState, uid: str) -> Attempt:
 
 def _with(state: RunState, attempt: Attempt) -> RunState:
     return _replace(state, attempts={**state.attempts, attempt.uid: attempt})
-
-
-def _without(entries: dict[str, _V], key: str) -> dict[str, _V]:
-    return {name: value for name, value in entries.items() if name != key}
 
 
 def _withdrawn(state: RunState, uid: str) -> RunState:
@@ -303,7 +274,4 @@ def _withdrawn(state: RunState, uid: str) -> RunState:
 
 def _close(state: RunState, cluster: str, where: Place, name: str) -> RunState:
     """Return the state without the open write to an object that was seen to change: what follows is decided anew."""
-    target = target_of(cluster, where, name)
-    if target not in state.effects and target not in state.trouble:
-        return state
-    return _replace(state, effects=_without(state.effects, target), trouble=_without(state.trouble, target))
+    return closed(state, target_of(cluster, where, name))

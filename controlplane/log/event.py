@@ -20,6 +20,10 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
     SCHEMA: ClassVar[int] = 1
 
 
+class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A piece of an event, such as one of an observed object."""
+
+
 class Unknown(msgspec.Struct, frozen=True):
     """An event that this version cannot read: it is kept in the log, counted, and skipped by every fold."""
 

@@ -21,6 +21,7 @@ from controlplane.multikueue.events import (
     Where,
 )
 from controlplane.multikueue.reasons import Reason
+from controlplane.rendering import timestamp
 
 # What is wrong with the configuration, and not with the connection.
 CONFIG_REASONS = frozenset(
@@ -50,7 +51,7 @@ def cluster_active(connection: Connection | None) -> Active | None:
         return Active("True", "Active", "Connected")
     message = connection.message
     if connection.attempt > 0 and connection.next_attempt_at is not None:
-        at = connection.next_attempt_at.strftime("%Y-%m-%dT%H:%M:%SZ")
+        at = timestamp(connection.next_attempt_at)
         message += f"; connection attempts: {connection.attempt}, next connection attempt: {at}"
     reason = connection.reason if connection.reason in CONFIG_REASONS else "ClientConnectionFailed"
     return Active("False", reason, message)
@@ -136,6 +137,6 @@ def condition(
         status=decision.status,
         reason=decision.condition_reason,
         message=decision.message,
-        last_transition_time=is_now.last_transition_time if is_now and same else now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        last_transition_time=is_now.last_transition_time if is_now and same else timestamp(now),
         observed_generation=decision.generation,
     )

@@ -14,7 +14,7 @@ from controlplane.connectivity.fitness import Fit
 from controlplane.connectivity.state import Connection
 from controlplane.kube import WORKLOADS
 from controlplane.multikueue.adapters.base import Adapter
-from controlplane.multikueue.events import Decision, JobObserved
+from controlplane.multikueue.events import JobObserved
 
 AT_LEAST_ONCE, NEVER_TWICE = "at-least-once", "never-twice"
 EXECUTION_POLICIES = (AT_LEAST_ONCE, NEVER_TWICE)
@@ -126,10 +126,3 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
             return since
         ours = (self.outage_ended, connection.untried_since if connection is not None else None)
         return self.grace_ends(max([since, *(at for at in ours if at is not None)]))
-
-
-class Plan(msgspec.Struct):
-    """What one pass decided, and when to look again though nothing happens."""
-
-    decisions: list[Decision] = []
-    wake: datetime | None = None

@@ -11,19 +11,20 @@ from __future__ import annotations
 from datetime import datetime
 
 from controlplane.multikueue.adapters.base import Adapter
-from controlplane.multikueue.context import EXECUTION_POLICIES, Context, Plan, Route
+from controlplane.multikueue.context import EXECUTION_POLICIES, Context, Route
 from controlplane.multikueue.dispatch import dispatch
 from controlplane.multikueue.draining import drain
-from controlplane.multikueue.events import CheckState, JobObserved, WorkloadObserved
+from controlplane.multikueue.events import CheckState, Decision, JobObserved, WorkloadObserved
 from controlplane.multikueue.objects import EXECUTION_POLICY
 from controlplane.multikueue.passing import Pass
 from controlplane.multikueue.reasons import Reason
 from controlplane.multikueue.returning import judge_returned
 from controlplane.multikueue.running import finish, late_status, steady
 from controlplane.multikueue.state import WorkloadState
+from controlplane.passes import Plan
 
 
-def decide(state: WorkloadState, context: Context, now: datetime) -> Plan:
+def decide(state: WorkloadState, context: Context, now: datetime) -> Plan[Decision]:
     """Return what follows from the state; nothing while the management cluster is not in view."""
     turn = Pass(state, context, now)
     local = state.local

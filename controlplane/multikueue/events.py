@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import ClassVar, Literal
 
 from controlplane.connectivity.events import MANAGEMENT
-from controlplane.log.event import Event
+from controlplane.log.event import Event, Part
 from controlplane.multikueue.reasons import Reason
 from controlplane.multikueue.seen import (
     AdmissionCheckGone,
@@ -33,7 +33,6 @@ from controlplane.multikueue.seen import (
     MultiKueueConfigObserved,
     ObservationRefused,
     Owner,
-    Part,
     Priority,
     RemoteJobGone,
     RemoteJobObserved,
@@ -41,6 +40,7 @@ from controlplane.multikueue.seen import (
     WorkloadGone,
     WorkloadObserved,
 )
+from controlplane.writes import WriteRefused, WriteUnneeded
 
 __all__ = [
     "EVENTS",
@@ -264,25 +264,12 @@ class ConditionDecided(Write, frozen=True, kw_only=True):
         return self.of
 
 
-class EffectFailed(Event, frozen=True, kw_only=True):
+class EffectFailed(WriteRefused, frozen=True, kw_only=True):
     """An API server said no to a write. It is decided anew, not before `retry_at`."""
 
-    target: str
-    action: str
-    code: int
-    error: str
-    message: str
-    failures: int
-    retry_at: datetime
-    reason: str = ""
 
-
-class EffectUnneeded(Event, frozen=True, kw_only=True):
+class EffectUnneeded(WriteUnneeded, frozen=True, kw_only=True):
     """A write changed nothing, by the API server's own answer: the object is as it was wanted, and no watch will show a change."""
-
-    target: str
-    action: str
-    resource_version: str
 
 
 EVENTS: tuple[type[Event], ...] = (

@@ -12,9 +12,10 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from controlplane.capability import Decided, Failure, OpenWrite, Sighting
+from controlplane.capability import Decided, OpenWrite, Sighting
 from controlplane.connectivity import events as connectivity
-from controlplane.connectivity.events import FLEET_STREAM, MANAGEMENT, ServiceStarted, cluster_stream
+from controlplane.connectivity.events import FLEET_STREAM, MANAGEMENT
+from controlplane.connectivity.here import service_started
 from controlplane.connectivity.outage import decide_outage
 from controlplane.kube import Request
 from controlplane.log.event import Event, NewEvent, Recorded
@@ -33,17 +34,20 @@ from controlplane.multikueue.events import (
 from controlplane.multikueue.index import Index
 from controlplane.multikueue.observe import Observer
 from controlplane.multikueue.reasons import Reason
-from controlplane.multikueue.state import Effect
+from controlplane.multikueue.state import Trouble
+from controlplane.rendering import Obsolete
+from controlplane.writes import Writer, Writes
 
 _MINUTE = timedelta(minutes=1)
-_FIRST_RETRY, _LAST_RETRY = timedelta(seconds=1), timedelta(minutes=5)
-SERVICE_STREAM = "service"
+
+__all__ = ["Fleet", "service_started"]
 
 
-class Fleet:
+class Fleet(Writer[Write]):
     """MultiKueue's states and the answers that the loop asks of them. `identity` names this process in Kubernetes Events."""
 
     types: Sequence[type[Event]] = (*connectivity.EVENTS, *EVENTS)
+    FAILED, UNNEEDED = EffectFailed, EffectUnneeded
 
     def __init__(self, policy: Policy, identity: str) -> None:
         self.policy, self.identity = policy, identity
@@ -139,28 +143,8 @@ class Fleet:
 
     # --- what is open ------------------------------------------------------------------------------------------------
 
-    def _effects(self, stream: str) -> Mapping[str, Effect]:
-        state = self.index.workloads.get(stream)
-        if state is not None:
-            return state.effects
-        effect = self.index.slots.get(stream).effect
-        return {effect.decision.target: effect} if effect else {}
-
-    def open_writes(self, stream: str) -> Sequence[OpenWrite]:
-        """Return the open writes of a stream."""
-        return [
-            OpenWrite(stream, target, effect.decision.cluster, effect.position, type(effect.decision).__name__)
-            for target, effect in self._effects(stream).items()
-        ]
-
-    def is_open(self, write: OpenWrite) -> bool:
-        """Whether a write is still to be carried out."""
-        effect = self._effects(write.stream).get(write.target)
-        return effect is not None and effect.position == write.position
-
-    def _decision(self, write: OpenWrite) -> Write | None:
-        effect = self._effects(write.stream).get(write.target)
-        return effect.decision if effect is not None and effect.position == write.position else None
+    def _writes(self, stream: str) -> Writes[Write, Trouble]:
+        return self.index.workloads.get(stream) or self.index.slots.get(stream)
 
     def bodies_needed(self, write: OpenWrite) -> Sequence[str]:
         """Return the refs of the bodies that `request` needs."""
@@ -179,7 +163,7 @@ class Fleet:
         state = self.index.workloads[write.stream]
         try:
             return render.render(state, self.index.job_of(state), decision, bodies, self.policy, now)
-        except render.Obsolete:
+        except Obsolete:
             return None
 
     def _condition_request(self, stream: str, decision: ConditionDecided, now: datetime) -> Request | None:
@@ -198,42 +182,7 @@ class Fleet:
             return None
         return render.announcement(state.local, decision, write.position, self.identity, now)
 
-    # --- how it ended ------------------------------------------------------------------------------------------------
-
-    def failed(self, write: OpenWrite, failure: Failure, now: datetime) -> NewEvent:
-        """Return the event that records an API server's no, with a longer pause each time."""
-        state = self.index.workloads.get(write.stream)
-        before = state.trouble.get(write.target) if state else self.index.slots.get(write.stream).trouble
-        failures = before.failures + 1 if before is not None and before.action == write.action else 1
-        pause = min(_FIRST_RETRY * 2 ** (failures - 1), _LAST_RETRY)
-        event = EffectFailed(
-            target=write.target,
-            action=write.action,
-            code=failure.code,
-            error=failure.error,
-            message=failure.message,
-            failures=failures,
-            retry_at=now + pause,
-            reason=failure.error,
-        )
-        return NewEvent(stream=write.stream, event=event, cluster=write.cluster, caused_by=write.position)
-
-    def unneeded(self, write: OpenWrite, resource_version: str) -> NewEvent:
-        """Return the event that records that a write changed nothing."""
-        event = EffectUnneeded(target=write.target, action=write.action, resource_version=resource_version)
-        return NewEvent(stream=write.stream, event=event, cluster=write.cluster, caused_by=write.position)
-
 
 def _event(stream: str, decision: Event, caused_by: int) -> NewEvent:
     cluster = getattr(decision, "cluster", "") or MANAGEMENT
     return NewEvent(stream=stream, event=decision, cluster=cluster, caused_by=caused_by)
-
-
-def service_started(epoch: int, holder: str, version: str) -> NewEvent:
-    """Return the first event of a process that took the log over."""
-    return NewEvent(stream=SERVICE_STREAM, event=ServiceStarted(epoch=epoch, holder=holder, version=version))
-
-
-def connectivity_event(cluster: str, event: Event) -> NewEvent:
-    """Put an event of connectivity on its cluster's stream."""
-    return NewEvent(stream=cluster_stream(cluster), event=event, cluster=cluster)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+from controlplane import fields
+from controlplane.fields import items, number, section, strings, text
 from controlplane.kube import Json, meta
 from controlplane.log.event import Body, body_of, canonical
 from controlplane.multikueue.adapters.base import FINALIZER
@@ -22,64 +24,6 @@ PRIORITY_BOOST = "kueue.x-k8s.io/priority-boost"
 # Fields of a Workload's spec in which a clone may differ: what the worker manages itself, and what is updated in place.
 _NOT_COMPARED = frozenset({"preemptionGates", "priority", "priorityClassRef", "active"})
 _CHECK_FIELDS = frozenset({"name", "state", "message", "lastTransitionTime", "retryCount"})
-
-
-class Misfit(ValueError):  # noqa: N818
-    """A field of an object does not have the type that the API promises."""
-
-    def __init__(self, field: str, found: object, expected: str) -> None:
-        super().__init__(f"{field}: expected {expected}, found {type(found).__name__}")
-        self.field = field
-
-
-def section(obj: Json, field: str) -> Json:
-    """Return a sub-object, empty where it is absent; `Misfit` if it is something else."""
-    found = obj.get(field)
-    if found is None:
-        return {}
-    if not isinstance(found, dict):
-        raise Misfit(field, found, "an object")
-    return found
-
-
-def items(obj: Json, field: str, where: str) -> list[Json]:
-    """Return a list of objects, empty where it is absent; `Misfit` otherwise."""
-    found = obj.get(field)
-    if found is None:
-        return []
-    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
-        raise Misfit(f"{where}.{field}", found, "a list of objects")
-    return found
-
-
-def text(obj: Json, field: str, where: str) -> str:
-    """Return a string, "" where it is absent; `Misfit` otherwise."""
-    found = obj.get(field)
-    if found is None:
-        return ""
-    if not isinstance(found, str):
-        raise Misfit(f"{where}.{field}", found, "a string")
-    return found
-
-
-def number(obj: Json, field: str, where: str) -> int:
-    """Return an integer, 0 where it is absent; `Misfit` otherwise."""
-    found = obj.get(field)
-    if found is None:
-        return 0
-    if not isinstance(found, int) or isinstance(found, bool):
-        raise Misfit(f"{where}.{field}", found, "an integer")
-    return found
-
-
-def strings(obj: Json, field: str, where: str) -> list[str]:
-    """Return a list of strings, empty where it is absent; `Misfit` otherwise."""
-    found = obj.get(field)
-    if found is None:
-        return []
-    if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
-        raise Misfit(f"{where}.{field}", found, "a list of strings")
-    return found
 
 
 def conditions(status: Json) -> list[Condition]:
@@ -220,15 +164,4 @@ def without_own_finalizer(names: list[str]) -> list[str]:
 
 def identity(obj: Json) -> dict[str, Any]:
     """Return the fields of `Seen`; `Misfit` if the object has no name or UID."""
-    metadata = meta(obj)
-    name, uid = text(metadata, "name", "metadata"), text(metadata, "uid", "metadata")
-    if not name or not uid:
-        raise Misfit("metadata.name" if not name else "metadata.uid", None, "a name" if not name else "a UID")
-    return {
-        "namespace": text(metadata, "namespace", "metadata"),
-        "name": name,
-        "uid": uid,
-        "resource_version": text(metadata, "resourceVersion", "metadata"),
-        "generation": number(metadata, "generation", "metadata"),
-        "deleting": "deletionTimestamp" in metadata,
-    }
+    return {**fields.identity(obj), "generation": number(meta(obj), "generation", "metadata")}

@@ -11,8 +11,10 @@ from datetime import datetime
 
 import msgspec
 
+from controlplane import fields
 from controlplane.capability import Sighting
 from controlplane.connectivity.events import MANAGEMENT, cluster_stream
+from controlplane.fields import Misfit
 from controlplane.kube import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -46,7 +48,6 @@ from controlplane.multikueue.events import (
     WorkloadGone,
     WorkloadObserved,
 )
-from controlplane.multikueue.objects import Misfit
 
 _Built = tuple[str, Event, tuple[Body, ...]]
 
@@ -104,23 +105,13 @@ class Observer:
         stream, event, bodies = built
         if isinstance(event, Gone):  # a tombstone of a relist has no version of its own
             event = msgspec.structs.replace(event, resource_version=resource_version)
-        uid = str(meta(obj).get("uid", ""))
-        mark = int(resource_version) if resource_version.isdigit() else 0
-        return NewEvent(
-            stream=stream,
-            event=event,
-            source=f"{cluster}/{sighting.incarnation}/{kind.name}/{uid}" if mark and uid else "",
-            mark=mark,
-            cluster=cluster,
-            observed_at=now,
-            bodies=bodies,
-        )
+        return sighting.observed(stream, event, now, bodies)
 
     def _seen(self, cluster: str, kind: Kind, obj: Json) -> _Built | None:
         adapter = self._adapters.get(kind)
         if adapter:  # before the adapter looks at it: what does not fit is named by its field
-            objects.section(obj, "spec")
-            objects.conditions(objects.section(obj, "status"))
+            fields.section(obj, "spec")
+            objects.conditions(fields.section(obj, "status"))
         if cluster == MANAGEMENT:
             if adapter:
                 return _job(adapter, obj) if self._concerns_us(adapter, obj) else None
@@ -149,14 +140,14 @@ class Observer:
         return (stream, RemoteJobGone(kind=kind.name, **last), ()) if stream else None
 
     def _concerns_us(self, adapter: Adapter, obj: Json) -> bool:
-        return adapter.managed_by(obj) == self._controller or QUEUE_LABEL in objects.section(meta(obj), "labels")
+        return adapter.managed_by(obj) == self._controller or QUEUE_LABEL in fields.section(meta(obj), "labels")
 
 
 def prebuilt(obj: Json) -> str:
     """Return the Workload that a job's copy is bound to: annotation first, then label; "" if neither is there."""
     metadata = meta(obj)
     for place in ("annotations", "labels"):
-        found = objects.section(metadata, place).get(PREBUILT)
+        found = fields.section(metadata, place).get(PREBUILT)
         if found:
             return str(found)
     return ""
@@ -180,7 +171,7 @@ def _last(obj: Json) -> dict[str, str]:
 
 
 def _workload(obj: Json) -> _Built:
-    spec, status = objects.section(obj, "spec"), objects.section(obj, "status")
+    spec, status = fields.section(obj, "spec"), fields.section(obj, "status")
     identity = objects.identity(obj)
     template = objects.template(obj)
     assigned = objects.assignments(status)
@@ -188,16 +179,16 @@ def _workload(obj: Json) -> _Built:
     event = WorkloadObserved(
         **identity,
         owner=objects.owner(obj),
-        queue_name=objects.text(spec, "queueName", "spec"),
+        queue_name=fields.text(spec, "queueName", "spec"),
         active=spec.get("active") is not False,
         priority=objects.priority(obj),
         template=template.ref,
         spec_key=objects.spec_key(spec),
         conditions=objects.conditions(status),
         checks=objects.checks(status),
-        cluster_name=objects.text(status, "clusterName", "status"),
-        nominated=objects.strings(status, "nominatedClusterNames", "status"),
-        cluster_queue=objects.text(objects.section(status, "admission"), "clusterQueue", "status.admission"),
+        cluster_name=fields.text(status, "clusterName", "status"),
+        nominated=fields.strings(status, "nominatedClusterNames", "status"),
+        cluster_queue=fields.text(fields.section(status, "admission"), "clusterQueue", "status.admission"),
         delayed_topology=delayed,
         # Needed again only to flip one field in a list that a merge patch replaces as a whole.
         assignments=assigned if delayed else [],
@@ -206,7 +197,7 @@ def _workload(obj: Json) -> _Built:
 
 
 def _clone(obj: Json) -> _Built:
-    spec, status = objects.section(obj, "spec"), objects.section(obj, "status")
+    spec, status = fields.section(obj, "spec"), fields.section(obj, "status")
     owner = objects.owner(obj)
     event = CloneObserved(
         **objects.identity(obj),
@@ -222,7 +213,7 @@ def _clone(obj: Json) -> _Built:
 
 
 def _job(adapter: Adapter, obj: Json) -> _Built:
-    status = objects.section(obj, "status")
+    status = fields.section(obj, "status")
     template, body = objects.template(obj), body_of(status)
     event = JobObserved(
         **objects.identity(obj),
@@ -240,7 +231,7 @@ def _job(adapter: Adapter, obj: Json) -> _Built:
 
 
 def _remote_job(adapter: Adapter, obj: Json) -> _Built:
-    status = objects.section(obj, "status")
+    status = fields.section(obj, "status")
     body = body_of(status)
     identity = objects.identity(obj)
     bound = prebuilt(obj)
@@ -259,20 +250,20 @@ def _remote_job(adapter: Adapter, obj: Json) -> _Built:
 
 
 def _check(obj: Json) -> _Built:
-    spec = objects.section(obj, "spec")
-    parameters = objects.section(spec, "parameters")
+    spec = fields.section(obj, "spec")
+    parameters = fields.section(spec, "parameters")
     event = AdmissionCheckObserved(
         **objects.identity(obj),
-        controller_name=objects.text(spec, "controllerName", "spec"),
-        parameters={key: objects.text(parameters, key, "spec.parameters") for key in parameters},
-        conditions=objects.conditions(objects.section(obj, "status")),
+        controller_name=fields.text(spec, "controllerName", "spec"),
+        parameters={key: fields.text(parameters, key, "spec.parameters") for key in parameters},
+        conditions=objects.conditions(fields.section(obj, "status")),
     )
     return f"admissioncheck/{event.name}", event, ()
 
 
 def _config(obj: Json) -> _Built:
     event = MultiKueueConfigObserved(
-        **objects.identity(obj), clusters=objects.strings(objects.section(obj, "spec"), "clusters", "spec")
+        **objects.identity(obj), clusters=fields.strings(fields.section(obj, "spec"), "clusters", "spec")
     )
     return f"multikueueconfig/{event.name}", event, ()
 
@@ -283,32 +274,21 @@ def _queue(obj: Json) -> _Built:
 
 
 def _cluster(obj: Json) -> _Built:
-    source = objects.section(objects.section(obj, "spec"), "clusterSource")
-    kubeconfig = objects.section(source, "kubeConfig")
+    source = fields.section(fields.section(obj, "spec"), "clusterSource")
+    kubeconfig = fields.section(source, "kubeConfig")
     event = MultiKueueClusterObserved(
         **objects.identity(obj),
-        location=objects.text(kubeconfig, "location", "spec.clusterSource.kubeConfig"),
-        location_type=objects.text(kubeconfig, "locationType", "spec.clusterSource.kubeConfig") or "Secret",
-        cluster_profile=objects.text(
-            objects.section(source, "clusterProfileRef"), "name", "spec.clusterSource.clusterProfileRef"
+        location=fields.text(kubeconfig, "location", "spec.clusterSource.kubeConfig"),
+        location_type=fields.text(kubeconfig, "locationType", "spec.clusterSource.kubeConfig") or "Secret",
+        cluster_profile=fields.text(
+            fields.section(source, "clusterProfileRef"), "name", "spec.clusterSource.clusterProfileRef"
         ),
-        conditions=objects.conditions(objects.section(obj, "status")),
+        conditions=objects.conditions(fields.section(obj, "status")),
     )
     return cluster_stream(event.name), event, ()
 
 
 def _refused(cluster: str, kind: Kind, obj: Json, error: Exception) -> _Built:
-    metadata = meta(obj)
-    namespace, name = str(metadata.get("namespace", "")), str(metadata.get("name", ""))
     body = body_of(obj)
-    event = ObservationRefused(
-        kind=kind.name,
-        namespace=namespace,
-        name=name,
-        uid=str(metadata.get("uid", "")),
-        resource_version=str(metadata.get("resourceVersion", "")),
-        field=getattr(error, "field", ""),
-        error=str(error),
-        object=body.ref,
-    )
-    return f"refused/{cluster}/{kind.name}/{namespace}/{name}", event, (body,)
+    event = ObservationRefused(**fields.refusal(kind, obj, error), object=body.ref)
+    return f"refused/{cluster}/{kind.name}/{event.namespace}/{event.name}", event, (body,)

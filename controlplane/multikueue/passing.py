@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from controlplane import passes
 from controlplane.multikueue.adapters.base import FINALIZER
-from controlplane.multikueue.context import Context, Plan
+from controlplane.multikueue.context import Context
 from controlplane.multikueue.events import (
     CheckState,
     CheckStateDecided,
@@ -29,36 +30,13 @@ _LONGEST_REQUEUE = 300  # seconds
 _REMOVALS = (RemovalDecided.__name__, FinalizerRemovalDecided.__name__)
 
 
-class Pass:
+class Pass(passes.Pass[WorkloadState, Decision, Write]):
     """The decisions of one pass, under construction."""
 
     def __init__(self, state: WorkloadState, context: Context, now: datetime) -> None:
-        self.state, self.context, self.now = state, context, now
-        self.plan = Plan()
+        super().__init__(state, now)
+        self.context = context
         self.verdicts: dict[str, str] = {}
-        self._taken: set[str] = set()
-
-    def say(self, decision: Decision) -> None:
-        """Add a decision that is no write."""
-        self.plan.decisions.append(decision)
-
-    def wake_at(self, when: datetime) -> None:
-        """Look again at `when` at the latest."""
-        if self.plan.wake is None or when < self.plan.wake:
-            self.plan.wake = when
-
-    def write(self, decision: Write) -> bool:
-        """Add a write unless its target is busy or resting; return whether it was added."""
-        target = decision.target
-        if target in self.state.effects or target in self._taken:
-            return False
-        trouble = self.state.trouble.get(target)
-        if trouble is not None and trouble.until > self.now:
-            self.wake_at(trouble.until)
-            return False
-        self._taken.add(target)
-        self.plan.decisions.append(decision)
-        return True
 
     def set_check(self, local: WorkloadObserved, check: CheckState, state: str, message: str, reason: Reason) -> None:
         """Set our check's state with a message in Kueue's form, which tells the state before."""

@@ -7,7 +7,6 @@ therefore always the whole list as it was read at that version.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from datetime import datetime
 
@@ -15,13 +14,11 @@ import msgspec
 
 from controlplane.kube import (
     ADMISSION_CHECKS,
-    EVENTS,
     MULTIKUEUE_CLUSTERS,
     WORKLOADS,
     Json,
     ObjectRef,
     Request,
-    event_name,
 )
 from controlplane.multikueue.adapters.base import ATTEMPT, JOB_UID_LABEL, ORIGIN_LABEL, Adapter
 from controlplane.multikueue.context import Policy
@@ -45,12 +42,9 @@ from controlplane.multikueue.events import (
 from controlplane.multikueue.objects import EVICTED_ON_MANAGER, PRIORITY_BOOST, check_json, condition_json
 from controlplane.multikueue.reasons import Reason
 from controlplane.multikueue.state import WorkloadState
+from controlplane.rendering import Obsolete, body_in, event_about, merge_diff, timestamp
 
 _EVENT_NOTE_LIMIT = 1024
-
-
-class Obsolete(Exception):  # noqa: N818
-    """What the write was based on is no longer there; the state will bring another decision, or none."""
 
 
 def bodies_needed(decision: Write, job: JobObserved | None) -> list[str]:
@@ -75,9 +69,9 @@ def render(
     """Return the request of a write to a Workload, a clone, or a job; `Obsolete` if its object is gone."""
     match decision:
         case CloneDecided():
-            return _clone(state, _body(bodies, decision.template), policy)
+            return _clone(state, body_in(bodies, decision.template), policy)
         case JobCreationDecided():
-            return _job_clone(state, decision, _body(bodies, decision.template), policy)
+            return _job_clone(state, decision, body_in(bodies, decision.template), policy)
         case StatusRelayDecided():
             if job is None:
                 raise Obsolete("the job is gone")
@@ -183,7 +177,7 @@ def _job_clone(state: WorkloadState, decision: JobCreationDecided, template: Jso
 def _relay(
     job: JobObserved, decision: StatusRelayDecided, bodies: Mapping[str, bytes], adapter: Adapter, now: datetime
 ) -> Request:
-    status, current = _body(bodies, decision.status), _body(bodies, job.status)
+    status, current = body_in(bodies, decision.status), body_in(bodies, job.status)
     if decision.drain:
         status = adapter.drained(status)
     if decision.mark_suspended:
@@ -197,17 +191,6 @@ def _relay(
         subresource="status",
         resource_version=decision.resource_version,
     )
-
-
-def merge_diff(current: Json, wanted: Json) -> Json:
-    """Return the JSON merge patch (RFC 7386) that turns one object into another: what is not wanted any more becomes null."""
-    patch: Json = {key: None for key in current if key not in wanted}
-    for key, value in wanted.items():
-        before = current.get(key)
-        if value == before and key in current:
-            continue
-        patch[key] = merge_diff(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
-    return patch
 
 
 def _removal(state: WorkloadState, decision: RemovalDecided, policy: Policy) -> Request:
@@ -284,41 +267,6 @@ def announcement(
     )
 
 
-def event_about(
-    regarding: ObjectRef, uid: str, kind: str, reason: str, note: str, mark: str, identity: str, now: datetime
-) -> Request:
-    """Return the creation of an Event on an object; `mark` makes its name, and with it the Event, one of a kind."""
-    if len(note) > _EVENT_NOTE_LIMIT:
-        note = note[: _EVENT_NOTE_LIMIT - 4] + " ..."
-    namespace = regarding.namespace or "default"
-    suffix = hashlib.sha256(f"{uid}/{reason}/{mark}".encode()).hexdigest()[:16]
-    body: Json = {
-        "apiVersion": EVENTS.api_version,
-        "kind": EVENTS.kind,
-        "metadata": {"namespace": namespace, "name": event_name(regarding.name, suffix)},
-        "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-        "type": kind,
-        "reason": reason,
-        "action": reason,
-        "note": note,
-        "reportingController": "controlplane",
-        "reportingInstance": identity[:128],
-        "regarding": {
-            "apiVersion": regarding.kind.api_version,
-            "kind": regarding.kind.kind,
-            "namespace": regarding.namespace,
-            "name": regarding.name,
-            "uid": uid,
-        },
-    }
-    return Request("create", ObjectRef(EVENTS, namespace, str(body["metadata"]["name"])), body)
-
-
-def timestamp(now: datetime) -> str:
-    """Return a time as Kubernetes writes it."""
-    return now.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def _condition(kind: str, reason: str, message: str, now: datetime) -> Condition:
     return Condition(type=kind, status="True", reason=reason, message=message, last_transition_time=timestamp(now))
 
@@ -326,14 +274,6 @@ def _condition(kind: str, reason: str, message: str, now: datetime) -> Condition
 def _with(conditions: list[Condition], entry: Condition) -> list[Json]:
     kept = [condition_json(condition) for condition in conditions if condition.type != entry.type]
     return [*kept, condition_json(entry)]
-
-
-def _body(bodies: Mapping[str, bytes], ref: str) -> Json:
-    found = bodies.get(ref)
-    if found is None:
-        raise Obsolete(f"the body {ref[:12]} is not in the log any more")
-    body: Json = msgspec.json.decode(found, type=dict)
-    return body
 
 
 def _adapter(policy: Policy, kind: str) -> Adapter:

@@ -7,13 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
-from controlplane.log.event import Event
-
-
-class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A piece of an observed object."""
+from controlplane.log.event import Event, Part
 
 
 class Condition(Part, frozen=True, kw_only=True):

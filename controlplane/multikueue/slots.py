@@ -10,16 +10,22 @@ from datetime import datetime
 import msgspec
 
 from controlplane.log.event import Recorded
-from controlplane.multikueue.events import ConditionDecided, EffectFailed
-from controlplane.multikueue.state import Effect, Trouble, trouble_after
+from controlplane.multikueue.events import ConditionDecided, EffectFailed, Write
+from controlplane.multikueue.state import Trouble, trouble_after
+from controlplane.writes import Effect, Writes, opened, refused
+
+_replace = msgspec.structs.replace
 
 
-class Slot(msgspec.Struct, frozen=True):
+class Slot(Writes[Write, Trouble], frozen=True, kw_only=True):
     """One object's version in the log, its open write and its trouble."""
 
     version: int = 0
-    effect: Effect | None = None
-    trouble: Trouble | None = None
+
+    @property
+    def effect(self) -> Effect[Write] | None:
+        """The open write; None if there is none."""
+        return next(iter(self.effects.values()), None)
 
 
 _EMPTY = Slot()
@@ -37,21 +43,17 @@ class Slots:
 
     def seen(self, recorded: Recorded, closes: bool) -> None:
         """Note an event of the stream; `closes`: the object changed, so whatever was open is decided anew."""
-        slot = self.get(recorded.stream)
-        event = recorded.event
+        event, slot = recorded.event, _replace(self.get(recorded.stream), version=recorded.version)
         if isinstance(event, ConditionDecided):
-            slot = Slot(recorded.version, Effect(recorded.position, event, recorded.recorded_at), slot.trouble)
+            slot = opened(slot, event, recorded)
         elif isinstance(event, EffectFailed):
-            slot = Slot(recorded.version, None, trouble_after(slot.trouble, event, recorded))
+            slot = refused(slot, event, trouble_after(slot.trouble.get(event.target), event, recorded))
         elif closes:
-            slot = Slot(recorded.version)
-        else:
-            slot = Slot(recorded.version, slot.effect, slot.trouble)
+            slot = Slot(version=recorded.version)
         self._slots[recorded.stream] = slot
 
     def free(self, stream: str, now: datetime) -> tuple[bool, datetime | None]:
         """Whether a write may be decided now, and if a trouble forbids it, until when."""
         slot = self.get(stream)
-        if slot.trouble is not None and slot.trouble.until > now:
-            return False, slot.trouble.until
-        return slot.effect is None, None
+        until = max((trouble.until for trouble in slot.trouble.values()), default=now)
+        return (False, until) if until > now else (not slot.effects, None)

@@ -11,6 +11,7 @@ from datetime import datetime
 
 import msgspec
 
+from controlplane import writes
 from controlplane.connectivity.events import MANAGEMENT
 from controlplane.log.event import Recorded
 from controlplane.multikueue.events import (
@@ -34,25 +35,12 @@ from controlplane.multikueue.events import (
     WorkloadObserved,
     Write,
 )
+from controlplane.writes import Writes, closed, dropped, opened, refused
 
 
-class Effect(msgspec.Struct, frozen=True):
-    """An open write: the decision and where it stands in the log."""
-
-    position: int
-    decision: Write
-    decided_at: datetime
-
-
-class Trouble(msgspec.Struct, frozen=True):
+class Trouble(writes.Trouble, frozen=True):
     """What an API server last said against a write to a target, and since when it has been saying no to it."""
 
-    failures: int
-    code: int
-    error: str
-    message: str
-    until: datetime
-    action: str
     since: datetime
 
     @property
@@ -79,7 +67,7 @@ class Remote(msgspec.Struct, frozen=True):
         return self.clone is None and self.job is None
 
 
-class WorkloadState(msgspec.Struct, frozen=True, kw_only=True):
+class WorkloadState(Writes[Write, Trouble], frozen=True, kw_only=True):
     """A Workload, its copies and its open writes.
 
     `attempt` counts dispatch attempts; one is `dispatching` from its first nomination until the Workload loses quota or is
@@ -96,8 +84,6 @@ class WorkloadState(msgspec.Struct, frozen=True, kw_only=True):
     local: WorkloadObserved | None = None
     gone: bool = False
     remotes: dict[str, Remote] = {}
-    effects: dict[str, Effect] = {}
-    trouble: dict[str, Trouble] = {}
     attempt: int = 0
     dispatching: bool = False
     winner: str = ""
@@ -153,7 +139,7 @@ def fold(state: WorkloadState, recorded: Recorded) -> WorkloadState:
         case WorkloadGone():
             if state.local is not None and state.local.uid != event.uid:
                 return state
-            return _replace(_end_attempt(_close(state, f"{MANAGEMENT}/Workload")), local=None, gone=True)
+            return _replace(_end_attempt(closed(state, f"{MANAGEMENT}/Workload")), local=None, gone=True)
         case CloneObserved() | CloneGone() | RemoteJobObserved() | RemoteJobGone():
             return _fold_remote(state, event, recorded)
         case EffectFailed():
@@ -187,12 +173,12 @@ def fold_job(state: WorkloadState, before: JobObserved | None, after: JobObserve
         changed = before is None or after is None or before.status != after.status
         copied = changed and not effect.decision.mark_suspended and not effect.decision.drain
         relayed = effect.decision.status if copied else ""
-    return _replace(_close(state, _OUR_JOB), relayed=relayed)
+    return _replace(closed(state, _OUR_JOB), relayed=relayed)
 
 
 def without_write(state: WorkloadState, target: str) -> WorkloadState:
     """Return the state without the open write to a target, which was overtaken before it was recorded."""
-    return _replace(state, effects={key: effect for key, effect in state.effects.items() if key != target})
+    return dropped(state, target)
 
 
 def fold_return(state: WorkloadState, cluster: str, at: datetime) -> WorkloadState:
@@ -212,7 +198,7 @@ def fold_unreadable(state: WorkloadState, cluster: str, seen: ObservationRefused
         remote, target = _replace(remote, job_version=seen.resource_version), f"{cluster}/Job"
     else:
         return state
-    return _replace(_close(state, target), remotes={**state.remotes, cluster: remote})
+    return _replace(closed(state, target), remotes={**state.remotes, cluster: remote})
 
 
 def fold_listed(state: WorkloadState, cluster: str, kinds: Collection[str]) -> WorkloadState:
@@ -239,7 +225,7 @@ def _without_return(state: WorkloadState, cluster: str) -> WorkloadState:
 
 def _fold_local(state: WorkloadState, seen: WorkloadObserved) -> WorkloadState:
     before = state.local
-    state = _close(state, f"{MANAGEMENT}/Workload")
+    state = closed(state, f"{MANAGEMENT}/Workload")
     if before is not None and before.uid != seen.uid:
         # Another object of the same name: nothing that was decided for the old one holds.
         state = _end_attempt(state)
@@ -277,7 +263,7 @@ def _fold_remote(
     remote = state.remote(cluster)
     match event:
         case CloneObserved():
-            state = _close(state, f"{cluster}/Workload")
+            state = closed(state, f"{cluster}/Workload")
             same = remote.clone is not None and remote.clone.uid == event.uid and remote.admitted_at
             admitted = (same or recorded.position) if event.is_true("Admitted") else 0
             known = remote.clone is not None and remote.clone.uid == event.uid
@@ -285,15 +271,15 @@ def _fold_remote(
             finished_at = since if event.is_true("Finished") else None
             remote = _replace(remote, clone=event, admitted_at=admitted, finished_at=finished_at, clone_version="")
         case CloneGone():
-            state = _close(state, f"{cluster}/Workload")
+            state = closed(state, f"{cluster}/Workload")
             if remote.clone is not None and remote.clone.uid == event.uid:
                 remote = _replace(remote, clone=None, admitted_at=0, finished_at=None, clone_version="")
         case RemoteJobObserved():
-            state = _close(state, f"{cluster}/Job")
+            state = closed(state, f"{cluster}/Job")
             remote = _replace(remote, job=event, job_version="")
             state = _replace(state, job_seen=state.job_seen | {cluster})
         case RemoteJobGone():
-            state = _close(state, f"{cluster}/Job")
+            state = closed(state, f"{cluster}/Job")
             if remote.job is not None and remote.job.uid == event.uid:
                 remote = _replace(remote, job=None, job_version="")
     remotes = {name: known for name, known in state.remotes.items() if name != cluster}
@@ -311,8 +297,7 @@ def _fold_remote(
 
 
 def _fold_write(state: WorkloadState, decision: Write, recorded: Recorded) -> WorkloadState:
-    effect = Effect(recorded.position, decision, recorded.recorded_at)
-    state = _replace(state, effects={**state.effects, decision.target: effect})
+    state = opened(state, decision, recorded)
     match decision:
         case NominationDecided() if not state.dispatching:
             present = frozenset(name for name, remote in state.remotes.items() if remote.job is not None)
@@ -330,7 +315,7 @@ def _fold_unneeded(state: WorkloadState, event: EffectUnneeded) -> WorkloadState
     effect = state.effects.get(event.target)
     if effect is not None and isinstance(effect.decision, StatusRelayDecided):
         state = _replace(state, relayed=effect.decision.status)
-    return _close(state, event.target)
+    return closed(state, event.target)
 
 
 def trouble_after(before: Trouble | None, event: EffectFailed, recorded: Recorded) -> Trouble:
@@ -340,19 +325,8 @@ def trouble_after(before: Trouble | None, event: EffectFailed, recorded: Recorde
 
 
 def _fold_failure(state: WorkloadState, event: EffectFailed, recorded: Recorded) -> WorkloadState:
-    effects = {target: effect for target, effect in state.effects.items() if target != event.target}
     said = trouble_after(state.trouble.get(event.target), event, recorded)
     effect = state.effects.get(event.target)
     if effect is not None and isinstance(effect.decision, JobCreationDecided) and said.decides_nothing:
         state = _replace(state, unsure={**state.unsure, effect.decision.cluster: effect.decision.kind})
-    return _replace(state, effects=effects, trouble={**state.trouble, event.target: said})
-
-
-def _close(state: WorkloadState, target: str) -> WorkloadState:
-    if target not in state.effects and target not in state.trouble:
-        return state
-    return _replace(
-        state,
-        effects={key: effect for key, effect in state.effects.items() if key != target},
-        trouble={key: said for key, said in state.trouble.items() if key != target},
-    )
+    return refused(state, event, said)

@@ -14,17 +14,18 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from controlplane.capability import Decided, Failure, OpenWrite, Sighting
+from controlplane.capability import Decided, Sighting
 from controlplane.connectivity import events as connectivity
 from controlplane.connectivity.events import MANAGEMENT, ServiceStarted, cluster_stream
 from controlplane.connectivity.state import Connection, fold, restarted
-from controlplane.kube import Json, Kind, Request, meta
+from controlplane.kube import Json, Kind, meta
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.podgroups.events import ROOM_STREAM, RoomObserved
 from controlplane.podgroups.objects import PODS
 from controlplane.podgroups.phases import Amounts, Room
 from controlplane.pods.quantity import NANO, nanos
 from controlplane.pods.requests import ADMITTED, effective
+from controlplane.writes import WritesNothing
 
 NODES = Kind("", "v1", "Node", "nodes", namespaced=False)
 PODS_RESOURCE = "pods"
@@ -125,7 +126,7 @@ def noticeable(before: Room, now: Room) -> bool:
     )
 
 
-class Capacity:
+class Capacity(WritesNothing):
     """The loop's `Capability` around the sums. It decides nothing about any object and writes to none."""
 
     types: Sequence[type[Event]] = (*connectivity.EVENTS, RoomObserved)
@@ -182,31 +183,3 @@ class Capacity:
             if now < due:
                 return Decided(version=self._version, wake=due)
         return Decided([NewEvent(stream=stream, event=RoomObserved(room=room), cluster=self.cluster)], self._version)
-
-    def open_writes(self, stream: str) -> Sequence[OpenWrite]:
-        """Return nothing: nobody writes here."""
-        return []
-
-    def is_open(self, write: OpenWrite) -> bool:
-        """Deny it: there are no writes."""
-        return False
-
-    def bodies_needed(self, write: OpenWrite) -> Sequence[str]:
-        """Return nothing: there are no writes."""
-        return []
-
-    def request(self, write: OpenWrite, bodies: Mapping[str, bytes], now: datetime) -> Request | None:
-        """Return nothing: there are no writes."""
-        return None
-
-    def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
-        """Return nothing: there are no writes."""
-        return None
-
-    def failed(self, write: OpenWrite, failure: Failure, now: datetime) -> NewEvent:
-        """Raise: there are no writes that could fail."""
-        raise AssertionError(f"the room has no writes, so {write.action} cannot have failed: {failure.message}")
-
-    def unneeded(self, write: OpenWrite, resource_version: str) -> NewEvent:
-        """Raise: there are no writes that could be unneeded."""
-        raise AssertionError(f"the room has no writes, so {write.action} cannot be unneeded at {resource_version}")

@@ -18,6 +18,7 @@ from controlplane.podgroups.phases import Phase, Room, Stage
 from controlplane.podgroups.reasons import Reason
 from controlplane.podgroups.rules import Complaint, Rule
 from controlplane.podgroups.walk import Answer, Resolution, Warned
+from controlplane.writes import WriteFailed, WriteUnneeded
 
 RULES_STREAM, ROOM_STREAM = "podgroup-rules", "podgroup-room"
 Where = Literal["Pod", "PodGroup", "ConfigMap"]
@@ -249,24 +250,12 @@ class RulesNoted(Write, frozen=True, kw_only=True):
     note: str
 
 
-class GroupWriteFailed(Event, frozen=True, kw_only=True):
+class GroupWriteFailed(WriteFailed, frozen=True, kw_only=True):
     """An API server said no to a write. It is decided anew, not before `retry_at`."""
 
-    target: str
-    action: str
-    code: int
-    error: str
-    message: str
-    failures: int
-    retry_at: datetime
 
-
-class GroupWriteUnneeded(Event, frozen=True, kw_only=True):
+class GroupWriteUnneeded(WriteUnneeded, frozen=True, kw_only=True):
     """A write changed nothing, by the API server's own answer."""
-
-    target: str
-    action: str
-    resource_version: str
 
 
 EVENTS: tuple[type[Event], ...] = (

@@ -14,7 +14,7 @@ from controlplane.capability import Decided, Failure, OpenRead, OpenWrite, ReadA
 from controlplane.connectivity import events as connectivity
 from controlplane.connectivity.newest import Newest
 from controlplane.connectivity.places import Repeats
-from controlplane.kube import Request, meta
+from controlplane.kube import Request
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.podgroups import render
 from controlplane.podgroups.decide import Plan, claim_of, decide_group, decide_member, decide_rules
@@ -40,15 +40,17 @@ from controlplane.podgroups.reasons import Reason
 from controlplane.podgroups.shown import KINDS, shown
 from controlplane.podgroups.state import GroupState, MemberState, Slot
 from controlplane.podgroups.walk import Answer, Outcome, Read
+from controlplane.writes import Effect, Trouble, Writer
 
 _FIRST_RETRY, _LAST_RETRY = timedelta(seconds=1), timedelta(minutes=5)
 _NO_SLOT = Slot()
 
 
-class PodGroups:
+class PodGroups(Writer[Write]):
     """The states of this room and the answers that the loop asks of them. `identity` names this process in Kubernetes Events."""
 
     types: Sequence[type[Event]] = (*connectivity.EVENTS, *EVENTS)
+    FAILED, UNNEEDED = GroupWriteFailed, GroupWriteUnneeded
 
     def __init__(self, policy: Policy, identity: str) -> None:
         self.policy, self.identity = policy, identity
@@ -79,16 +81,7 @@ class PodGroups:
             return None  # an owner's status moves with every pod; nothing of it is written by us
         if isinstance(event, OwnerGone):
             self._repeats.forget(stream)
-        uid, version = str(meta(sighting.object).get("uid", "")), sighting.resource_version
-        mark = int(version) if version.isdigit() else 0
-        return NewEvent(
-            stream=stream,
-            event=event,
-            source=f"{sighting.cluster}/{sighting.incarnation}/{sighting.kind.name}/{uid}" if mark and uid else "",
-            mark=mark,
-            cluster=sighting.cluster,
-            observed_at=now,
-        )
+        return sighting.observed(stream, event, now)
 
     def _is_others(self, sighting: Sighting) -> bool:
         """Whether a pod is another scheduler's, by the cheapest look: where room is summed up, every pod of the cluster comes by."""
@@ -200,21 +193,12 @@ class PodGroups:
 
     # --- what is open ------------------------------------------------------------------------------------------------
 
-    def open_writes(self, stream: str) -> Sequence[OpenWrite]:
-        """Return the open write of a stream."""
+    def _effects(self, stream: str) -> Mapping[str, Effect[Write]]:
         effect = self._slot(stream).effect
-        if effect is None:
-            return []
-        decision = effect.decision
-        return [OpenWrite(stream, decision.target, decision.cluster, effect.position, type(decision).__name__)]
+        return {effect.decision.target: effect} if effect is not None else {}
 
-    def is_open(self, write: OpenWrite) -> bool:
-        """Whether a write is still to be carried out."""
-        return self._decision(write) is not None
-
-    def _decision(self, write: OpenWrite) -> Write | None:
-        effect = self._slot(write.stream).effect
-        return effect.decision if effect is not None and effect.position == write.position else None
+    def _trouble(self, write: OpenWrite) -> Trouble | None:
+        return self._slot(write.stream).trouble
 
     def bodies_needed(self, write: OpenWrite) -> Sequence[str]:
         """Return nothing: decisions of this room hold all that their requests need."""
@@ -236,28 +220,6 @@ class PodGroups:
         if decision is None:
             return None
         return render.announcement(write.stream, decision, decision.uid, write.position, self.identity, now)
-
-    # --- how it ended ------------------------------------------------------------------------------------------------
-
-    def failed(self, write: OpenWrite, failure: Failure, now: datetime) -> NewEvent:
-        """Return the event that records an API server's no, with a longer pause each time."""
-        before = self._slot(write.stream).trouble
-        failures = before.failures + 1 if before is not None and before.action == write.action else 1
-        event = GroupWriteFailed(
-            target=write.target,
-            action=write.action,
-            code=failure.code,
-            error=failure.error,
-            message=failure.message,
-            failures=failures,
-            retry_at=now + _pause(failures),
-        )
-        return NewEvent(stream=write.stream, event=event, cluster=write.cluster, caused_by=write.position)
-
-    def unneeded(self, write: OpenWrite, resource_version: str) -> NewEvent:
-        """Return the event that records that a write changed nothing."""
-        event = GroupWriteUnneeded(target=write.target, action=write.action, resource_version=resource_version)
-        return NewEvent(stream=write.stream, event=event, cluster=write.cluster, caused_by=write.position)
 
 
 _OUTCOMES: dict[int, Outcome] = {404: "NotFound", 410: "NotFound", 403: "Forbidden", 405: "NotServed"}

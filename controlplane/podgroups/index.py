@@ -15,7 +15,7 @@ from controlplane.connectivity.events import MANAGEMENT, ServiceStarted
 from controlplane.connectivity.state import Connection, restarted
 from controlplane.connectivity.state import fold as fold_connection
 from controlplane.kube import Kind
-from controlplane.log.event import Recorded
+from controlplane.log.event import Part, Recorded
 from controlplane.podgroups.events import (
     RULES_STREAM,
     MemberObserved,
@@ -26,7 +26,7 @@ from controlplane.podgroups.events import (
     owner_stream,
 )
 from controlplane.podgroups.membership import Template
-from controlplane.podgroups.objects import CONFIG_MAPS, POD_GROUPS, PODS, Part, Reference
+from controlplane.podgroups.objects import CONFIG_MAPS, POD_GROUPS, PODS, Reference
 from controlplane.podgroups.phases import DEFAULT_FACTOR, Room
 from controlplane.podgroups.rules import NAME, NAMESPACE
 from controlplane.podgroups.state import (

@@ -9,11 +9,11 @@ import re
 from collections.abc import Iterable
 
 from controlplane.kube import Json, meta
+from controlplane.log.event import Part
 from controlplane.podgroups.objects import (
     POD_GROUPS,
     REVISION,
     Misfit,
-    Part,
     PodFacts,
     Reference,
     controller_of,

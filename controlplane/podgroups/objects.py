@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from controlplane import kube
 from controlplane.kube import Json, Kind, meta
+from controlplane.log.event import Part
 from controlplane.pods import gang
 
 GROUP_NAME = gang.GROUP_NAME
@@ -40,10 +39,6 @@ class Misfit(ValueError):  # noqa: N818
     def __init__(self, field: str, wrong: str, remedy: str) -> None:
         super().__init__(f"{field}: {wrong}; {remedy}")
         self.field, self.wrong, self.remedy = field, wrong, remedy
-
-
-class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A piece of an observed object, as events carry it."""
 
 
 class Reference(Part, frozen=True, kw_only=True):

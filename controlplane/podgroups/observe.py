@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from controlplane import fields
 from controlplane.capability import Sighting
 from controlplane.kube import Json, Kind, meta
 from controlplane.log.event import Event
@@ -188,15 +189,5 @@ def _rules(obj: Json, version: str) -> Event:
 
 
 def _refused(kind: Kind, obj: Json, error: Exception) -> tuple[str, Event]:
-    metadata = meta(obj)
-    namespace, name = str(metadata.get("namespace", "")), str(metadata.get("name", ""))
-    event = MemberRefused(
-        kind=kind.name,
-        namespace=namespace,
-        name=name,
-        uid=str(metadata.get("uid", "")),
-        resource_version=str(metadata.get("resourceVersion", "")),
-        field=getattr(error, "field", ""),
-        error=str(error),
-    )
-    return f"refused/{kind.name}/{namespace}/{name}", event
+    event = MemberRefused(**fields.refusal(kind, obj, error))
+    return f"refused/{kind.name}/{event.namespace}/{event.name}", event

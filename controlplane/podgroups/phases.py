@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Literal
 
-from controlplane.podgroups.objects import Part
+from controlplane.log.event import Part
 
 Phase = Literal["Pending", "Inqueue", "Running", "Unknown", "Completed"]
 Stage = Literal["Pending", "Unschedulable", "Bound", "Succeeded", "Failed"]

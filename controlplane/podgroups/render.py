@@ -7,10 +7,9 @@ success only for a group of the same owner (specs 1.7). The PodGroup CRD has no 
 
 from __future__ import annotations
 
-import hashlib
 from datetime import datetime
 
-from controlplane.kube import EVENTS, Json, Kind, ObjectRef, Request, event_name
+from controlplane.kube import Json, Kind, ObjectRef, Request
 from controlplane.podgroups import rules
 from controlplane.podgroups.decide import CONDITION, said
 from controlplane.podgroups.events import (
@@ -26,6 +25,7 @@ from controlplane.podgroups.events import (
 from controlplane.podgroups.membership import OWNER_LABEL
 from controlplane.podgroups.objects import CONFIG_MAPS, GROUP_NAME, POD_GROUPS, PODS, owner_reference
 from controlplane.podgroups.observe import PROBLEM_NOTE, RULES_NOTE
+from controlplane.rendering import event_about, timestamp
 
 _LONGEST_NOTE = 1024
 _KINDS: dict[str, Kind] = {"Pod": PODS, "PodGroup": POD_GROUPS, "ConfigMap": CONFIG_MAPS}
@@ -128,30 +128,5 @@ def announcement(stream: str, decision: Write, uid: str, position: int, identity
             reason, note = str(decision.reason), decision.note
         case _:
             return None
-    regarding = place_of(stream, decision)
-    mark = hashlib.sha256(f"{uid}/{reason}/{position:x}".encode()).hexdigest()[:16]
-    body: Json = {
-        "apiVersion": EVENTS.api_version,
-        "kind": EVENTS.kind,
-        "metadata": {"namespace": regarding.namespace, "name": event_name(regarding.name, mark)},
-        "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-        "type": "Warning",
-        "reason": reason,
-        "action": "ResolvePodGroup",
-        "note": note if len(note) <= _LONGEST_NOTE else note[: _LONGEST_NOTE - 4] + " ...",
-        "reportingController": "controlplane",
-        "reportingInstance": identity[:128],
-        "regarding": {
-            "apiVersion": regarding.kind.api_version,
-            "kind": regarding.kind.kind,
-            "namespace": regarding.namespace,
-            "name": regarding.name,
-            "uid": uid,
-        },
-    }
-    return Request("create", ObjectRef(EVENTS, regarding.namespace, str(body["metadata"]["name"])), body)
-
-
-def timestamp(now: datetime) -> str:
-    """Return a time as Kubernetes writes it."""
-    return now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    regarding, mark = place_of(stream, decision), f"{position:x}"
+    return event_about(regarding, uid, "Warning", reason, note, mark, identity, now, action="ResolvePodGroup")

@@ -15,7 +15,8 @@ import yaml
 
 from controlplane.documents import UNREADABLE, parts
 from controlplane.kube import Json
-from controlplane.podgroups.objects import Part, Reference, spelled
+from controlplane.log.event import Part
+from controlplane.podgroups.objects import Reference, spelled
 
 NAMESPACE, NAME, DATA_KEY = "volcano-system", "volcano-controller-configmap", "volcano-controller.conf"
 LIST, ALIAS = "podgroup-level-rules", "podgroupLevel"

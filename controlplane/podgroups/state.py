@@ -37,26 +37,11 @@ from controlplane.podgroups.phases import Phase
 from controlplane.podgroups.reasons import Reason
 from controlplane.podgroups.rules import Complaint, Rules
 from controlplane.podgroups.walk import Answer
+from controlplane.writes import Effect, Trouble, trouble_of
 
 _replace = msgspec.structs.replace
 _REST = timedelta(minutes=5)
 _PHASES: tuple[Phase, ...] = ("Pending", "Inqueue", "Running", "Unknown", "Completed")
-
-
-class Effect(msgspec.Struct, frozen=True):
-    """An open write: the decision and where it stands in the log."""
-
-    position: int
-    decision: Write
-
-
-class Trouble(msgspec.Struct, frozen=True):
-    """What an API server last said against a write."""
-
-    failures: int
-    message: str
-    until: datetime
-    action: str
 
 
 class Slot(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +49,7 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
 
     version: int = 0
     position: int = 0
-    effect: Effect | None = None
+    effect: Effect[Write] | None = None
     trouble: Trouble | None = None
 
     def free(self, now: datetime) -> bool:
@@ -82,12 +67,12 @@ def fold_slot(slot: Slot, recorded: Recorded, *, closes: bool) -> Slot:
     event = recorded.event
     slot = _replace(slot, version=recorded.version, position=recorded.position)
     if isinstance(event, Write):
-        return _replace(slot, effect=Effect(recorded.position, event))
+        return _replace(slot, effect=Effect(recorded.position, event, recorded.recorded_at))
     if isinstance(event, GroupWriteFailed):
-        return _replace(slot, effect=None, trouble=Trouble(event.failures, event.message, event.retry_at, event.action))
+        return _replace(slot, effect=None, trouble=trouble_of(event))
     if isinstance(event, GroupWriteUnneeded) and not closes:
         # The server took it and shows no change (a webhook, or a field that is not ours to set there): no sense in asking again at once.
-        rest = Trouble(1, "the write changed nothing", recorded.recorded_at + _REST, event.action)
+        rest = Trouble(1, 0, "", "the write changed nothing", recorded.recorded_at + _REST, event.action)
         return _replace(slot, effect=None, trouble=rest)
     return _replace(slot, effect=None, trouble=None) if closes else slot
 

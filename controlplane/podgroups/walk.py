@@ -11,7 +11,8 @@ import re
 from collections.abc import Callable
 from typing import Literal
 
-from controlplane.podgroups.objects import OwnerFacts, Part, PodFacts, Reference, is_node, is_static
+from controlplane.log.event import Part
+from controlplane.podgroups.objects import OwnerFacts, PodFacts, Reference, is_node, is_static
 from controlplane.podgroups.reasons import Oddity, Reason
 from controlplane.podgroups.rules import Rule, Rules
 

@@ -7,10 +7,10 @@ like; for the scheduling loop the states. They remember nothing beside the log, 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime, timedelta
-from typing import Any, Generic, Protocol, TypeVar
+from datetime import datetime
+from typing import Any, Generic, TypeVar
 
-from controlplane.capability import Decided, Failure, OpenWrite, Sighting
+from controlplane.capability import Decided, OpenWrite, Sighting
 from controlplane.kube import PODS, Json, Request, meta
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.scheduler.decide import SchedulingPlan, decide_pod, decide_victim
@@ -31,9 +31,8 @@ from controlplane.scheduler.state import (
     POD_STREAM,
     PRE_BIND,
     VICTIM_STREAM,
-    OpenEffect,
     PodState,
-    Refusal,
+    Standing,
     VictimState,
     pod_fold,
     pod_initial,
@@ -42,33 +41,16 @@ from controlplane.scheduler.state import (
     victim_initial,
     victim_stream,
 )
-
-_FIRST_RETRY, _LAST_RETRY = timedelta(seconds=1), timedelta(minutes=5)
-
-
-class Standing(Protocol):
-    """What the states of all streams have."""
-
-    @property
-    def settled(self) -> bool:
-        """Whether nothing more can come of it."""
-
-    @property
-    def effects(self) -> Mapping[str, OpenEffect]:
-        """The open writes, by target."""
-
-    @property
-    def trouble(self) -> Mapping[str, Refusal]:
-        """The last no to each write."""
-
+from controlplane.writes import Writer
 
 S = TypeVar("S", bound=Standing)
 
 
-class Book(Generic[S]):
+class Book(Writer[SchedulingWrite], Generic[S]):
     """The states of one sort of stream, and what the loop asks of all capabilities alike."""
 
     types: Sequence[type[Event]] = SCHEDULING_EVENTS
+    FAILED, UNNEEDED = SchedulingWriteFailed, SchedulingWriteUnneeded
 
     def __init__(self, identity: str) -> None:
         self.identity = identity
@@ -80,48 +62,12 @@ class Book(Generic[S]):
         dirty, self._dirty = list(self._dirty), {}
         return dirty
 
-    def open_writes(self, stream: str) -> Sequence[OpenWrite]:
-        """Return the open writes of a stream."""
-        state = self.states.get(stream)
-        return [
-            OpenWrite(stream, target, effect.decision.cluster, effect.position, type(effect.decision).__name__)
-            for target, effect in (state.effects.items() if state is not None else ())
-        ]
-
-    def is_open(self, write: OpenWrite) -> bool:
-        """Whether a write is still to be carried out."""
-        return self._decision(write) is not None
-
     def bodies_needed(self, write: OpenWrite) -> Sequence[str]:
         """Return nothing: a scheduler's writes are small."""
         return ()
 
-    def failed(self, write: OpenWrite, failure: Failure, now: datetime) -> NewEvent:
-        """Return the event that records an API server's no, with a longer pause each time."""
-        state = self.states.get(write.stream)
-        before = state.trouble.get(write.target) if state is not None else None
-        failures = before.failures + 1 if before is not None and before.action == write.action else 1
-        event = SchedulingWriteFailed(
-            target=write.target,
-            action=write.action,
-            code=failure.code,
-            error=failure.error,
-            message=failure.message,
-            failures=failures,
-            retry_at=now + min(_FIRST_RETRY * 2 ** (failures - 1), _LAST_RETRY),
-            reason=failure.error,
-        )
-        return NewEvent(stream=write.stream, event=event, cluster=write.cluster, caused_by=write.position)
-
-    def unneeded(self, write: OpenWrite, resource_version: str) -> NewEvent:
-        """Return the event that records that a write changed nothing."""
-        event = SchedulingWriteUnneeded(target=write.target, action=write.action, resource_version=resource_version)
-        return NewEvent(stream=write.stream, event=event, cluster=write.cluster, caused_by=write.position)
-
-    def _decision(self, write: OpenWrite) -> SchedulingWrite | None:
-        state = self.states.get(write.stream)
-        effect = state.effects.get(write.target) if state is not None else None
-        return effect.decision if effect is not None and effect.position == write.position else None
+    def _writes(self, stream: str) -> S | None:
+        return self.states.get(stream)
 
     def _keep(self, stream: str, state: S) -> None:
         if state.settled:
@@ -155,7 +101,7 @@ class Placements(Book[PodState]):
             if before is None:
                 return None
             del self._shown[uid]
-            return seen(stream, PendingPodGone(uid=uid, resource_version=sighting.resource_version), sighting, uid, now)
+            return sighting.observed(stream, PendingPodGone(uid=uid, resource_version=sighting.resource_version), now)
         found = pending_pod(sighting.object, sighting.resource_version, self.profiles)
         if found is None or not news(before, found):
             return None
@@ -164,7 +110,7 @@ class Placements(Book[PodState]):
         else:
             stream = pod_stream(str(meta(sighting.object).get("namespace", "")), str(meta(sighting.object)["name"]))
             self._shown[uid] = (stream, found)
-        return seen(stream, found, sighting, uid, now)
+        return sighting.observed(stream, found, now)
 
     def _pre_bind_seen(self, stream: str, sighting: Sighting) -> NewEvent | None:
         state = self.states.get(stream)
@@ -235,14 +181,14 @@ class Evictions(Book[VictimState]):
         if stream is None:
             return None
         if sighting.gone:
-            return seen(stream, VictimGone(uid=uid, resource_version=sighting.resource_version), sighting, uid, now)
+            return sighting.observed(stream, VictimGone(uid=uid, resource_version=sighting.resource_version), now)
         event = VictimSeen(
             uid=uid,
             resource_version=sighting.resource_version,
             marked=_marked(sighting.object),
             terminating=bool(meta(sighting.object).get("deletionTimestamp")),
         )
-        return seen(stream, event, sighting, uid, now) if event.marked or event.terminating else None
+        return sighting.observed(stream, event, now) if event.marked or event.terminating else None
 
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
@@ -285,14 +231,6 @@ class Evictions(Book[VictimState]):
 def _decided(stream: str, state: PodState | VictimState, plan: SchedulingPlan) -> Decided:
     events = [NewEvent(stream=stream, event=event, caused_by=state.position) for event in plan.decisions]
     return Decided(events, state.version, plan.wake)
-
-
-def seen(stream: str, event: Event, sighting: Sighting, uid: str, now: datetime) -> NewEvent:
-    """Return an observation with its identity, so that it is recorded once."""
-    version = sighting.resource_version
-    mark = int(version) if version.isdigit() else 0
-    source = f"{sighting.cluster}/{sighting.incarnation}/{sighting.kind.name}/{uid}" if mark and uid else ""
-    return NewEvent(stream=stream, event=event, source=source, mark=mark, cluster=sighting.cluster, observed_at=now)
 
 
 def _place(sighting: Sighting) -> tuple[str, str, str]:

@@ -28,11 +28,11 @@ from controlplane.scheduler.state import (
     REMOVAL,
     STATUS,
     PodState,
-    Refusal,
     VictimState,
     said,
     shows,
 )
+from controlplane.writes import Trouble
 
 GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"
 # A binding that was answered with a conflict has been made, or cannot be: the watch tells which. If it is silent for so long, it was not.
@@ -117,7 +117,7 @@ def _after_pre_bind(plan: SchedulingPlan, state: PodState, now: datetime) -> Non
         )
 
 
-def _settle_binding(plan: SchedulingPlan, state: PodState, trouble: Refusal | None, now: datetime) -> None:
+def _settle_binding(plan: SchedulingPlan, state: PodState, trouble: Trouble | None, now: datetime) -> None:
     """The API server did not confirm the binding: wait for the watch, try again, or give up, by what it answered.
 
     Only an answer that rules out that it was made frees the node: otherwise it would be given away twice.
@@ -142,7 +142,7 @@ def _settle_binding(plan: SchedulingPlan, state: PodState, trouble: Refusal | No
         _give_up(plan, held.number, SchedulingReason.BIND_FAILED, trouble)
 
 
-def _give_up(plan: SchedulingPlan, number: int, reason: SchedulingReason, trouble: Refusal) -> None:
+def _give_up(plan: SchedulingPlan, number: int, reason: SchedulingReason, trouble: Trouble) -> None:
     message = f"{trouble.code} {trouble.error}: {trouble.message}"
     _drop(plan, number, reason, message)
     plan.say(SchedulingFailed(reason=SchedulingReason.SCHEDULER_ERROR, message=message))

@@ -10,18 +10,13 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, ClassVar
 
-import msgspec
-
 from controlplane.connectivity.events import MANAGEMENT
 from controlplane.kube import Json, Kind, ObjectRef, Request
-from controlplane.log.event import Event
+from controlplane.log.event import Event, Part
 from controlplane.scheduler.reasons import SchedulingReason
+from controlplane.writes import WriteRefused, WriteUnneeded
 
 HERE = MANAGEMENT  # the API server that the scheduler stands beside
-
-
-class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A piece of an event."""
 
 
 class Scheduled(Part, frozen=True, kw_only=True):
@@ -292,25 +287,12 @@ class GangConditionDecided(SchedulingWrite, frozen=True, kw_only=True):
     message: str
 
 
-class SchedulingWriteFailed(Event, frozen=True, kw_only=True):
+class SchedulingWriteFailed(WriteRefused, frozen=True, kw_only=True):
     """The API server said no to a write. It is decided anew, not before `retry_at`."""
 
-    target: str
-    action: str
-    code: int
-    error: str
-    message: str
-    failures: int
-    retry_at: datetime
-    reason: str = ""
 
-
-class SchedulingWriteUnneeded(Event, frozen=True, kw_only=True):
+class SchedulingWriteUnneeded(WriteUnneeded, frozen=True, kw_only=True):
     """A write changed nothing, by the API server's own answer."""
-
-    target: str
-    action: str
-    resource_version: str
 
 
 SCHEDULING_EVENTS: tuple[type[Event], ...] = (

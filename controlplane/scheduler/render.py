@@ -6,10 +6,10 @@ the kubelet and of others stay; a UID keeps each write from another pod of the s
 
 from __future__ import annotations
 
-import hashlib
-from datetime import UTC, datetime
+from datetime import datetime
 
-from controlplane.kube import EVENTS, PODS, STRATEGIC_PATCH, Json, ObjectRef, Request, event_name
+from controlplane.kube import PODS, STRATEGIC_PATCH, Json, ObjectRef, Request
+from controlplane.rendering import event_about, timestamp
 from controlplane.scheduler.events import (
     BindingDecided,
     PodStatusDecided,
@@ -42,7 +42,7 @@ def render_pod(state: PodState, decision: SchedulingWrite, now: datetime) -> Req
                 "message": decision.message,
             }
             if known is None or known.status != "False":
-                condition["lastTransitionTime"] = stamp(now)
+                condition["lastTransitionTime"] = timestamp(now)
             status = {"conditions": [condition], "nominatedNodeName": decision.nominated or None}
             return _patch(ref, decision.uid, status)
         case _:
@@ -61,7 +61,7 @@ def render_victim(state: VictimState, decision: SchedulingWrite, now: datetime) 
                 "status": "True",
                 "reason": "PreemptionByScheduler",
                 "message": f"{chosen.scheduler}: preempting to accommodate a higher priority pod",
-                "lastTransitionTime": stamp(now),
+                "lastTransitionTime": timestamp(now),
             }
             return _patch(ref, decision.uid, {"conditions": [condition]})
         case VictimRemovalDecided():
@@ -140,23 +140,5 @@ def _event(
     now: datetime,
 ) -> Request:
     """Return the creation of an Event; sent twice, the second is refused by its name, which `mark` makes."""
-    suffix = hashlib.sha256(f"{uid}/{reason}/{mark}".encode()).hexdigest()[:16]
-    body: Json = {
-        "apiVersion": EVENTS.api_version,
-        "kind": EVENTS.kind,
-        "metadata": {"namespace": ref.namespace, "name": event_name(ref.name, suffix)},
-        "eventTime": now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-        "type": kind,
-        "reason": reason,
-        "action": action,
-        "note": note if len(note) <= _NOTE_LIMIT else f"{note[: _NOTE_LIMIT - 4]} ...",
-        "reportingController": scheduler,
-        "reportingInstance": f"{scheduler}-{identity}"[:128],
-        "regarding": {"apiVersion": "v1", "kind": "Pod", "namespace": ref.namespace, "name": ref.name, "uid": uid},
-    }
-    return Request("create", ObjectRef(EVENTS, ref.namespace, str(body["metadata"]["name"])), body)
-
-
-def stamp(now: datetime) -> str:
-    """Return a time as Kubernetes writes it."""
-    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    instance = f"{scheduler}-{identity}"
+    return event_about(ref, uid, kind, reason, note, mark, instance, now, action=action, controller=scheduler)

@@ -6,8 +6,6 @@ pod that the watch does not show there yet is read from these states alone, so a
 
 from __future__ import annotations
 
-from datetime import datetime
-
 import msgspec
 
 from controlplane.log.event import Recorded
@@ -32,6 +30,7 @@ from controlplane.scheduler.events import (
     VictimRemovalDecided,
     VictimSeen,
 )
+from controlplane.writes import Trouble, Writes, closed, dropped, opened, refused
 
 POD_STREAM, VICTIM_STREAM, GANG_STREAM = "pod", "victim", "gang"
 BINDING, STATUS = f"{HERE}/{BindingDecided.WHAT}", f"{HERE}/{PodStatusDecided.WHAT}"
@@ -40,26 +39,21 @@ MARK, REMOVAL = f"{HERE}/{VictimMarkDecided.WHAT}", f"{HERE}/{VictimRemovalDecid
 _replace = msgspec.structs.replace
 
 
-class OpenEffect(msgspec.Struct, frozen=True):
-    """An open write: the decision, where it (or its present step) stands in the log, and when it was taken."""
+class Standing(Writes[SchedulingWrite, Trouble], frozen=True, kw_only=True):
+    """What the states of all streams have: whose they are, how far they are folded, their open writes."""
 
-    position: int
-    decision: SchedulingWrite
-    decided_at: datetime
+    namespace: str
+    name: str
+    version: int = 0
+    position: int = 0
 
-
-class Refusal(msgspec.Struct, frozen=True):
-    """An API server's last no to a write."""
-
-    failures: int
-    code: int
-    error: str
-    message: str
-    until: datetime
-    action: str
+    @property
+    def settled(self) -> bool:
+        """Whether nothing more can come of it."""
+        raise NotImplementedError
 
 
-class PodState(msgspec.Struct, frozen=True, kw_only=True):
+class PodState(Standing, frozen=True, kw_only=True):
     """A pod and what was decided about it.
 
     `held` is the reservation, `allowed` the Permit plugins that have let it go on, `pre_bound` how many requests before the binding are
@@ -67,10 +61,6 @@ class PodState(msgspec.Struct, frozen=True, kw_only=True):
     `told` the last failure to find a node.
     """
 
-    namespace: str
-    name: str
-    version: int = 0
-    position: int = 0
     pod: PendingPodObserved | None = None
     reservations: int = 0
     held: NodeReserved | None = None
@@ -81,8 +71,6 @@ class PodState(msgspec.Struct, frozen=True, kw_only=True):
     unsure: bool = False
     dropped: ReservationDropped | None = None
     told: SchedulingFailed | None = None
-    effects: dict[str, OpenEffect] = {}
-    trouble: dict[str, Refusal] = {}
 
     @property
     def settled(self) -> bool:
@@ -116,17 +104,11 @@ class PodState(msgspec.Struct, frozen=True, kw_only=True):
         return self.held is not None and self.allowed >= self.held.waits.keys()
 
 
-class VictimState(msgspec.Struct, frozen=True, kw_only=True):
+class VictimState(Standing, frozen=True, kw_only=True):
     """A pod that is evicted: for whom, and how far it is."""
 
-    namespace: str
-    name: str
-    version: int = 0
-    position: int = 0
     chosen: VictimChosen | None = None
     marked: bool = False
-    effects: dict[str, OpenEffect] = {}
-    trouble: dict[str, Refusal] = {}
 
     @property
     def settled(self) -> bool:
@@ -185,7 +167,7 @@ def pod_fold(state: PodState, recorded: Recorded) -> PodState:
         case SchedulingWriteFailed():
             return _refused(state, event)
         case SchedulingWriteUnneeded():
-            return _without(state, event.target)
+            return closed(state, event.target)
         case SchedulingWrite():
             return _opened(state, event, recorded)
         case _:
@@ -201,7 +183,7 @@ def _observed(state: PodState, pod: PendingPodObserved) -> PodState:
         return _replace(_released(state), told=None)
     effect = state.effects.get(STATUS)
     if effect is not None and shows(pod, effect.decision):
-        return _without(state, STATUS)
+        return closed(state, STATUS)
     return state
 
 
@@ -224,50 +206,28 @@ def _gone(state: PodState) -> PodState:
 
 def _released(state: PodState) -> PodState:
     """Return the state without a reservation and what hangs on it."""
-    state = _without(_without(state, BINDING), PRE_BIND)
+    state = closed(closed(state, BINDING), PRE_BIND)
     return _replace(state, held=None, allowed=frozenset(), pre_bind=None, pre_bound=0, binding=None, unsure=False)
 
 
 def _opened(state: PodState, decision: SchedulingWrite, recorded: Recorded) -> PodState:
-    effect = OpenEffect(recorded.position, decision, recorded.recorded_at)
     if isinstance(decision, PreBindDecided):
         return _next_call(_replace(state, pre_bind=decision), 0, recorded)
     if isinstance(decision, BindingDecided):
         state = _replace(state, binding=decision, unsure=False)
-    return _replace(state, effects={**state.effects, decision.target: effect})
+    return opened(state, decision, recorded)
 
 
 def _next_call(state: PodState, index: int, recorded: Recorded) -> PodState:
     decision = state.pre_bind
     assert decision is not None
-    state = _replace(_without(state, PRE_BIND), pre_bound=index)
-    if index >= len(decision.calls):
-        return state
-    effect = OpenEffect(recorded.position, decision, recorded.recorded_at)
-    return _replace(state, effects={**state.effects, PRE_BIND: effect})
+    state = _replace(closed(state, PRE_BIND), pre_bound=index)
+    return state if index >= len(decision.calls) else opened(state, decision, recorded)
 
 
 def _refused(state: PodState, event: SchedulingWriteFailed) -> PodState:
     unsure = event.target == BINDING and state.binding is not None
-    kept = {key: effect for key, effect in state.effects.items() if key != event.target}
-    return _replace(
-        state, effects=kept, trouble={**state.trouble, event.target: refusal(event)}, unsure=unsure or state.unsure
-    )
-
-
-def refusal(event: SchedulingWriteFailed) -> Refusal:
-    """Return what is remembered of a no."""
-    return Refusal(event.failures, event.code, event.error, event.message, event.retry_at, event.action)
-
-
-def _without(state: PodState, target: str) -> PodState:
-    if target not in state.effects and target not in state.trouble:
-        return state
-    return _replace(
-        state,
-        effects={key: effect for key, effect in state.effects.items() if key != target},
-        trouble={key: known for key, known in state.trouble.items() if key != target},
-    )
+    return _replace(refused(state, event), unsure=unsure or state.unsure)
 
 
 def victim_fold(state: VictimState, recorded: Recorded) -> VictimState:
@@ -282,14 +242,11 @@ def victim_fold(state: VictimState, recorded: Recorded) -> VictimState:
         case VictimSeen() if state.chosen is not None and state.chosen.uid == event.uid:
             return _victim_seen(state, event)
         case SchedulingWriteFailed():
-            kept = {key: effect for key, effect in state.effects.items() if key != event.target}
-            return _replace(state, effects=kept, trouble={**state.trouble, event.target: refusal(event)})
+            return refused(state, event)
         case SchedulingWriteUnneeded():
-            kept = {key: effect for key, effect in state.effects.items() if key != event.target}
-            return _replace(state, effects=kept, marked=state.marked or event.target == MARK)
+            return _replace(dropped(state, event.target), marked=state.marked or event.target == MARK)
         case SchedulingWrite():
-            effect = OpenEffect(recorded.position, event, recorded.recorded_at)
-            return _replace(state, effects={**state.effects, event.target: effect})
+            return opened(state, event, recorded)
         case _:
             return state
 
@@ -298,7 +255,4 @@ def _victim_seen(state: VictimState, event: VictimSeen) -> VictimState:
     """A victim that is being deleted is its kubelet's business from then on."""
     if event.terminating:
         return _replace(state, chosen=None, effects={}, trouble={})
-    if not event.marked:
-        return state
-    kept = {key: effect for key, effect in state.effects.items() if key != MARK}
-    return _replace(state, marked=True, effects=kept)
+    return _replace(dropped(state, MARK), marked=True) if event.marked else state

@@ -16,7 +16,8 @@ import msgspec
 from controlplane.capability import Decided, OpenWrite, Sighting
 from controlplane.kube import MERGE_PATCH, POD_GROUPS, Json, ObjectRef, Request, meta
 from controlplane.log.event import NewEvent, Recorded
-from controlplane.scheduler.books import Book, seen
+from controlplane.rendering import timestamp
+from controlplane.scheduler.books import Book
 from controlplane.scheduler.events import (
     GangConditionDecided,
     GangGone,
@@ -29,25 +30,19 @@ from controlplane.scheduler.events import (
 )
 from controlplane.scheduler.gangs import Place, Start
 from controlplane.scheduler.reasons import SchedulingReason
-from controlplane.scheduler.render import stamp
-from controlplane.scheduler.state import GANG_STREAM, OpenEffect, Refusal, gang_stream, refusal
+from controlplane.scheduler.state import GANG_STREAM, Standing, gang_stream
+from controlplane.writes import dropped, opened, refused
 
 OURS = frozenset({"Unschedulable", "Scheduled"})
 _replace = msgspec.structs.replace
 
 
-class GangState(msgspec.Struct, frozen=True, kw_only=True):
+class GangState(Standing, frozen=True, kw_only=True):
     """A PodGroup, what it shows, what is to be said of it, and how far its start has come."""
 
-    namespace: str
-    name: str
-    version: int = 0
-    position: int = 0
     seen: GangObserved | None = None
     judged: GangJudged | None = None
     start: GangStart | None = None
-    effects: dict[str, OpenEffect] = {}
-    trouble: dict[str, Refusal] = {}
 
     @property
     def settled(self) -> bool:
@@ -78,13 +73,11 @@ def gang_fold(state: GangState, recorded: Recorded) -> GangState:
         case GangStart():
             return _replace(state, start=event)
         case SchedulingWriteFailed():
-            kept = {key: one for key, one in state.effects.items() if key != event.target}
-            return _replace(state, effects=kept, trouble={**state.trouble, event.target: refusal(event)})
+            return refused(state, event)
         case SchedulingWriteUnneeded():
-            return _replace(state, effects={key: one for key, one in state.effects.items() if key != event.target})
+            return dropped(state, event.target)
         case SchedulingWrite():
-            effect = OpenEffect(recorded.position, event, recorded.recorded_at)
-            return _replace(state, effects={**state.effects, event.target: effect})
+            return opened(state, event, recorded)
         case _:
             return state
 
@@ -109,7 +102,7 @@ def conditions(group: GangObserved, decision: GangConditionDecided, now: datetim
         "status": "True",
         "reason": decision.said,
         "message": decision.message,
-        "lastTransitionTime": before.get("lastTransitionTime") or stamp(now),
+        "lastTransitionTime": before.get("lastTransitionTime") or timestamp(now),
     }
     return [*(one for one in group.conditions if one.get("type") not in OURS), entry]
 
@@ -133,7 +126,7 @@ class Verdicts(Book[GangState]):
             # One that was shown may not be folded yet.
             if uid not in self._versions and (state is None or state.seen is None or state.seen.uid != uid):
                 return None
-            return seen(stream, GangGone(uid=uid, resource_version=sighting.resource_version), sighting, uid, now)
+            return sighting.observed(stream, GangGone(uid=uid, resource_version=sighting.resource_version), now)
         self._versions[uid] = sighting.resource_version
         status = sighting.object.get("status")
         listed: Any = status.get("conditions") if isinstance(status, dict) else None
@@ -142,7 +135,7 @@ class Verdicts(Book[GangState]):
         if known is not None and (known.uid, known.conditions) == (uid, said):
             return None
         event = GangObserved(uid=uid, resource_version=sighting.resource_version, conditions=said)
-        return seen(stream, event, sighting, uid, now)
+        return sighting.observed(stream, event, now)
 
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""

@@ -12,6 +12,7 @@ from controlplane.connectivity.events import (
     ClusterLost,
     cluster_stream,
 )
+from controlplane.connectivity.here import service_started
 from controlplane.kube import (
     ADMISSION_CHECKS,
     JOBS,
@@ -43,7 +44,7 @@ from controlplane.multikueue.events import (
     WorkloadGone,
     WorkloadObserved,
 )
-from controlplane.multikueue.fleet import Fleet, service_started
+from controlplane.multikueue.fleet import Fleet
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 HOME = (ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, MULTIKUEUE_CLUSTERS, WORKLOADS, JOBS, JOBSETS, PIPELINE_RUNS)

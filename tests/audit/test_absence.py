@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from controlplane.audit.absence import Absence, absences, owed
 from controlplane.connectivity.events import ClusterForgotten
-from controlplane.multikueue.fleet import service_started
+from controlplane.connectivity.here import service_started
 from tests.audit.script import POLICY, Life, Script, at
 
 GRACE = POLICY.worker_lost_timeout

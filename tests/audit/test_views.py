@@ -19,10 +19,11 @@ from controlplane.connectivity.events import (
     ClusterRecovered,
     ClusterSuspected,
 )
+from controlplane.connectivity.here import service_started
 from controlplane.connectivity.state import Connection, fold, restarted
 from controlplane.log.event import Event, NewEvent
 from controlplane.multikueue.events import EffectFailed
-from controlplane.multikueue.fleet import Fleet, service_started
+from controlplane.multikueue.fleet import Fleet
 from tests.audit.samples import sample
 from tests.audit.script import Script, at, write
 from tests.audit.stories import everything

@@ -6,8 +6,8 @@ from controlplane.clusters.facts import Connected, Lost
 from controlplane.clusters.port import Off, Synced
 from controlplane.clusters.streams import WatchSpec
 from controlplane.kube import SECRETS
+from tests.clusters.fleet import fleet, of_secret
 from tests.clusters.miniapi import MiniApi, Recorder, obj, status, until
-from tests.clusters.test_clusters_connections import fleet, of_secret
 
 IN_A = WatchSpec(SECRETS, "mark=ours", "a", "metadata.name=x")
 

@@ -11,7 +11,7 @@ from controlplane.connectivity.events import MANAGEMENT, ClusterConnected, clust
 from controlplane.connectivity.state import Connection
 from controlplane.coscheduling import events
 from controlplane.coscheduling.flags import Flags, Mode
-from controlplane.coscheduling.names import claim_name, made_claim_name, placeholder_name
+from controlplane.coscheduling.names import claim_name, made_claim_name
 from controlplane.coscheduling.objects import read_run
 from controlplane.coscheduling.placeholders import Style, stateful_sets
 from controlplane.coscheduling.room import Coscheduling, Policy
@@ -19,32 +19,7 @@ from controlplane.log.codec import Codec
 from controlplane.log.event import NewEvent
 from tests.coscheduling.samples import DONE, NS, UID, claim, empty, run, task, task_pod, template
 from tests.coscheduling.scene import Scene, config
-
-RUN = "my-pipelinerun"
-SINGLE = placeholder_name("", RUN)
-OF_A = placeholder_name("a", RUN)
-MODES = ["workspaces", "pipelineruns", "isolate-pipelinerun", "disabled"]
-
-
-def names(scene: Scene) -> list[str]:
-    return [type(event).__name__ for event in scene.decide()]
-
-
-def started(mode: str = "pipelineruns", *workspaces: Any, **more: Any) -> Scene:
-    scene = Scene(mode)
-    scene.put(run(*(workspaces or (template("a"),)), tasks=[task("t", "a")], **more))
-    scene.settle()
-    return scene
-
-
-def pod(scene: Scene) -> dict[str, Any]:
-    (found,) = scene.of("Pod")
-    return found
-
-
-def finish(scene: Scene) -> None:
-    scene.change("PipelineRun", NS, RUN, status=DONE)
-    scene.settle()
+from tests.coscheduling.started import MODES, RUN, SINGLE, finish, names, pod, started
 
 
 def test_it_is_a_capability_whose_events_go_through_the_log() -> None:
@@ -260,68 +235,6 @@ def test_the_last_pod_slot_is_given_up_ever_more_rarely() -> None:
     scene.wait(minutes=1)
     scene.settle()
     assert len(scene.events(events.PlaceholderEvicted)) == 3
-
-
-# --- what the API server says no to ---
-
-
-def test_a_placeholder_that_is_refused_is_tried_again() -> None:
-    """Section 3: Tekton fails the run for good, even on a passing error."""
-    scene = Scene()
-    scene.put(run(template("a")))
-    scene.refuse["create", "StatefulSet"] = Failure(500, "InternalError", "etcd is away")
-    scene.decide()
-    scene.decide()
-    scene.carry_out()
-    assert scene.decide() == []
-    scene.refuse.clear()
-    scene.wait(seconds=2)
-    scene.settle()
-    assert scene.names("StatefulSet") == [SINGLE]
-
-
-@pytest.mark.parametrize(
-    ("failure", "told"),
-    [
-        (Failure(403, "Forbidden", "exceeded quota: storage"), False),
-        (Failure(409, "Conflict", "changed"), False),
-        (Failure(503, "ServiceUnavailable", "later"), False),
-        (Failure(422, "Invalid", "spec.resources: too small"), True),
-    ],
-)
-def test_claims_that_are_refused(failure: Failure, told: bool) -> None:
-    scene = Scene("workspaces")
-    scene.put(run(template("a")))
-    scene.refuse["create", "PersistentVolumeClaim"] = failure
-    for _ in range(4):
-        scene.decide()
-        scene.carry_out()
-    reasons = [one.condition_reason for one in scene.events(events.RunRefused)]
-    assert reasons == (["CouldntCreateWorkspacePVC"] if told else [])
-    scene.refuse.clear()
-    scene.wait(minutes=10)
-    scene.settle()
-    assert scene.names("PersistentVolumeClaim") == [claim_name("", "a", UID)]
-
-
-def test_a_name_that_another_run_holds_is_waited_for() -> None:
-    scene = Scene("workspaces")
-    other = run(template("a"), name="bc", uid="uid-bc")
-    other["spec"]["workspaces"][0]["name"] = "a"
-    scene.put(other)
-    scene.settle()
-    mine = run(claim("ab", "data"), name="c", uid="uid-c")
-    scene.put(mine)
-    for _ in range(3):
-        scene.decide()
-        scene.carry_out()
-    (taken,) = scene.names("StatefulSet")
-    assert taken == placeholder_name("ab", "c") == placeholder_name("a", "bc")
-    assert scene.of("StatefulSet")[0]["metadata"]["ownerReferences"][0]["uid"] == "uid-bc"
-    scene.change("PipelineRun", NS, "bc", status=DONE)
-    scene.wait(minutes=10)
-    scene.settle()
-    assert scene.of("StatefulSet")[0]["metadata"]["ownerReferences"][0]["uid"] == "uid-c"
 
 
 # --- attempts ---

@@ -17,25 +17,8 @@ from controlplane.log.codec import Codec
 from controlplane.log.event import Append, Event, Fenced, Head, LogError, NewEvent, Unknown, VersionConflict, body_of
 from controlplane.log.port import Log
 from tests.log import words
+from tests.log.requests import STREAMS, requests
 from tests.log.words import TYPES, Chose, Opener, Saw, everything, outcome, request, saw, shape
-
-STREAMS, SOURCES = ("a", "b", "c"), ("", "x", "y")
-
-
-@st.composite
-def new_events(draw: st.DrawFn) -> NewEvent:
-    return saw(
-        draw(st.sampled_from(STREAMS)),
-        draw(st.integers(0, 9)),
-        source=draw(st.sampled_from(SOURCES)),
-        mark=draw(st.integers(0, 6)),
-    )
-
-
-@st.composite
-def requests(draw: st.DrawFn) -> Append:
-    expected = draw(st.none() | st.dictionaries(st.sampled_from(STREAMS), st.integers(0, 5), min_size=1, max_size=2))
-    return Append(draw(st.lists(new_events(), min_size=1, max_size=4)), expected)
 
 
 class Contract:

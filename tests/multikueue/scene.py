@@ -12,6 +12,7 @@ from controlplane.connectivity.events import (
     ClusterLost,
     cluster_stream,
 )
+from controlplane.connectivity.here import connectivity_event
 from controlplane.kube import (
     ADMISSION_CHECKS,
     JOBS,
@@ -39,7 +40,7 @@ from controlplane.multikueue.events import (
     WorkloadGone,
     WorkloadObserved,
 )
-from controlplane.multikueue.fleet import Fleet, connectivity_event
+from controlplane.multikueue.fleet import Fleet
 from controlplane.multikueue.state import WorkloadState
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from typing import Any
 
@@ -16,12 +15,10 @@ from controlplane.kube import (
     JOBSETS,
     MULTIKUEUE_CLUSTERS,
     MULTIKUEUE_CONFIGS,
-    SECRETS,
     WORKLOADS,
     Json,
     Kind,
 )
-from controlplane.log.event import NewEvent, canonical
 from controlplane.multikueue.events import (
     AdmissionCheckGone,
     AdmissionCheckObserved,
@@ -33,92 +30,14 @@ from controlplane.multikueue.events import (
     MultiKueueClusterObserved,
     MultiKueueConfigGone,
     MultiKueueConfigObserved,
-    ObservationRefused,
     Owner,
     RemoteJobGone,
     RemoteJobObserved,
     WorkloadGone,
     WorkloadObserved,
 )
+from tests.multikueue.observed import HOME, PREBUILT, job, observe, remote_job, sighting, workload
 from tests.multikueue.scene import NS, START, STREAM, WL, Scene
-
-HOME = "@management"
-PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
-
-
-def sighting(cluster: str, kind: Kind, obj: Json, *, gone: bool = False, rv: str = "42") -> Sighting:
-    return Sighting(cluster, "inc", kind, obj, rv, gone)
-
-
-def observe(cluster: str, kind: Kind, obj: Json, *, gone: bool = False, scene: Scene | None = None) -> Any:
-    found = (scene or Scene("a")).fleet.observe(sighting(cluster, kind, obj, gone=gone), START)
-    assert found is not None
-    return found
-
-
-def metadata(name: str = WL, **more: Any) -> Json:
-    return {"namespace": NS, "name": name, "uid": f"uid-{name}", "resourceVersion": "42", "generation": 3, **more}
-
-
-def workload(**changes: Any) -> Json:
-    obj: Json = {
-        "apiVersion": WORKLOADS.api_version,
-        "kind": "Workload",
-        "metadata": metadata(
-            labels={"kueue.x-k8s.io/job-uid": "job-uid", "team": "x"},
-            annotations={"note": "y"},
-            ownerReferences=[
-                {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "job-uid", "controller": True}
-            ],
-        ),
-        "spec": {
-            "queueName": "user-queue",
-            "active": True,
-            "priority": 7,
-            "priorityClassRef": {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "high"},
-            "podSets": [{"name": "main", "count": 1, "template": {"spec": {"containers": []}}}],
-        },
-        "status": {
-            "conditions": [
-                {"type": "QuotaReserved", "status": "True", "reason": "QuotaReserved", "message": "m"},
-            ],
-            "admissionChecks": [
-                {
-                    "name": "multikueue",
-                    "state": "Retry",
-                    "message": "why",
-                    "lastTransitionTime": "T",
-                    "retryCount": 2,
-                    "requeueAfterSeconds": 8,
-                }
-            ],
-            "admission": {
-                "clusterQueue": "cq",
-                "podSetAssignments": [{"name": "main", "count": 1, "delayedTopologyRequest": "Pending"}],
-            },
-            "clusterName": "a",
-            "nominatedClusterNames": ["a", "b"],
-        },
-    }
-    return {**obj, **changes}
-
-
-def job(name: str = "train", **changes: Any) -> Json:
-    obj: Json = {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": metadata(name, labels={"kueue.x-k8s.io/queue-name": "user-queue"}),
-        "spec": {"suspend": False, "managedBy": "kueue.x-k8s.io/multikueue", "template": {"spec": {}}},
-        "status": {"active": 1, "conditions": [{"type": "Suspended", "status": "False"}]},
-    }
-    return {**obj, **changes}
-
-
-def remote_job(**changes: Any) -> Json:
-    found = job(**changes)
-    found["metadata"] = {**found["metadata"], "annotations": {PREBUILT: WL}}
-    return found
-
 
 # --- what is kept ------------------------------------------------------------------------------------------------------
 
@@ -383,136 +302,6 @@ def test_the_same_uid_on_another_cluster_is_another_job() -> None:
     scene = Scene("a", "b").running("a", "a", "b")
     stone = {"metadata": {"namespace": NS, "name": "train", "uid": "rjob-a"}}
     assert scene.fleet.observe(sighting("b", JOBS, stone, gone=True), START) is None
-
-
-# --- what is refused ---------------------------------------------------------------------------------------------------------
-
-
-def bent(obj: Json, path: str, value: Any) -> Json:
-    """The object with one field set, by its path."""
-    obj = copy.deepcopy(obj)
-    *way, last = path.split(".")
-    place: Any = obj
-    for step in way:
-        place = place[int(step)] if step.isdigit() else place.setdefault(step, {})
-    place[int(last) if last.isdigit() else last] = value
-    return obj
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "field"),
-    [
-        ("spec", "text", "spec"),
-        ("status", [], "status"),
-        ("status.conditions", {}, "status.conditions"),
-        ("status.conditions.0", "True", "status.conditions"),
-        ("status.conditions.0.type", 1, "status.conditions[].type"),
-        ("status.conditions.0.status", True, "status.conditions[].status"),
-        ("status.admissionChecks", "Ready", "status.admissionChecks"),
-        ("status.admissionChecks.0.retryCount", "2", "status.admissionChecks[].retryCount"),
-        ("status.clusterName", 5, "status.clusterName"),
-        ("status.nominatedClusterNames", "a", "status.nominatedClusterNames"),
-        ("status.nominatedClusterNames", [1], "status.nominatedClusterNames"),
-        ("spec.queueName", [], "spec.queueName"),
-        ("spec.priority", "high", "spec.priority"),
-        ("metadata.uid", "", "metadata.uid"),
-        ("metadata.generation", "3", "metadata.generation"),
-        ("metadata.ownerReferences", {}, "metadata.ownerReferences"),
-    ],
-)
-def test_a_workload_that_does_not_fit_is_refused_by_its_field(path: str, value: Any, field: str) -> None:
-    obj = bent(workload(), path, value)
-    new = observe(HOME, WORKLOADS, obj)
-    event = new.event
-    assert isinstance(event, ObservationRefused)
-    assert event.field == field
-    assert event.field in event.error
-    assert (event.namespace, event.name, event.kind) == (NS, WL, WORKLOADS.name)
-    assert new.stream == f"refused/{HOME}/{WORKLOADS.name}/{NS}/{WL}"
-    (body,) = new.bodies
-    assert body.ref == event.object
-    assert body.text.encode() == canonical(obj)
-
-
-@pytest.mark.parametrize("cluster", [HOME, "a"])
-@pytest.mark.parametrize("kind", [JOBS, JOBSETS])
-@pytest.mark.parametrize(
-    ("path", "value", "field"),
-    [
-        ("spec", ["x"], "spec"),
-        ("status", "x", "status"),
-        ("status.conditions", "x", "status.conditions"),
-        ("status.conditions.0", "x", "status.conditions"),
-        ("metadata.annotations", [], "annotations"),
-    ],
-)
-def test_a_job_that_does_not_fit_is_refused_by_its_field(
-    cluster: str, kind: Kind, path: str, value: Any, field: str
-) -> None:
-    obj = bent(remote_job(kind=kind.kind, apiVersion=kind.api_version), path, value)
-    event = observe(cluster, kind, obj).event
-    assert isinstance(event, ObservationRefused)
-    assert event.field.endswith(field)
-
-
-@pytest.mark.parametrize(
-    ("kind", "path", "value", "field"),
-    [
-        (ADMISSION_CHECKS, "spec.controllerName", 1, "spec.controllerName"),
-        (ADMISSION_CHECKS, "spec.parameters", "x", "parameters"),
-        (ADMISSION_CHECKS, "spec.parameters", {"name": 1}, "spec.parameters.name"),
-        (MULTIKUEUE_CONFIGS, "spec.clusters", [1], "spec.clusters"),
-        (MULTIKUEUE_CLUSTERS, "spec.clusterSource", "x", "clusterSource"),
-        (
-            MULTIKUEUE_CLUSTERS,
-            "spec.clusterSource.kubeConfig",
-            {"location": 1},
-            "spec.clusterSource.kubeConfig.location",
-        ),
-    ],
-)
-def test_configuration_that_does_not_fit_is_refused_by_its_field(kind: Kind, path: str, value: Any, field: str) -> None:
-    obj = bent({"metadata": {"name": "x", "uid": "u"}}, path, value)
-    event = observe(HOME, kind, obj).event
-    assert isinstance(event, ObservationRefused)
-    assert event.field == field
-
-
-def test_a_jobs_copy_that_names_no_workload_is_refused() -> None:
-    event = observe("a", JOBS, job()).event
-    assert isinstance(event, ObservationRefused)
-    assert PREBUILT in event.field
-
-
-def test_a_refused_object_does_not_stop_its_stream() -> None:
-    scene = Scene("a").reserved()
-    new = observe(HOME, WORKLOADS, bent(workload(), "status.conditions", 1), scene=scene)
-    scene.fold(new.stream, new.event)
-    assert scene.names() == ["Nomination"]
-
-
-# --- what never gets in ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("cluster", [HOME, "a"])
-@pytest.mark.parametrize("gone", [False, True])
-def test_secrets_are_never_recorded(cluster: str, gone: bool) -> None:
-    secret = {"metadata": metadata("a-kubeconfig"), "data": {"kubeconfig": "c2VjcmV0"}}
-    assert Scene("a").fleet.observe(sighting(cluster, SECRETS, secret, gone=gone), START) is None
-
-
-def test_a_workers_own_configuration_concerns_nobody() -> None:
-    obj = {"metadata": metadata("config"), "spec": {"clusters": ["x"]}}
-    assert Scene("a").fleet.observe(sighting("a", MULTIKUEUE_CONFIGS, obj), START) is None
-
-
-def test_managed_fields_and_the_rest_of_the_status_are_not_kept() -> None:
-    obj = workload()
-    obj["metadata"]["managedFields"] = [{"manager": "needle"}]
-    obj["status"]["resourceRequests"] = [{"name": "needle"}]
-    new: NewEvent = observe(HOME, WORKLOADS, obj)
-    assert b"needle" not in msgspec.json.encode(new.event)
-    assert not any("needle" in body.text for body in new.bodies)
 
 
 # --- identity ----------------------------------------------------------------------------------------------------------------

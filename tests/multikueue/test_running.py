@@ -17,7 +17,7 @@ from controlplane.multikueue.events import (
     StatusRelayDecided,
 )
 from controlplane.multikueue.reasons import Reason
-from controlplane.multikueue.state import Effect
+from controlplane.writes import Effect
 from tests.multikueue.lives import ONE, THREE, TWO, only, retry, settled
 from tests.multikueue.scene import JOB, NS, STREAM, Scene, stamp
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.app import turn
+from controlplane.app import process
 from controlplane.clusters.surroundings import Timing
 from tests.outages.stage import Stage
 
@@ -18,7 +18,7 @@ from tests.outages.stage import Stage
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten what no setting shortens: the back-off of connecting, and how often a suspected cluster is asked."""
     brief = functools.partial(Timing, backoff_base=0.1, backoff_cap=0.3, suspect_heartbeat=0.1)
-    monkeypatch.setattr(turn, "Timing", brief)
+    monkeypatch.setattr(process, "Timing", brief)
 
 
 @pytest.fixture

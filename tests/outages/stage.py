@@ -33,7 +33,8 @@ from controlplane.simulation.persistence import dump, load
 from controlplane.simulation.world import KUEUE_NAMESPACE, SimulatedCluster, secret_name
 from controlplane.telemetry import Metrics
 from controlplane.web.health import Health
-from tests.multikueue.kep693.rig import NS, Live, check_of, condition, quick_settings
+from tests.multikueue.kep693.live import Live, quick_settings
+from tests.multikueue.kep693.rig import NS, check_of, condition
 
 __all__ = ["NS", "RETRY", "Replica", "Stage", "check_of", "condition", "settings"]
 

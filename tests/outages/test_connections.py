@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from controlplane.app import turn
+from controlplane.app import process
 from controlplane.clusters.reflector import Pace
 from controlplane.kube import MULTIKUEUE_CLUSTERS, SECRETS, WORKLOADS
 from controlplane.simulation.world import KUEUE_NAMESPACE, secret_name
@@ -64,7 +64,7 @@ async def test_a_loss_shorter_than_the_grace_moves_nothing(stage: Make) -> None:
 
 async def test_the_ordinary_end_of_a_watch_loses_no_cluster(stage: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every watch that the server ended in the ordinary way tore the whole cluster down (specs 4.4)."""
-    monkeypatch.setattr(turn, "Pace", functools.partial(Pace, watch_shortest=1.0, watch_longest=1.0))
+    monkeypatch.setattr(process, "Pace", functools.partial(Pace, watch_shortest=1.0, watch_longest=1.0))
     on = await stage("a", "b")
     on.submit()
     winner = await on.running()

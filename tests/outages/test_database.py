@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from controlplane.app import service
+from controlplane.connectivity.here import service_started
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
 from controlplane.log.event import Append, Head, LogUnavailable
 from controlplane.log.postgres import PostgresLog
-from controlplane.multikueue.fleet import Fleet, service_started
+from controlplane.multikueue.fleet import Fleet
 from controlplane.reconcile.leader import Leader
 from tests.outages.stage import ROLE, Stage, settings
 from tests.outages.wire import Wire

@@ -286,3 +286,11 @@ def merged(obj: Json, patch: Json) -> Json:
         else:
             found[key] = value
     return found
+
+
+def ready(*nodes: str, cpu: str = "2", config: str = "") -> Bench:
+    """A bench with some nodes."""
+    bench = Bench(config)
+    for node in nodes:
+        bench.node(node, cpu)
+    return bench

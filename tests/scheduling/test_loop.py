@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from controlplane.scheduler.events import (
     BindingDecided,
@@ -21,14 +21,8 @@ from controlplane.scheduler.events import (
 from controlplane.scheduler.framework import CycleState, Permission, PermitPlugin, PreBindPlugin, Writes
 from controlplane.scheduler.objects import Pod
 from controlplane.scheduler.status import Code, Status
-from tests.scheduling.bench import PROFILE, Bench
-
-
-def ready(*nodes: str, cpu: str = "2") -> Bench:
-    bench = Bench()
-    for node in nodes:
-        bench.node(node, cpu)
-    return bench
+from tests.scheduling.any_order import AnyOrder
+from tests.scheduling.bench import PROFILE, Bench, ready
 
 
 def test_reservation_and_binding_are_one_append_and_the_write_comes_after() -> None:
@@ -294,7 +288,7 @@ def test_a_reservation_of_lower_priority_is_given_back_not_evicted() -> None:
     assert ("pods", "low") in bench.objects
 
 
-class NothingTwice(RuleBasedStateMachine):
+class NothingTwice(AnyOrder):
     """Any order of commits, lost answers, refusals, crashes, nodes and pods that come and go: no node is overcommitted, no pod bound twice,
     and once everything answers again, whoever fits is bound.
     """
@@ -317,32 +311,10 @@ class NothingTwice(RuleBasedStateMachine):
         if ("nodes", f"n{number}") not in self.bench.objects:
             self.bench.node(f"n{number}")
 
-    @rule()
-    def turn(self) -> None:
-        self.bench.turn()
-
-    @precondition(lambda self: self.bench.outbox)
-    @rule(data=st.data())
-    def commit(self, data: st.DataObject) -> None:
-        self.bench.commit(data.draw(st.sampled_from(self.bench.outbox)))
-
-    @precondition(lambda self: self.bench.outbox)
-    @rule(data=st.data())
-    def commit_and_lose_the_answer(self, data: st.DataObject) -> None:
-        proposal = data.draw(st.sampled_from(self.bench.outbox))
-        self.bench.outbox.remove(proposal)
-        self.bench.append(proposal.append.events, proposal.append.expected)
-        self.bench.loop.turned_down(proposal, self.bench.now)
-        self.bench.take()
-
     @precondition(lambda self: self.bench.writes())
     @rule(data=st.data(), answer=st.sampled_from([201, 0, 403, 409, 500]))
     def write(self, data: st.DataObject, answer: int) -> None:
         self.bench.carry_out(data.draw(st.sampled_from(self.bench.writes())), answer)
-
-    @rule()
-    def decide(self) -> None:
-        self.bench.decide()
 
     @rule()
     def deletions_finish(self) -> None:
@@ -351,10 +323,6 @@ class NothingTwice(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([0.5, 5.0, 90.0]))
     def pass_time(self, seconds: float) -> None:
         self.bench.pass_time(seconds)
-
-    @rule()
-    def crash(self) -> None:
-        self.bench.start()
 
     @invariant()
     def no_node_is_given_away_twice(self) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from controlplane.scheduler.events import (
     GangJudged,
@@ -18,17 +19,13 @@ from controlplane.scheduler.events import (
     SchedulingFailed,
     VictimChosen,
 )
+from tests.scheduling import bench as benches
+from tests.scheduling.any_order import AnyOrder
 from tests.scheduling.bench import Bench
 from tests.scheduling.test_gangs import config
 
 CONFIG = config(Path(tempfile.mkdtemp()), scheduleTimeoutSeconds=60)
-
-
-def ready(*nodes: str, cpu: str = "2") -> Bench:
-    bench = Bench(CONFIG)
-    for node in nodes:
-        bench.node(node, cpu)
-    return bench
+ready = functools.partial(benches.ready, config=CONFIG)
 
 
 def gang(bench: Bench, name: str, size: int, least: int | None = None, cpu: str = "1", priority: int = 0) -> list[str]:
@@ -211,7 +208,7 @@ def test_pods_without_a_group_are_scheduled_as_ever() -> None:
     assert bench.on("p") == "n"
 
 
-class AllOrNothing(RuleBasedStateMachine):
+class AllOrNothing(AnyOrder):
     """Commits in any order, lost answers, crashes, members that come late, nodes that come: no gang is ever bound in part once things have
     settled, and with enough room everybody is bound.
     """
@@ -241,40 +238,14 @@ class AllOrNothing(RuleBasedStateMachine):
         self.bench.node(f"n{self.nodes}", cpu)
         self.nodes += 1
 
-    @rule()
-    def turn(self) -> None:
-        self.bench.turn()
-
-    @precondition(lambda self: self.bench.outbox)
-    @rule(data=st.data())
-    def commit(self, data: st.DataObject) -> None:
-        self.bench.commit(data.draw(st.sampled_from(self.bench.outbox)))
-
-    @precondition(lambda self: self.bench.outbox)
-    @rule(data=st.data())
-    def commit_and_lose_the_answer(self, data: st.DataObject) -> None:
-        proposal = data.draw(st.sampled_from(self.bench.outbox))
-        self.bench.outbox.remove(proposal)
-        self.bench.append(proposal.append.events, proposal.append.expected)
-        self.bench.loop.turned_down(proposal, self.bench.now)
-        self.bench.take()
-
     @precondition(lambda self: self.bench.writes())
     @rule(data=st.data(), answer=st.sampled_from([201, 0]))
     def write(self, data: st.DataObject, answer: int) -> None:
         self.bench.carry_out(data.draw(st.sampled_from(self.bench.writes())), answer)
 
-    @rule()
-    def decide(self) -> None:
-        self.bench.decide()
-
     @rule(seconds=st.sampled_from([0.5, 5.0, 61.0]))
     def pass_time(self, seconds: float) -> None:
         self.bench.pass_time(seconds)
-
-    @rule()
-    def crash(self) -> None:
-        self.bench.start()
 
     @invariant()
     def no_node_is_given_away_twice(self) -> None:

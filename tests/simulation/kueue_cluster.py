@@ -40,6 +40,8 @@ from controlplane.simulation.kueue_manager import KueueManager
 from controlplane.simulation.kueue_worker import KueueWorker
 from controlplane.simulation.store import Store
 
+RUNNING: Json = {"startTime": "2026-01-01T00:00:05Z", "active": 1, "ready": 1}
+
 
 class ManualClock:
     def __init__(self) -> None:
@@ -223,3 +225,19 @@ def says(obj: Json, type_: str) -> tuple[str, str, str]:
 
 
 __all__ = ["JOBS", "JOBSETS", "WORKLOADS", "Cluster", "clone", "is_true", "job", "job_set", "says", "template"]
+
+
+def dispatch(cluster: Cluster, job: str, to: str = "worker-1") -> str:
+    """Nominate, select, and say that it runs there, in the writes in which a dispatching controller does."""
+    name = str(meta(cluster.workload_of(job))["name"])
+    owner = ("kueue-admission", cluster.apply_status) if cluster.kueue.gates.ssa else None
+    if owner:
+        core = cluster.workload(name)["status"]
+        cluster.apply_status(name, {**core, "nominatedClusterNames": [to]})
+        ready = [{**entry, "state": "Ready"} for entry in core["admissionChecks"]]
+        cluster.apply_status(name, {**core, "clusterName": to, "admissionChecks": ready})
+    else:
+        cluster.status(name, {"nominatedClusterNames": [to]})
+        cluster.check(name, "Ready", f'The workload was admitted on "{to}"', clusterName=to, nominatedClusterNames=None)
+    cluster.settle()
+    return name

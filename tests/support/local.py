@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+import functools
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import psycopg
+import pytest
 
+from controlplane.app import process
 from controlplane.clock import SystemClock
 from controlplane.clusters.port import ApiError
+from controlplane.clusters.surroundings import Timing
 from controlplane.kube import NAMESPACES, NODES, PODS, Json, Kind, meta
 from controlplane.settings import Settings
 from controlplane.settings.local import Coscheduling, PodGroups
@@ -165,3 +169,31 @@ class Stage:
                 "SELECT data FROM controlplane.events WHERE type = %s ORDER BY position", (event,)
             ).fetchall()
         return [data for (data,) in rows if all(data.get(key) == value for key, value in fields.items())]
+
+
+Make = Callable[..., Awaitable[Stage]]
+
+
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shorten what no setting shortens: the back-off of connecting, and how often a suspected cluster is asked."""
+    brief = functools.partial(Timing, backoff_base=0.1, backoff_cap=0.3, suspect_heartbeat=0.1, away_probe=0.3)
+    monkeypatch.setattr(process, "Timing", brief)
+
+
+@contextlib.asynccontextmanager
+async def stages(room: str, url: str, folder: Path) -> AsyncIterator[Make]:
+    """Make stages with a room's controller, or those that are named: `await make()`."""
+    made: list[Stage] = []
+
+    async def make(
+        *controllers: str, start: bool = True, nodes: int = 3, flag: str = "pipelineruns", **more: Any
+    ) -> Stage:
+        made.append(Stage(url, folder, *(controllers or (room,)), **more))
+        await made[-1].start(nodes, flag)
+        if start:
+            await made[-1].up()
+        return made[-1]
+
+    yield make
+    for one in made:
+        await one.stop()

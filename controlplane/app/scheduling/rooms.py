@@ -6,7 +6,7 @@ Most of what is watched is never recorded: it feeds the snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from controlplane.app.scheduling.candidates import Targets
 from controlplane.candidates.events import Gone, Seen
@@ -19,8 +19,10 @@ from controlplane.candidates.target_events import (
     CandidateVanished,
 )
 from controlplane.clusters.streams import WatchSpec
+from controlplane.connectivity.events import MANAGEMENT
 from controlplane.connectivity.here import Here
 from controlplane.connectivity.newest import Shown
+from controlplane.connectivity.state import Connection
 from controlplane.kube import POD_GROUPS, PODS, PRIORITY_CLASSES, Kind
 from controlplane.log.event import Event
 from controlplane.reconcile.several import Room, Several
@@ -70,13 +72,30 @@ class SchedulerRooms:
         )
         self.watches = [WatchSpec(kind) for kind in (*WATCHED, *((POD_GROUPS,) if gangs else ()))]
 
-    def known(self, kind: Kind) -> dict[str, tuple[str, str, str]]:
+    @property
+    def connections(self) -> Mapping[str, Connection]:
+        """The one connection, as the log says it."""
+        return {MANAGEMENT: self.here.connection}
+
+    def known(self, cluster: str, kind: str) -> dict[str, tuple[str, str, str]]:
         """Return what the log says exists of a kind: UID to (namespace, name, resourceVersion)."""
-        if kind == PODS:
-            return self.evictions.known() | self.placements.known() | self.targets.known(kind.name)
-        if kind == POD_GROUPS:
+        if kind == PODS.name:
+            return self.evictions.known() | self.placements.known() | self.targets.known(kind)
+        if kind == POD_GROUPS.name:
             return self.verdicts.known()
-        return self.targets.known(kind.name) if kind in CANDIDATE_KINDS else {}
+        return self.targets.known(kind) if kind in {one.name for one in CANDIDATE_KINDS} else {}
+
+    def listed(self, cluster: str, kind: str) -> bool:
+        """Whether the kind was listed as a whole in the cluster's present life."""
+        return self.here.newest.listed(cluster, kind)
+
+    def newest(self, cluster: str, kind: str) -> int:
+        """Return the highest resourceVersion of a kind, 0 if none was seen in the cluster's present life."""
+        return self.here.newest.of(cluster, kind)
+
+    def is_gone(self, cluster: str, uid: str) -> bool:
+        """Whether an object was seen to go in the cluster's present life."""
+        return self.here.newest.is_gone(cluster, uid)
 
 
 _CANDIDATE = (CandidateObserved, CandidateVanished)

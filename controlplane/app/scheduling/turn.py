@@ -10,39 +10,30 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import structlog
 
-from controlplane.app.facts import event_of, lift
+from controlplane.app.process import OpenManagement, ProcessTurn, Shared
 from controlplane.app.scheduling.candidates import CandidateErrands
 from controlplane.app.scheduling.cycles import Cycles
 from controlplane.app.scheduling.measure import SchedulerMeasure
 from controlplane.app.scheduling.profiles import Setup
 from controlplane.app.scheduling.rooms import CANDIDATE_KINDS, SchedulerRooms
 from controlplane.clock import Clock
-from controlplane.clusters.budget import Limits
-from controlplane.clusters.facts import Connected, Fact, Lost, Reached
+from controlplane.clusters.facts import Connected, Fact, Lost
 from controlplane.clusters.home import Home
 from controlplane.clusters.port import Change, Delta, Executes
-from controlplane.clusters.reflector import Pace
 from controlplane.clusters.sources import secret_not_found
-from controlplane.clusters.streams import ApiServer, WatchSpec
-from controlplane.clusters.surroundings import Surroundings, Timing
-from controlplane.connectivity.events import MANAGEMENT, ClusterConnected, ClusterRestored
+from controlplane.connectivity.events import MANAGEMENT, ClusterConnected
 from controlplane.connectivity.here import connectivity_event
-from controlplane.connectivity.state import life_of
-from controlplane.kube import NODES, POD_DISRUPTION_BUDGETS, POD_GROUPS, PODS, PRIORITY_CLASSES, Kind, meta
-from controlplane.log.event import Head, LogUnavailable, Recorded
+from controlplane.kube import NODES, POD_DISRUPTION_BUDGETS, POD_GROUPS, PODS, PRIORITY_CLASSES, meta
+from controlplane.log.event import LogUnavailable, Recorded
 from controlplane.log.port import Log
 from controlplane.reconcile.bodies import Bodies
-from controlplane.reconcile.effects import Effects
 from controlplane.reconcile.gate import Gate
 from controlplane.reconcile.leader import Leader
-from controlplane.reconcile.logclock import LogClock
-from controlplane.reconcile.recorder import Recorder
 from controlplane.reconcile.runner import Runner
 from controlplane.scheduler.errands import Errands, Plain
 from controlplane.scheduler.loop import Loop
@@ -56,7 +47,6 @@ _log = structlog.get_logger(__name__)
 # Without these no cycle runs: pods would be bound over others, or evicted against a budget.
 _NEEDED = (PODS, NODES, POD_DISRUPTION_BUDGETS)
 _OF_CANDIDATES = (PODS, *CANDIDATE_KINDS)
-OpenServer = Callable[[], Awaitable[ApiServer]]
 _SYSTEM_CLASSES = frozenset({"system-cluster-critical", "system-node-critical"})
 
 
@@ -66,40 +56,29 @@ class Around:
 
     settings: Settings
     setup: Setup
-    open_server: OpenServer
+    open_server: OpenManagement
     metrics: Metrics
     health: Health
     clock: Clock
     random: random.Random
 
+    @property
+    def shared(self) -> Shared:
+        """What outlives a turn in every process."""
+        return Shared(self.settings, self.open_server, self.metrics, self.health, self.clock, self.random)
 
-class SchedulerTurn:
+
+class SchedulerTurn(ProcessTurn):
     """See the module. `around` is what outlives it."""
 
     def __init__(self, around: Around, rooms: SchedulerRooms, gate: Gate, log: Log, leader: Leader) -> None:
-        self._around, self._rooms, self._gate, self._leader = around, rooms, gate, leader
-        self._clock, self._health = around.clock, around.health
-        self._live = self._begun = False
-        self._identity = ""
+        budget = around.settings.budgets.management
+        super().__init__(around.shared, rooms, Bodies(log), gate, log, leader, concurrency=budget.concurrency)
+        self._around, self._rooms = around, rooms
+        self._begun = False
         self._classes: set[str] = set()
-        self._time = LogClock(around.clock)
-        bodies = Bodies(log)
-        self._recorder = Recorder(log, rooms.capability, bodies, around.clock, lift)
-        self._home = Home(MANAGEMENT, around.open_server, self._surroundings())
-        self._effects = Effects(
-            log,
-            rooms.capability,
-            bodies,
-            self._time,
-            gate,
-            self._executor,
-            rng=around.random,
-            concurrency=around.settings.budgets.management.concurrency,
-            sure=lambda: leader.sure,
-            on_outcome=lambda cluster, action, outcome: around.metrics.effects_executed.labels(
-                cluster=cluster, action=action, outcome=outcome
-            ).inc(),
-        )
+        surroundings = self._given(rooms.watches, self._sink, _no_secret, budget)
+        self._home = Home(MANAGEMENT, around.open_server, surroundings)
         view = ClusterView()
         errands: dict[str, Errands] = {
             "pod": Plain(rooms.placements),
@@ -119,51 +98,7 @@ class SchedulerTurn:
         self._cycles = Cycles(self.loop, log, self._time, gate, self._ready, self._measure.cycle)
         self.runner = Runner(log, rooms.capability, self._effects, gate, self._time, on_folded=self._folded)
 
-    def _surroundings(self) -> Surroundings:
-        settings, around = self._around.settings, self._around
-        budget = settings.budgets.management
-        return Surroundings(
-            specs=self._rooms.watches,
-            sink=self._sink,
-            facts=self._facts,
-            read_secret=_no_secret,
-            known=self._known,
-            newest=self._newest,
-            is_gone=lambda cluster, uid: self._same() and self._rooms.here.newest.is_gone(cluster, uid),
-            on_request=lambda cluster, verb, resource, code: around.metrics.api_requests.labels(
-                cluster=cluster, verb=verb, resource=resource, code=code
-            ).inc(),
-            allowed=lambda: self._leader.sure,
-            limits=Limits(qps=budget.qps, burst=budget.burst, concurrency=budget.concurrency),
-            pace=Pace(idle_timeout=settings.clusters.watch_inactivity.total_seconds()),
-            timing=Timing(
-                heartbeat=settings.clusters.probe_interval.total_seconds(),
-                heartbeat_timeout=settings.clusters.probe_timeout.total_seconds(),
-                suspect_grace=settings.clusters.suspect_grace.total_seconds(),
-            ),
-            clock=around.clock,
-            random=around.random.random,
-        )
-
     # --- following and leading -----------------------------------------------------------------------------------
-
-    async def follow_until(self, stop: asyncio.Event) -> Head | None:
-        """Fold what the leader writes, so that taking over is quick, until the lead is ours; None if stopped before."""
-        acquiring: asyncio.Task[Head] | None = None
-        stopping = asyncio.create_task(stop.wait())
-        try:
-            while not stop.is_set():
-                if await self._follow() and acquiring is None:
-                    acquiring = asyncio.create_task(self._leader.acquire(), name="acquire")
-                waiting = {stopping, acquiring} if acquiring else {stopping}
-                await asyncio.wait(waiting, timeout=0.5, return_when=asyncio.FIRST_COMPLETED)
-                if acquiring is not None and acquiring.done():
-                    return acquiring.result()
-            return None
-        finally:
-            stopping.cancel()
-            if acquiring is not None:
-                acquiring.cancel()
 
     async def _follow(self) -> bool:
         try:
@@ -177,28 +112,9 @@ class SchedulerTurn:
 
     async def lead(self, stop: asyncio.Event) -> None:
         """Watch, schedule and bind until stopped; raises `Fenced`, or the fault of whatever part ended first."""
-        self._live = True
+        failure = self._take_up()
         self._health.set("cluster", False, "not in view yet")
-        self._effects.failure = asyncio.get_running_loop().create_future()
-        parts: list[Coroutine[Any, Any, Any]] = [
-            self.runner.run(),
-            self._home.run(),
-            self._cycles.run(),
-            self._leader.keep(),
-            self._report(),
-            _wait(self._effects.failure),
-            stop.wait(),
-        ]
-        tasks = [asyncio.create_task(part) for part in parts]
-        try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
-        finally:
-            self._live = False
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        await self._together(self._home, [self._cycles.run()], failure, stop)
 
     async def close(self) -> None:
         """Let the bindings that are on their way end."""
@@ -250,29 +166,9 @@ class SchedulerTurn:
         self._rooms.targets.priority_classes = None if off else frozenset(self._classes) | _SYSTEM_CLASSES
         self._rooms.targets.touch_all()
 
-    def _known(self, cluster: str, spec: WatchSpec) -> dict[str, tuple[str, str, str]]:
-        known = self._rooms.known(spec.kind)
-        if self._same() and self._rooms.here.newest.listed(cluster, spec.kind.name):
-            return known
-        return {uid: (namespace, name, "") for uid, (namespace, name, _) in known.items()}
-
-    def _newest(self, cluster: str, kind: Kind) -> int:
-        return self._rooms.here.newest.of(cluster, kind.name) if self._same() else 0
-
-    def _same(self) -> bool:
-        """Whether the cluster that answers is the one that the log knows."""
-        return self._rooms.here.connection.incarnation == self._identity
-
     async def _facts(self, cluster: str, fact: Fact) -> None:
-        known = self._rooms.here.connection
-        kinds = [spec.kind for spec in self._rooms.watches]
-        event = event_of(cluster, fact, kinds, self._around.settings.leader.identity, {MANAGEMENT: known})
-        if isinstance(fact, Reached):
-            self._identity = fact.incarnation
-            self._recorder.incarnations[cluster] = life_of(fact.incarnation, known.life)
-        elif isinstance(event, ClusterRestored):
-            self._recorder.incarnations[cluster] = life_of(self._identity, event.life)
-        elif isinstance(fact, Lost):
+        event = self._noted(cluster, fact, [spec.kind for spec in self._rooms.watches])
+        if isinstance(fact, Lost):
             self._begun = False
         if event is not None:
             _log.info("connection", fact=type(event).__name__, detail=getattr(event, "message", ""))
@@ -312,9 +208,7 @@ class SchedulerTurn:
     async def _report(self) -> None:
         """Keep gauges and readiness up to date."""
         for count in itertools.count():
-            silent = next((why for why in map(self._gate.against, ("log", "append")) if why is not None), None)
-            if silent is None and not self._leader.sure:
-                silent = "the database has not answered for too long"
+            silent = self._silence()
             self._health.set("database", silent is None, silent or "")
             connection, ready = self._rooms.here.connection, self._ready()
             self._health.set("cluster", ready, "" if ready else self._unready())
@@ -329,7 +223,3 @@ class SchedulerTurn:
 
 async def _no_secret(name: str) -> bytes:
     raise secret_not_found(name)
-
-
-async def _wait(future: asyncio.Future[None]) -> None:
-    await future

@@ -6,12 +6,12 @@ Nothing is written to any cluster. Whoever dispatches runs hears the judgement i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import msgspec
 
-from controlplane.capability import Decided, Failure, OpenRead, OpenWrite, ReadAnswer, Sighting
+from controlplane.capability import Decided, OpenRead, ReadAnswer, Sighting
 from controlplane.connectivity import events as connectivity
 from controlplane.connectivity.events import MANAGEMENT, ServiceStarted
 from controlplane.connectivity.fitness import ROOM, ClustersJudged, Fit
@@ -25,8 +25,9 @@ from controlplane.coscheduling.judging.workers import Key, Worker
 from controlplane.coscheduling.objects import CONFIG_MAPS, NODES, PODS, read_run
 from controlplane.coscheduling.problems import Refused
 from controlplane.coscheduling.seen import Gone, SightingRefused
-from controlplane.kube import PIPELINE_RUNS, STORAGE_CLASSES, WORKLOADS, Request, meta
+from controlplane.kube import PIPELINE_RUNS, STORAGE_CLASSES, WORKLOADS
 from controlplane.log.event import Event, NewEvent, Recorded
+from controlplane.writes import WritesNothing
 
 OWNS = frozenset({ROOM, WORKER})
 HEARS = frozenset({"cluster", "service"})
@@ -70,7 +71,7 @@ class RunState(msgspec.Struct):
     judged: dict[str, tuple[tuple[int, ...], Judged]] = {}
 
 
-class Judging:
+class Judging(WritesNothing):
     """The states of all runs and workers, and the answers that the loop asks of them."""
 
     types: Sequence[type[Event]] = (*connectivity.EVENTS, *events.JUDGING_EVENTS, SightingRefused)
@@ -94,9 +95,7 @@ class Judging:
         if found is None:
             return None
         stream, event, bodies = found
-        uid, version = str(meta(sighting.object).get("uid", "")), sighting.resource_version
-        mark = int(version) if version.isdigit() else 0
-        source = f"{sighting.cluster}/{sighting.incarnation}/{sighting.kind.name}/{uid}" if mark and uid else ""
+        source = sighting.source
         if isinstance(event, Gone):
             self._repeats.forget(source)
             if isinstance(event, events.DispatchedRunGone) and not self._forget(stream):
@@ -107,15 +106,7 @@ class Judging:
             return None
         elif isinstance(event, events.DispatchedRunObserved):
             self._shown.add(stream)
-        return NewEvent(
-            stream=stream,
-            event=event,
-            source=source,
-            mark=mark,
-            cluster=sighting.cluster,
-            observed_at=now,
-            bodies=bodies,
-        )
+        return sighting.observed(stream, event, now, bodies)
 
     def _forget(self, stream: str) -> bool:
         """Whether a run that is gone was recorded: others than ours come by too."""
@@ -282,36 +273,6 @@ class Judging:
     def answered(self, read: OpenRead, answer: ReadAnswer, now: datetime) -> NewEvent:
         """Return the event of a read's end."""
         return NewEvent(stream=read.stream, event=answered(read, answer), cluster=read.cluster, observed_at=now)
-
-    # --- nothing is written ------------------------------------------------------------------------------------------
-
-    def open_writes(self, stream: str) -> Sequence[OpenWrite]:
-        """Return nothing: nothing is written."""
-        return ()
-
-    def is_open(self, write: OpenWrite) -> bool:
-        """Nothing is."""
-        return False
-
-    def bodies_needed(self, write: OpenWrite) -> Sequence[str]:
-        """Return nothing."""
-        return ()
-
-    def request(self, write: OpenWrite, bodies: Mapping[str, bytes], now: datetime) -> Request | None:
-        """Return nothing."""
-        return None
-
-    def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
-        """Return nothing."""
-        return None
-
-    def failed(self, write: OpenWrite, failure: Failure, now: datetime) -> NewEvent:
-        """Nothing of ours can fail."""
-        raise NotImplementedError("judging writes nothing")
-
-    def unneeded(self, write: OpenWrite, resource_version: str) -> NewEvent:
-        """Nothing of ours can be unneeded."""
-        raise NotImplementedError("judging writes nothing")
 
 
 def _charge(state: RunState) -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from controlplane.app import turn
-from controlplane.clusters.surroundings import Timing
 from tests.candidates.e2e.stage import Stage
+from tests.support.local import hurry
 
 
 @pytest.fixture
@@ -19,8 +17,7 @@ async def stage(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Callable[..., Awaitable[Stage]]]:
     """Make the stage: `await stage("a", "b", max_skew=1)`."""
-    brief = functools.partial(Timing, backoff_base=0.1, backoff_cap=0.3, suspect_heartbeat=0.1, away_probe=0.3)
-    monkeypatch.setattr(turn, "Timing", brief)
+    hurry(monkeypatch)
     made: list[Stage] = []
 
     async def make(*targets: str, **more: Any) -> Stage:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from controlplane.kube import PIPELINE_RUNS, meta
-from tests.coscheduling.e2e.conftest import Make
 from tests.coscheduling.e2e.test_runs import left, placeholder, run, succeeded
 from tests.podgroups.e2e.test_audit import ask
-from tests.support.local import NS
+from tests.support.local import NS, Make
 
 
 async def test_a_run_tells_its_mode_its_placeholder_and_that_it_was_moved_and_cleaned_up(stage: Make) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from controlplane.kube import PIPELINE_RUNS
-from tests.coscheduling.e2e.conftest import Make
 from tests.coscheduling.e2e.test_runs import left, placeholder, run, succeeded
 from tests.deploy.manifests import Object, one, render, rights
 from tests.podgroups.e2e.test_groups import BY_DEPLOYMENT, deployment, rules, running
-from tests.support.local import NS
+from tests.support.local import NS, Make
 
 
 def allowed() -> set[tuple[str, str]]:

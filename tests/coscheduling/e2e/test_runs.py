@@ -11,8 +11,7 @@ from controlplane.kube import EVENTS, NODES, PIPELINE_RUNS, PODS, Json, meta
 from controlplane.simulation.jobs import DURATION
 from controlplane.simulation.kinds import CONFIG_MAPS
 from controlplane.simulation.kinds_local import CLAIMS, STATEFUL_SETS, TASK_RUNS
-from tests.coscheduling.e2e.conftest import Make
-from tests.support.local import NS, Stage
+from tests.support.local import NS, Make, Stage
 
 COMPONENT = {"app.kubernetes.io/component": "affinity-assistant"}
 TEMPLATE = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}

@@ -17,10 +17,9 @@ from controlplane.kube import Json, meta
 from controlplane.simulation.owners import owner_reference
 from controlplane.web import Certificate, Webhook, serve_webhook
 from tests.clusters import pki
-from tests.coscheduling.e2e.conftest import Make
 from tests.coscheduling.e2e.test_runs import TEMPLATE, placeholder, run
 from tests.outages.stage import Replica
-from tests.support.local import NS, Stage
+from tests.support.local import NS, Make, Stage
 
 FOLLOWS = "pipeline.tekton.dev/affinity-assistant"
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.multikueue.kep693.rig import Live, Mocked
+from tests.multikueue.kep693.live import Live
+from tests.multikueue.kep693.mocked import Mocked
 
 
 @pytest.fixture

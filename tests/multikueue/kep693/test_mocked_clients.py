@@ -19,7 +19,8 @@ from controlplane.multikueue.events import (
     WinnerChosen,
 )
 from controlplane.multikueue.reasons import Reason
-from tests.multikueue.kep693.rig import JOB, NS, ORIGIN, PREBUILT, WL, Mocked, until, user_job
+from tests.multikueue.kep693.mocked import Mocked
+from tests.multikueue.kep693.rig import JOB, NS, ORIGIN, PREBUILT, WL, until, user_job
 
 Make = Callable[..., Awaitable[Mocked]]
 ADMITTED: dict[str, Any] = {"conditions": {"QuotaReserved": True, "Admitted": True}}

@@ -11,19 +11,8 @@ from typing import Any
 import pytest
 
 from controlplane.kube import JOBS, MULTIKUEUE_CLUSTERS, WORKLOADS, meta
-from tests.multikueue.kep693.rig import (
-    NS,
-    ORIGIN,
-    PREBUILT,
-    STATUS_INTERVAL,
-    Live,
-    check_of,
-    condition,
-    quick_settings,
-    trouble,
-    user_job,
-    without_queues,
-)
+from tests.multikueue.kep693.live import Live, quick_settings, trouble, without_queues
+from tests.multikueue.kep693.rig import NS, ORIGIN, PREBUILT, STATUS_INTERVAL, check_of, condition, user_job
 
 Make = Callable[..., Awaitable[Live]]
 MOST_REQUESTS = 16  # of one Workload's whole life, over all clusters, with three workers

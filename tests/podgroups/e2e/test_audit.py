@@ -10,9 +10,8 @@ from click.testing import CliRunner
 from controlplane.cli import cli
 from controlplane.cli.errors import Failure
 from controlplane.kube import PODS, meta
-from tests.podgroups.e2e.conftest import Make
 from tests.podgroups.e2e.test_groups import BY_DEPLOYMENT, MIN_MEMBER, container, deployment, phase, rules, running
-from tests.support.local import Stage
+from tests.support.local import Make, Stage
 
 
 def ask(it: Stage, *words: str, code: int = 0) -> str:

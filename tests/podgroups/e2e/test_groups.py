@@ -8,8 +8,7 @@ from typing import Any
 from controlplane.kube import EVENTS, NODES, PODS, Json, meta
 from controlplane.simulation.kinds import CONFIG_MAPS, DEFAULT_KINDS
 from controlplane.simulation.kinds_local import DEPLOYMENTS, POD_GROUPS, REPLICA_SETS, WORKFLOWS
-from tests.podgroups.e2e.conftest import Make
-from tests.support.local import NS, Stage
+from tests.support.local import NS, Make, Stage
 
 GROUP_NAME = "scheduling.k8s.io/group-name"
 MIN_MEMBER = "scheduling.volcano.sh/group-min-member"

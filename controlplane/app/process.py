@@ -1,0 +1,267 @@
+"""What is the same in every process that follows a log and leads it in its turn: how a turn begins, goes on and ends.
+
+In: what outlives a turn, a capability, a log. Out: a warm follower until the lead is ours, then parts that run together until the first
+of them ends; the recorder, the clock and the executors that every process has, and what its connections are given. What is watched, and
+which parts there are, is said by the two turns (`controlplane.app.turn`, `controlplane.app.scheduling.turn`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from structlog.typing import FilteringBoundLogger
+
+from controlplane.app.facts import event_of, lift
+from controlplane.app.rooms import Hosted
+from controlplane.app.scheduling.rooms import SchedulerRooms
+from controlplane.clock import Clock
+from controlplane.clusters.budget import Limits
+from controlplane.clusters.facts import Fact, Reached
+from controlplane.clusters.home import Home
+from controlplane.clusters.port import Executes, Sink
+from controlplane.clusters.reflector import Pace
+from controlplane.clusters.streams import ApiServer, WatchSpec
+from controlplane.clusters.surroundings import Surroundings, Timing
+from controlplane.connectivity.events import ClusterRestored
+from controlplane.connectivity.state import life_of
+from controlplane.kube import Kind
+from controlplane.log.event import Event, Fenced, Head
+from controlplane.log.port import Log
+from controlplane.reconcile.bodies import Bodies
+from controlplane.reconcile.effects import Effects
+from controlplane.reconcile.gate import Gate
+from controlplane.reconcile.leader import Leader
+from controlplane.reconcile.logclock import LogClock
+from controlplane.reconcile.recorder import Recorder
+from controlplane.reconcile.runner import Runner
+from controlplane.settings import Settings
+from controlplane.settings.model import Budget
+from controlplane.telemetry import Metrics
+from controlplane.web.health import Health
+
+# Seconds that a turn is given to end by itself once the process stops.
+_DRAIN = 15.0
+
+OpenManagement = Callable[[], Awaitable[ApiServer]]
+Part = Coroutine[Any, Any, Any]
+ReadSecret = Callable[[str], Awaitable[bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What outlives a turn."""
+
+    settings: Settings
+    open_management: OpenManagement
+    metrics: Metrics
+    health: Health
+    clock: Clock
+    random: random.Random
+
+
+class ProcessTurn(ABC):
+    """See the module. `rooms` are those of the process; `concurrency` is how many writes to one cluster are on their way at once."""
+
+    runner: Runner
+
+    def __init__(
+        self,
+        shared: Shared,
+        rooms: Hosted | SchedulerRooms,
+        bodies: Bodies,
+        gate: Gate,
+        log: Log,
+        leader: Leader,
+        *,
+        concurrency: int,
+        sole: bool = False,
+    ) -> None:
+        self._shared, self._knows, self._gate, self._leader = shared, rooms, gate, leader
+        self._clock, self._health = shared.clock, shared.health
+        self._live = False
+        self._identities: dict[str, str] = {}
+        self._time = LogClock(shared.clock)
+        self._recorder = Recorder(log, rooms.capability, bodies, shared.clock, lift, sole=sole)
+        self._effects = Effects(
+            log,
+            rooms.capability,
+            bodies,
+            self._time,
+            gate,
+            self._executor,
+            rng=shared.random,
+            concurrency=concurrency,
+            sure=lambda: leader.sure,
+            on_outcome=lambda cluster, action, outcome: shared.metrics.effects_executed.labels(
+                cluster=cluster, action=action, outcome=outcome
+            ).inc(),
+        )
+
+    def _given(self, specs: Sequence[WatchSpec], sink: Sink, read_secret: ReadSecret, budget: Budget) -> Surroundings:
+        """Return what connections are given that watch `specs` and may ask as much as `budget` says."""
+        settings, shared, knows = self._shared.settings, self._shared, self._knows
+        return Surroundings(
+            specs=specs,
+            sink=sink,
+            facts=self._facts,
+            read_secret=read_secret,
+            known=self._known,
+            newest=lambda cluster, kind: knows.newest(cluster, kind.name) if self._same(cluster) else 0,
+            is_gone=lambda cluster, uid: self._same(cluster) and knows.is_gone(cluster, uid),
+            on_request=lambda cluster, verb, resource, code: shared.metrics.api_requests.labels(
+                cluster=cluster, verb=verb, resource=resource, code=code
+            ).inc(),
+            allowed=lambda: self._leader.sure,
+            path_prefix=settings.multikueue.kubeconfig_prefix,
+            limits=Limits(qps=budget.qps, burst=budget.burst, concurrency=budget.concurrency),
+            pace=Pace(idle_timeout=settings.clusters.watch_inactivity.total_seconds()),
+            timing=Timing(
+                heartbeat=settings.clusters.probe_interval.total_seconds(),
+                heartbeat_timeout=settings.clusters.probe_timeout.total_seconds(),
+                suspect_grace=settings.clusters.suspect_grace.total_seconds(),
+            ),
+            clock=self._clock,
+            random=shared.random.random,
+        )
+
+    # --- following and leading -----------------------------------------------------------------------------------
+
+    async def follow_until(self, stop: asyncio.Event) -> Head | None:
+        """Fold what the leader writes, so that taking over is quick, until the lead is ours; None if stopped before.
+
+        The lead is asked for only once everything is folded: a lease would not last for the replay of a long log.
+        """
+        acquiring: asyncio.Task[Head] | None = None
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            while not stop.is_set():
+                if await self._follow() and acquiring is None:
+                    acquiring = asyncio.create_task(self._leader.acquire(), name="acquire")
+                waiting = {stopping, acquiring} if acquiring else {stopping}
+                await asyncio.wait(waiting, timeout=0.5, return_when=asyncio.FIRST_COMPLETED)
+                if acquiring is not None and acquiring.done():
+                    return acquiring.result()
+            return None
+        finally:
+            stopping.cancel()
+            if acquiring is not None:
+                acquiring.cancel()
+
+    def _take_up(self) -> asyncio.Future[None]:
+        """Begin to lead; return the future in which a part that nobody awaits says that it failed."""
+        self._live = True
+        failure = self._effects.failure = asyncio.get_running_loop().create_future()
+        return failure
+
+    async def _together(
+        self, home: Home, own: Iterable[Part], failure: asyncio.Future[None], stop: asyncio.Event
+    ) -> None:
+        """Run the parts of every process and its own until stopped; raises `Fenced`, or the fault of whatever part ended first."""
+        parts: list[Part] = [
+            self.runner.run(),
+            home.run(),
+            *own,
+            self._leader.keep(),
+            self._report(),
+            _wait(failure),
+            stop.wait(),
+        ]
+        tasks = [asyncio.create_task(part) for part in parts]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            self._live = False
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _silence(self) -> str | None:
+        """Return why the database counts as away: reads or appends fail, or it has swallowed our signs of life; None if it does not."""
+        for reason in ("log", "append"):
+            if (silent := self._gate.against(reason)) is not None:
+                return silent
+        return None if self._leader.sure else "the database has not answered for too long"
+
+    # --- the wires ---------------------------------------------------------------------------------------------------
+
+    def _noted(self, cluster: str, fact: Fact, kinds: Sequence[Kind]) -> Event | None:
+        """Return the event of a fact, if there is one, once the recorder knows which life of the cluster it begins."""
+        connections = self._knows.connections
+        known = connections.get(cluster)
+        event = event_of(cluster, fact, kinds, self._shared.settings.leader.identity, connections)
+        if isinstance(fact, Reached):
+            self._identities[cluster] = fact.incarnation
+            self._recorder.incarnations[cluster] = life_of(fact.incarnation, known.life if known else 0)
+        elif isinstance(event, ClusterRestored):
+            self._recorder.incarnations[cluster] = life_of(self._identities.get(cluster, ""), event.life)
+        return event
+
+    def _same(self, cluster: str) -> bool:
+        """Whether the cluster that answers is the one that the log knows by that name."""
+        known = self._knows.connections.get(cluster)
+        return known is not None and known.incarnation == self._identities.get(cluster, "")
+
+    def _known(self, cluster: str, spec: WatchSpec) -> dict[str, tuple[str, str, str]]:
+        """Return what the log knows of a kind on a cluster; without versions, where they may be those of an earlier life."""
+        known = self._knows.known(cluster, spec.kind.name)
+        _, named, name = spec.field_selector.partition("metadata.name=")
+        if named:
+            known = {uid: place for uid, place in known.items() if place[1] == name}
+        if self._same(cluster) and self._knows.listed(cluster, spec.label):
+            return known
+        return {uid: (namespace, name, "") for uid, (namespace, name, _) in known.items()}
+
+    @abstractmethod
+    async def _facts(self, cluster: str, fact: Fact) -> None:
+        """Record what a connection reports."""
+
+    @abstractmethod
+    def _executor(self, cluster: str) -> Executes | None:
+        """Return the verbs of a cluster, None while it is not connected."""
+
+    @abstractmethod
+    async def _follow(self) -> bool:
+        """Fold what there is; return whether the log answered."""
+
+    @abstractmethod
+    async def _report(self) -> None:
+        """Keep gauges and readiness up to date until cancelled."""
+
+
+async def turn_after_turn(
+    turn: Callable[[asyncio.Event], Coroutine[Any, Any, None]], stop: asyncio.Event, log: FilteringBoundLogger
+) -> None:
+    """Begin a turn whenever the one before was fenced, until `stop` is set; raises what else ends one."""
+    stopping = asyncio.create_task(stop.wait())
+    running: asyncio.Task[None] | None = None
+    try:
+        while not stop.is_set():
+            running = asyncio.create_task(turn(stop), name="turn")
+            await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if not running.done():
+                await asyncio.wait({running}, timeout=_DRAIN)
+                running.cancel()
+            try:
+                await running
+            except asyncio.CancelledError:
+                if stop.is_set():
+                    return
+                raise
+            except Fenced as fenced:
+                log.warning("another replica leads, following it", detail=str(fenced))
+    finally:
+        stopping.cancel()
+        if running is not None and not running.done():
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+
+async def _wait(future: asyncio.Future[None]) -> None:
+    await future

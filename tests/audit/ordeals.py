@@ -1,0 +1,95 @@
+"""What may befall a Workload on its way, each as a story: for the sentences of `why`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from controlplane.audit.explain import Explanation, explain
+from controlplane.connectivity.events import ClusterForgotten, MassOutageBegan
+from controlplane.log.event import NewEvent
+from controlplane.multikueue import state as workload
+from controlplane.multikueue.events import EffectFailed
+from tests.audit.script import Life, Script, at
+
+WORKERS = ("a", "b", "c")
+
+
+def ask(life: Life) -> Explanation:
+    index = life.script.fleet.index
+    state = index.workloads.get(life.stream)
+    if state is None:
+        state = workload.initial(life.stream)
+        for recorded in life.script.recorded:
+            if recorded.stream == life.stream:
+                state = workload.fold(state, recorded)
+    return explain(state, index.context(state), life.script.recorded, life.script.now)
+
+
+def fresh(script: Script) -> Life:
+    return script.workload("train-0a1b2")
+
+
+def after(story: Callable[[Script], Life], *more: Callable[[Life], object]) -> Callable[[], Life]:
+    def tell() -> Life:
+        life = story(Script(*WORKERS))
+        for step in more:
+            step(life)
+        return life
+
+    return tell
+
+
+def refused_by_b(life: Life) -> None:
+    life.offered(*WORKERS)
+    life.clone("b", {"Evicted": ("Deactivated", "too many retries")}, active=False).decide()
+
+
+def given_up(life: Life) -> None:
+    life.offered(*WORKERS).clone("b", {"QuotaReserved": True, "Admitted": True}).decide()
+    life.clone("b", {"Evicted": ("Preempted", "")}).decide()
+
+
+def nobody_there(life: Life) -> None:
+    for name in WORKERS:
+        life.script.lose(name)
+    life.job().seen({"QuotaReserved": True}).decide()
+
+
+def forgot_its_copy(life: Life) -> None:
+    life.runs("c", *WORKERS)
+    life.script.lose("c")
+    life.job(suspended=True, status="00", inactive=True)
+    life.seen({"QuotaReserved": False, "Admitted": False}, check="Pending", cluster_name="", nominated=[]).decide()
+    life.seen({"QuotaReserved": True}).decide()
+
+
+def give_up(life: Life) -> None:
+    life.script.put(at("c", ClusterForgotten(by="jane")))
+
+
+def lose_for(minutes: int, outage: bool = False) -> Callable[[Life], object]:
+    def lose(life: Life) -> None:
+        life.runs("c", *WORKERS)
+        life.script.lose("c").now += timedelta(minutes=minutes)
+        if outage:
+            life.script.put(NewEvent(stream="fleet", event=MassOutageBegan(away=["b", "c"], of=3)))
+
+    return lose
+
+
+def name_taken(life: Life) -> None:
+    life.offered(*WORKERS).clone("b", {"QuotaReserved": True, "Admitted": True}).decide()
+    life.clone_gone("a").clone_gone("c").decide()
+    life.put(
+        EffectFailed(
+            target="b/Job",
+            action="JobCreationDecided",
+            code=422,
+            error="Invalid",
+            message="spec.selector is immutable",
+            failures=1,
+            retry_at=life.script.now + timedelta(minutes=1),
+        ),
+        "b",
+    )

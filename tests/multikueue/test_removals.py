@@ -1,0 +1,60 @@
+"""What is taken away from workers: copies of a Workload that is gone, orphans, and what a cluster has that left the config."""
+
+from __future__ import annotations
+
+from controlplane.multikueue.events import (
+    RemovalDecided,
+)
+from tests.multikueue.scene import STREAM, Scene
+
+
+def test_a_clone_with_kueues_finalizer_loses_it_before_it_is_deleted() -> None:
+    scene = Scene("a", "b").cloned("a", "b")
+    scene.clone("a", finalizers=["kueue.x-k8s.io/resource-in-use"]).clone("b", {"Admitted": True})
+    assert scene.names() == ["WinnerChosen b", "FinalizerRemoval a"]
+    scene.clone("a", finalizers=[])
+    assert scene.names() == ["Removal Workload a"]
+
+
+def test_local_deletion_removes_job_first_and_clone_second() -> None:
+    scene = Scene("a").running("a")
+    scene.workload(deleting=True)
+    assert scene.names() == ["Removal Job a"]
+    scene.remote_job_gone("a")
+    assert scene.names() == ["Removal Workload a"]
+    scene.clone_gone("a").gone()
+    assert STREAM not in scene.fleet.index.workloads
+
+
+def test_copies_of_a_deleted_workload_on_a_lost_cluster_go_when_it_is_back() -> None:
+    scene = Scene("a").running("a").lose("a").gone()
+    assert scene.names() == []
+    scene.connect("a")
+    assert scene.names() == ["Removal Job a"]
+
+
+def test_orphans_wait_one_gc_interval() -> None:
+    scene = Scene("a").clone("a")
+    assert scene.names() == []
+    assert scene.wake is not None
+    scene.tick(minutes=1)
+    assert scene.names() == ["Removal Workload a"]
+
+
+def test_orphans_stay_when_collection_is_off() -> None:
+    scene = Scene("a", policy={"gc_interval": None}).clone("a").tick(hours=5)
+    assert scene.names() == []
+
+
+def test_a_clone_on_a_cluster_that_left_the_config_goes() -> None:
+    scene = Scene("a", "b").cloned("a", "b")
+    scene.config("a")
+    assert scene.names() == ["Removal Workload b", "Nomination"]
+
+
+def test_every_removal_names_the_uid_and_version_it_was_decided_on() -> None:
+    scene = Scene("a").running("a").gone()
+    (decision,) = scene.decide()
+    assert isinstance(decision, RemovalDecided)
+    assert decision.uid == "rjob-a"
+    assert decision.resource_version

@@ -1,0 +1,182 @@
+"""Writes to a status, byte for byte: the Workload's and the user's job's."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from controlplane.kube import JOBS, MERGE_PATCH, Json, ObjectRef, Request
+from controlplane.multikueue.adapters import ADAPTERS
+from controlplane.multikueue.events import CheckState
+from tests.multikueue.rendered import body, request_of
+from tests.multikueue.scene import CHECK, NS, START, Scene, stamp
+
+# --- the Workload's status -----------------------------------------------------------------------------------------------------
+
+
+def test_a_nomination_replaces_the_whole_list() -> None:
+    scene = Scene("b", "a").reserved()
+    scene.decide()
+    request = request_of(scene)
+    assert request.body == {"status": {"nominatedClusterNames": ["a", "b"]}}
+    assert (request.verb, request.subresource, request.content_type) == ("patch", "status", MERGE_PATCH)
+    assert scene.state.local is not None
+    assert request.resource_version == scene.state.local.resource_version
+
+
+def test_ready_carries_every_check_the_cluster_and_no_nomination() -> None:
+    other = CheckState(
+        name="other", state="Ready", message="o", last_transition_time="T0", rest={"podSetUpdates": [{"name": "main"}]}
+    )
+    ours = CheckState(
+        name=CHECK,
+        state="Pending",
+        message="m",
+        last_transition_time="T1",
+        retry_count=2,
+        rest={"requeueAfterSeconds": 4},
+    )
+    scene = Scene("a").cloned("a").workload(checks=[other, ours]).clone("a", {"Admitted": True})
+    scene.decide()
+    scene.remote_job("a").tick(seconds=7)
+    scene.decide()
+    assert request_of(scene).body == {
+        "status": {
+            "admissionChecks": [
+                {
+                    "name": "other",
+                    "state": "Ready",
+                    "message": "o",
+                    "lastTransitionTime": "T0",
+                    "podSetUpdates": [{"name": "main"}],
+                },
+                {
+                    "name": CHECK,
+                    "state": "Ready",
+                    "message": 'The workload was admitted on "a"',
+                    "lastTransitionTime": stamp(scene.now),
+                    "retryCount": 2,
+                    "requeueAfterSeconds": 4,
+                },
+            ],
+            "clusterName": "a",
+            "nominatedClusterNames": None,
+        }
+    }
+
+
+def test_retry_says_when_to_come_back_and_leaves_the_names_to_kueue() -> None:
+    scene = Scene("a").running("a").workload(retry_count=3).clone("a", {"Evicted": True}).tick(seconds=9)
+    scene.decide()
+    (entry,) = request_of(scene).body["status"]["admissionChecks"]
+    assert entry["state"] == "Retry"
+    assert (entry["requeueAfterSeconds"], entry["retryCount"]) == (8, 3)
+    assert entry["lastTransitionTime"] == stamp(scene.now)
+    assert set(request_of(scene).body["status"]) == {"admissionChecks"}
+
+
+def test_finished_is_added_to_the_conditions_that_are_there() -> None:
+    scene = Scene("a").running("a").remote_job("a", status="00" * 32, finished=True)
+    scene.clone("a", {"Finished": ("Succeeded", "Job finished successfully")}).tick(seconds=3)
+    scene.decide()
+    conditions = request_of(scene).body["status"]["conditions"]
+    assert [c["type"] for c in conditions] == ["QuotaReserved", "Admitted", "Finished"]
+    assert conditions[-1] == {
+        "type": "Finished",
+        "status": "True",
+        "reason": "Succeeded",
+        "message": "Job finished successfully",
+        "lastTransitionTime": stamp(scene.now),
+    }
+    assert conditions[0]["lastTransitionTime"] == stamp(START)
+
+
+def test_a_topology_flips_its_pod_set_and_carries_the_others() -> None:
+    assigned: list[Json] = [
+        {"name": "main", "count": 2, "flavors": {"cpu": "f"}, "delayedTopologyRequest": "Pending"},
+        {"name": "side", "count": 1, "delayedTopologyRequest": "Pending"},
+        {"name": "done", "count": 1, "delayedTopologyRequest": "Ready"},
+    ]
+    scene = Scene("a").running("a").workload(delayed_topology=["main", "side"], assignments=assigned)
+    scene.clone("a", topology=["main"])
+    scene.decide()
+    status = request_of(scene, action="CheckStateDecided").body["status"]
+    assert status["admission"] == {
+        "podSetAssignments": [{**assigned[0], "delayedTopologyRequest": "Ready"}, assigned[1], assigned[2]]
+    }
+    assert status["admissionChecks"][0]["lastTransitionTime"] == stamp(START)
+
+
+# --- the job's status ----------------------------------------------------------------------------------------------------------
+
+
+def relayed(current: Json, remote: Json, **local: Any) -> Request:
+    here, bodies = body(current)
+    there, more = body(remote)
+    scene = Scene("a").running("a").job(status=here, **local).remote_job("a", status=there).tick(seconds=2)
+    scene.decide()
+    return request_of(scene, {**bodies, **more})
+
+
+def test_a_status_is_a_patch_with_nulls_for_what_is_not_there_any_more() -> None:
+    request = relayed(
+        {"active": 1, "ready": 1, "startTime": "T", "conditions": [{"type": "X"}]},
+        {"succeeded": 1, "startTime": "T", "conditions": [{"type": "Complete"}]},
+    )
+    assert request.body == {
+        "status": {"active": None, "ready": None, "succeeded": 1, "conditions": [{"type": "Complete"}]}
+    }
+    assert (request.ref, request.subresource) == (ObjectRef(JOBS, NS, "train"), "status")
+    assert request.resource_version
+
+
+def test_the_mark_of_a_suspended_job_is_kueues_own() -> None:
+    kept = {"type": "Other", "status": "True"}
+    old = {"type": "Suspended", "status": "False"}
+    here, bodies = body({"conditions": [old, kept]})
+    there, more = body({"active": 1})
+    scene = Scene("a").running("a").job(status=here, suspended=True).remote_job("a", status=there).tick(seconds=2)
+    scene.decide()
+    assert request_of(scene, {**bodies, **more}).body["status"]["conditions"] == [
+        kept,
+        {
+            "type": "Suspended",
+            "status": "True",
+            "reason": "MultiKueueAdapter",
+            "message": "Set by MultiKueue adapter",
+            "lastTransitionTime": stamp(scene.now),
+        },
+    ]
+
+
+def test_a_status_brought_to_rest_says_that_nothing_runs() -> None:
+    here, bodies = body({"active": 2, "ready": 1, "terminating": 1, "startTime": "T", "failed": 3, "conditions": []})
+    scene = Scene("a").running("a").job(status=here, inactive=False, suspended=True)
+    scene.workload({"Evicted": True}, check="Pending", cluster_name="").remote_job_gone("a").clone_gone("a")
+    scene.decide()
+    assert request_of(scene, bodies).body == {
+        "status": {"active": 0, "ready": 0, "terminating": None, "startTime": None}
+    }
+
+
+@pytest.mark.parametrize(
+    ("adapter", "status"),
+    [
+        ("batch/job", {"active": 3, "ready": 2, "startTime": "T", "failed": 1}),
+        (
+            "jobset.x-k8s.io/jobset",
+            {"replicatedJobsStatus": [{"name": "a", "active": 2, "ready": 1, "failed": 1}, {"name": "b", "active": 1}]},
+        ),
+    ],
+)
+def test_what_is_brought_to_rest_is_at_rest_by_kueues_own_test(adapter: str, status: Json) -> None:
+    found = ADAPTERS[adapter]
+    before = copy.deepcopy(status)
+    drained = found.drained(status)
+    assert not found.inactive(status)
+    assert found.inactive(drained)
+    assert status == before
+    assert json.dumps(drained).count("failed") == json.dumps(status).count("failed")

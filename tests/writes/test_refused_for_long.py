@@ -1,0 +1,119 @@
+"""A write that an API server refuses for hours: the pause grows up to five minutes and stays there, however often it was said no."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from controlplane.app.policy import policy_of
+from controlplane.candidates import state as source
+from controlplane.candidates import target_state as target
+from controlplane.candidates.copies import Copies
+from controlplane.candidates.events import CandidateWriteFailed
+from controlplane.candidates.placing import Placing
+from controlplane.candidates.policy import Policy
+from controlplane.candidates.target import TargetCandidates
+from controlplane.candidates.target_decide import TargetPolicy
+from controlplane.candidates.target_events import TargetWriteFailed
+from controlplane.capability import Failure, OpenWrite
+from controlplane.coscheduling import state as runs
+from controlplane.coscheduling.events import CoschedulingFailed
+from controlplane.coscheduling.room import Coscheduling
+from controlplane.coscheduling.room import Policy as RunsPolicy
+from controlplane.log.event import Event, Recorded
+from controlplane.multikueue import state as workload
+from controlplane.multikueue.events import EffectFailed
+from controlplane.multikueue.fleet import Fleet
+from controlplane.podgroups.events import GroupWriteFailed
+from controlplane.podgroups.fleet import PodGroups
+from controlplane.podgroups.index import Policy as GroupsPolicy
+from controlplane.podgroups.state import GroupState, fold_group
+from controlplane.scheduler import state as pods
+from controlplane.scheduler.books import Placements
+from controlplane.scheduler.events import SchedulingWriteFailed
+from controlplane.settings import Settings
+
+NOW = datetime(2026, 11, 21, 18, 0, tzinfo=UTC)
+TARGET, ACTION = "there/Thing", "ThingDecided"
+NO = Failure(403, "Forbidden", "not you")
+
+
+def recorded(stream: str, event: Event) -> Recorded:
+    return Recorded(position=7, stream=stream, version=3, event=event, cluster="there", recorded_at=NOW)
+
+
+def workloads(stream: str, refused: Recorded) -> Fleet:
+    fleet = Fleet(policy_of(Settings()), "me")
+    if stream.startswith("workload/"):
+        fleet.index.workloads[stream] = workload.fold(workload.initial(stream), refused)
+    else:
+        fleet.fold(refused)
+    return fleet
+
+
+def sources(stream: str, refused: Recorded) -> Placing:
+    placing = Placing(Policy(cluster="home"), "me")
+    placing.sources[stream] = source.fold(source.initial(stream), refused)
+    return placing
+
+
+def copies(stream: str, refused: Recorded) -> Copies:
+    found = Copies(Placing(Policy(cluster="home"), "me"))
+    found.fold(refused)
+    return found
+
+
+def targets(stream: str, refused: Recorded) -> TargetCandidates:
+    found = TargetCandidates(TargetPolicy())
+    found.candidates[stream] = target.target_fold(target.target_initial(stream), refused)
+    return found
+
+
+def placements(stream: str, refused: Recorded) -> Placements:
+    found = Placements(["default"], "me")
+    found.states[stream] = pods.pod_fold(pods.pod_initial(stream), refused)
+    return found
+
+
+def pipeline_runs(stream: str, refused: Recorded) -> Coscheduling:
+    room = Coscheduling(RunsPolicy(), "me")
+    room.runs[stream] = runs.fold(runs.initial(stream), refused)
+    return room
+
+
+def pod_groups(stream: str, refused: Recorded) -> PodGroups:
+    room = PodGroups(GroupsPolicy(), "me")
+    room.index.groups[stream] = fold_group(GroupState(), refused)
+    return room
+
+
+ROOMS: list[tuple[str, type[Event], Callable[[str, Recorded], Any]]] = [
+    ("workload/ns/one", EffectFailed, workloads),
+    ("admissioncheck/one", EffectFailed, workloads),
+    ("sourcepod/ns/one", CandidateWriteFailed, sources),
+    ("copies/there/ns", CandidateWriteFailed, copies),
+    ("candidate/ns/one", TargetWriteFailed, targets),
+    ("pod/ns/one", SchedulingWriteFailed, placements),
+    ("pipelinerun/ns/one", CoschedulingFailed, pipeline_runs),
+    ("podgroup/ns/one", GroupWriteFailed, pod_groups),
+]
+
+
+@pytest.mark.parametrize(("before", "pause"), [(1, 2), (2, 4), (8, 256), (9, 300), (46, 300), (60, 300), (5000, 300)])
+@pytest.mark.parametrize(("stream", "kind", "room"), ROOMS, ids=lambda value: value if isinstance(value, str) else "")
+def test_the_pause_grows_to_five_minutes_and_no_further(
+    stream: str, kind: Any, room: Callable[[str, Recorded], Any], before: int, pause: int
+) -> None:
+    said = kind(target=TARGET, action=ACTION, code=403, error="Forbidden", message="no", failures=before, retry_at=NOW)
+    capability = room(stream, recorded(stream, said))
+    new = capability.failed(OpenWrite(stream, TARGET, "there", 9, ACTION), NO, NOW)
+    assert (new.stream, new.cluster, new.caused_by) == (stream, "there", 9)
+    assert type(new.event) is kind
+    assert (new.event.code, new.event.error, new.event.message) == (403, "Forbidden", "not you")
+    assert (new.event.failures, new.event.retry_at) == (before + 1, NOW + timedelta(seconds=pause))
+    assert getattr(new.event, "reason", "Forbidden") == "Forbidden"
+    other = capability.failed(OpenWrite(stream, TARGET, "there", 9, "OtherDecided"), NO, NOW)
+    assert (other.event.failures, other.event.retry_at) == (1, NOW + timedelta(seconds=1))
