@@ -18,7 +18,7 @@ SLOW = ("timeouts", "frozen", "lost_pods", "ticks", "away")
 """The faults after which most can follow."""
 AFTER_ALL = ("timeouts", "lost_pods", "ticks", "away")
 """Those of them after which most follows where only the placing is explored."""
-ALL = Faults(total=2, away=1)
+ALL = Faults(total=2, removals=1, away=1)
 
 
 def alone(name: str, **fields: Any) -> Config:

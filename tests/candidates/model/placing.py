@@ -26,8 +26,9 @@ from controlplane.candidates.events import (
     StatusShown,
 )
 from controlplane.candidates.reasons import Reason
-from controlplane.candidates.state import Candidate, Effect, SourceState, dropping
+from controlplane.candidates.state import Candidate, SourceState, dropping
 from controlplane.kube import Request
+from controlplane.writes import Effect
 from tests.candidates.model.source_steps import SourceSteps
 from tests.candidates.model.world import at
 
@@ -56,11 +57,11 @@ def kept(state: SourceState) -> SourceState:
     return _replace(state, effects=effects, candidates=candidates, shown=None, pod=pod)
 
 
-def _shows(effect: Effect) -> bool:
+def _shows(effect: Effect[Any]) -> bool:
     return isinstance(effect.decision, (StatusShown, DelegateHinted))
 
 
-def _told(effect: Effect) -> Effect:
+def _told(effect: Effect[Any]) -> Effect[Any]:
     """Return an open write without when it was decided, and why."""
     decision = effect.decision
     if isinstance(decision, PermitGranted):
@@ -86,7 +87,7 @@ def _going(known: Candidate, seen: CandidateSeen) -> Candidate:
     bare = CandidateWaiting(
         namespace=seen.namespace, name=seen.name, uid=seen.uid, resource_version="", origin=seen.origin
     )
-    return _replace(known, seen=bare, may_run=known.may_run and not known.excused, ready_since=None)
+    return _replace(known, seen=bare, may_run=known.may_run and not known.excused, ready_since=None, bound="")
 
 
 def _drop(known: Candidate, seen: CandidateSeen, name: str) -> CandidateDropped:

@@ -95,9 +95,10 @@ class TargetMoves:
                     yield Move(f"target {t} gives up its reservation for {s}", True, moved)
 
     def _nodes(self, g: Global, i: int, t: int) -> Iterator[Move]:
-        """Pods start, end, stop and vanish."""
+        """Pods start, end, stop and vanish; Candidates are deleted by whoever may."""
         cell, steps = g.cells[i], self.cells[i]
         store = steps.stores[cell.store]
+        yield from self._removals(g, i, t)
         for name, pod in sorted(store["pods"].items()):
             if not pod["spec"].get("nodeName"):
                 continue
@@ -118,6 +119,17 @@ class TargetMoves:
                     lambda lived=lived, name=name: steps.put_store({**store, "pods": {**store["pods"], name: lived}}),
                 )
                 yield Move(f"the pod on target {t} is {_PHASES[phase]}", False, self._moved(g, i, cell.side, number))
+
+    def _removals(self, g: Global, i: int, t: int) -> Iterator[Move]:
+        cell, steps = g.cells[i], self.cells[i]
+        store, left = steps.stores[cell.store], self.spend(g, "removals")
+        for name, candidate in sorted(store["candidates"].items()):
+            if left is not None and "deletionTimestamp" not in meta(candidate):
+                going = {**candidate, "metadata": {**meta(candidate), "deletionTimestamp": "now"}}
+                with_it = {**store, "candidates": {**store["candidates"], name: going}}
+                number = steps.memo(("removed", cell.store, name), lambda with_it=with_it: steps.put_store(with_it))
+                removed = self._moved(g, i, cell.side, number)._replace(faults=left)
+                yield Move(f"somebody deletes the Candidate on target {t}", True, removed)
 
     def _target_turn(self, g: Global, s: int, t: int) -> Iterator[Move]:
         """Look at everything, decide, and send all that is open, in one step."""

@@ -63,6 +63,7 @@ class Faults:
     lost_pods: int = 1  # a bound pod vanishes: evicted, preempted, its node gone
     ticks: int = 2  # time passes up to the next deadline although there is something to do
     deletions: int = 1  # the user deletes the source pod
+    removals: int = 0  # somebody deletes a Candidate in its target
     away: int = 0  # a target goes for ever, may be given up by an operator ("forget"), and may come back all the same
 
     @classmethod
@@ -71,7 +72,7 @@ class Faults:
         return cls(total=count, **{other: count if other == kind else 0 for other in KINDS})
 
 
-KINDS = ("frozen", "delayed", "late", "cut", "timeouts", "lost_pods", "ticks", "deletions", "away")
+KINDS = ("frozen", "delayed", "late", "cut", "timeouts", "lost_pods", "ticks", "deletions", "removals", "away")
 
 
 @dataclass(frozen=True)
