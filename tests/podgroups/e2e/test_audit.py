@@ -37,9 +37,10 @@ async def test_a_pod_tells_whose_group_it_is_in_and_why(stage: Make) -> None:
     told = ask(it, "timeline", f"po/default/{pod}")
     assert f"belongs to {group} of Deployment web" in told
     assert "the group is there and is its owner's" in told
-    of_group = json.loads(ask(it, "-o", "json", "why", f"podgroup/default/{group}"))
-    assert of_group["state"] == "Running"
-    assert "2 run" in of_group["sentence"]
+    # The phase is as it was decided, the counts as they were seen on the group, which is a moment later.
+    why = ("-o", "json", "why", f"podgroup/default/{group}")
+    await it.until(lambda: "2 run" in json.loads(ask(it, *why))["sentence"], "the counts")
+    assert json.loads(ask(it, *why))["state"] == "Running"
     assert "PodGroup is to be created, for 1 members" in ask(it, "timeline", f"pg/default/{group}")
     assert "room:" in ask(it, "events", "--type", "RoomObserved")
 
