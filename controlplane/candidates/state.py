@@ -22,6 +22,7 @@ from controlplane.candidates.events import (
     CleanupDone,
     DelegateHinted,
     DelegateLost,
+    DelegateMissing,
     Elected,
     ElectionRefused,
     EpochClosed,
@@ -305,7 +306,8 @@ def _fold_candidate(state: SourceState, seen: CandidateSeen, recorded: Recorded)
         known,
         seen=seen,
         ready_since=(known.ready_since if again else recorded.recorded_at) if ready else None,
-        may_run=known.may_run or isinstance(seen, CandidateBound),
+        # A pod that is missing is none that runs; that it did when we last decided stays as it is until we decide again.
+        may_run=known.may_run or (isinstance(seen, CandidateBound) and not isinstance(seen, DelegateMissing)),
         bound=seen.uid if isinstance(seen, CandidateBound) else known.bound,
     )
     state = _replace(state, candidates={**state.candidates, name: known}, dirty=True)

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from controlplane.candidates import target_calls as calls
-from controlplane.candidates.events import CandidateDropped, DelegateLost, PermitGranted, RevokeAcked
+from controlplane.candidates.events import (
+    CandidateDropped,
+    DelegateLost,
+    DelegateMissing,
+    PermitGranted,
+    RevokeAcked,
+)
 from controlplane.candidates.objects import candidate_name
 from controlplane.candidates.policy import AT_LEAST_ONCE, NEVER_TWICE
 from controlplane.candidates.reasons import Reason, TargetReason
@@ -335,3 +341,24 @@ def test_a_candidate_that_goes_gives_up_nothing_while_its_binding_may_be_on_its_
     stage.stores["a"] = {**stage.stores["a"], "pods": {}}
     said = stage.target_look("a")
     assert [type(event) for event in said] == [Unreserved, FinalizerReleased]
+
+
+@pytest.mark.parametrize("policy", [AT_LEAST_ONCE, NEVER_TWICE])
+def test_a_delegate_whose_pod_is_known_to_be_gone_is_waited_for_by_nobody(policy: str) -> None:
+    """L3: what its Candidate says until it is deleted too is not that it runs; least of all once its target cannot be reached."""
+    stage = Stage("a", "b", execution_policy=policy).delegated("a")
+    key = stage.only("a")
+    stage.lose_pod("a")
+    stage.target_turn("a")
+    stage.look()
+    stage.send()
+    stage.look()
+    seen = stage.state.candidates[key].seen
+    assert isinstance(seen, DelegateMissing)
+    assert seen.deleting
+    stage.away.add("a")
+    stage.target_turn("b")
+    stage.reserve("b")
+    stage.target_turn("b")
+    stage.look()
+    assert [event.cluster for event in permits(stage)] == ["a", "b"]

@@ -35,15 +35,18 @@ class Component(Moves):
         self._by_site(self.cells)
 
     def _by_site(self, targets: Sequence[TargetSteps]) -> None:
-        """Give each candidate that there can be a cell of its own: those of one target meet in nothing but its nodes."""
+        """Give each target a site, or, where only the placing is explored, each candidate that there can be: they meet in nothing."""
         source, self.cells = self.sources[0], []
         source.views = []
         for steps in targets:
-            for epoch in range(1, self.config.epochs + 1):
-                cluster = self.config.target(steps.t)
-                name = candidate_name("web", self.config.cluster(source.s), "web#1", epoch, cluster)
+            cluster = self.config.target(steps.t)
+            for name in self._names(cluster, source.s) if self.config.placing else [""]:
                 source.views.append((cluster, name))
                 self.cells.append(steps)
+
+    def _names(self, cluster: str, s: int) -> list[str]:
+        epochs = range(1, self.config.epochs + 1)
+        return [candidate_name("web", self.config.cluster(s), "web#1", epoch, cluster) for epoch in epochs]
 
     def index(self, s: int, t: int) -> int:
         return t
@@ -52,7 +55,8 @@ class Component(Moves):
         return self.sources[0]
 
     def site_of(self, cluster: str, name: str) -> int:
-        found = [site for site, (_, known) in enumerate(self.sources[0].views) if known == name]
+        views = enumerate(self.sources[0].views)
+        found = [site for site, (where, known) in views if where == cluster and known in ("", name)]
         if not found:
             raise AssertionError(f"{name} in {cluster} is of a later epoch than {self.config.epochs}")
         return found[0]
@@ -83,25 +87,35 @@ class Component(Moves):
         yield from self._leaders(g)
 
     def _leaders(self, g: Global) -> Iterator[Move]:
-        """Return the steps of a paused leader, unless what it may still send goes with the cells (`paused`)."""
-        if not self.config.placing:
+        """Return what a paused leader may still write to the pod; what it may still send to targets goes with the cells (`paused`)."""
+        if not self.versions_checked:
             yield from super()._leaders(g)
+        elif g.frozen is not None:
+            awake = g._replace(frozen=None)
+            yield Move("the paused leader of source 0 reads the log", True, awake)
+            for move in self._to_pod(awake, 0, g.frozen[1], "the paused leader of source 0 writes to the pod"):
+                yield move._replace(fault=True)
 
     def paused(self, g: Global) -> tuple[Global, list[tuple[tuple[str, int], ...]]] | None:
-        """Return the control after a leader was paused, and for each site what that leader may still send; None if it has nothing to send.
+        """Return the control after a leader was paused, and for each site what it may still send; None if it has nothing to send.
 
         Each request arrives once, at any time, or never. The log takes none of its decisions any more, and what it sends to one site
-        does not depend on what it sends to another.
+        does not depend on what it sends to another. What it may still write to the pod stays with the control, as `frozen`.
         """
         left = self.spend(g, "frozen")
-        if left is None or not self.config.placing:
+        if left is None or g.frozen is not None or not self.versions_checked:
             return None
         sends: list[list[tuple[str, int]]] = [[] for _ in self.cells]
+        frozen = None
         for _, cluster, request in self.sources[0].writes(g.srcs[0], g.now):
-            if cluster != MANAGEMENT:
+            if cluster == MANAGEMENT:
+                frozen = (0, request)
+            else:
                 site = self.site_of(cluster, self.sources[0].requests[request].ref.name)
                 sends[site].append(("p", request))
-        return (g._replace(faults=left), [tuple(sorted(each)) for each in sends]) if any(sends) else None
+        if frozen is None and not any(sends):
+            return None
+        return g._replace(faults=left, frozen=frozen), [tuple(sorted(each)) for each in sends]
 
     def also_sent(self, cell: Cell, t: int, sends: tuple[tuple[str, int], ...]) -> Cell:
         """Return a cell to which a paused leader may still send something."""
@@ -120,12 +134,11 @@ class Component(Moves):
             yield from self._sight(g, 0, t)
             late += self._late_sight(g, 0, t)
         # What is on its way may stay there for any time: nobody waits for it.
-        yield from (move._replace(fault=move.fault or self.config.placing) for move in late)
+        yield from (move._replace(fault=True) for move in late)
         leaders = [(g.srcs[0], "source 0")]
-        if g.frozen is not None:
+        if g.frozen is not None and not self.versions_checked:
             leaders.append((g.frozen[1], "the paused leader of source 0"))
-            if not self.versions_checked:
-                yield from self._overwrites(g, 0, g.frozen[1], t)
+            yield from self._overwrites(g, 0, g.frozen[1], t)
         for src, who in leaders:
             yield from self._sends(g, 0, src, who, only=t)
 

@@ -29,6 +29,7 @@ from controlplane.candidates.reasons import Reason
 from controlplane.candidates.state import Candidate, SourceState, dropping
 from controlplane.kube import Request
 from controlplane.writes import Effect
+from tests.candidates.model.api import Store
 from tests.candidates.model.source_steps import SourceSteps
 from tests.candidates.model.world import at
 
@@ -43,6 +44,20 @@ class PlacingSteps(SourceSteps):
 
     def kept(self, state: SourceState) -> SourceState:
         return kept(state)
+
+    def after_sight(self, state: SourceState, now: int, links: int) -> SourceState:
+        """Nothing: whoever leads may have seen more before it decides."""
+        return state
+
+    def observed(self, state: SourceState, store: Store, view: int, now: int) -> SourceState:
+        after = super().observed(state, store, view, now)
+        for name, known in state.candidates.items():
+            seen = after.candidates[name].seen if name in after.candidates else None
+            if known.seen is not None and not known.seen.resource_version and seen is not None:
+                # Its deletion would be decided again at once, whatever is decided about others.
+                drop = _drop(known, seen, name)
+                after = _replace(after, effects={**after.effects, drop.target: Effect(0, drop, at(0))})
+        return after
 
 
 def kept(state: SourceState) -> SourceState:

@@ -34,10 +34,10 @@ class Projection:
     def has(self, g: Global) -> bool:
         """Whether the parts of a joint state are known together, with at least the faults left that the joint run has left."""
         options = [list(self._cells(g, site)) for site in range(self.part.sites)]
-        for faults in self._left:
+        for faults, frozen in itertools.product(self._left, self._frozen(g)):
             if any(here < there for here, there in zip(faults, g.faults, strict=True)):
                 continue
-            control = self.part.number(self._control(g)._replace(faults=faults))
+            control = self.part.number(self._control(g)._replace(faults=faults, frozen=frozen))
             if control is not None and all(
                 any(self.part.goes(site, control, cell) for cell in cells) for site, cells in enumerate(options)
             ):
@@ -45,12 +45,17 @@ class Projection:
         return False
 
     def _control(self, g: Global) -> Global:
-        frozen, pod = None, g.pods[self.s]
-        if g.frozen is not None and g.frozen[0] == self.s and not self.placing:
-            frozen = (0, self._source(g.frozen[1]))
+        pod = g.pods[self.s]
         if self.placing and self.joint.pod(g, self.s) is not None:
             pod = self._untouched
-        return g._replace(srcs=(self._source(g.srcs[self.s]),), pods=(pod,), cells=(), frozen=frozen, deviations=0)
+        return g._replace(srcs=(self._source(g.srcs[self.s]),), pods=(pod,), cells=(), deviations=0)
+
+    def _frozen(self, g: Global) -> list[tuple[int, int] | None]:
+        """Return what a paused leader may still write to the pod: it may have done so, too."""
+        if g.frozen is None or g.frozen[0] != self.s:
+            return [None]
+        writes = self.joint.sources[self.s].writes(g.frozen[1], g.now)
+        return [None, *((0, number) for _, cluster, number in writes if cluster == MANAGEMENT)]
 
     def _source(self, src: int) -> int:
         return self.source.states.put(self.source.kept(self.joint.sources[self.s].states[src]))
@@ -60,7 +65,7 @@ class Projection:
         name = self.source.views[site][1]
         steps = self.part.moves.cells[site]
         cell = g.cells[self.joint.index(self.s, steps.t)]
-        side = steps.sides.put({key: state for key, state in steps.sides[cell.side].items() if key == name})
+        side = steps.sides.put({key: state for key, state in steps.sides[cell.side].items() if name in ("", key)})
         bare = Cell(self._store(steps, cell.store, name), side)
         late = self._store(steps, cell.slot, name) if cell.slot >= 0 else -1
         slots = [late] if late < 0 or not self._idle(g, site, late, bare.store) else [late, -1]
@@ -78,24 +83,25 @@ class Projection:
     def _store(self, steps: TargetSteps, number: int, name: str) -> int:
         store = steps.stores[number]
         only: Store = {
-            "candidates": {key: found for key, found in store["candidates"].items() if key == name},
-            "pods": {key: found for key, found in store["pods"].items() if key == name},
-            "lives": {key: count for key, count in store["lives"].items() if key.endswith(f"/{name}")},
+            "candidates": {key: found for key, found in store["candidates"].items() if name in ("", key)},
+            "pods": {key: found for key, found in store["pods"].items() if name in ("", key)},
+            "lives": {key: count for key, count in store["lives"].items() if key.endswith(f"/{name}") or not name},
         }
         return steps.stores.put(only, freeze(only))
 
     def _request(self, steps: TargetSteps, who: str, number: int, name: str) -> list[Ghost]:
         """Return a request on its way as it is called here, if it is about this candidate."""
         if who == "t":
-            return [(who, number)] if steps.requests[number].ref.name == name else []
+            return [(who, number)] if name in ("", steps.requests[number].ref.name) else []
         request = self.joint.sources[self.s].requests[number]
         asked = without_version(request) if self.placing else request
-        return [(who, self.source.requests.put(asked, repr(asked)))] if request.ref.name == name else []
+        return [(who, self.source.requests.put(asked, repr(asked)))] if name in ("", request.ref.name) else []
 
     def _owed(self, g: Global, steps: TargetSteps, name: str) -> list[Ghost]:
-        if g.frozen is None or g.frozen[0] != self.s or not self.placing:
+        if g.frozen is None or g.frozen[0] != self.s:
             return []
         joint = self.joint.sources[self.s]
-        writes = [number for _, cluster, number in joint.writes(g.frozen[1], g.now) if cluster != MANAGEMENT]
+        here = self.part.config.target(steps.t)
+        writes = [number for _, cluster, number in joint.writes(g.frozen[1], g.now) if cluster == here]
         found = [ghost for number in writes for ghost in self._request(steps, "s", number, name)]
         return [("p", number) for _, number in found]

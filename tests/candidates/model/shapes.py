@@ -25,8 +25,11 @@ class Cell(NamedTuple):
 
 
 class Global(NamedTuple):
-    """A state of the whole. `frozen`: a paused leader of a source, with what it knows. `faults`: how many are left, by kind, and in all;
-    `deviations`: how often this run may still leave the first order of steps."""
+    """A state of the whole.
+
+    `frozen`: a paused leader of a source, with what it knows (in a component: what it may still write to the pod). `faults`: how many are
+    left, by kind, and in all; `deviations`: how often this run may still leave the first order of steps.
+    """
 
     srcs: tuple[int, ...]
     pods: tuple[int, ...]

@@ -114,8 +114,12 @@ class SourceSteps:
         if key not in self._memo:
             state = self.states[src]
             after = self.observed(state, store, view, now)
-            self._memo[key] = src if after is state else self._put(self.decided(after, now, links))
+            self._memo[key] = src if after is state else self._put(self.after_sight(after, now, links))
         return self._memo[key]
+
+    def after_sight(self, state: SourceState, now: int, links: int) -> SourceState:
+        """Return what follows at once from a sight: here, all that is decided on it."""
+        return self.decided(state, now, links)
 
     def observed(self, state: SourceState, store: Store, view: int, now: int) -> SourceState:
         """Fold what a view shows of our candidates."""
