@@ -70,7 +70,7 @@ def test_the_first_edition_is_closed() -> None:
 def test_the_second_edition_is_the_first_and_more(seed: int) -> None:
     first, second = plan_of(seed, scene=SCENE, edition=1), plan_of(seed, scene=SCENE)
     assert second.only(first.numbers).steps == first.steps
-    assert second.traits == first.traits
+    assert second.traits[: len(first.traits)] == first.traits
     assert sorted(second.numbers) == list(range(1, second.size + 1))
     assert [step.at for step in second.steps] == sorted(step.at for step in second.steps)
     assert second.size > first.size

@@ -66,7 +66,7 @@ def test_the_verb_plays_it(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_verb_refuses_an_edition_of_what_has_none(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["simulate", "--scene", "local", "--plan", "1", "--seed", "3"]) == 2
-    assert "--plan goes with the scene workloads" in capsys.readouterr().err
+    assert "--plan goes with other scenes" in capsys.readouterr().err
 
 
 def test_the_verb_knows_every_scene(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from controlplane.candidates.policy import NEVER_TWICE
-from controlplane.simulation.deterministic.decentral.plan import SCENE
+from controlplane.simulation.deterministic.decentral.plan import NO_JOBS, SCENE
 from controlplane.simulation.deterministic.plan import Plan
 from controlplane.simulation.deterministic.playing import plan_of, play
 from controlplane.simulation.deterministic.simulation import Outcome
@@ -75,7 +75,13 @@ VANISHED = written(
 #: Put back to between the binding and its report; to before the binding; to when the pod was not yet deleted.
 WENT_BACK = written(pod(5.0), step(5.1, "restore", "east", 40.0))
 UNBOUND = written(pod(5.0), *(step(5.07, "restore", w, 40.0) for w in BOTH))
-UNDELETED = written(pod(5.0), *(step(5.1, "restore", w, 47.0) for w in BOTH), step(19.6, "delete-pod", "web-1"))
+UNDELETED = written(pod(5.0), *(step(5.1, "restore", w, 47.0) for w in BOTH), step(19.6, "delete-pod", "web-1"), seed=6)
+COPIED = written(
+    pod(5.0, "conf-1"),
+    *(step(20.0, "restore", w, 40.0) for w in BOTH),
+    step(30.0, "delete-pod", "conf-1"),
+    traits=(NO_JOBS,),
+)
 GIVEN_UP = [step(40.0, "partition", "east", 400.0), step(50.0, "forget", "east", 90.0)]
 FORGOTTEN = written(pod(5.0), *GIVEN_UP)
 GOING = written(pod(5.0), step(39.9, "delete-candidate", "east"), *GIVEN_UP, seed=4, traits=(NEVER_TWICE,))
@@ -94,7 +100,7 @@ WHERE_IT_IS = "a gang's member is permitted where its gang is"
 HOLDS_NOTHING = "a forgotten target holds nothing"
 SETTLES, FOR_EVER = "everything settles", "nothing is repeated for ever"
 BUGS: dict[str, Bug] = {
-    "lease-is-enough": Bug("a permit is free again when its lease is over", bugs.a_lease_is_enough, ONE, 17),
+    "lease-is-enough": Bug("a permit is free again when its lease is over", bugs.a_lease_is_enough, ONE, scene=UNSEEN),
     "successor-at-once": Bug(
         "a pod's successor does not wait for its delegate", bugs.a_successor_does_not_wait, ONE, scene=SUCCESSION
     ),
@@ -181,7 +187,10 @@ BUGS: dict[str, Bug] = {
         scene=UNDELETED,
     ),
     "restored-copies": Bug(
-        "copies that a backup brings back are not looked for", bugs.restored_copies_are_not_looked_for, SETTLES, 28
+        "copies that a backup brings back are not looked for",
+        bugs.restored_copies_are_not_looked_for,
+        SETTLES,
+        scene=COPIED,
     ),
     "restore-unnoticed": Bug(
         "that a cluster went back to a backup is not noticed", bugs.a_restore_goes_unnoticed, SETTLES, 1

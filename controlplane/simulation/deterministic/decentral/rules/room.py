@@ -25,6 +25,7 @@ ROOM = "no node is overbooked"
 OPEN = "nothing goes to a node that is closed"
 SPREAD = "pods are spread as they ask for"
 UNSEEN = 60.0  # seconds
+_ON_ITS_WAY = 0.5  # seconds
 
 
 class Room:
@@ -86,15 +87,21 @@ class Room:
         if not isinstance(event, (Reserved, NodeReserved)):
             return
         name = recorded.stream.rpartition("/")[2]
-        pods = {meta(pod)["name"]: pod for pod in self._pods()}
-        places = {other: on_node(pod) for other, pod in pods.items()} | dict(self._taken(pods))
+        pods, places = self._places()
         here = [pods[other] for other, node in places.items() if node == event.node]
         self._fits(event.node, here, f"{name} is given it")
         since = self._closed.get(event.node)
         if since is not None and since < self._loop.time() - UNSEEN:
             self._trace.violate(OPEN, f"{name} is given {event.node}, closed for {self._loop.time() - since:.0f} s")
         for constraint in pods[name]["spec"].get("topologySpreadConstraints") or () if name in pods else ():
-            self._spread(name, event.node, constraint, pods, places)
+            if self._skewed(event.node, constraint, pods, places):
+                # A place that was found before may be on its way to the log: the two are not written in their order.
+                self._loop.world_later(_ON_ITS_WAY, self._spread, name, event.node, constraint)
+
+    def _places(self) -> tuple[dict[str, Json], dict[str, str]]:
+        """Return the pods by name, and where each is, or will be by what the log has given it."""
+        pods = {meta(pod)["name"]: pod for pod in self._pods()}
+        return pods, {name: on_node(pod) for name, pod in pods.items()} | dict(self._taken(pods))
 
     def _taken(self, pods: dict[str, Json]) -> Iterator[tuple[str, str]]:
         """Yield which node the log says is taken for a pod that is on none yet."""
@@ -113,11 +120,17 @@ class Room:
             names = sorted(meta(pod)["name"] for pod in seen)
             self._trace.violate(ROOM, f"{what}: {node} has {CPUS} CPUs, and {used:g} are given to {names}")
 
-    def _spread(self, name: str, node: str, constraint: Json, pods: dict[str, Json], places: dict[str, str]) -> None:
-        """Whether the zone of a node is at most `maxSkew` above the emptiest, whichever way what changed lately is counted."""
+    def _spread(self, name: str, node: str, constraint: Json) -> None:
+        pods, places = self._places()
+        wrong = self._skewed(node, constraint, pods, places)
+        if wrong and places.get(name) == node:
+            self._trace.violate(SPREAD, f"{name} is given {node}: {wrong} by zone")
+
+    def _skewed(self, node: str, constraint: Json, pods: dict[str, Json], places: dict[str, str]) -> dict[str, int]:
+        """Return the counts by zone if a node's is more than `maxSkew` above the emptiest, however what changed lately is counted."""
         lately = self._loop.time() - UNSEEN
         if self._changed >= lately:
-            return  # nodes come and go: the scheduler may have counted with others
+            return {}  # nodes come and go: the scheduler may have counted with others
         zones = {r.name: r.labels.get(ZONE, "") for r in self._place.store.records(NODES)}
         wanted = constraint["labelSelector"]["matchLabels"].items()
         counts = dict.fromkeys(zones.values(), 0)
@@ -131,8 +144,7 @@ class Room:
             where = on_node(pod)
             if when > lately and other not in places and where in zones:
                 fewest[zones[where]] += wanted <= (meta(pod).get("labels") or {}).items()
-        if counts[zones[node]] - min(fewest.values()) > int(constraint["maxSkew"]):
-            self._trace.violate(SPREAD, f"{name} is given {node}: {counts} by zone")
+        return counts if counts[zones[node]] - min(fewest.values()) > int(constraint["maxSkew"]) else {}
 
     def _pods(self) -> list[Json]:
         return [record.obj for record in self._place.store.records(PODS)]
