@@ -14,10 +14,8 @@ from controlplane.candidates.policy import NEVER_TWICE
 from tests.candidates.model.modular import prove
 from tests.candidates.model.world import EVEN, EVEN_WAITS, KINDS, Config, Faults
 
-SLOW = ("timeouts", "frozen", "lost_pods", "ticks", "away")
+SLOW = ("timeouts", "lost_pods", "ticks", "away", "removals")
 """The faults after which most can follow."""
-AFTER_ALL = ("timeouts", "lost_pods", "ticks", "away")
-"""Those of them after which most follows where only the placing is explored."""
 ALL = Faults(total=2, removals=1, away=1)
 
 
@@ -40,9 +38,9 @@ NUMBERS = ("", "one-target", "two-targets", "three-targets")
 CI = (
     alone("no-fault", targets=3, faults=Faults(total=0)),
     *(one_fault(alone, kind, 2) for kind in KINDS if kind not in SLOW),
-    *(one_fault(alone, kind, 1) for kind in ("timeouts", "frozen", "lost_pods")),
-    *(one_fault(placing, kind, 3) for kind in KINDS if kind not in AFTER_ALL),
-    *(one_fault(placing, kind, 2) for kind in ("timeouts", "lost_pods")),
+    *(one_fault(alone, kind, 1) for kind in ("timeouts", "lost_pods", "removals")),
+    *(one_fault(placing, kind, 3) for kind in KINDS if kind not in SLOW),
+    *(one_fault(placing, kind, 2) for kind in ("timeouts", "lost_pods", "removals")),
     *(one_fault(placing, kind, 1) for kind in ("ticks", "away")),
 )
 OTHERS = (
@@ -56,7 +54,7 @@ LARGE = (
     *(one_fault(alone, kind, 2) for kind in SLOW),
     one_fault(alone, "timeouts", 3),
     one_fault(alone, "ticks", 1),
-    *(one_fault(placing, kind, 3) for kind in AFTER_ALL),
+    *(one_fault(placing, kind, 3) for kind in SLOW),
     *(
         placing(f"{kind}-three-targets-never-twice", targets=3, faults=Faults.only(kind), execution=NEVER_TWICE)
         for kind in KINDS

@@ -5,10 +5,11 @@ Two things are forgotten. Both only add behaviour, so a rule that holds here hol
 - *The other sources.* Sources meet at the places of a target, at the clock, and in the faults that a run may have. Here a place may be free
   or taken whenever a scheduler looks, time may stop anywhere, and all faults of the run may be this source's (`component`).
 - *Which cells go together.* A *control* is what the source has: its stream, its pod, a paused leader, the network, the clock, the faults
-  that are left. A *cell* is what one target (a *site*) holds of it. With each control, and each site, go the cells that were seen with it. A
-  step of one cell, or of the source with it, takes the cells of the other sites along, all of them. Where only the placing is explored
-  (`placing`), each candidate that there can be has a site: a target and an epoch. The source sees them one by one then, as a watch delivers
-  them, and decides when it likes: after one sight, or several.
+  that are left. A *cell* is what one target (a *site*) holds of it. With each control, and each site, go the cells that were seen with
+  it. A step of one cell, or of the source with it, takes the cells of the other sites along, all of them.
+
+Where only the placing is explored (`placing`), each candidate that there can be has a site of its own: a target and an epoch. The source
+sees them one by one then, as a watch delivers them, and decides when it likes: after one sight, or several.
 
 Rules about one cell are asked of each; S1, about two, of every two cells that go with one control. `ends` asks for liveness. S7 follows
 from three rules about one cell: only the word "reserve", which is said while a place is free by all sources' books, takes a place; it takes

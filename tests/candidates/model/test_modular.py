@@ -72,9 +72,21 @@ JOINT = (
 )
 
 
+def two(first: str, second: str) -> Config:
+    """Return a configuration in which two things may go wrong."""
+    faults = replace(Faults.only(first, 2), **{first: 1, second: 1})
+    return alone(f"one-target-{first}-{second}", targets=1, faults=faults, epochs=3)
+
+
+TWO_FAULTS = (two("delayed", "late"), two("late", "timeouts"), two("cut", "deletions"))
+
+
 @pytest.mark.parametrize(
     ("joint", "placing"),
-    [(joint, placing) for joint in JOINT for placing in (False, True) if placing or "away" not in joint.name],
+    [
+        *((joint, placing) for joint in JOINT for placing in (False, True) if placing or "away" not in joint.name),
+        *((joint, True) for joint in TWO_FAULTS),
+    ],
     ids=lambda given: getattr(given, "name", "placing" if given is True else "all"),
 )
 def test_it_sees_all_that_the_joint_model_sees(joint: Config, placing: bool) -> None:
