@@ -1,12 +1,17 @@
-"""Fixtures of the whole suite: a PostgreSQL server for the run, and a fresh migrated database for each test that asks for one."""
+"""What the whole suite has: a PostgreSQL server for the run, a fresh migrated database for each test that asks for one, no timed examples."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from tests.support import postgres
+
+# How long an example takes says more about the machine than about the code: `benchmarks/` measures.
+settings.register_profile("here", settings.get_profile(settings.get_current_profile_name()), deadline=None)
+settings.load_profile("here")
 
 
 def pytest_report_header() -> str:
