@@ -51,7 +51,7 @@ from controlplane.simulation.history import Commit
 from controlplane.simulation.world import MANAGEMENT
 
 PATIENCE = 1800.0  # virtual seconds in which everything has to settle
-REST = 40.0  # virtual seconds without an event, to call it settled
+REST = 130.0  # virtual seconds without an event, to call it settled: a watch that was asked for in a silence is given up by then
 FLUSH = 330.0  # the same, while a pod waits that fits nowhere
 QUIET = 120.0  # virtual seconds without a write, once it has
 MOST_EVENTS = 6000  # of one log
