@@ -1,4 +1,4 @@
-"""What the whole suite has: a PostgreSQL server for the run, a fresh migrated database for each test that asks for one, no timed examples."""
+"""What the whole suite has: a PostgreSQL server, a fresh migrated database for each test that asks for one, examples without a clock."""
 
 from __future__ import annotations
 

@@ -26,6 +26,7 @@ from controlplane.candidates.events import (
 )
 from controlplane.candidates.objects import CANDIDATES
 from controlplane.candidates.placing import watched_in
+from controlplane.candidates.state import STREAM as SOURCES
 from controlplane.candidates.state import Candidate, SourceState, fold, initial, source_stream
 from controlplane.connectivity.events import cluster_stream
 from controlplane.connectivity.state import Connection
@@ -54,6 +55,18 @@ def folded(events: Sequence[Recorded]) -> SourceState:
     for recorded in events:
         state = fold(state, recorded)
     return state
+
+
+def placed_on(reader: Reader, cluster: str) -> list[str]:
+    """Return the streams of the source pods that a target has bound, or that have its permit."""
+    states: dict[str, SourceState] = {}
+    for recorded in reader.events(Filter(streams=reader.streams(SOURCES))):
+        states[recorded.stream] = fold(states.get(recorded.stream) or initial(recorded.stream), recorded)
+    return [
+        stream
+        for stream, state in sorted(states.items())
+        if cluster in (there.cluster for there in (state.chosen, state.permit) if there is not None)
+    ]
 
 
 def explain_pod(

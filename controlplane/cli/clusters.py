@@ -54,7 +54,7 @@ def clusters(context: click.Context) -> None:
 @click.option("--by", metavar="WHO", help="Who says so; your login name by default.")
 @click.pass_obj
 def forget(options: Options, name: str, i_know: bool, by: str | None) -> None:
-    """Give a lost cluster up: queue its Workloads again now, under never-twice too.
+    """Give a lost cluster up: queue its Workloads again now, and place its pods anew, under never-twice too.
 
     Holds until the cluster connects again. Without --i-know it says what it would do (exit code 2).
     """
@@ -66,16 +66,19 @@ def forget(options: Options, name: str, i_know: bool, by: str | None) -> None:
     if not i_know:
         index, now = _read(options, policy)
         since = operate.forgettable(index, name).lost_since
-        stays = _stays(index, now, [name])
+        stays, pods = _stays(index, now, [name]), _pods(options, name)
+        anew = f", and place {_counted(pods, 'pod')} anew that {_are(pods)} there or may be" if pods else ""
         raise Failure(
             f'nothing was done: this would end the grace of cluster "{name}", which is away since {clock(since)} UTC, and queue'
-            f" {_workloads(stays)} again that {_stay(stays)} with it, under never-twice too. What still runs there would run a"
+            f" {_workloads(stays)} again that {_stay(stays)} with it{anew}, under never-twice too. What still runs there would run a"
             " second time, so say --i-know if nothing does.",
             Exit.USAGE,
         )
+    pods = _pods(options, name)  # before anybody acts on the word
     copies = asyncio.run(operate.forget(database, log, policy, name, by or whoami()))
-    told = f'Cluster "{name}" is given up until it connects again; it has copies of {_workloads(copies)}.'
-    _done(options, {"cluster": name, "copies": copies}, told)
+    also = f", and {_counted(pods, 'pod')} {_are(pods)} there or may be" if pods else ""
+    told = f'Cluster "{name}" is given up until it connects again; it has copies of {_workloads(copies)}{also}.'
+    _done(options, {"cluster": name, "copies": copies, "pods": pods}, told)
 
 
 @clusters.command("accept-outage")
@@ -174,6 +177,14 @@ def _stays(index: Index, now: datetime, names: list[str], *, ending: bool = Fals
     return sum(found[name].stays - (found[name].never if ending else 0) for name in names if name in found)
 
 
+def _pods(options: Options, cluster: str) -> int:
+    """Return how many source pods a target has bound, or may bind."""
+    from controlplane.audit.pods import placed_on
+
+    with open_reader(options) as reader:
+        return len(placed_on(reader, cluster))
+
+
 def _done(options: Options, value: dict[str, Any], told: str) -> None:
     if options.output == "table":
         line(told)
@@ -182,7 +193,15 @@ def _done(options: Options, value: dict[str, Any], told: str) -> None:
 
 
 def _workloads(count: int) -> str:
-    return f"{count} Workload{'' if count == 1 else 's'}"
+    return _counted(count, "Workload")
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def _stay(count: int) -> str:

@@ -15,7 +15,7 @@ from controlplane.candidates.events import CandidateGone, SourceDeleted
 from controlplane.candidates.objects import CANDIDATES, SCHEDULER_NAME
 from controlplane.candidates.policy import Placement, Policy, Target
 from controlplane.candidates.reasons import TargetReason
-from controlplane.candidates.state import SourceState
+from controlplane.candidates.state import SourceState, source_stream
 from controlplane.candidates.target_decide import TargetContext, TargetPolicy
 from controlplane.candidates.target_events import (
     HERE,
@@ -28,7 +28,7 @@ from controlplane.candidates.turn import Context
 from controlplane.connectivity.events import MANAGEMENT
 from controlplane.connectivity.state import Connection
 from controlplane.kube import Json, Request, meta
-from controlplane.log.event import Event, Recorded
+from controlplane.log.event import Event, NewEvent, Recorded
 from tests.candidates.model.api import EMPTY, Api, Refused, Store
 from tests.candidates.model.world import START
 
@@ -62,6 +62,7 @@ class Stage:
         self.tiers: dict[str, int] = {}
         self.counts: dict[str, int] = {}
         self.decided: list[Event] = []
+        self.appended: list[NewEvent] = []  # the source's stream
         self.position = 0
         self.wake = None
 
@@ -91,6 +92,7 @@ class Stage:
 
     def fold(self, event: Event, cluster: str = MANAGEMENT) -> None:
         self.position += 1
+        self.appended.append(NewEvent(stream=source_stream(NS, "web"), event=event, cluster=cluster))
         self.state = folds.fold(
             self.state,
             Recorded(

@@ -14,6 +14,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from controlplane.__main__ import run
+from controlplane.app.rooms import TYPES
 from controlplane.audit.absence import Absence
 from controlplane.cli import cli
 from controlplane.cli.clusters import whoami
@@ -28,6 +29,7 @@ from controlplane.connectivity.events import (
 from controlplane.log.event import NewEvent
 from tests.audit.database import with_stories
 from tests.audit.script import START, Script, at, write
+from tests.candidates.stage import Stage
 from tests.support import postgres
 
 
@@ -69,7 +71,7 @@ def placed(script: Script, *policies: str, on: str = "a") -> None:
 
 def put(url: str, events: list[NewEvent]) -> None:
     # The verbs run a loop of their own, so the tests run none.
-    asyncio.run(write(url, events))
+    asyncio.run(write(url, events, types=TYPES))
 
 
 def outage(url: str, *policies: str, away: str = "ab", of: str = "abc") -> Script:
@@ -224,10 +226,28 @@ def test_forget(database_url: str) -> None:
     assert (event["stream"], event["data"]) == ("cluster/a", {"by": "jane"})
 
 
+@pytest.mark.parametrize(
+    ("stage", "pods"),
+    [(Stage("a", "b").delegated("a"), 1), (Stage("a", "b").permitted("a"), 1), (Stage("a", "b").delegated("b"), 0)],
+    ids=["is there", "may be there", "is elsewhere"],
+)
+def test_forget_says_which_pods_of_ours_are_there(
+    capsys: pytest.CaptureFixture[str], database_url: str, stage: Stage, pods: int
+) -> None:
+    outage(database_url, away="a")
+    put(database_url, stage.appended)
+    _, told = fails(capsys, database_url, "forget", "a")
+    assert ("and place 1 pod anew that is there or may be" in told) == bool(pods)
+    told = invoke(database_url, "forget", "a", "--i-know").stdout
+    assert told == 'Cluster "a" is given up until it connects again; it has copies of 0 Workloads' + (
+        ", and 1 pod is there or may be.\n" if pods else ".\n"
+    )
+
+
 def test_forget_for_programs(database_url: str) -> None:
     outage(database_url, "never-twice", away="a")
     found = json.loads(invoke(database_url, "forget", "a", "--i-know", "-o", "json").stdout)
-    assert found == {"cluster": "a", "copies": 1}
+    assert found == {"cluster": "a", "copies": 1, "pods": 0}
     (event,) = events(database_url, "ClusterForgotten")
     assert event["data"] == {"by": whoami()}
 
