@@ -108,6 +108,8 @@ class Turn(ProcessTurn):
     async def lead(self, stop: asyncio.Event) -> None:
         """Record, decide and act until stopped; raises `Fenced`, or the fault of whatever part ended first."""
         failure = self._take_up()
+        for check in ("caches", "clusters"):  # what held of a follower does not hold of a leader before it has looked
+            self._health.set(check, False, "not in view yet")
         if self._reads is not None:
             self._reads.failure = failure
         self._fleet.index.changed_clusters.update(self._fleet.index.clusters)
