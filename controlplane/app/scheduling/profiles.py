@@ -59,7 +59,7 @@ class Setup:
 def load(path: str) -> Setup:
     """Return the profiles of a file; without one, a single profile with the default plugins."""
     if not path:
-        return _setup(read({"profiles": [{"schedulerName": DEFAULT_PROFILE}]}), "the default configuration")
+        return setup_of(read({"profiles": [{"schedulerName": DEFAULT_PROFILE}]}), "the default configuration")
     try:
         text = Path(path).expanduser().read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -73,14 +73,15 @@ def load(path: str) -> Setup:
             f"scheduler.config: {path} is not a KubeSchedulerConfiguration, but {type(found).__name__}"
         )
     try:
-        return _setup(read(found), path)
+        return setup_of(read(found), path)
     except ConfigurationError as error:
         raise BadConfiguration("\n".join(f"{path}: {problem}" for problem in error.problems)) from None
     except PluginError as error:
         raise BadConfiguration(str(error)) from None
 
 
-def _setup(configuration: KubeSchedulerConfiguration, where: str) -> Setup:
+def setup_of(configuration: KubeSchedulerConfiguration, where: str) -> Setup:
+    """Return the profiles of a configuration that was read from `where`."""
     frameworks = build(configuration, registry())
     everywhere = configuration.percentage_of_nodes_to_score
     sampling = {

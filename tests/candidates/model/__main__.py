@@ -25,10 +25,8 @@ def main(names: list[str]) -> int:
         for config in known.values():
             print(f"{config.name}: {config.sources} sources, {config.targets} targets, {config.faults}")
         return 0
-    for name in names:
-        if name not in known:
-            print(f'there is no configuration "{name}": without a name, all are listed', file=sys.stderr)
-            return 2
+    if unknown := [name for name in names if name not in known]:
+        raise SystemExit(f'there is no configuration "{unknown[0]}": without a name, all are listed')
     bad = 0
     for name in names:
         found = explored(known[name])

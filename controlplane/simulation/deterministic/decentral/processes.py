@@ -16,7 +16,7 @@ import msgspec
 
 from controlplane.app.policy import policy_of
 from controlplane.app.rooms import Hosted
-from controlplane.app.scheduling.profiles import DEFAULT_PROFILE, _setup, load
+from controlplane.app.scheduling.profiles import DEFAULT_PROFILE, load, setup_of
 from controlplane.app.scheduling.rooms import SchedulerRooms
 from controlplane.app.scheduling.turn import Around, SchedulerTurn
 from controlplane.app.turn import Shared
@@ -145,7 +145,7 @@ class SchedulerReplica(Living):
     async def _turn(self, process: Process, source: random.Random, stop: asyncio.Event) -> None:
         """What `SchedulerService._turn` does."""
         settings = scheduler_settings(process.name)
-        setup = _setup(read(GANGS), "the simulation") if self._gangs else load("")
+        setup = setup_of(read(GANGS), "the simulation") if self._gangs else load("")
 
         async def open_server() -> ApiServer:
             return self._open(process.name)

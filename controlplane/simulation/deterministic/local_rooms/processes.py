@@ -17,7 +17,7 @@ import msgspec
 
 from controlplane.app.measure import Measure
 from controlplane.app.rooms import Hosted
-from controlplane.app.scheduling.profiles import Setup, _setup
+from controlplane.app.scheduling.profiles import Setup, setup_of
 from controlplane.app.scheduling.rooms import SchedulerRooms
 from controlplane.app.scheduling.turn import Around, SchedulerTurn
 from controlplane.app.turn import Shared, Turn
@@ -69,7 +69,7 @@ def setup() -> Setup:
     """Return the scheduler's profiles: one for gangs, one for everybody else, both with the plugin Gang."""
     args = [{"name": "Gang", "args": {"waitForGroup": [PROFILES[0]], "scheduleTimeoutSeconds": 40}}]
     profiles = [{"schedulerName": name, "plugins": _GANG, "pluginConfig": args} for name in PROFILES]
-    return _setup(read({"profiles": profiles}), "the simulation")
+    return setup_of(read({"profiles": profiles}), "the simulation")
 
 
 def scheduler_rooms(identity: str) -> SchedulerRooms:
