@@ -130,7 +130,7 @@ def _follow(options: Options, first: Reader, wanted: Filter, limit: int, *, newe
     import msgspec
     import psycopg
 
-    from controlplane.log.connect import first_line, lost
+    from controlplane.log.connect import first_line
 
     reader: Reader | None = first
     pause, past = 0.1, newest
@@ -150,7 +150,7 @@ def _follow(options: Options, first: Reader, wanted: Filter, limit: int, *, newe
                 wanted, past, pause = msgspec.structs.replace(wanted, after=max(until, wanted.after)), False, 0.1
                 reader.wait(_POLL)
         except psycopg.Error as error:
-            if not lost(error):
+            if not isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
                 raise
             if reader is not None:
                 reader.close()

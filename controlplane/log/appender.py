@@ -4,8 +4,8 @@ In: requests from the recorder and from the deciders, each with a future. Out: o
 future's own answer. One task and not many, because the head row's lock lets only one append in at a time anyway, and because its
 order is the order in which the callers asked.
 
-When the database is away the batch waits here and is tried again under the same id until it is known to be in; callers wait with it,
-which is the back-pressure that stops the watches.
+Whatever the database says that is not about the content of a batch, the batch waits here and is tried again under the same id until it is
+known to be in; callers wait with it, which is the back-pressure that stops the watches.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ import structlog
 from psycopg.rows import TupleRow as Row
 
 from controlplane.log.codec import Codec
-from controlplane.log.connect import Database, first_line, lost
-from controlplane.log.event import Append, Fenced, LogError, VersionConflict
+from controlplane.log.connect import Database, bounded, first_line, unacceptable
+from controlplane.log.event import Append, Fenced, LogError, LogReplaced, VersionConflict
 
 _log = structlog.get_logger(__name__)
 
 # %b: binary arrays; psycopg's text arrays escape every quote of the JSON and cost four times as much.
 _APPEND = """
 SELECT request, outcome FROM controlplane.append(
-    %b::text, %b::bigint, %b::uuid, %b::int[], %b::text[], %b::text[], %b::bigint[], %b::text[], %b::int[], %b::text[],
+    %b::text, %b::bigint, %b::uuid, %b::uuid, %b::uuid, %b::int[], %b::text[], %b::text[], %b::bigint[], %b::text[], %b::int[], %b::text[],
     %b::text[], %b::text[], %b::bigint[], %b::text[], %b::timestamptz[], %b::int[], %b::text[], %b::bigint[], %b::bytea[], %b::text[])"""
 
 
@@ -74,7 +74,8 @@ class AppendStats(msgspec.Struct):
 
 class Appender:
     """The one writer of a log. `max_batch` bounds the events of a commit; `on_batch(types of the new events, seconds)` is called after each
-    commit, `on_state(ok, detail)` when the database goes away and comes back."""
+    commit, `on_state(ok, detail)` when the database goes away and comes back. `known` is the last batch that is known to be in the log:
+    each append says it, and a log that lacks it refuses (`LogReplaced`)."""
 
     def __init__(
         self,
@@ -88,6 +89,8 @@ class Appender:
     ) -> None:
         self.stats = AppendStats()
         self.epoch = 0
+        self.nonce: uuid.UUID | None = None
+        self.known: uuid.UUID | None = None
         self._database, self._log, self._codec, self._max = database, log, codec, max_batch
         self._on_batch, self._on_state = on_batch, on_state
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
@@ -95,9 +98,9 @@ class Appender:
         self._fenced: Fenced | None = None
         self._task: asyncio.Task[None] | None = None
 
-    def rejoin(self, epoch: int) -> None:
-        """Append with this epoch from now on, whatever became of the one before."""
-        self.epoch, self._fenced = epoch, None
+    def rejoin(self, epoch: int, nonce: uuid.UUID | None, known: uuid.UUID | None) -> None:
+        """Append as the holder of this epoch from now on, whatever became of the one before."""
+        self.epoch, self.nonce, self.known, self._fenced = epoch, nonce, known, None
 
     def submit(self, request: Append) -> asyncio.Future[int]:
         """Queue a request; the future gives the number of its events that were new, or raises `VersionConflict` or `Fenced`."""
@@ -120,8 +123,7 @@ class Appender:
                 await self._task
         while not self._queue.empty():
             self._queue.get_nowait().future.cancel()
-        if self._connection:
-            await self._connection.close()
+        await self._drop()
 
     async def _run(self) -> None:
         held: _Waiting | None = None
@@ -152,8 +154,8 @@ class Appender:
             _fail(group, self._fenced)
             return
         try:
-            arrays = self._arrays([waiting.request for waiting in group])
-            outcomes = await self._send(arrays, uuid.uuid4())
+            arrays, batch = self._arrays([waiting.request for waiting in group]), uuid.uuid4()
+            outcomes = await self._send(arrays, batch)
         except Fenced as error:
             self._fenced = error
             _fail(group, error)
@@ -166,6 +168,8 @@ class Appender:
             _log.error("append refused", error=str(error), streams=[event.stream for event in group[0].request.events])
             _fail(group, LogError(f"the database refused an append: {error}"))
         else:
+            if any(outcome == "new" for _, outcome in outcomes):
+                self.known = batch
             self._settle(group, outcomes)
 
     def _settle(self, group: list[_Waiting], outcomes: list[tuple[int, str]]) -> None:
@@ -196,22 +200,17 @@ class Appender:
         while True:
             started = loop.time()
             try:
-                if self._connection is None or self._connection.closed:
-                    self._connection = await self._database.connect("appender")
-                cursor = await self._connection.execute(_APPEND, (self._log, self.epoch, batch, *arrays), binary=True)
-                rows = await cursor.fetchall()
+                rows = await self._call(arrays, batch)
             except psycopg.Error as error:
-                if error.sqlstate in ("CP001", "CP002"):
-                    raise Fenced(error.diag.message_primary or str(error)) from None
-                if not lost(error):
+                if (fence := fenced(error, held=self.epoch > 0)) is not None:
+                    raise fence from None
+                if unacceptable(error):
                     raise
                 detail = first_line(error)
                 _log.warning("database away, append waits", error=detail, retry_in=round(delay, 2))
                 if self._on_state:
                     self._on_state(False, detail)
-                if self._connection:
-                    await self._connection.close()
-                    self._connection = None
+                await self._drop()
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, 2.0)
             else:
@@ -223,6 +222,19 @@ class Appender:
                     new = [name for name, (_, outcome) in zip(types, rows, strict=True) if outcome == "new"]
                     self._on_batch(new, loop.time() - started)
                 return rows
+
+    async def _call(self, arrays: tuple[object, ...], batch: uuid.UUID) -> list[tuple[int, str]]:
+        if self._connection is None or self._connection.closed:
+            self._connection = await self._database.connect("appender")
+        parameters = (self._log, self.epoch, self.nonce, self.known, batch, *arrays)
+        with bounded(self._connection, self._database.statement_timeout):
+            cursor = await self._connection.execute(_APPEND, parameters, binary=True)
+            return await cursor.fetchall()
+
+    async def _drop(self) -> None:
+        if self._connection:
+            await self._connection.close()
+            self._connection = None
 
     def _arrays(self, requests: Sequence[Append]) -> tuple[object, ...]:
         rows: list[tuple[int, str, str, int, str, int, str, str, str, int, str, datetime | None]] = []
@@ -260,6 +272,19 @@ class Appender:
         expected = [list(column) for column in zip(*expectations, strict=True)] or [[], [], []]
         columns = [list(column) for column in zip(*rows, strict=True)] or [[]] * 12
         return (*columns, *expected, list(bodies), list(bodies.values()))
+
+
+def fenced(error: psycopg.Error, *, held: bool = True) -> Fenced | None:
+    """Return what a refusal by the fence of `controlplane.append` or `renew_epoch` means; None for any other error.
+
+    `held`: the caller had taken the log, so that it cannot be missing.
+    """
+    said = error.diag.message_primary or str(error)
+    if error.sqlstate == "CP001" or (error.sqlstate == "CP002" and not held):
+        return Fenced(said)
+    if error.sqlstate in ("CP002", "CP003"):
+        return LogReplaced(said, 0, int(error.diag.message_detail or 0))
+    return None
 
 
 def _fail(group: Sequence[_Waiting], error: Exception) -> None:

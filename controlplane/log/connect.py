@@ -1,6 +1,16 @@
-"""One way to open a psycopg connection to the log: autocommit, bounded, and with no more rights than the service's role has."""
+"""One way to open a psycopg connection to the log: autocommit, bounded in time, and with no more rights than the service's role has.
+
+Here too: what an error of the database means. Only what is wrong with the content of a statement is the caller's fault; everything else
+(a right that was revoked, a function that is missing during a rollout, a full disk, a server that restarts) is waited for.
+"""
 
 from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Iterator
 
 import msgspec
 import psycopg
@@ -9,13 +19,17 @@ from psycopg.rows import TupleRow as Row
 
 from controlplane.log.schema import libpq_url
 
+# SQLSTATE classes: data exceptions, and limits of the program (nesting, sizes), which the same content would meet again.
+_OF_THE_CONTENT = ("22", "54")
 
-def lost(error: psycopg.Error) -> bool:
-    """Whether the server is away, restarting, out of disk or no longer the primary: what time heals, unlike a bad statement."""
-    state = error.sqlstate or ""
-    if state.startswith("54"):  # a limit of the program: the same again would be refused again
-        return False
-    return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)) or state == "25006"
+
+def unacceptable(error: Exception) -> bool:
+    """Whether the content of a statement was refused, by the server or by the driver before it was sent: waiting does not heal that."""
+    if not isinstance(error, psycopg.Error):
+        return isinstance(error, (TypeError, ValueError))
+    if error.sqlstate is None:
+        return isinstance(error, (psycopg.DataError, psycopg.ProgrammingError, psycopg.NotSupportedError))
+    return error.sqlstate[:2] in _OF_THE_CONTENT
 
 
 def first_line(error: psycopg.Error) -> str:
@@ -24,12 +38,35 @@ def first_line(error: psycopg.Error) -> str:
     return text.splitlines()[0] if text else type(error).__name__
 
 
+@contextlib.contextmanager
+def bounded(connection: psycopg.AsyncConnection[Row], seconds: float) -> Iterator[None]:
+    """End whatever waits for an answer on a connection after `seconds`: psycopg then raises `OperationalError`.
+
+    The socket is shut down instead of the waiting task being cancelled: on cancellation psycopg asks the server to stop the statement and
+    waits for its answer, which never comes from a server that is stopped.
+    """
+    late = asyncio.get_running_loop().call_later(seconds, _shut, connection)
+    try:
+        yield
+    finally:
+        late.cancel()
+
+
+def _shut(connection: psycopg.AsyncConnection[Row]) -> None:
+    with contextlib.suppress(psycopg.Error, OSError), socket.socket(fileno=os.dup(connection.fileno())) as line:
+        line.shutdown(socket.SHUT_RDWR)
+
+
 class Database(msgspec.Struct, frozen=True):
-    """Where the log is and as whom to use it. `role` is taken with SET ROLE after the login; empty keeps the login's own rights."""
+    """Where the log is and as whom to use it. `role` is taken with SET ROLE after the login; empty keeps the login's own rights.
+
+    `connect_timeout` and `statement_timeout` are seconds: how long the server may take to let us in, and to answer a statement.
+    """
 
     url: str
     role: str = ""
     connect_timeout: int = 5
+    statement_timeout: float = 10.0
 
     def __repr__(self) -> str:
         return f"Database(role={self.role!r})"
@@ -47,10 +84,17 @@ class Database(msgspec.Struct, frozen=True):
             keepalives_count=3,
             tcp_user_timeout=10_000,
         )
+        limit = sql.Literal(f"{round(self.statement_timeout * 1000)}ms")
+        setup = [
+            sql.SQL("SET statement_timeout TO {}").format(limit),
+            sql.SQL("SET idle_in_transaction_session_timeout TO {}").format(limit),
+        ]
         if self.role:
-            try:
-                await connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(self.role)))
-            except BaseException:
-                await connection.close()
-                raise
+            setup.append(sql.SQL("SET ROLE {}").format(sql.Identifier(self.role)))
+        try:
+            with bounded(connection, self.connect_timeout):
+                await connection.execute(sql.SQL("; ").join(setup), prepare=False)
+        except BaseException:
+            await connection.close()
+            raise
         return connection

@@ -106,12 +106,34 @@ class Head(msgspec.Struct, frozen=True):
     epoch: int
 
 
+class Sign(msgspec.Struct, frozen=True):
+    """The last sign of life of a log's holder. Two are equal if none was given in between; `given` has no other meaning.
+
+    `free`: nobody holds the log, since nobody ever did or the last one resigned.
+    """
+
+    epoch: int
+    given: str
+    free: bool
+
+
 class LogError(Exception):
     """The log could not do what was asked."""
 
 
 class Fenced(LogError):  # noqa: N818 - a state, named as the design names it
     """A writer with a newer epoch has taken over: this one must not decide or act any more."""
+
+
+class LogReplaced(Fenced):
+    """The log is not the one that was read: it ends earlier (a backup was restored, a standby lacks the last commits) or goes on otherwise.
+
+    What was folded of it is void. `read_to` is the position up to which it had been read, `ends_at` where it ended when that was noticed.
+    """
+
+    def __init__(self, message: str, read_to: int, ends_at: int) -> None:
+        super().__init__(message)
+        self.read_to, self.ends_at = read_to, ends_at
 
 
 class VersionConflict(LogError):  # noqa: N818

@@ -7,23 +7,53 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from controlplane.log.codec import Codec
-from controlplane.log.event import Append, Fenced, Head, LogError, NewEvent, Recorded, VersionConflict
+from controlplane.log.event import (
+    Append,
+    Fenced,
+    Head,
+    LogError,
+    LogReplaced,
+    NewEvent,
+    Recorded,
+    Sign,
+    VersionConflict,
+)
+
+_Row = tuple[NewEvent, int, str, int, str, datetime]
 
 
 class MemoryStore:
-    """What outlives a process: the events, heads and bodies. Several `MemoryLog`s may share one, as replicas share a database."""
+    """What outlives a process: the events, heads and bodies. Several `MemoryLog`s may share one, as replicas share a database.
+
+    `backup` and `restore` put it back to what it was, as a database is restored from a base backup.
+    """
 
     def __init__(self) -> None:
-        self.rows: list[tuple[NewEvent, int, str, int, str, datetime]] = []
+        self.rows: list[_Row] = []
         self.versions: dict[str, int] = {}
         self.marks: dict[str, int] = {}
         self.texts: dict[str, bytes] = {}
         self.epoch = 0
-        self.renewed_at: datetime | None = None
+        self.holder: object = None
+        self.free = True
+        self.signs = 0
         self.grown = asyncio.Event()
+
+    def backup(self) -> Callable[[], None]:
+        """Return a function that puts everything back to what it is now."""
+        rows, versions, marks, texts = len(self.rows), dict(self.versions), dict(self.marks), dict(self.texts)
+        kept, epoch, holder, free, signs = self.rows[:rows], self.epoch, self.holder, self.free, self.signs
+
+        def restore() -> None:
+            self.rows, self.versions, self.marks, self.texts = list(kept), dict(versions), dict(marks), dict(texts)
+            self.epoch, self.holder, self.free, self.signs = epoch, holder, free, signs
+            self.grown.set()
+            self.grown = asyncio.Event()
+
+        return restore
 
 
 class MemoryLog:
@@ -32,42 +62,63 @@ class MemoryLog:
     def __init__(self, store: MemoryStore, codec: Codec, now: Callable[[], datetime]) -> None:
         self._store, self._codec, self._now = store, codec, now
         self._epoch = 0
+        self._holder: object = None
+        self._read_to = 0
+        self._read_last: _Row | None = None
+        self._written: tuple[int, _Row] | None = None
 
     async def head(self) -> Head:
         """Return the last position and the current epoch."""
+        self._compare()
         return Head(len(self._store.rows), self._store.epoch)
+
+    async def sign(self) -> Sign:
+        """Return the last sign of life of the log's holder; see `controlplane.log.port.Log`."""
+        self._compare()
+        return Sign(self._store.epoch, str(self._store.signs), self._store.free)
 
     async def take_epoch(self, holder: str) -> Head:
         """Bump the epoch; see `controlplane.log.port.Log`."""
-        head = await self.lead(holder, 0.0)
-        assert head is not None
-        return head
+        self._compare()
+        store = self._store
+        store.epoch += 1
+        store.signs += 1
+        self._epoch, self._holder = store.epoch, object()
+        store.holder, store.free = self._holder, False
+        return await self.head()
 
     async def assist(self) -> Head:
         """Append with the current epoch, without taking it: how an operator's word gets into the log beside the leader's."""
-        self._epoch = self._store.epoch
+        self._epoch, self._holder = self._store.epoch, self._store.holder
         return await self.head()
 
-    async def lead(self, holder: str, lease: float) -> Head | None:
-        """Take the epoch unless its holder lives; see `controlplane.log.port.Log`."""
-        renewed = self._store.renewed_at
-        if renewed is not None and renewed + timedelta(seconds=lease) > self._now():
-            return None
-        self._store.epoch += 1
-        self._epoch, self._store.renewed_at = self._store.epoch, self._now()
-        return await self.head()
+    async def lead(self, holder: str, sign: Sign) -> Head | None:
+        """Take the epoch unless its holder has given another sign of life; see `controlplane.log.port.Log`."""
+        return await self.take_epoch(holder) if await self.sign() == sign else None
 
     async def renew(self, *, resign: bool = False) -> None:
         """Give a sign of life; see `controlplane.log.port.Log`."""
-        if self._epoch != self._store.epoch:
-            raise Fenced(f"epoch {self._epoch} is over")
-        self._store.renewed_at = None if resign else self._now()
+        self._compare()
+        self._fence()
+        self._store.signs += 1
+        self._store.free = resign
+
+    def _fence(self) -> None:
+        if not self._epoch or (self._epoch, self._holder) != (self._store.epoch, self._store.holder):
+            raise Fenced(f"epoch {self._epoch} of this holder is over: epoch {self._store.epoch} is current")
+
+    def _compare(self) -> None:
+        """Raise `LogReplaced` if what was read or written last is not in the log any more."""
+        for position, row in ((self._read_to, self._read_last), self._written or (0, None)):
+            rows = self._store.rows
+            if row is not None and (len(rows) < position or rows[position - 1] is not row):
+                raise LogReplaced("the log is not the one that was read", self._read_to, len(rows))
 
     async def append(self, request: Append) -> int:
         """Append a request; see `controlplane.log.port.Log`."""
         store = self._store
-        if not self._epoch or self._epoch != store.epoch:
-            raise Fenced(f"epoch {self._epoch} is not the current epoch {store.epoch}")
+        self._compare()
+        self._fence()
         for stream, version in (request.expected or {}).items():
             if store.versions.get(stream, 0) != version:
                 raise VersionConflict(f"{stream} is at {store.versions.get(stream, 0)}, not at {version}")
@@ -86,13 +137,16 @@ class MemoryLog:
             store.rows.append((new, version, name, schema, text, self._now()))
             added += 1
         if added:
+            self._written = len(store.rows), store.rows[-1]
             store.grown.set()
             store.grown = asyncio.Event()
         return added
 
     async def read(self, after: int, limit: int = 2000) -> Sequence[Recorded]:
         """Return the events after a position; see `controlplane.log.port.Log`."""
-        return [
+        if after == self._read_to:
+            self._compare()
+        found = [
             Recorded(
                 position=position,
                 stream=new.stream,
@@ -108,6 +162,9 @@ class MemoryLog:
                 self._store.rows[after : after + limit], start=after + 1
             )
         ]
+        if found:
+            self._read_to, self._read_last = found[-1].position, self._store.rows[found[-1].position - 1]
+        return found
 
     async def wait(self, after: int, timeout: float) -> None:
         """Return when the log may have grown past `after`, or after `timeout` seconds."""

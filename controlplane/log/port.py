@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from controlplane.log.event import Append, Head, Recorded
+from controlplane.log.event import Append, Head, Recorded, Sign
 
 
 class Log(Protocol):
-    """One log. Every method raises `LogUnavailable` when the keeper does not answer."""
+    """One log. Every method raises `LogUnavailable` when the keeper does not answer.
+
+    Every method but `bodies` and `wait` may also raise `LogReplaced`: what was read through this object is not, or no longer, in the log.
+    """
 
     async def head(self) -> Head:
         """Return the last position and the current epoch."""
@@ -17,8 +20,11 @@ class Log(Protocol):
     async def take_epoch(self, holder: str) -> Head:
         """Bump the epoch: from now on only the caller may append. Returns the head at that moment, to be read up to before acting."""
 
-    async def lead(self, holder: str, lease: float) -> Head | None:
-        """Take the epoch unless its holder has given a sign of life within `lease` seconds of the log's own clock; None then."""
+    async def sign(self) -> Sign:
+        """Return the last sign of life of the log's holder: whoever sees no other one for a lease may take its place."""
+
+    async def lead(self, holder: str, sign: Sign) -> Head | None:
+        """Take the epoch unless its holder has given another sign of life than `sign`; None then."""
 
     async def renew(self, *, resign: bool = False) -> None:
         """Give a sign of life for our epoch, or the last one; raises `Fenced` if the epoch is over."""

@@ -1,31 +1,59 @@
-"""The log in PostgreSQL: `controlplane.log.port.Log` over one connection for appends, one for reads and one that listens.
+"""The log in PostgreSQL: `controlplane.log.port.Log` over a connection each for appends, for reads, for the lead, and for listening.
 
-In: appends and questions. Out: events in order. SQLAlchemy Core compiles the reads once; psycopg carries them, because a replay
-of a million events passes here.
+In: appends and questions. Out: events in order. The lead has a connection of its own, so that a long read delays no sign of life. Each
+look at the head compares the log with what was read of it; one that went back, or another one, is told at once (`LogReplaced`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
-from datetime import timedelta
-from typing import LiteralString
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import LiteralString, NamedTuple
 
 import psycopg
 import structlog
 from psycopg.rows import TupleRow as Row
 
-from controlplane.log.appender import Appender
+from controlplane.log.appender import Appender, fenced
 from controlplane.log.codec import Codec
-from controlplane.log.connect import Database, first_line, lost
-from controlplane.log.event import Append, Fenced, Head, LogUnavailable, Recorded
+from controlplane.log.connect import Database, bounded, first_line
+from controlplane.log.event import Append, Head, LogReplaced, LogUnavailable, Recorded, Sign
 
 _log = structlog.get_logger(__name__)
 
+# Seconds after which LISTEN is said again.
+_LISTEN_AGAIN = 30.0
+
+# The last row says which batch it came with: by that the next look tells whether the log is still the one that was read.
 _READ = """
-SELECT position, stream, version, type, schema, data::text, cluster, coalesce(caused_by, 0), trace, observed_at, recorded_at
-FROM controlplane.events WHERE log = %s AND position > %s ORDER BY position LIMIT %s"""
+WITH page AS MATERIALIZED (
+    SELECT position, stream, version, type, schema, data::text, cluster, coalesce(caused_by, 0), trace, observed_at, recorded_at
+    FROM controlplane.events WHERE log = %(log)s AND position > %(after)s ORDER BY position LIMIT %(limit)s
+)
+SELECT page.*, CASE WHEN position = (SELECT max(p.position) FROM page p) THEN (
+    SELECT b.batch FROM controlplane.batches b WHERE b.log = %(log)s AND b.last >= page.position ORDER BY b.last LIMIT 1) END
+FROM page ORDER BY position"""
+
+# What the log is: its identity, its end, its holder's last sign of life, and the batch in which a position lies.
+_LOOK = """
+SELECT h.id, h.position, h.epoch, h.nonce, concat_ws(' ', h.epoch, h.beat, extract(epoch FROM h.renewed_at)),
+       h.renewed_at = '-infinity',
+       (SELECT b.batch FROM controlplane.batches b WHERE b.log = h.log AND b.last >= %(read_to)s ORDER BY b.last LIMIT 1)
+FROM controlplane.log_head h WHERE h.log = %(log)s"""
+
+
+class _Look(NamedTuple):
+    """A row of `_LOOK`; all zeros for a log that nobody has opened yet."""
+
+    id: uuid.UUID | None = None
+    position: int = 0
+    epoch: int = 0
+    nonce: uuid.UUID | None = None
+    sign: str = ""
+    free: bool = True
+    batch: uuid.UUID | None = None
 
 
 class PostgresLog:
@@ -44,8 +72,10 @@ class PostgresLog:
         self.name = log
         self.appender = Appender(database, log, codec, max_batch=max_batch, on_state=on_state, on_batch=on_batch)
         self._database, self._codec = database, codec
-        self._reader: psycopg.AsyncConnection[Row] | None = None
-        self._reading = asyncio.Lock()
+        self._reader, self._heart = _Line(database, "reader"), _Line(database, "leader")
+        self._id: uuid.UUID | None = None
+        self._read_to = 0
+        self._read_batch: uuid.UUID | None = None
         self._rung = asyncio.Event()
         self._listener: asyncio.Task[None] | None = None
 
@@ -62,57 +92,92 @@ class PostgresLog:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._listener
         await self.appender.close()
-        if self._reader:
-            await self._reader.close()
+        await self._reader.close()
+        await self._heart.close()
 
     async def head(self) -> Head:
         """Return the last position and the current epoch; zeros for a log that nobody has opened yet."""
-        rows = await self._fetch("SELECT position, epoch FROM controlplane.log_head WHERE log = %s", (self.name,))
-        return Head(*rows[0]) if rows else Head(0, 0)
+        look = await self._look()
+        return Head(look.position, look.epoch)
+
+    async def sign(self) -> Sign:
+        """Return the last sign of life of the log's holder; see `controlplane.log.port.Log`."""
+        look = await self._look()
+        return Sign(look.epoch, look.sign, look.free)
 
     async def take_epoch(self, holder: str) -> Head:
-        """Bump the epoch and append with it from now on."""
-        head = await self.lead(holder, 0.0)
+        """Bump the epoch and append with it from now on, whoever holds it."""
+        head = await self._take(holder, None)
         assert head is not None
         return head
 
     async def assist(self) -> Head:
         """Append with the current epoch, without taking it: how an operator's word gets into the log beside the leader's."""
-        head = await self.head()
-        self.appender.rejoin(head.epoch)
-        return head
+        look = await self._look()
+        self.appender.rejoin(look.epoch, look.nonce, None)
+        return Head(look.position, look.epoch)
 
-    async def lead(self, holder: str, lease: float) -> Head | None:
-        """Take the epoch unless its holder lives; see `controlplane.log.port.Log`."""
-        rows = await self._fetch(
-            "SELECT log_position, log_epoch FROM controlplane.take_epoch(%s, %s, %s::interval)",
-            (self.name, holder, timedelta(seconds=lease)),
+    async def lead(self, holder: str, sign: Sign) -> Head | None:
+        """Take the epoch unless its holder has given another sign of life; see `controlplane.log.port.Log`."""
+        return await self._take(holder, sign.given)
+
+    async def _take(self, holder: str, seen: str | None) -> Head | None:
+        nonce = uuid.uuid4()
+        rows = await self._heart.fetch(
+            "SELECT log_position, log_epoch FROM controlplane.take_epoch(%s, %s, %s, %s::text)",
+            (self.name, holder, nonce, seen),
         )
         if not rows:
             return None
         head = Head(*rows[0])
-        self.appender.rejoin(head.epoch)
+        self.appender.rejoin(head.epoch, nonce, self._read_batch)
+        await self._look()
         return head
 
     async def renew(self, *, resign: bool = False) -> None:
         """Give a sign of life; see `controlplane.log.port.Log`."""
-        try:
-            await self._fetch("SELECT controlplane.renew_epoch(%s, %s, %s)", (self.name, self.appender.epoch, resign))
-        except psycopg.Error as error:
-            if error.sqlstate == "CP001":
-                raise Fenced(error.diag.message_primary or str(error)) from None
-            raise
+        await self._heart.fetch(
+            "SELECT controlplane.renew_epoch(%s, %s, %s, %s)",
+            (self.name, self.appender.epoch, self.appender.nonce, resign),
+        )
+        if not resign:
+            await self._look()
+
+    async def _look(self) -> _Look:
+        """Return what the log is now; `LogReplaced` if it is not the one that was read."""
+        read_to, read_batch = self._read_to, self._read_batch
+        rows = await self._heart.fetch(_LOOK, {"log": self.name, "read_to": read_to})
+        look = _Look(*rows[0]) if rows else _Look()
+        if self._id is None:
+            self._id = look.id
+        if look.id != self._id:
+            raise self._replaced(f"log {self.name} is another one than that which was read", look.position)
+        if look.position < read_to:
+            said = f"log {self.name} ends at position {look.position}, and had been read up to {read_to}"
+            raise self._replaced(said, look.position)
+        if read_batch is not None and look.batch != read_batch:
+            raise self._replaced(f"log {self.name} has another event at position {read_to} than before", look.position)
+        return look
+
+    def _replaced(self, said: str, ends_at: int) -> LogReplaced:
+        return LogReplaced(
+            f"{said}: a backup was restored, or a standby was promoted that lacks it", self._read_to, ends_at
+        )
 
     async def append(self, request: Append) -> int:
         """Commit a request with whatever else has arrived; see `controlplane.log.port.Log`."""
-        new = await self.appender.submit(request)
+        try:
+            new = await self.appender.submit(request)
+        except LogReplaced as error:
+            raise self._replaced(str(error), error.ends_at) from None
         self._ring()
         return new
 
     async def read(self, after: int, limit: int = 2000) -> Sequence[Recorded]:
         """Return the events after a position, in order, without holes."""
+        rows = await self._reader.fetch(_READ, {"log": self.name, "after": after, "limit": limit})
         decode = self._codec.decode
-        return [
+        found = [
             Recorded(
                 position=position,
                 stream=stream,
@@ -124,14 +189,15 @@ class PostgresLog:
                 observed_at=observed_at,
                 recorded_at=recorded_at,
             )
-            for position, stream, version, name, schema, data, cluster, caused_by, trace, observed_at, recorded_at in (
-                await self._fetch(_READ, (self.name, after, limit))
-            )
+            for position, stream, version, name, schema, data, cluster, caused_by, trace, observed_at, recorded_at, _ in rows
         ]
+        if found:
+            self._read_to, self._read_batch = found[-1].position, rows[-1][-1]
+        return found
 
     async def bodies(self, refs: Iterable[str]) -> dict[str, bytes]:
         """Return the JSON of bodies by the hex of their hash."""
-        rows = await self._fetch(
+        rows = await self._reader.fetch(
             "SELECT hash, body::text FROM controlplane.bodies WHERE hash = ANY(%b)",
             ([bytes.fromhex(ref) for ref in refs],),
         )
@@ -151,39 +217,60 @@ class PostgresLog:
     def _ring(self) -> None:
         self._rung.set()
 
-    async def _fetch(self, query: LiteralString, parameters: tuple[object, ...]) -> list[Row]:
-        async with self._reading:
-            for attempt in (1, 2):
-                fresh = self._reader is None or self._reader.closed
-                try:
-                    if self._reader is None or self._reader.closed:
-                        self._reader = await self._database.connect("reader")
-                    cursor = await self._reader.execute(query, parameters, binary=True)
-                    return await cursor.fetchall()
-                except psycopg.Error as error:
-                    if not lost(error):
-                        raise
-                    if self._reader:
-                        await self._reader.close()
-                        self._reader = None
-                    # A connection that died while idle says nothing about the server: try once on a new one.
-                    if fresh or attempt == 2:
-                        raise LogUnavailable(f"the database does not answer: {first_line(error)}") from None
-        raise AssertionError("unreachable")
-
     async def _listen(self) -> None:
         delay = 0.1
         while True:
             try:
                 connection = await self._database.connect("listener")
                 async with connection:
-                    await connection.execute("LISTEN controlplane")
                     delay = 0.1
-                    self._ring()  # whatever was notified while nobody listened
-                    async for notification in connection.notifies():
-                        if notification.payload == self.name:
-                            self._ring()
+                    while True:
+                        # Said again now and then: a server that does not answer that is not listened to any longer.
+                        with bounded(connection, self._database.statement_timeout):
+                            await connection.execute("LISTEN controlplane")
+                        self._ring()  # whatever was notified while nobody listened
+                        async for notification in connection.notifies(timeout=_LISTEN_AGAIN):
+                            if notification.payload == self.name:
+                                self._ring()
             except psycopg.Error as error:
                 _log.debug("listener lost its connection", error=first_line(error), retry_in=delay)
             await asyncio.sleep(delay)
             delay = min(delay * 2, 5.0)
+
+
+class _Line:
+    """A connection that is made when it is needed, and again when it broke; one statement at a time, each bounded in time."""
+
+    def __init__(self, database: Database, application: str) -> None:
+        self._database, self._application = database, application
+        self._connection: psycopg.AsyncConnection[Row] | None = None
+        self._busy = asyncio.Lock()
+
+    async def fetch(self, query: LiteralString, parameters: Mapping[str, object] | Sequence[object]) -> list[Row]:
+        """Return the rows of a statement; raises `Fenced` if the log's fence refused it, `LogUnavailable` for whatever else went wrong."""
+        async with self._busy:
+            for attempt in (1, 2):
+                fresh = self._connection is None or self._connection.closed
+                try:
+                    return await self._once(query, parameters)
+                except psycopg.Error as error:
+                    if (fence := fenced(error)) is not None:
+                        raise fence from None
+                    await self.close()
+                    # A connection that died while idle says nothing about the server: try once on a new one.
+                    if fresh or attempt == 2:
+                        raise LogUnavailable(f"the database does not answer: {first_line(error)}") from None
+        raise AssertionError("unreachable")
+
+    async def _once(self, query: LiteralString, parameters: Mapping[str, object] | Sequence[object]) -> list[Row]:
+        if self._connection is None or self._connection.closed:
+            self._connection = await self._database.connect(self._application)
+        with bounded(self._connection, self._database.statement_timeout):
+            cursor = await self._connection.execute(query, parameters, binary=True)
+            return await cursor.fetchall()
+
+    async def close(self) -> None:
+        """Close the connection; the next statement opens another."""
+        if self._connection is not None:
+            connection, self._connection = self._connection, None
+            await connection.close()

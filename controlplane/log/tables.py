@@ -17,6 +17,9 @@ log_head = Table(
     Column("holder", Text, nullable=False),
     Column("renewed_at", _stamp, nullable=False),
     Column("hash", LargeBinary),
+    Column("id", Uuid, nullable=False),
+    Column("nonce", Uuid),
+    Column("beat", BigInteger, nullable=False),
 )
 streams = Table(
     "streams",

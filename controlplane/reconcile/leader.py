@@ -1,6 +1,7 @@
 """Who leads a log: whoever took its epoch last, for as long as it gives signs of life to the log itself.
 
-In: a log. Out: the epoch, once the holder before has been silent for a lease; and a gate that is open only while our own last sign of life
+In: a log. Out: the epoch, once the holder before has given no new sign of life for a lease, by our own monotonic clock (the database's may
+jump); and a gate that is open only while our own last sign of life
 is younger than that. A leader that was paused, or cut off from the log, therefore stops acting before anybody else can start, by its
 own monotonic clock; what it still tries to write, the log refuses.
 """
@@ -40,13 +41,17 @@ class Leader:
 
     async def acquire(self) -> Head:
         """Return the head of the log at the moment at which its lead became ours."""
+        seen, since = None, 0.0
         while True:
-            asked = self._clock.monotonic()
             with contextlib.suppress(LogUnavailable):
-                head = await self._keeper.lead(self._identity, self._lease)
-                if head is not None:
-                    self._confirm(asked)
-                    return head
+                sign, asked = await self._keeper.sign(), self._clock.monotonic()
+                if sign != seen:
+                    seen, since = sign, asked
+                if sign.free or asked - since >= self._lease:
+                    head = await self._keeper.lead(self._identity, sign)
+                    if head is not None:
+                        self._confirm(asked)
+                        return head
             await self._clock.sleep(self._renew / 2)
 
     async def keep(self) -> None:

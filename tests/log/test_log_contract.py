@@ -256,6 +256,24 @@ class Contract:
         assert [got[n] for n, head in enumerate(heads) if head.epoch == 5] == [1]
         assert sorted(map(str, got)) == ["1"] + ["Fenced"] * 4
 
+    async def test_the_lead_is_taken_only_from_a_holder_that_is_silent(self, open_log: Opener) -> None:
+        one, other = open_log(), open_log()
+        free = await other.sign()
+        assert free.free
+        assert await one.lead("one", free) == Head(0, 1)
+        held = await other.sign()
+        assert not held.free
+        assert held != free
+        await one.renew()
+        assert await other.sign() != held
+        assert await other.lead("other", held) is None
+        assert await one.append(request(saw("a"))) == 1
+        assert await other.lead("other", await other.sign()) == Head(1, 2)
+        with pytest.raises(Fenced):
+            await one.renew()
+        await other.renew(resign=True)
+        assert (await one.sign()).free
+
     # --- waiting ---
 
     async def test_waiting_ends_when_the_log_grows(self, open_log: Opener) -> None:

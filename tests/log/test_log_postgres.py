@@ -16,7 +16,7 @@ from controlplane.embedded import EmbeddedPostgres
 from controlplane.log import schema
 from controlplane.log.appender import _APPEND
 from controlplane.log.codec import Codec
-from controlplane.log.connect import Database, lost
+from controlplane.log.connect import Database, unacceptable
 from controlplane.log.event import LogUnavailable, body_of
 from controlplane.log.postgres import PostgresLog
 from controlplane.log.tables import metadata
@@ -52,13 +52,13 @@ async def test_a_batch_that_is_sent_twice_is_in_once(database_url: str) -> None:
     async with log_of(database_url) as log:
         head = await log.take_epoch("one")
         arrays = log.appender._arrays([request(saw("a", 1), saw("b", 2))])
-        batch = uuid.uuid4()
+        batch, nonce = uuid.uuid4(), log.appender.nonce
         async with await log.appender._database.connect("test") as connection:
             first = await (
-                await connection.execute(_APPEND, (log.name, head.epoch, batch, *arrays), binary=True)
+                await connection.execute(_APPEND, (log.name, head.epoch, nonce, None, batch, *arrays), binary=True)
             ).fetchall()
             again = await (
-                await connection.execute(_APPEND, (log.name, head.epoch, batch, *arrays), binary=True)
+                await connection.execute(_APPEND, (log.name, head.epoch, nonce, None, batch, *arrays), binary=True)
             ).fetchall()
         assert [outcome for _, outcome in first] == ["new", "new"]
         assert [outcome for _, outcome in again] == ["known", "known"]
@@ -174,7 +174,23 @@ def test_a_url_that_cannot_be_used_is_one_sentence_without_the_password(url: str
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(("state", "waits"), [("57P01", True), ("53100", True), ("25006", True), ("54000", False)])
-def test_what_time_heals_is_told_from_what_it_does_not(state: str, waits: bool) -> None:
-    error = psycopg.errors.lookup(state)("said the server")
-    assert lost(error) is waits
+@pytest.mark.parametrize(
+    ("state", "refused"),
+    [
+        *(
+            (waits, False)
+            for waits in ("57P01", "53100", "25006", "42501", "42883", "0A000", "XX000", "25P03", "23505", "55P03")
+        ),
+        *((refuses, True) for refuses in ("54000", "54001", "22P05", "22021")),
+    ],
+)
+def test_only_the_content_of_a_statement_is_its_own_fault(state: str, refused: bool) -> None:
+    """A revoked right or a function that is missing for the length of a rollout heals: what was seen meanwhile must wait, not go."""
+    assert unacceptable(psycopg.errors.lookup(state)("said the server")) is refused
+
+
+def test_what_the_driver_cannot_send_is_the_content_s_fault() -> None:
+    assert unacceptable(psycopg.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes"))
+    assert unacceptable(UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed"))
+    assert not unacceptable(psycopg.OperationalError("the connection is lost"))
+    assert not unacceptable(psycopg.InterfaceError("the connection is closed"))

@@ -18,7 +18,7 @@ from typing import Any
 from controlplane.clusters.port import ApiError, Executes
 from controlplane.kube import Json, Request
 from controlplane.log.codec import Codec
-from controlplane.log.event import Append, Event, Head, LogUnavailable, NewEvent, Recorded, Unknown
+from controlplane.log.event import Append, Event, Head, LogUnavailable, NewEvent, Recorded, Sign, Unknown
 from controlplane.log.memory import MemoryLog, MemoryStore
 from controlplane.reconcile.bodies import Bodies
 from controlplane.reconcile.effects import Effects
@@ -101,9 +101,13 @@ class BenchLog(MemoryLog):
         if self.away:
             raise LogUnavailable("connection refused")
 
-    async def lead(self, holder: str, lease: float) -> Head | None:
+    async def sign(self) -> Sign:
         self._answer()
-        return await super().lead(holder, lease)
+        return await super().sign()
+
+    async def lead(self, holder: str, sign: Sign) -> Head | None:
+        self._answer()
+        return await super().lead(holder, sign)
 
     async def renew(self, *, resign: bool = False) -> None:
         self._answer()

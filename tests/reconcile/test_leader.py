@@ -8,11 +8,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from controlplane.log.event import Fenced, Head
+from controlplane.log.event import Append, Fenced, Head, LogReplaced
 from controlplane.log.memory import MemoryStore
 from controlplane.reconcile.gate import Gate
 from controlplane.reconcile.leader import Leader
 from tests.reconcile.bench import BenchLog, ManualClock, settle
+from tests.reconcile.errands import shown
 
 LEASE, RENEW = 4.0, 1.0
 
@@ -121,7 +122,7 @@ async def test_who_leads_nothing_has_nothing_to_resign(clock: ManualClock) -> No
         await second.leader.release()
         await clock.pass_(LEASE / 2)
         assert first.sure
-        assert await second.log.lead("second", LEASE) is None
+        assert not (await second.log.sign()).free
 
 
 @pytest.mark.parametrize("how", ["paused", "cut off from the log"])
@@ -199,3 +200,31 @@ async def test_the_lead_of_a_log_that_does_not_answer_is_waited_for(clock: Manua
     await clock.pass_(RENEW)
     assert (await waiting).epoch == 1
     assert replica.sure
+
+
+async def test_a_lease_is_counted_from_when_the_last_sign_was_seen(clock: ManualClock) -> None:
+    """Whoever begins to watch cannot know how old the last sign is: the database's clock may have jumped since."""
+    async with replicas(clock) as (_, second):
+        await clock.pass_(100 * LEASE)
+        waiting = second.wait_for_lead()
+        await clock.pass_(LEASE - 0.1)
+        assert not waiting.done()
+        await clock.pass_(RENEW)
+        assert (await waiting).epoch == 2
+
+
+async def test_a_leader_whose_log_went_back_leads_no_more(clock: ManualClock) -> None:
+    async with replicas(clock) as (first, _):
+        store = first.log._store
+        await first.log.append(Append([shown("a")]))
+        restore = store.backup()
+        await first.log.append(Append([shown("b")]))
+        keeping = first.keep()
+        restore()
+        await clock.pass_(RENEW + 0.1)
+        error = keeping.exception()
+        assert isinstance(error, LogReplaced)
+        assert error.ends_at == 1
+        assert not first.sure
+        with pytest.raises(LogReplaced):
+            await first.log.append(Append([shown("c")]))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
 from controlplane.log.codec import Codec
-from controlplane.log.event import Append, Head, LogError, LogUnavailable, NewEvent, Recorded
+from controlplane.log.event import Append, Head, LogError, LogUnavailable, NewEvent, Recorded, Sign
 from controlplane.log.memory import MemoryLog, MemoryStore
 from controlplane.simulation.deterministic.loop import Process, VirtualClock, VirtualLoop
 
@@ -69,10 +69,15 @@ class DatabaseLog:
         await self._round_trip()
         return await self._log.assist()
 
-    async def lead(self, holder: str, lease: float) -> Head | None:
-        """Take the epoch unless its holder has given a sign of life within `lease` seconds; None then."""
+    async def sign(self) -> Sign:
+        """Return the last sign of life of the log's holder."""
         await self._round_trip()
-        return await self._log.lead(holder, lease)
+        return await self._log.sign()
+
+    async def lead(self, holder: str, sign: Sign) -> Head | None:
+        """Take the epoch unless its holder has given another sign of life; None then."""
+        await self._round_trip()
+        return await self._log.lead(holder, sign)
 
     async def renew(self, *, resign: bool = False) -> None:
         """Give a sign of life, or the last one; raises `Fenced` if the epoch is over."""
