@@ -186,6 +186,15 @@ class Metrics:
         self.unknown_events = new(
             Counter, "log_unknown_event_types_total", "type", "Events of a type unknown to this version: kept, skipped."
         )
+        self.streams_left_alone = new(
+            Gauge,
+            "log_streams_left_alone",
+            "",
+            "Streams with an event that cannot be folded: nothing more is decided about them.",
+        )
+        self.events_refused = new(
+            Counter, "log_events_refused_total", "type", "Events that the database refused for what is in them."
+        )
 
     def _make_effects(self) -> None:
         """Decisions and what came of them."""

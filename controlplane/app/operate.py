@@ -14,6 +14,7 @@ from controlplane.connectivity.state import Connection
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
 from controlplane.log.event import Append, Event, Fenced, NewEvent, VersionConflict
+from controlplane.log.folding import Folding
 from controlplane.log.port import Assisted
 from controlplane.log.postgres import PostgresLog
 from controlplane.multikueue.context import Policy
@@ -89,11 +90,13 @@ def acceptable(index: Index) -> None:
 
 async def _append(log: Assisted, policy: Policy, judge: _Judge) -> int:
     index = Index(policy)
+    fold, position = Folding(index.fold), 0
     for last in range(_TRIES):
         await log.assist()
-        while events := await log.read(index.position):
+        while events := await log.read(position):
             for recorded in events:
-                index.fold(recorded)
+                fold(recorded)
+            position = events[-1].position
         stream, version, event, count = judge(index)
         # A stream of a cluster has more than connectivity on it: its version is what the log says it is now.
         expected = {stream: max(version, index.slots.get(stream).version)}

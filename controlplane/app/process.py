@@ -11,7 +11,7 @@ import asyncio
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from structlog.typing import FilteringBoundLogger
@@ -27,10 +27,11 @@ from controlplane.clusters.port import Executes, Sink
 from controlplane.clusters.reflector import Pace
 from controlplane.clusters.streams import ApiServer, WatchSpec
 from controlplane.clusters.surroundings import Surroundings, Timing
-from controlplane.connectivity.events import ClusterRestored
+from controlplane.connectivity.events import ClusterRestored, LogWentBack
+from controlplane.connectivity.here import event_refused, log_went_back, service_started
 from controlplane.connectivity.state import life_of
 from controlplane.kube import Kind
-from controlplane.log.event import Event, Fenced, Head
+from controlplane.log.event import Append, Event, Fenced, Head, LogReplaced, Recorded
 from controlplane.log.port import Log
 from controlplane.reconcile.bodies import Bodies
 from controlplane.reconcile.effects import Effects
@@ -52,6 +53,31 @@ Part = Coroutine[Any, Any, Any]
 ReadSecret = Callable[[str], Awaitable[bytes]]
 
 
+class Replaced:
+    """What a process knows of a log that went back, until it is in the log that took its place. It outlives a turn."""
+
+    def __init__(self) -> None:
+        self._known: LogReplaced | None = None
+
+    def noticed(self, replaced: LogReplaced) -> None:
+        """Remember that the log is not the one that was read; what was lost first counts."""
+        if self._known is None or replaced.read_to > self._known.read_to:
+            self._known = replaced
+
+    def folded(self, events: Sequence[Recorded]) -> None:
+        """Hear what is in the log now: another process may have said it."""
+        known = self._known
+        if known is not None and any(
+            isinstance(event.event, LogWentBack) and event.position > known.ends_at for event in events
+        ):
+            self._known = None
+
+    def first_words(self, epoch: int, holder: str, version: str) -> Append:
+        """Return what a process says when it begins to lead."""
+        started = service_started(epoch, holder, version)
+        return Append([started] if self._known is None else [log_went_back(self._known, holder), started])
+
+
 @dataclass(frozen=True, slots=True)
 class Shared:
     """What outlives a turn."""
@@ -62,6 +88,7 @@ class Shared:
     health: Health
     clock: Clock
     random: random.Random
+    replaced: Replaced = field(default_factory=Replaced)
 
 
 class ProcessTurn(ABC):
@@ -86,7 +113,16 @@ class ProcessTurn(ABC):
         self._live = False
         self._identities: dict[str, str] = {}
         self._time = LogClock(shared.clock)
-        self._recorder = Recorder(log, rooms.capability, bodies, shared.clock, lift, sole=sole)
+        self._recorder = Recorder(
+            log,
+            rooms.capability,
+            bodies,
+            shared.clock,
+            lift,
+            refused=event_refused,
+            stuck=lambda why: gate.set("record", why is None, why or ""),
+            sole=sole,
+        )
         self._effects = Effects(
             log,
             rooms.capability,
@@ -152,6 +188,12 @@ class ProcessTurn(ABC):
             if acquiring is not None:
                 acquiring.cancel()
 
+    def _took(self, events: Sequence[Recorded]) -> None:
+        """Note what every process notes of events that it has folded."""
+        self._time.anchor(events[-1].recorded_at)
+        self._shared.replaced.folded(events)
+        self._shared.metrics.streams_left_alone.set(len(self._knows.capability.left_alone))
+
     def _take_up(self) -> asyncio.Future[None]:
         """Begin to lead; return the future in which a part that nobody awaits says that it failed."""
         self._live = True
@@ -184,7 +226,7 @@ class ProcessTurn(ABC):
 
     def _silence(self) -> str | None:
         """Return why the database counts as away: reads or appends fail, or it has swallowed our signs of life; None if it does not."""
-        for reason in ("log", "append"):
+        for reason in ("log", "append", "record"):
             if (silent := self._gate.against(reason)) is not None:
                 return silent
         return None if self._leader.sure else "the database has not answered for too long"
@@ -236,9 +278,12 @@ class ProcessTurn(ABC):
 
 
 async def turn_after_turn(
-    turn: Callable[[asyncio.Event], Coroutine[Any, Any, None]], stop: asyncio.Event, log: FilteringBoundLogger
+    turn: Callable[[asyncio.Event], Coroutine[Any, Any, None]],
+    stop: asyncio.Event,
+    log: FilteringBoundLogger,
+    replaced: Replaced,
 ) -> None:
-    """Begin a turn whenever the one before was fenced, until `stop` is set; raises what else ends one."""
+    """Begin a turn whenever the one before was fenced, or its log went back, until `stop` is set; raises what else ends one."""
     stopping = asyncio.create_task(stop.wait())
     running: asyncio.Task[None] | None = None
     try:
@@ -254,6 +299,9 @@ async def turn_after_turn(
                 if stop.is_set():
                     return
                 raise
+            except LogReplaced as other:
+                replaced.noticed(other)
+                log.error("the log is not the one that was read, starting over with what it holds", detail=str(other))
             except Fenced as fenced:
                 log.warning("another replica leads, following it", detail=str(fenced))
     finally:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import get_args
 
-from controlplane.connectivity.events import KindSynced
+from controlplane.connectivity.events import EventRefused, KindSynced
 from controlplane.connectivity.state import Connection, Phase
 from controlplane.log.event import Recorded, Unknown
 from controlplane.telemetry import Metrics
@@ -60,6 +60,8 @@ class ProcessMeasure:
         if recorded.observed_at is not None:
             lag = (recorded.recorded_at - recorded.observed_at).total_seconds()
             self._metrics.loop_lag_seconds.observe(max(0.0, lag))
+        if isinstance(event, EventRefused):
+            self._metrics.events_refused.labels(type=event.type).inc()
         if isinstance(event, KindSynced):
             reason = "gap" if event.gap else "start"
             self._metrics.relists.labels(cluster=recorded.cluster, kind=event.kind, reason=reason).inc()

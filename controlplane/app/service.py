@@ -19,11 +19,9 @@ from controlplane.app.process import OpenManagement, Shared, turn_after_turn
 from controlplane.app.rooms import TYPES, Hosted
 from controlplane.app.turn import Turn
 from controlplane.clock import Clock, SystemClock
-from controlplane.connectivity.here import service_started
 from controlplane.coscheduling.room import Coscheduling
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
-from controlplane.log.event import Append
 from controlplane.log.postgres import PostgresLog
 from controlplane.multikueue.fleet import Fleet
 from controlplane.reconcile.gate import Gate
@@ -68,7 +66,7 @@ class Service:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Follow, lead, and start over, until `stop` is set."""
-        await turn_after_turn(self._turn, stop, _log)
+        await turn_after_turn(self._turn, stop, _log, self._shared.replaced)
 
     async def _turn(self, stop: asyncio.Event) -> None:
         """Follow the log until the lead is ours, then lead until stopped or fenced."""
@@ -97,7 +95,7 @@ class Service:
             # when most is made and a takeover waits: half of the processor time of that.
             gc.freeze()
             gc.set_threshold(*_COLLECT)
-            await log.append(Append([service_started(head.epoch, self._settings.leader.identity, version())]))
+            await log.append(self._shared.replaced.first_words(head.epoch, self._settings.leader.identity, version()))
             _log.info("leading", epoch=head.epoch, position=head.position, workloads=len(fleet.index.workloads))
             self._health.set("leader", True, f"leads epoch {head.epoch}")
             measure.leads(head.epoch)
@@ -112,7 +110,8 @@ class Service:
         # A reason of its own: a server that takes no writes may answer reads, which are what "log" tells of.
         gate.set("append", ok, detail)
         measure.log_answers(ok)
-        self._health.set("database", ok, detail)
+        if not ok:  # that it is well again is for the report to say, which knows of reads too
+            self._health.set("database", False, detail)
 
 
 def version() -> str:

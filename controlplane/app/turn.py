@@ -147,7 +147,7 @@ class Turn(ProcessTurn):
             await self._recorder.record([connectivity_event(cluster, event)])
 
     def _folded(self, events: Sequence[Recorded]) -> None:
-        self._time.anchor(events[-1].recorded_at)
+        self._took(events)
         self._measure.folded(events, self._live)
         self._workers.wake()
         if self._extras is not None:

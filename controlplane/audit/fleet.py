@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from controlplane.audit.reads import Filter, Reader
 from controlplane.connectivity.fitness import ROOM as FIT
 from controlplane.log.event import Recorded
+from controlplane.log.folding import Folding
 from controlplane.multikueue.context import Policy
 from controlplane.multikueue.events import WorkloadObserved
 from controlplane.multikueue.index import Index
@@ -20,10 +21,11 @@ _SURROUNDINGS = ("cluster", "clusterqueue", "admissioncheck", "multikueueconfig"
 
 
 def fold(policy: Policy, events: Iterable[Recorded]) -> Index:
-    """Return the index of some events, which are in the log's order."""
+    """Return the index of some events, which are in the log's order; as in the service, a stream that cannot be folded is left alone."""
     index = Index(policy)
+    folding = Folding(index.fold)
     for recorded in events:
-        index.fold(recorded)
+        folding(recorded)
     return index
 
 

@@ -19,6 +19,7 @@ from controlplane.connectivity.events import FLEET_STREAM
 from controlplane.connectivity.state import Connection
 from controlplane.durations import show
 from controlplane.log.event import Recorded
+from controlplane.log.folding import Folding
 from controlplane.multikueue.context import Policy
 from controlplane.multikueue.index import Index
 from controlplane.multikueue.state import WorkloadState
@@ -30,12 +31,13 @@ _SECOND = timedelta(seconds=1)
 def outages(policy: Policy, events: Iterable[Recorded], stream: str) -> list[Moment]:
     """Return the moments of the clusters that concern the Workload of a stream; `events` are its own and those around it, in order."""
     index = Index(policy)
+    folding = Folding(index.fold)
     told: list[Moment] = []
     outage_told = False
     for recorded in events:
         cluster = recorded.stream.removeprefix("cluster/")
         before = index.connections.get(cluster, Connection(name=cluster))
-        index.fold(recorded)
+        folding(recorded)
         state = index.workloads.get(stream)
         if state is None or not isinstance(recorded.event, connectivity.EVENTS):
             continue

@@ -140,6 +140,10 @@ def _synced(event: connectivity.KindSynced) -> str:
 
 
 WORDS: Mapping[type[Event], Callable[[Any], str]] = {
+    connectivity.LogWentBack: lambda e: (
+        f"the log ended at {e.ends_at} and had been read up to {e.read_to}: what clusters show is recorded anew"
+    ),
+    connectivity.EventRefused: lambda e: f"the database refused {e.type} on {e.stream}",
     connectivity.ServiceStarted: lambda e: f"{e.holder} took the log over (epoch {e.epoch}, version {e.version})",
     connectivity.ClusterConnected: lambda e: f"is connected{f' ({e.server_version})' if e.server_version else ''}",
     connectivity.ClusterConnectFailed: _failed,

@@ -25,6 +25,29 @@ class ServiceStarted(Event, frozen=True, kw_only=True):
     version: str
 
 
+class LogWentBack(Event, frozen=True, kw_only=True):
+    """The log is not the one that was read: a backup was restored, or a standby was promoted that lacked the last commits.
+
+    Up to `read_to` it had been read; `ends_at` is where it ended when that was noticed. What clusters show is recorded anew.
+    """
+
+    read_to: int
+    ends_at: int
+    message: str
+    seen_by: str
+
+
+class EventRefused(Event, frozen=True, kw_only=True):
+    """The database refused an event for what is in it: it was left out, and is tried again when what it tells of changes.
+
+    `stream` and `type` are the event's own; `error` is what the database said.
+    """
+
+    stream: str
+    type: str
+    error: str
+
+
 class ClusterConnected(Event, frozen=True, kw_only=True):
     """The cluster can be written to. `kinds` are listed and watched (those that resumed a watch were not listed again),
     `incarnation` is the UID of its kube-system namespace, if readable."""
@@ -126,6 +149,8 @@ class KindOff(Event, frozen=True, kw_only=True):
 
 EVENTS: tuple[type[Event], ...] = (
     ServiceStarted,
+    LogWentBack,
+    EventRefused,
     ClusterConnected,
     ClusterConnectFailed,
     ClusterSuspected,

@@ -6,17 +6,26 @@ nothing.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from datetime import datetime
 
 from controlplane.capability import Decided, Sighting
-from controlplane.connectivity.events import EVENTS, MANAGEMENT, ServiceStarted, cluster_stream
+from controlplane.connectivity.events import (
+    EVENTS,
+    MANAGEMENT,
+    EventRefused,
+    LogWentBack,
+    ServiceStarted,
+    cluster_stream,
+)
 from controlplane.connectivity.newest import Newest, Reads
 from controlplane.connectivity.state import Connection, fold, restarted
-from controlplane.log.event import Event, NewEvent, Recorded
+from controlplane.log.event import Event, LogReplaced, NewEvent, Recorded
 from controlplane.writes import WritesNothing
 
 SERVICE_STREAM = "service"
+_LARGEST = 2**63 - 1  # what a mark may be
 
 
 class Here(WritesNothing):
@@ -52,6 +61,29 @@ class Here(WritesNothing):
 def service_started(epoch: int, holder: str, version: str) -> NewEvent:
     """Return the first event of a process that took the log over."""
     return NewEvent(stream=SERVICE_STREAM, event=ServiceStarted(epoch=epoch, holder=holder, version=version))
+
+
+def log_went_back(replaced: LogReplaced, holder: str) -> NewEvent:
+    """Return what a process that takes a log over says of the one that it had read before."""
+    event = LogWentBack(read_to=replaced.read_to, ends_at=replaced.ends_at, message=str(replaced), seen_by=holder)
+    return NewEvent(stream=SERVICE_STREAM, event=event)
+
+
+def event_refused(refused: NewEvent, error: str) -> NewEvent:
+    """Return what is recorded in the place of an event that the database refuses: once for each version of what it tells of.
+
+    Of the event itself nothing is kept but its type and what can be written of its stream's name.
+    """
+    stream = ascii(refused.stream)[1:-1][:200]
+    identity = hashlib.sha256(f"{refused.source} {refused.stream}".encode(errors="backslashreplace")).hexdigest()[:32]
+    event = EventRefused(stream=stream, type=type(refused.event).__name__, error=ascii(error)[1:-1][:500])
+    return NewEvent(
+        stream=f"refused/{refused.cluster or MANAGEMENT}/event/{identity}",
+        event=event,
+        source=f"refused/{identity}" if refused.source else "",
+        mark=min(refused.mark, _LARGEST),
+        cluster=refused.cluster,
+    )
 
 
 def connectivity_event(cluster: str, event: Event) -> NewEvent:

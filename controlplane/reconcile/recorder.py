@@ -1,7 +1,9 @@
 """From what the reflectors see to what the log holds.
 
 In: deltas of one kind of one cluster, in order (`controlplane.clusters.port.Sink`). Out: their events, committed, before the reflector
-reads on: that is the back-pressure, and the reason why a crash loses nothing that a relist would not bring back.
+reads on: that is the back-pressure, and the reason why a crash loses nothing that a relist would not bring back. Whatever the log says,
+the reflector does not go past an event that is not in it. Only one that is bad in itself is set aside, and that is known by the log taking
+the word that it was refused.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ _log = structlog.get_logger(__name__)
 
 # Seconds between two tries on a log that does not answer.
 _AWAY_PAUSE = 0.5
+# Seconds between two tries on a log that refuses whatever it is given.
+_REFUSED_PAUSE = 2.0
 
 
 class Recorder:
@@ -30,6 +34,8 @@ class Recorder:
 
     `incarnations` is told, before the first delta of a connection, which life of the cluster it shows. `sole`: one capability alone looks
     at every kind, so what reflectors know of it is in the log, and a list after a takeover or a cut costs only what is new.
+    `refused(event, error)` makes the event that takes the place of one that the database refuses; `stuck(why)` hears when it takes neither,
+    and None when it takes something again.
     """
 
     def __init__(
@@ -40,9 +46,12 @@ class Recorder:
         clock: Clock,
         lift: Callable[[str, Synced | Off], NewEvent],
         *,
+        refused: Callable[[NewEvent, str], NewEvent],
+        stuck: Callable[[str | None], None] = lambda why: None,
         sole: bool = False,
     ) -> None:
         self._write, self._bodies, self._clock, self._lift = log, bodies, clock, lift
+        self._refused, self._stuck = refused, stuck
         self._observe, self._sole = _observing(capability), sole
         self.incarnations: dict[str, str] = {}
 
@@ -63,7 +72,10 @@ class Recorder:
         await self.record(events)
 
     async def record(self, events: Sequence[NewEvent]) -> None:
-        """Append events; one that the database refuses is left out and reported, the others go in."""
+        """Append events; one that the database refuses is left out and recorded as refused, the others go in.
+
+        Returns when all of it is in the log. Raises `Fenced`.
+        """
         if not events:
             return
         for event in events:
@@ -74,10 +86,42 @@ class Recorder:
             raise
         except LogError as error:
             if len(events) == 1:
-                _log.error("event refused by the database", stream=events[0].stream, error=str(error))
+                await self._set_aside(events[0], str(error))
                 return
             for event in events:
                 await self.record([event])
+
+    async def _set_aside(self, event: NewEvent, error: str) -> None:
+        """Record that an event was refused. A log that refuses that too refuses everything: then both are tried again."""
+        stuck = False
+        try:
+            while True:
+                try:
+                    await self._append([self._refused(event, error)])
+                except Fenced:
+                    raise
+                except LogError as other:
+                    stuck = True
+                    self._stuck(f"the log takes no events: {other}")
+                    _log.error("the log takes no events, will try again", stream=event.stream, error=str(other))
+                    await self._clock.sleep(_REFUSED_PAUSE)
+                    if await self._tried_again(event):
+                        return
+                else:
+                    _log.error("event refused by the database", stream=event.stream, error=error)
+                    return
+        finally:
+            if stuck:
+                self._stuck(None)
+
+    async def _tried_again(self, event: NewEvent) -> bool:
+        try:
+            await self._append([event])
+        except Fenced:
+            raise
+        except LogError:
+            return False
+        return True
 
     async def _append(self, events: Sequence[NewEvent]) -> None:
         while True:

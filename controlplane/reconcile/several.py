@@ -2,7 +2,8 @@
 
 In: rooms, each a capability with the first words of the streams that are its own and of those that it hears besides. Out: what the loop
 asks of one capability, answered by the right one. A room sees the events that it would see if it were alone, in the same order, so it
-decides the same; it cannot write to another's streams.
+decides the same; it cannot write to another's streams. A stream with an event that cannot be folded is left alone: nothing more is folded,
+decided or carried out on it (`left_alone`).
 """
 
 from __future__ import annotations
@@ -12,10 +13,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
+import structlog
 
 from controlplane.capability import Capability, Decided, Failure, OpenRead, OpenWrite, ReadAnswer, Reading, Sighting
 from controlplane.kube import Request
 from controlplane.log.event import Event, NewEvent, Recorded
+from controlplane.log.folding import Folding
+
+_log = structlog.get_logger(__name__)
 
 _NOTHING = Decided()
 
@@ -55,6 +60,12 @@ class Several:
         if len(set(marks)) != len(marks):
             raise ValueError("two rooms mark their observations alike: the log would drop one of them as seen already")
         self.types: Sequence[type[Event]] = merged(room.capability.types for room in rooms)
+        self._folding = Folding(self._give, _left)
+
+    @property
+    def left_alone(self) -> Mapping[str, str]:
+        """The streams of which an event could not be folded, and what it was."""
+        return self._folding.left_alone
 
     # --- what was seen -----------------------------------------------------------------------------------------------
 
@@ -73,6 +84,9 @@ class Several:
 
     def fold(self, recorded: Recorded) -> None:
         """Give one more event to its owner and to whoever hears of it."""
+        self._folding(recorded)
+
+    def _give(self, recorded: Recorded) -> None:
         for capability in self._hearers.get(_word(recorded.stream), ()):
             capability.fold(recorded)
 
@@ -82,24 +96,24 @@ class Several:
             stream
             for room in self.rooms
             for stream in room.capability.take_dirty()
-            if self._owners.get(_word(stream)) is room
+            if self._owners.get(_word(stream)) is room and stream not in self.left_alone
         ]
 
     # --- what follows ------------------------------------------------------------------------------------------------
 
     def decide(self, stream: str, now: datetime) -> Decided:
         """Return what the owner of a stream decides."""
-        owner = self._owners.get(_word(stream))
+        owner = self._owner(stream)
         return owner.capability.decide(stream, now) if owner is not None else _NOTHING
 
     def open_writes(self, stream: str) -> Sequence[OpenWrite]:
         """Return the open writes of a stream."""
-        owner = self._owners.get(_word(stream))
+        owner = self._owner(stream)
         return owner.capability.open_writes(stream) if owner is not None else ()
 
     def is_open(self, write: OpenWrite) -> bool:
         """Whether a write is still to be carried out."""
-        return self._of(write).is_open(write)
+        return write.stream not in self.left_alone and self._of(write).is_open(write)
 
     def bodies_needed(self, write: OpenWrite) -> Sequence[str]:
         """Return the refs of the bodies that `request` needs."""
@@ -130,12 +144,12 @@ class Several:
 
     def open_reads(self, stream: str, now: datetime) -> Sequence[OpenRead]:
         """Return the reads that a stream waits for now."""
-        owner = self._owners.get(_word(stream))
+        owner = self._owner(stream)
         return owner.reading.open_reads(stream, now) if owner is not None and owner.reading is not None else ()
 
     def is_wanted(self, read: OpenRead) -> bool:
         """Whether anybody still waits for a read; its answer belongs to whoever owns the stream that it is recorded on."""
-        owner = self._owners.get(_word(read.stream))
+        owner = self._owner(read.stream)
         return owner is not None and owner.reading is not None and owner.reading.is_wanted(read)
 
     def answered(self, read: OpenRead, answer: ReadAnswer, now: datetime) -> NewEvent:
@@ -143,6 +157,9 @@ class Several:
         reading = self._owners[_word(read.stream)].reading
         assert reading is not None, f"nobody reads for {read.stream}"
         return reading.answered(read, answer, now)
+
+    def _owner(self, stream: str) -> Room | None:
+        return self._owners.get(_word(stream)) if stream not in self.left_alone else None
 
     def _of(self, write: OpenWrite) -> Capability:
         return self._owners[_word(write.stream)].capability
@@ -159,6 +176,15 @@ def merged(types: Iterable[Iterable[type[Event]]]) -> tuple[type[Event], ...]:
                     f"two event types are called {event_type.__name__}: in {known.__module__} and {event_type.__module__}"
                 )
     return tuple(named.values())
+
+
+def _left(recorded: Recorded, error: Exception) -> None:
+    _log.error(
+        "event cannot be folded, its stream is left alone",
+        stream=recorded.stream,
+        position=recorded.position,
+        error=repr(error),
+    )
 
 
 def _word(stream: str) -> str:

@@ -86,7 +86,7 @@ class Replica:
 
     def __init__(self, url: str, kubeconfig: Path, wanted: Settings, name: str, clock: Clock | None = None) -> None:
         self.name = name
-        self.database = Mortal(url, ROLE, 2)
+        self.database = Mortal(url, ROLE, 2, 2.0)
         self.health, self.metrics = Health(), Metrics()
         self.tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
         identity = msgspec.structs.replace(wanted.leader, identity=name)

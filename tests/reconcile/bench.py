@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from controlplane.clusters.port import ApiError, Executes
+from controlplane.connectivity.events import EventRefused
 from controlplane.kube import Json, Request
 from controlplane.log.codec import Codec
 from controlplane.log.event import Append, Event, Head, LogUnavailable, NewEvent, Recorded, Sign, Unknown
@@ -88,7 +89,7 @@ class BenchLog(MemoryLog):
     """
 
     def __init__(self, store: MemoryStore, clock: ManualClock) -> None:
-        super().__init__(store, Codec(Errands.types), clock.now)
+        super().__init__(store, Codec([*Errands.types, EventRefused]), clock.now)
         self._clock = clock
         self.away = False
         self.held: asyncio.Event | None = None

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from controlplane.clusters.port import Change, Off, Synced
+from controlplane.connectivity.here import event_refused
 from controlplane.kube import JOBS, WORKLOADS
-from controlplane.log.event import Append, Fenced, NewEvent, body_of
+from controlplane.log.event import Append, Fenced, LogError, NewEvent, body_of
 from controlplane.log.memory import MemoryLog, MemoryStore
 from controlplane.reconcile.bodies import Bodies
 from controlplane.reconcile.recorder import Recorder
@@ -23,7 +25,10 @@ class Desk:
         self.store = MemoryStore()
         self.log = BenchLog(self.store, self.clock)
         self.bodies = Bodies(self.log)
-        self.recorder = Recorder(self.log, Errands(), self.bodies, self.clock, lift)
+        self.stuck: list[str | None] = []
+        self.recorder = Recorder(
+            self.log, Errands(), self.bodies, self.clock, lift, refused=event_refused, stuck=self.stuck.append
+        )
 
     @property
     def streams(self) -> list[str]:
@@ -75,7 +80,7 @@ async def test_what_concerns_nobody_is_not_recorded(desk: Desk) -> None:
 @pytest.mark.parametrize("sole", [True, False])
 async def test_what_the_log_holds_is_passed_over_where_one_capability_alone_looks(desk: Desk, sole: bool) -> None:
     """Another capability may not have looked yet when the first one recorded it."""
-    recorder = Recorder(desk.log, Errands(), desk.bodies, desk.clock, lift, sole=sole)
+    recorder = Recorder(desk.log, Errands(), desk.bodies, desk.clock, lift, refused=event_refused, sole=sole)
     known = Change("listed", JOBS, {"metadata": {"name": "a"}}, "1", seen=True)
     await recorder("east", [known, change("b", 2, "listed")])
     assert desk.streams == (["b"] if sole else ["a", "b"])
@@ -110,13 +115,42 @@ async def test_recording_returns_when_it_is_in_the_log(desk: Desk) -> None:
 async def test_one_event_that_is_refused_leaves_the_others_in(desk: Desk) -> None:
     events = [shown("a"), NewEvent(stream="bad", event=Undeclared()), shown("b"), shown("c")]
     await desk.recorder.record(events)
-    assert desk.streams == ["a", "b", "c"]
+    (refused,) = [stream for stream in desk.streams if stream.startswith("refused/@management/event/")]
+    assert desk.streams == ["a", refused, "b", "c"]
+    event = desk.events[1]
+    assert (event.stream, event.type) == ("bad", "Undeclared")
+    assert "not registered" in event.error
+    assert not desk.stuck
 
 
-async def test_an_event_that_is_refused_alone_is_left_out(desk: Desk) -> None:
-    await desk.recorder.record([NewEvent(stream="bad", event=Undeclared())])
+async def test_an_event_that_is_refused_again_is_recorded_once_a_version(desk: Desk) -> None:
+    bad = NewEvent(stream="b\x00d", event=Undeclared(), source="east/x", mark=7)
+    for version in (7, 7, 8, 10**5000):
+        await desk.recorder.record([msgspec.structs.replace(bad, mark=version)])
     await desk.recorder.record([shown("a")])
-    assert desk.streams == ["a"]
+    assert [row[0].mark for row in desk.store.rows] == [7, 8, 2**63 - 1, 0]
+    assert desk.events[0].stream == r"b\x00d"
+
+
+async def test_a_log_that_refuses_everything_is_waited_for_and_nothing_is_passed_over(desk: Desk) -> None:
+    """It is not the event that is bad then: a function was replaced by a broken one, say, in the middle of a rollout."""
+    broken = True
+
+    async def refuse(request: Append) -> None:
+        if broken:
+            raise LogError("the database refused an append: invalid input syntax")
+
+    desk.log.before_append = refuse
+    recording = asyncio.create_task(desk.recorder.record([shown("a"), shown("b")]))
+    await desk.clock.pass_(30.0)
+    assert not recording.done()
+    assert desk.stuck
+    assert desk.stuck[-1] is not None
+    broken = False
+    await desk.clock.pass_(10.0)
+    assert recording.done()
+    assert desk.streams == ["a", "b"]
+    assert desk.stuck[-1] is None
 
 
 async def test_a_log_that_does_not_answer_is_waited_for(desk: Desk) -> None:

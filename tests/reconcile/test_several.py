@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from controlplane.capability import Decided, Failure, OpenRead, OpenWrite, ReadAnswer, Sighting
 from controlplane.clusters.port import Change
+from controlplane.connectivity.here import event_refused
 from controlplane.kube import JOBS, ObjectRef, Request
 from controlplane.log.codec import Codec
 from controlplane.log.event import Event, NewEvent, Recorded, Unknown
@@ -197,7 +198,7 @@ async def test_the_recorder_appends_all_of_them_and_the_log_drops_none() -> None
     store, clock = MemoryStore(), ManualClock()
     log = MemoryLog(store, Codec(several.types), clock.now)
     await log.take_epoch("test")
-    recorder = Recorder(log, several, Bodies(log), clock, lift)
+    recorder = Recorder(log, several, Bodies(log), clock, lift, refused=event_refused)
     for _ in range(2):  # the second time both are old news
         await recorder("garden", [Change("added", JOBS, {"metadata": {"name": "x", "uid": "u"}}, "5")])
     assert [recorded.stream for recorded in await log.read(0)] == ["apple/x", "pear/x"]
@@ -285,3 +286,36 @@ def test_rooms_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(ValueError, match=r"two event types are called Rain: in .* and elsewhere"):
         merged([(Rain,), (other,)])
     assert merged([(Rain, AppleSeen), (Rain,)]) == (Rain, AppleSeen)
+
+
+# --- events that cannot be folded ------------------------------------------------------------------------------------
+
+
+class Brittle(Picker):
+    """A picker that cannot read some names."""
+
+    def fold(self, recorded: Recorded) -> None:
+        if recorded.stream.endswith("/x"):
+            raise ValueError("not enough values to unpack")
+        super().fold(recorded)
+
+
+def at(position: int, stream: str, event: Event | Unknown) -> Recorded:
+    return Recorded(position=position, stream=stream, version=position, event=event, recorded_at=NOW)
+
+
+@pytest.mark.parametrize("event", [AppleSeen(name="x"), Unknown("Nobody", 1, b"{}")])
+def test_a_stream_whose_event_cannot_be_folded_is_left_alone_and_the_others_go_on(event: Event | Unknown) -> None:
+    """The log keeps it for ever: a reader that stopped at it would stop at each start."""
+    apples = Brittle("apple", AppleSeen, ApplePicked)
+    several = Several([Room("apples", apples, frozenset({"apple"}))])
+    several.fold(at(1, "apple/x", event))
+    several.fold(at(2, "apple/y", AppleSeen(name="y")))
+    apples._dirty["apple/x"] = None
+    assert several.take_dirty() == ["apple/y"]
+    assert list(several.left_alone) == ["apple/x"]
+    assert "position 1" in several.left_alone["apple/x"]
+    assert several.decide("apple/y", NOW).events
+    assert not several.decide("apple/x", NOW).events
+    assert several.open_writes("apple/x") == ()
+    assert not several.is_open(OpenWrite(stream="apple/x", target="t", cluster="east", position=1, action="pick"))

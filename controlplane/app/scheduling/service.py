@@ -18,10 +18,8 @@ from controlplane.app.scheduling.rooms import SchedulerRooms
 from controlplane.app.scheduling.turn import Around, SchedulerTurn
 from controlplane.app.service import version
 from controlplane.clock import Clock, SystemClock
-from controlplane.connectivity.here import service_started
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
-from controlplane.log.event import Append
 from controlplane.log.postgres import PostgresLog
 from controlplane.reconcile.gate import Gate
 from controlplane.reconcile.leader import Leader
@@ -62,7 +60,7 @@ class SchedulerService:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Follow, lead, and start over, until `stop` is set."""
-        await turn_after_turn(self._turn, stop, _log)
+        await turn_after_turn(self._turn, stop, _log, self._around.replaced)
 
     async def _turn(self, stop: asyncio.Event) -> None:
         """Follow the log until the lead is ours, then lead until stopped or fenced."""
@@ -84,7 +82,7 @@ class SchedulerService:
             if head is None:
                 return
             await turn.runner.catch_up(head.position)
-            await log.append(Append([service_started(head.epoch, identity, version())]))
+            await log.append(self._around.replaced.first_words(head.epoch, identity, version()))
             held = sum(state.held is not None for state in rooms.placements.states.values())
             _log.info("leading", epoch=head.epoch, position=head.position, held=held, profiles=self._around.setup.names)
             self._health.set("leader", True, f"leads epoch {head.epoch}")
@@ -98,4 +96,5 @@ class SchedulerService:
 
     def _database_state(self, gate: Gate, ok: bool, detail: str) -> None:
         gate.set("append", ok, detail)
-        self._health.set("database", ok, detail)
+        if not ok:  # that it is well again is for the report to say, which knows of reads too
+            self._health.set("database", False, detail)

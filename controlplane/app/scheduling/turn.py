@@ -11,11 +11,11 @@ import asyncio
 import itertools
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
-from controlplane.app.process import OpenManagement, ProcessTurn, Shared
+from controlplane.app.process import OpenManagement, ProcessTurn, Replaced, Shared
 from controlplane.app.scheduling.candidates import CandidateErrands
 from controlplane.app.scheduling.cycles import Cycles
 from controlplane.app.scheduling.measure import SchedulerMeasure
@@ -61,11 +61,14 @@ class Around:
     health: Health
     clock: Clock
     random: random.Random
+    replaced: Replaced = field(default_factory=Replaced)
 
     @property
     def shared(self) -> Shared:
         """What outlives a turn in every process."""
-        return Shared(self.settings, self.open_server, self.metrics, self.health, self.clock, self.random)
+        return Shared(
+            self.settings, self.open_server, self.metrics, self.health, self.clock, self.random, self.replaced
+        )
 
 
 class SchedulerTurn(ProcessTurn):
@@ -185,7 +188,7 @@ class SchedulerTurn(ProcessTurn):
         self._cycles.wake()
 
     def _folded(self, events: Sequence[Recorded]) -> None:
-        self._time.anchor(events[-1].recorded_at)
+        self._took(events)
         self._measure.folded(events, self._live)
         if not self._live:
             return

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import random
 
-from controlplane.log.event import Fenced
+from controlplane.app.process import Replaced
+from controlplane.log.event import Fenced, LogReplaced
 from controlplane.simulation.deterministic.loop import Process, VirtualClock, VirtualLoop
 from controlplane.simulation.deterministic.trace import Trace
 
@@ -74,9 +75,13 @@ class Living:
     async def _run(self, process: Process, stop: asyncio.Event) -> None:
         """What `Service.run` and `SchedulerService.run` do."""
         source = random.Random(f"{process.name} {self._seed}")  # noqa: S311 - reproducible on purpose
+        self.replaced = Replaced()
         while not stop.is_set():
             try:
                 await self._turn(process, source, stop)
+            except LogReplaced as other:
+                self.replaced.noticed(other)
+                self._trace.note("process", process.name, f"starts over: {other}")
             except Fenced as fenced:
                 self._trace.note("process", process.name, f"is deposed: {fenced}")
             except Exception as error:

@@ -24,10 +24,9 @@ from controlplane.clusters.kubeconfig import ClientConfig
 from controlplane.clusters.streams import ApiServer
 from controlplane.clusters.surroundings import Surroundings
 from controlplane.connectivity.events import MANAGEMENT
-from controlplane.log.event import Append, Recorded
+from controlplane.log.event import Recorded
 from controlplane.multikueue.adapters import adapters_for
 from controlplane.multikueue.context import Policy
-from controlplane.multikueue.fleet import service_started
 from controlplane.multikueue.index import Index
 from controlplane.reconcile.gate import Gate
 from controlplane.reconcile.leader import Leader
@@ -105,7 +104,7 @@ class Replica(Living):
             if head is None:
                 return
             await turn.runner.catch_up(head.position)
-            await log.append(Append([service_started(head.epoch, process.name, "simulated")]))
+            await log.append(self.replaced.first_words(head.epoch, process.name, "simulated"))
             self._trace.note("process", process.name, f"leads epoch {head.epoch} from position {head.position}")
             await turn.lead(stop)
         finally:
@@ -118,7 +117,7 @@ class Replica(Living):
             return self._open_server(MANAGEMENT, process.name, HOME_TOKEN)
 
         settings = msgspec.structs.replace(Settings(), leader=LeaderSettings(identity=process.name))
-        return Shared(settings, open_management, _metrics(), Health(), self.clock, source)
+        return Shared(settings, open_management, _metrics(), Health(), self.clock, source, self.replaced)
 
     def _worker(self, process: Process) -> Callable[[str, ClientConfig], ApiServer]:
         return lambda cluster, config: self._open_server(cluster, process.name, config.token)

@@ -20,7 +20,7 @@ from controlplane.connectivity.events import (
     ClusterConnectFailed,
     ClusterLost,
 )
-from controlplane.connectivity.here import connectivity_event
+from controlplane.connectivity.here import connectivity_event, event_refused
 from controlplane.kube import (
     ADMISSION_CHECKS,
     JOBS,
@@ -129,7 +129,7 @@ class Mocked:
         self.fleet = Fleet(Policy(adapters=adapters_for(("batch/job", "jobset.x-k8s.io/jobset")), **policy), "test")
         self.log = MemoryLog(MemoryStore(), Codec(self.fleet.types), self.clock.now)
         gate, bodies = Gate(), Bodies(self.log)
-        self.recorder = Recorder(self.log, self.fleet, bodies, self.clock, lift)
+        self.recorder = Recorder(self.log, self.fleet, bodies, self.clock, lift, refused=event_refused)
         self.effects = Effects(
             self.log, self.fleet, bodies, self.clock, gate, self._port, rng=random.Random(1), settle=15.0
         )

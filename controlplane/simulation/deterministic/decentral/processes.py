@@ -22,8 +22,7 @@ from controlplane.app.scheduling.turn import Around, SchedulerTurn
 from controlplane.app.turn import Shared
 from controlplane.candidates.policy import AT_LEAST_ONCE
 from controlplane.clusters.streams import ApiServer
-from controlplane.connectivity.here import service_started
-from controlplane.log.event import Append, Recorded
+from controlplane.log.event import Recorded
 from controlplane.multikueue.context import Policy
 from controlplane.reconcile.gate import Gate
 from controlplane.reconcile.leader import Leader
@@ -92,7 +91,9 @@ class SourceReplica(Replica):
     def _shared(self, process: Process, source: random.Random) -> Shared:
         shared = super()._shared(process, source)
         settings = msgspec.structs.replace(self._settings, leader=shared.settings.leader)
-        return Shared(settings, shared.open_management, shared.metrics, shared.health, shared.clock, source)
+        return Shared(
+            settings, shared.open_management, shared.metrics, shared.health, shared.clock, source, self.replaced
+        )
 
     @property
     def hosted(self) -> Hosted | None:
@@ -150,7 +151,7 @@ class SchedulerReplica(Living):
         async def open_server() -> ApiServer:
             return self._open(process.name)
 
-        around = Around(settings, setup, open_server, _metrics(), Health(), self.clock, source)
+        around = Around(settings, setup, open_server, _metrics(), Health(), self.clock, source, self.replaced)
         rooms, gate = SchedulerRooms(settings, setup.names, gangs=setup.gangs), Gate()
         log = DatabaseLog(self._database, process, lambda ok, detail: gate.set("append", ok, detail))
         leader = Leader(log, process.name, self.clock, gate, lease=LEASE, renew=RENEW)
@@ -161,7 +162,7 @@ class SchedulerReplica(Living):
             if head is None:
                 return
             await turn.runner.catch_up(head.position)
-            await log.append(Append([service_started(head.epoch, process.name, "simulated")]))
+            await log.append(self.replaced.first_words(head.epoch, process.name, "simulated"))
             self._trace.note("process", process.name, f"leads epoch {head.epoch} from position {head.position}")
             await turn.lead(stop)
         finally:

@@ -23,8 +23,7 @@ from controlplane.app.scheduling.turn import Around, SchedulerTurn
 from controlplane.app.turn import Shared, Turn
 from controlplane.clusters.streams import ApiServer
 from controlplane.connectivity.events import MANAGEMENT
-from controlplane.connectivity.here import service_started
-from controlplane.log.event import Append, Recorded
+from controlplane.log.event import Recorded
 from controlplane.reconcile.gate import Gate
 from controlplane.reconcile.leader import Leader
 from controlplane.scheduler.configuration import read
@@ -115,7 +114,7 @@ class _Local(Replica):
             if head is None:
                 return
             await turn.runner.catch_up(head.position)
-            await log.append(Append([service_started(head.epoch, process.name, "simulated")]))
+            await log.append(self.replaced.first_words(head.epoch, process.name, "simulated"))
             self._trace.note("process", process.name, f"leads epoch {head.epoch} from position {head.position}")
             await turn.lead(stop)
         finally:
@@ -139,7 +138,9 @@ class Rooms(_Local):
     async def _turn(self, process: Process, source: random.Random, stop: asyncio.Event) -> None:
         gate = Gate()
         settings = _named(process.name)
-        shared = Shared(settings, functools.partial(self._server, process), _metrics(), Health(), self.clock, source)
+        shared = Shared(
+            settings, functools.partial(self._server, process), _metrics(), Health(), self.clock, source, self.replaced
+        )
         log = self._log(process, gate)
         leader = self._leader(log, process, gate)
         turn = RoomsTurn(shared, Hosted(settings), gate, log, leader, self._on_folded)
@@ -161,6 +162,7 @@ class Scheduler(_Local):
             Health(),
             self.clock,
             source,
+            self.replaced,
         )
         log = self._log(process, gate)
         leader = self._leader(log, process, gate)
