@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import itertools
 from collections.abc import Awaitable, Sequence
 from typing import Any
@@ -16,6 +17,7 @@ import structlog
 
 from controlplane.app.extras import Extras
 from controlplane.app.following import Held
+from controlplane.app.identities import Identities
 from controlplane.app.measure import Measure, Refused
 from controlplane.app.process import ProcessTurn, Shared
 from controlplane.app.rooms import Hosted
@@ -64,6 +66,7 @@ class Turn(ProcessTurn):
             shared, hosted, bodies, gate, log, leader, concurrency=settings.budgets.worker.concurrency, sole=hosted.sole
         )
         self._hosted, self._fleet, self._measure = hosted, hosted.fleet, measure
+        self._who = Identities(hosted, self._time.now)
         self._telling: set[asyncio.Task[None]] = set()
         self._secrets = Secrets(lambda name: self._connections.secret_changed(name))
         self._home_kinds = [spec.kind for spec in hosted.home]
@@ -87,7 +90,8 @@ class Turn(ProcessTurn):
         )
 
     def _surroundings(self, specs: Sequence[WatchSpec], budget: Budget, sink: Sink) -> Surroundings:
-        return self._given(specs, sink, self._secrets.read, budget)
+        given = self._given(specs, sink, self._secrets.read, budget)
+        return dataclasses.replace(given, objection=self._who.objection)
 
     # --- following and leading -----------------------------------------------------------------------------------
 
@@ -141,6 +145,7 @@ class Turn(ProcessTurn):
             await self._recorder(cluster, deltas)
 
     async def _facts(self, cluster: str, fact: Fact) -> None:
+        self._who.noted(cluster, fact)
         event = self._noted(cluster, fact, self._home_kinds if cluster == MANAGEMENT else self._worker_kinds)
         if event is not None:
             _log.info("connection", cluster=cluster, fact=type(event).__name__, detail=getattr(event, "message", ""))

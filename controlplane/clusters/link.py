@@ -7,7 +7,7 @@ connection is lost only when the API server does not answer or does not accept u
     read kubeconfig ──bad──▶ ConnectFailed, wait for another
       │ good
       ▼
-    probe ──no──▶ ConnectFailed, back off, probe again
+    probe ──no, or not the cluster that is meant──▶ ConnectFailed, back off, probe again
       │ Reached
       ▼
     reflectors + heartbeat ──all settled──▶ Connected
@@ -52,9 +52,14 @@ from controlplane.kube import NAMESPACES, meta
 class _Trouble(Exception):  # noqa: N818 - caught in this module
     """The connection cannot be made or kept."""
 
-    def __init__(self, reason: Literal["Unreachable", "Unauthorized"], message: str) -> None:
+    def __init__(
+        self,
+        reason: Literal["Unreachable", "Unauthorized"],
+        message: str,
+        failure: FailureReason = "ClientConnectionFailed",
+    ) -> None:
         super().__init__(message)
-        self.reason, self.message = reason, message
+        self.reason, self.message, self.failure = reason, message, failure
 
 
 class Link:
@@ -172,7 +177,7 @@ class Link:
                     backoff.reset()  # the first attempt after a loss is quick, and the first that counts
                 else:
                     wait = backoff.next()
-                    await self._report_failure("ClientConnectionFailed", trouble.message, backoff.attempts, wait)
+                    await self._report_failure(trouble.failure, trouble.message, backoff.attempts, wait)
             finally:
                 await server.close()
             await self._pause(config, wait)
@@ -225,7 +230,7 @@ class Link:
         )
 
     async def _probe(self, server: ApiServer) -> Reached:
-        """Ask for a sign of life and for the cluster's identity."""
+        """Ask for a sign of life and for the cluster's identity, and whether that is the cluster that is meant."""
         try:
             version = await server.version(self._around.timing.heartbeat_timeout)
             incarnation = await self._incarnation(server)
@@ -233,6 +238,9 @@ class Link:
             raise _Trouble("Unreachable", str(error)) from None
         except ApiError as error:
             raise _Trouble("Unauthorized" if error.status == 401 else "Unreachable", f"{self.name}: {error}") from None
+        if (objection := self._around.objection(self.name, incarnation)) is not None:
+            failure, message = objection
+            raise _Trouble("Unreachable", message, failure)
         return Reached(incarnation, str(version.get("gitVersion", "")))
 
     async def _incarnation(self, server: ApiServer) -> str:
