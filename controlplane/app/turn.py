@@ -40,6 +40,7 @@ from controlplane.reconcile.reads import Reads
 from controlplane.reconcile.runner import Runner
 from controlplane.rendering import event_about
 from controlplane.settings.model import Budget
+from controlplane.tasks import end
 
 _log = structlog.get_logger(__name__)
 
@@ -125,10 +126,12 @@ class Turn(ProcessTurn):
 
     async def close(self) -> None:
         """Let what is on its way end, and let go of every cluster."""
-        if self._reads is not None:
-            await self._reads.close()
-        await self._effects.close()
-        await self._connections.close()
+        async with contextlib.AsyncExitStack() as last_to_first:
+            last_to_first.push_async_callback(self._connections.close)
+            last_to_first.push_async_callback(end, *self._telling)
+            last_to_first.push_async_callback(self._effects.close)
+            if self._reads is not None:
+                await self._reads.close()
 
     # --- the wires ---------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,6 @@ which is the back-pressure that stops the watches.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import uuid
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -24,6 +23,7 @@ from psycopg.rows import TupleRow as Row
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database, first_line, lost
 from controlplane.log.event import Append, Fenced, LogError, VersionConflict
+from controlplane.tasks import end
 
 _log = structlog.get_logger(__name__)
 
@@ -114,14 +114,14 @@ class Appender:
 
     async def close(self) -> None:
         """Stop; what is queued and not yet committed is cancelled."""
-        if self._task:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-        while not self._queue.empty():
-            self._queue.get_nowait().future.cancel()
-        if self._connection:
-            await self._connection.close()
+        try:
+            if self._task:
+                await end(self._task)
+        finally:
+            while not self._queue.empty():
+                self._queue.get_nowait().future.cancel()
+            if self._connection:
+                await self._connection.close()
 
     async def _run(self) -> None:
         held: _Waiting | None = None

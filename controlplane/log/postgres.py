@@ -20,6 +20,7 @@ from controlplane.log.appender import Appender
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database, first_line, lost
 from controlplane.log.event import Append, Fenced, Head, LogUnavailable, Recorded
+from controlplane.tasks import end
 
 _log = structlog.get_logger(__name__)
 
@@ -57,13 +58,12 @@ class PostgresLog:
 
     async def close(self) -> None:
         """Stop the tasks and close the connections."""
-        if self._listener:
-            self._listener.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._listener
-        await self.appender.close()
-        if self._reader:
-            await self._reader.close()
+        async with contextlib.AsyncExitStack() as last_to_first:
+            if self._reader:
+                last_to_first.push_async_callback(self._reader.close)
+            last_to_first.push_async_callback(self.appender.close)
+            if self._listener:
+                await end(self._listener)
 
     async def head(self) -> Head:
         """Return the last position and the current epoch; zeros for a log that nobody has opened yet."""
