@@ -42,6 +42,7 @@ from controlplane.reconcile.recorder import Recorder
 from controlplane.reconcile.runner import Runner
 from controlplane.settings import Settings
 from controlplane.settings.model import Budget
+from controlplane.tasks import end
 from controlplane.telemetry import Metrics
 from controlplane.web.health import Health
 
@@ -184,9 +185,7 @@ class ProcessTurn(ABC):
                     return acquiring.result()
             return None
         finally:
-            stopping.cancel()
-            if acquiring is not None:
-                acquiring.cancel()
+            await end(stopping, *([acquiring] if acquiring is not None else []))
 
     def _took(self, events: Sequence[Recorded]) -> None:
         """Note what every process notes of events that it has folded."""
@@ -220,9 +219,7 @@ class ProcessTurn(ABC):
                 task.result()
         finally:
             self._live = False
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await end(*tasks)
 
     def _silence(self) -> str | None:
         """Return why the database counts as away: reads or appends fail, or it has swallowed our signs of life; None if it does not."""
@@ -301,14 +298,11 @@ async def turn_after_turn(
                 raise
             except LogReplaced as other:
                 replaced.noticed(other)
-                log.error("the log is not the one that was read, starting over with what it holds", detail=str(other))
+                log.warning("the log is not the one that was read, starting over with what it holds", detail=str(other))
             except Fenced as fenced:
                 log.warning("another replica leads, following it", detail=str(fenced))
     finally:
-        stopping.cancel()
-        if running is not None and not running.done():
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
+        await end(stopping, *([running] if running is not None else []))
 
 
 async def _wait(future: asyncio.Future[None]) -> None:

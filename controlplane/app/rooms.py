@@ -8,6 +8,7 @@ wherever a controller needs other clusters: they are how it gets to them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 
 from controlplane.app import judging, local
 from controlplane.app.local import Knows
@@ -136,6 +137,12 @@ class Hosted:
         for index in self._indices:
             found |= index.known(cluster, kind)
         return found
+
+    def resting_on(self, cluster: str, now: datetime) -> str:
+        """Return what waits for word from a cluster that is away, in words; "" if nothing does."""
+        pods = self.sources.resting_on(cluster, now) if self.sources is not None else 0
+        found = [(self.fleet.resting_on(cluster, now), "Workload"), (pods, "pod")]
+        return " and ".join(f"{count} {what}{'' if count == 1 else 's'}" for count, what in found if count)
 
     def abandoned(self) -> list[str]:
         """Return the clusters that no MultiKueueCluster names any more, and of which nobody has said that we let go of them.

@@ -102,9 +102,11 @@ class Service:
             await turn.lead(stop)
         finally:
             measure.follows()
-            await turn.close()
-            await leader.release()
-            await log.close()
+            try:
+                await turn.close()
+                await leader.release()
+            finally:
+                await log.close()
 
     def _database_state(self, gate: Gate, measure: Measure, ok: bool, detail: str) -> None:
         # A reason of its own: a server that takes no writes may answer reads, which are what "log" tells of.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import itertools
 from collections.abc import Awaitable, Sequence
 from typing import Any
@@ -16,6 +17,7 @@ import structlog
 
 from controlplane.app.extras import Extras
 from controlplane.app.following import Held
+from controlplane.app.identities import Identities
 from controlplane.app.measure import Measure, Refused
 from controlplane.app.process import ProcessTurn, Shared
 from controlplane.app.rooms import Hosted
@@ -38,6 +40,7 @@ from controlplane.reconcile.reads import Reads
 from controlplane.reconcile.runner import Runner
 from controlplane.rendering import event_about
 from controlplane.settings.model import Budget
+from controlplane.tasks import end
 
 _log = structlog.get_logger(__name__)
 
@@ -64,6 +67,7 @@ class Turn(ProcessTurn):
             shared, hosted, bodies, gate, log, leader, concurrency=settings.budgets.worker.concurrency, sole=hosted.sole
         )
         self._hosted, self._fleet, self._measure = hosted, hosted.fleet, measure
+        self._who = Identities(hosted, self._time.now)
         self._telling: set[asyncio.Task[None]] = set()
         self._secrets = Secrets(lambda name: self._connections.secret_changed(name))
         self._home_kinds = [spec.kind for spec in hosted.home]
@@ -87,7 +91,8 @@ class Turn(ProcessTurn):
         )
 
     def _surroundings(self, specs: Sequence[WatchSpec], budget: Budget, sink: Sink) -> Surroundings:
-        return self._given(specs, sink, self._secrets.read, budget)
+        given = self._given(specs, sink, self._secrets.read, budget)
+        return dataclasses.replace(given, objection=self._who.objection)
 
     # --- following and leading -----------------------------------------------------------------------------------
 
@@ -121,10 +126,12 @@ class Turn(ProcessTurn):
 
     async def close(self) -> None:
         """Let what is on its way end, and let go of every cluster."""
-        if self._reads is not None:
-            await self._reads.close()
-        await self._effects.close()
-        await self._connections.close()
+        async with contextlib.AsyncExitStack() as last_to_first:
+            last_to_first.push_async_callback(self._connections.close)
+            last_to_first.push_async_callback(end, *self._telling)
+            last_to_first.push_async_callback(self._effects.close)
+            if self._reads is not None:
+                await self._reads.close()
 
     # --- the wires ---------------------------------------------------------------------------------------------------
 
@@ -141,6 +148,7 @@ class Turn(ProcessTurn):
             await self._recorder(cluster, deltas)
 
     async def _facts(self, cluster: str, fact: Fact) -> None:
+        self._who.noted(cluster, fact)
         event = self._noted(cluster, fact, self._home_kinds if cluster == MANAGEMENT else self._worker_kinds)
         if event is not None:
             _log.info("connection", cluster=cluster, fact=type(event).__name__, detail=getattr(event, "message", ""))

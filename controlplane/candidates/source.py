@@ -242,6 +242,19 @@ class SourceCandidates(Writer[Write]):
             if name != stream
         )
 
+    def resting_on(self, cluster: str, now: datetime) -> int:
+        """Return how many pods wait for word from a target that is away, in which they were permitted to run, or do."""
+        return sum(self._rests_on(stream, state, cluster, now) for stream, state in self.sources.items())
+
+    def _rests_on(self, stream: str, state: SourceState, cluster: str, now: datetime) -> bool:
+        if not any(
+            known.cluster == cluster and known.may_run and not known.excused for known in state.candidates.values()
+        ):
+            return False
+        context = self.context(stream, state)
+        until = context.lost_until(cluster)
+        return not context.forgotten(cluster) and (until is None or now < until)
+
     # --- what is open ------------------------------------------------------------------------------------------------
 
     def _writes(self, stream: str) -> SourceState | None:

@@ -9,7 +9,6 @@ then nothing may go on.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Mapping
 
 from controlplane.clusters.facts import Removed
@@ -18,6 +17,7 @@ from controlplane.clusters.port import Executes, Looks, Sink
 from controlplane.clusters.sources import SecretSource, Source
 from controlplane.clusters.streams import WatchSpec
 from controlplane.clusters.surroundings import Surroundings
+from controlplane.tasks import end
 
 
 class Connections:
@@ -59,7 +59,7 @@ class Connections:
         if name not in self._links:
             return
         _, task = self._links.pop(name)
-        await _stop(task)
+        await end(task)
         await self._around.facts(name, Removed())
 
     def secret_changed(self, name: str) -> None:
@@ -90,11 +90,11 @@ class Connections:
         """Stop every connection; reports nothing, since the clusters are still ours."""
         tasks = [task for _, task in self._links.values()]
         self._links.clear()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        if not self._failed.done():
-            self._failed.set_result(None)
+        try:
+            await end(*tasks)
+        finally:
+            if not self._failed.done():
+                self._failed.set_result(None)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if task.cancelled() or self._failed.done():
@@ -103,9 +103,3 @@ class Connections:
         if error is not None:
             self._failed.set_exception(error)
             self._failed.exception()  # seen, even if nobody is in `run`
-
-
-async def _stop(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError, Exception):
-        await task

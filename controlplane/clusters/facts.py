@@ -13,7 +13,12 @@ from typing import Literal
 import msgspec
 
 FailureReason = Literal[
-    "BadKubeConfig", "InsecureKubeConfig", "ClientConnectionFailed", "MultiKueueClusterProfileFeatureDisabled"
+    "BadKubeConfig",
+    "InsecureKubeConfig",
+    "ClientConnectionFailed",
+    "MultiKueueClusterProfileFeatureDisabled",
+    "ClusterIdentityChanged",
+    "ClusterIdentityInUse",
 ]
 
 

@@ -7,7 +7,7 @@ connection is lost only when the API server does not answer or does not accept u
     read kubeconfig ──bad──▶ ConnectFailed, wait for another
       │ good
       ▼
-    probe ──no──▶ ConnectFailed, back off, probe again
+    probe ──no, or not the cluster that is meant──▶ ConnectFailed, back off, probe again
       │ Reached
       ▼
     reflectors + heartbeat ──all settled──▶ Connected
@@ -17,9 +17,8 @@ connection is lost only when the API server does not answer or does not accept u
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from functools import partial
 from typing import Literal
@@ -42,19 +41,25 @@ from controlplane.clusters.kubeconfig import BAD, ClientConfig, KubeconfigError,
 from controlplane.clusters.port import ApiError, ClusterError, Sink, Unreachable
 from controlplane.clusters.racing import first_to_end, until_failure
 from controlplane.clusters.reflector import Reflector, Rejected
-from controlplane.clusters.sources import PathSource, Source, read_path, secret_not_found
+from controlplane.clusters.sources import PathSource, Source, load
 from controlplane.clusters.streams import ApiServer, WatchSpec
 from controlplane.clusters.surroundings import Surroundings
 from controlplane.clusters.verbs import Executor
 from controlplane.kube import NAMESPACES, meta
+from controlplane.tasks import end
 
 
 class _Trouble(Exception):  # noqa: N818 - caught in this module
     """The connection cannot be made or kept."""
 
-    def __init__(self, reason: Literal["Unreachable", "Unauthorized"], message: str) -> None:
+    def __init__(
+        self,
+        reason: Literal["Unreachable", "Unauthorized"],
+        message: str,
+        failure: FailureReason = "ClientConnectionFailed",
+    ) -> None:
         super().__init__(message)
-        self.reason, self.message = reason, message
+        self.reason, self.message, self.failure = reason, message, failure
 
 
 class Link:
@@ -110,7 +115,7 @@ class Link:
         backoff = self._backoff()
         while True:
             try:
-                data = await self._load()
+                data = await load(self.source, self._around.path_prefix, self._around.read_secret)
             except KubeconfigError as error:
                 return error.message, error
             except ClusterError as error:
@@ -124,16 +129,6 @@ class Link:
                 return fingerprint, parse_kubeconfig(data)
             except KubeconfigError as error:
                 return fingerprint, error
-
-    async def _load(self) -> bytes:
-        if isinstance(self.source, PathSource):
-            return read_path(self.source.path, self._around.path_prefix)
-        try:
-            return await self._around.read_secret(self.source.name)
-        except ApiError as error:
-            if error.status == 404:
-                raise secret_not_found(self.source.name) from None
-            raise
 
     async def _until_changed(self, fingerprint: str) -> None:
         """Return once the source holds something else.
@@ -172,7 +167,7 @@ class Link:
                     backoff.reset()  # the first attempt after a loss is quick, and the first that counts
                 else:
                     wait = backoff.next()
-                    await self._report_failure("ClientConnectionFailed", trouble.message, backoff.attempts, wait)
+                    await self._report_failure(trouble.failure, trouble.message, backoff.attempts, wait)
             finally:
                 await server.close()
             await self._pause(config, wait)
@@ -225,7 +220,7 @@ class Link:
         )
 
     async def _probe(self, server: ApiServer) -> Reached:
-        """Ask for a sign of life and for the cluster's identity."""
+        """Ask for a sign of life and for the cluster's identity, and whether that is the cluster that is meant."""
         try:
             version = await server.version(self._around.timing.heartbeat_timeout)
             incarnation = await self._incarnation(server)
@@ -233,6 +228,9 @@ class Link:
             raise _Trouble("Unreachable", str(error)) from None
         except ApiError as error:
             raise _Trouble("Unauthorized" if error.status == 401 else "Unreachable", f"{self.name}: {error}") from None
+        if (objection := self._around.objection(self.name, incarnation)) is not None:
+            failure, message = objection
+            raise _Trouble("Unreachable", message, failure)
         return Reached(incarnation, str(version.get("gitVersion", "")))
 
     async def _incarnation(self, server: ApiServer) -> str:
@@ -285,8 +283,10 @@ class Link:
         try:
             while True:
                 self._rewanted.clear()
-                for spec in [spec for spec in tasks if spec not in self._wanted]:
-                    await _ended(tasks.pop(spec))
+                unwanted = [tasks[spec] for spec in tasks if spec not in self._wanted]
+                await end(*unwanted)
+                tasks = {spec: task for spec, task in tasks.items() if spec in self._wanted}
+                _look(unwanted)
                 self._extra = {spec: reflector for spec, reflector in self._extra.items() if spec in self._wanted}
                 for spec, sink in self._wanted.items():
                     if spec not in tasks:
@@ -296,14 +296,10 @@ class Link:
                 try:
                     await asyncio.wait([changed, *tasks.values()], return_when=asyncio.FIRST_COMPLETED)
                 finally:
-                    changed.cancel()
-                for task in tasks.values():
-                    if task.done():
-                        task.result()
+                    await end(changed)
+                _look(tasks.values())
         finally:
-            for task in tasks.values():
-                task.cancel()
-            await asyncio.gather(*tasks.values(), return_exceptions=True)
+            await end(*tasks.values())
 
     async def _restored(self, message: str) -> None:
         """One reflector found the history gone back: a new life begins, in which every kind is listed anew."""
@@ -389,11 +385,11 @@ class Link:
         await self._around.facts(self.name, ConnectFailed(reason, message, attempt, at))
 
 
-async def _ended(task: asyncio.Task[None]) -> None:
-    """Stop a reflector's task; what it raised meanwhile is raised here."""
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
+def _look(tasks: Iterable[asyncio.Task[None]]) -> None:
+    """Raise what a reflector's task has raised."""
+    for task in tasks:
+        if task.done() and not task.cancelled():
+            task.result()
 
 
 def _is_server_error(error: ClusterError) -> bool:

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
+from controlplane.tasks import end
+
 
 async def first_to_end(*coroutines: Coroutine[Any, Any, object]) -> None:
     """Run all until one returns or raises; cancel and await the others. Raises what the first one (in order given) raised."""
@@ -18,13 +20,11 @@ async def until_failure(*coroutines: Coroutine[Any, Any, object]) -> None:
 
 
 async def _run(coroutines: tuple[Coroutine[Any, Any, object], ...], when: str) -> None:
-    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
+    tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
     try:
         await asyncio.wait(tasks, return_when=when)
         ended = [task for task in tasks if task.done() and not task.cancelled()]
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(*tasks)
     for task in ended:
         task.result()

@@ -10,12 +10,13 @@ import base64
 import binascii
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from controlplane.clusters.kubeconfig import BAD, KubeconfigError
+from controlplane.clusters.port import ApiError
 
 SECRET_KEY = "kubeconfig"  # noqa: S105 - the name of a key
 DEFAULT_PREFIX = "/etc/multikueue/kubeconfigs/"
@@ -99,6 +100,18 @@ def read_path(raw: str, prefix: str = DEFAULT_PREFIX) -> bytes:
             os.close(descriptor)
     except OSError as error:
         raise KubeconfigError(BAD, f"open {path}: {_go_words(error)}") from None
+
+
+async def load(source: Source, prefix: str, read_secret: Callable[[str], Awaitable[bytes]]) -> bytes:
+    """Return the bytes that a source holds now; `KubeconfigError` if it is not there, or what `read_secret` raises."""
+    if isinstance(source, PathSource):
+        return read_path(source.path, prefix)
+    try:
+        return await read_secret(source.name)
+    except ApiError as error:
+        if error.status == 404:
+            raise secret_not_found(source.name) from None
+        raise
 
 
 def _go_words(error: Exception) -> str:

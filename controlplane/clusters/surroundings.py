@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from controlplane.clock import Clock, SystemClock
 from controlplane.clusters.backoff import Random
 from controlplane.clusters.budget import Limits
-from controlplane.clusters.facts import Facts
+from controlplane.clusters.facts import Facts, FailureReason
 from controlplane.clusters.kubeconfig import ClientConfig
 from controlplane.clusters.port import Sink
 from controlplane.clusters.reflector import OnPoison, Pace
@@ -53,6 +53,10 @@ def _nothing_gone(cluster: str, uid: str) -> bool:
     return False
 
 
+def _admitted(cluster: str, incarnation: str) -> None:
+    """Take whatever cluster answers for the one that is meant."""
+
+
 def _uncounted(*_: object) -> None:
     """Count nothing."""
 
@@ -64,7 +68,8 @@ class Surroundings:
     `read_secret(name)` returns the bytes of the Secret's key `kubeconfig`, or raises `KubeconfigError` or a `ClusterError`. `known(cluster,
     spec)` is asked once for each watch, after `Reached` was reported, for uid → (namespace, name, resourceVersion), and `newest(cluster,
     kind)` for the highest resourceVersion that was ever seen in the cluster's present life; `is_gone(cluster, uid)` whether an object was
-    seen to go in it. `allowed` is asked before each write.
+    seen to go in it. `allowed` is asked before each write. `objection(cluster, incarnation)` is asked whenever a cluster answers, before
+    anything of it is believed: why it is not to be used under this name, None if it may be.
     """
 
     specs: Sequence[WatchSpec]
@@ -74,6 +79,7 @@ class Surroundings:
     known: Callable[[str, WatchSpec], Mapping[str, tuple[str, str, str]]] = _nothing_known
     newest: Callable[[str, Kind], int] = _nothing_seen
     is_gone: Callable[[str, str], bool] = _nothing_gone
+    objection: Callable[[str, str], tuple[FailureReason, str] | None] = _admitted
     open_server: Callable[[str, ClientConfig], ApiServer] = Transport
     on_request: OnRequest = _uncounted
     allowed: Callable[[], bool] = always

@@ -11,7 +11,6 @@ known to be in; callers wait with it, which is the back-pressure that stops the 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import uuid
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -24,6 +23,7 @@ from psycopg.rows import TupleRow as Row
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database, bounded, first_line, unacceptable
 from controlplane.log.event import Append, Fenced, LogError, LogReplaced, VersionConflict
+from controlplane.tasks import end
 
 _log = structlog.get_logger(__name__)
 
@@ -117,13 +117,13 @@ class Appender:
 
     async def close(self) -> None:
         """Stop; what is queued and not yet committed is cancelled."""
-        if self._task:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-        while not self._queue.empty():
-            self._queue.get_nowait().future.cancel()
-        await self._drop()
+        try:
+            if self._task:
+                await end(self._task)
+        finally:
+            while not self._queue.empty():
+                self._queue.get_nowait().future.cancel()
+            await self._drop()
 
     async def _run(self) -> None:
         held: _Waiting | None = None

@@ -20,6 +20,7 @@ from controlplane.log.appender import Appender, fenced
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database, bounded, first_line
 from controlplane.log.event import Append, Head, LogReplaced, LogUnavailable, Recorded, Sign
+from controlplane.tasks import end
 
 _log = structlog.get_logger(__name__)
 
@@ -87,13 +88,12 @@ class PostgresLog:
 
     async def close(self) -> None:
         """Stop the tasks and close the connections."""
-        if self._listener:
-            self._listener.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._listener
-        await self.appender.close()
-        await self._reader.close()
-        await self._heart.close()
+        async with contextlib.AsyncExitStack() as last_to_first:
+            last_to_first.push_async_callback(self._heart.close)
+            last_to_first.push_async_callback(self._reader.close)
+            last_to_first.push_async_callback(self.appender.close)
+            if self._listener:
+                await end(self._listener)
 
     async def head(self) -> Head:
         """Return the last position and the current epoch; zeros for a log that nobody has opened yet."""

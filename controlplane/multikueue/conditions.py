@@ -10,6 +10,7 @@ from datetime import datetime
 
 import msgspec
 
+from controlplane.connectivity import identity
 from controlplane.connectivity.state import Connection
 from controlplane.kube import MULTIKUEUE_CONFIGS
 from controlplane.multikueue.events import (
@@ -31,6 +32,7 @@ CONFIG_REASONS = frozenset(
         "BadClusterProfile",
         "BadRestConfig",
         "MultiKueueClusterProfileFeatureDisabled",
+        *identity.REASONS,
     }
 )
 

@@ -35,6 +35,7 @@ from controlplane.multikueue.index import Index
 from controlplane.multikueue.observe import Observer
 from controlplane.multikueue.reasons import Reason
 from controlplane.multikueue.state import Trouble
+from controlplane.multikueue.unseen import rests_on
 from controlplane.rendering import Obsolete
 from controlplane.writes import Writer, Writes
 
@@ -140,6 +141,11 @@ class Fleet(Writer[Write]):
         if decision is None or not free:
             return Decided((), slot.version, wake if decision else None)
         return Decided([_event(stream, decision, 0)], slot.version)
+
+    def resting_on(self, cluster: str, now: datetime) -> int:
+        """Return how many Workloads wait for word from a cluster that is away, on which their job may run."""
+        states = [state for state in self.index.workloads.values() if state.concerns(cluster)]
+        return sum(rests_on(state, self.index.context(state), cluster, now) for state in states)
 
     # --- what is open ------------------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from controlplane.log.event import Append, Fenced, LogError, LogUnavailable, New
 from controlplane.log.port import Log
 from controlplane.reconcile.bodies import Bodies
 from controlplane.reconcile.gate import Gate
+from controlplane.tasks import end
 
 _log = structlog.get_logger(__name__)
 
@@ -115,11 +116,11 @@ class Effects:
         for task in [*self._later, *(worker for lane in self._lanes.values() for worker in lane.held)]:
             task.cancel()
         workers = [worker for lane in self._lanes.values() for worker in lane.workers]
-        if workers:
-            _, late = await asyncio.wait(workers, timeout=drain)
-            for worker in late:
-                worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
+        try:
+            if workers:
+                await asyncio.wait(workers, timeout=drain)
+        finally:
+            await end(*workers, *self._later)
 
     def _enqueue(self, write: OpenWrite) -> None:
         if self._closing:

@@ -18,6 +18,7 @@ from controlplane.clock import Clock
 from controlplane.clusters.port import ApiError, Looks, NotServed, Unreachable
 from controlplane.log.event import Append, Fenced, LogError, Recorded
 from controlplane.log.port import Log
+from controlplane.tasks import end
 
 _log = structlog.get_logger(__name__)
 
@@ -71,10 +72,7 @@ class Reads:
     async def close(self) -> None:
         """Stop: what is under way is made again by whoever comes next."""
         self._closing = True
-        tasks = list(self._under_way.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(*self._under_way.values())
 
     def _ended(self, key: str, task: asyncio.Task[None]) -> None:
         self._under_way.pop(key, None)

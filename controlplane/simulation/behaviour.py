@@ -13,7 +13,6 @@ are shared and must not be changed.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import heapq
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -25,6 +24,7 @@ from controlplane.clusters.port import ApiError
 from controlplane.kube import Json, Kind, meta
 from controlplane.simulation.history import Commit
 from controlplane.simulation.store import Store
+from controlplane.tasks import end
 
 Key = tuple[str, ...]
 Place = tuple[str, str]
@@ -184,14 +184,11 @@ class Behaviour:
 
     async def _wait(self, seconds: float) -> None:
         """Wait for a mark or for the clock, whichever comes first."""
-        racers = [asyncio.ensure_future(self._wake.wait()), asyncio.ensure_future(self.clock.sleep(seconds))]
+        racers = [asyncio.create_task(self._wake.wait()), asyncio.create_task(self.clock.sleep(seconds))]
         try:
             await asyncio.wait(racers, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for racer in racers:
-                racer.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await racer
+            await end(*racers)
 
     def _failed(self, key: Key, error: ApiError) -> None:
         """An object that is gone needs nothing; a conflict is retried with fresh eyes, anything else with back-off."""

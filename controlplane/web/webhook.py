@@ -7,7 +7,6 @@ seconds: a mounted Secret changes by a link that is swapped, and its times misle
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import ssl
 from collections.abc import Awaitable, Callable
@@ -18,6 +17,7 @@ import orjson
 import structlog
 from aiohttp import web
 
+from controlplane.tasks import end
 from controlplane.web.ops import ListenError, Server, why_not
 
 _log = structlog.get_logger(__name__)
@@ -90,10 +90,10 @@ class Webhook:
 
     async def stop(self) -> None:
         """Stop listening."""
-        self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
-        await self._server.stop()
+        try:
+            await end(self._task)
+        finally:
+            await self._server.stop()
 
     async def _watch(self) -> None:
         said = ""

@@ -89,6 +89,8 @@ def test_the_closed_set_of_configuration_reasons() -> None:
         "BadClusterProfile",
         "BadRestConfig",
         "MultiKueueClusterProfileFeatureDisabled",
+        "ClusterIdentityChanged",
+        "ClusterIdentityInUse",
     } == CONFIG_REASONS
 
 

@@ -252,3 +252,41 @@ def test_somebody_elses_object_of_the_name_is_not_taken_for_the_copy() -> None:
     scene = unreadable(settled("a"), "stranger", WORKLOADS.name, WL).gone()
     (removal,) = scene.decide()
     assert removal.resource_version != "999"
+
+
+# --- another cluster answers under the name: what still waits for the one before ------------------------------------
+
+
+def resting(scene: Scene) -> int:
+    return scene.fleet.resting_on("a", scene.now)
+
+
+def test_a_running_job_keeps_its_clusters_name_until_the_grace_is_over() -> None:
+    scene = settled("a", "a", "b")
+    assert resting(scene) == 1  # nobody has said yet that it is away
+    scene.tick(hours=3).lose("a")
+    assert resting(scene) == 1
+    assert resting(scene.tick(minutes=15)) == 0
+
+
+def test_under_never_twice_it_does_until_an_operator_gives_the_cluster_up() -> None:
+    scene = settled("a", "a", "b")
+    scene.job(execution_policy="never-twice").lose("a").tick(hours=40)
+    assert resting(scene) == 1
+    scene.fold(cluster_stream("a"), ClusterForgotten(by="me"), "a")
+    assert resting(scene) == 0
+
+
+def test_a_creation_that_may_have_been_carried_out_does_too() -> None:
+    assert resting(creating("never-twice").lose("a")) == 1
+    assert resting(put_back(creating("never-twice").lose("a"))) == 1
+
+
+def test_a_copy_without_a_job_does_not() -> None:
+    assert resting(Scene("a", "b").cloned("a", "b").lose("a")) == 0
+
+
+def test_neither_does_what_has_finished_or_was_deleted_or_runs_elsewhere() -> None:
+    assert resting(settled("a", "a", "b").lose("a").workload({"Finished": "Succeeded"})) == 0
+    assert resting(settled("a", "a", "b").lose("a").gone()) == 0
+    assert resting(settled("b", "a", "b").lose("a")) == 0

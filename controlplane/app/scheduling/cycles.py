@@ -19,6 +19,7 @@ from controlplane.log.port import Log
 from controlplane.reconcile.gate import Gate
 from controlplane.scheduler.holds import Proposal
 from controlplane.scheduler.loop import Loop
+from controlplane.tasks import end
 
 _log = structlog.get_logger(__name__)
 
@@ -71,8 +72,7 @@ class Cycles:
                 else:
                     await self._nap()
         finally:
-            for task in self._under_way:
-                task.cancel()
+            await end(*self._under_way)
 
     def _slice(self) -> bool:
         """Run cycles for a moment; return whether there are more to run now."""

@@ -90,9 +90,11 @@ class SchedulerService:
             await turn.lead(stop)
         finally:
             measure.follows()
-            await turn.close()
-            await leader.release()
-            await log.close()
+            try:
+                await turn.close()
+                await leader.release()
+            finally:
+                await log.close()
 
     def _database_state(self, gate: Gate, ok: bool, detail: str) -> None:
         gate.set("append", ok, detail)

@@ -13,6 +13,7 @@ from typing import Final
 from controlplane.clusters.port import ApiError
 from controlplane.kube import JOBS, JOBSETS, WORKLOADS, Kind
 from controlplane.simulation.deterministic import oddities, people
+from controlplane.simulation.deterministic.life import STOPPED_WITHIN
 from controlplane.simulation.deterministic.network import Network, Storm
 from controlplane.simulation.deterministic.replica import Replica
 from controlplane.simulation.deterministic.steps import Step
@@ -106,7 +107,8 @@ def _restore_home(theatre: Theatre, step: Step) -> None:
 
 
 def _rebuild(theatre: Theatre, step: Step) -> None:
-    theatre.rebuild(step.where)
+    if step.where not in theatre.stage.misled.values():
+        theatre.rebuild(step.where)
 
 
 def _kind_off(theatre: Theatre, step: Step) -> None:
@@ -143,7 +145,7 @@ def _stop(theatre: Theatre, step: Step) -> None:
     replica = theatre.replicas.get(step.where)
     if replica is not None and replica.alive:
         replica.stop()
-        theatre.after(30.0, _again, replica)
+        theatre.after(STOPPED_WITHIN + 1.0, _again, replica)
 
 
 def _pause(theatre: Theatre, step: Step) -> None:

@@ -9,10 +9,15 @@ from __future__ import annotations
 import asyncio
 import random
 
-from controlplane.app.process import Replaced
-from controlplane.log.event import Fenced, LogReplaced
+import structlog
+
+from controlplane.app.process import Replaced, turn_after_turn
+from controlplane.log.event import Fenced
 from controlplane.simulation.deterministic.loop import Process, VirtualClock, VirtualLoop
 from controlplane.simulation.deterministic.trace import Trace
+
+_log = structlog.get_logger(__name__)
+STOPPED_WITHIN = 30.0  # seconds that Kubernetes gives a pod
 
 
 class Living:
@@ -22,7 +27,7 @@ class Living:
         self.name, self._loop, self._seed, self._trace = name, loop, seed, trace
         self.clock = VirtualClock(loop)
         self.process = Process(name)
-        self._lives = 0
+        self._lives = self._pauses = 0
         self._stop = asyncio.Event()
 
     @property
@@ -59,6 +64,7 @@ class Living:
     def freeze(self) -> None:
         """Stand still, knowing nothing of it."""
         self._trace.note("process", self.process.name, "stands still")
+        self._pauses += 1
         self.process.frozen = True
 
     def thaw(self) -> None:
@@ -68,25 +74,31 @@ class Living:
             self._loop.thaw(self.process)
 
     def stop(self) -> None:
-        """Ask it to end in good order."""
+        """Ask it to end in good order, and see that it does, unless it stands still meanwhile."""
         self._trace.note("process", self.process.name, "is asked to stop")
         self._stop.set()
+        self._loop.world_later(STOPPED_WITHIN, self._stopped, self.process, self._pauses)
+
+    def _stopped(self, process: Process, pauses: int) -> None:
+        if not process.dead and self._pauses == pauses:
+            self._trace.violate("who is asked to stop stops", f"{process.name} runs on after {STOPPED_WITHIN:g} s")
 
     async def _run(self, process: Process, stop: asyncio.Event) -> None:
         """What `Service.run` and `SchedulerService.run` do."""
         source = random.Random(f"{process.name} {self._seed}")  # noqa: S311 - reproducible on purpose
         self.replaced = Replaced()
-        while not stop.is_set():
+
+        async def turn(stop: asyncio.Event) -> None:
             try:
                 await self._turn(process, source, stop)
-            except LogReplaced as other:
-                self.replaced.noticed(other)
-                self._trace.note("process", process.name, f"starts over: {other}")
             except Fenced as fenced:
                 self._trace.note("process", process.name, f"is deposed: {fenced}")
+                raise
             except Exception as error:
                 self._trace.violate("no part fails", f"{process.name}: {type(error).__name__}: {error}")
                 raise
+
+        await turn_after_turn(turn, stop, _log, self.replaced)
         self._trace.note("process", process.name, "has stopped")
         process.dead = True
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from controlplane.app import operate
+from controlplane.connectivity.state import Connection
 from controlplane.log.event import LogError
 from controlplane.multikueue.context import Policy
 from controlplane.simulation.deterministic.database import Database, DatabaseLog
@@ -19,6 +20,7 @@ from controlplane.simulation.deterministic.trace import Trace
 
 OPERATOR = "operator"
 _PAUSE = 8.0  # virtual seconds between two tries, about
+_BURIED = 400.0  # virtual seconds in which every grace ends
 
 
 class Operators:
@@ -31,6 +33,17 @@ class Operators:
     def forget(self, cluster: str) -> Callable[[], None]:
         """Give a cluster up once it is lost; return how to stop trying."""
         return self._start(lambda log: operate.forget_in(log, self._policy, cluster, OPERATOR))
+
+    def bury(self, rebuilt: Iterable[str], connection: Callable[[str], Connection | None]) -> None:
+        """Give clusters up that were built anew and are still not used when every grace is over: what must not run twice waits for those
+        that were there before, which will not come back."""
+        for cluster in sorted(rebuilt):
+            self._loop.world_later(_BURIED, self._bury, cluster, connection)
+
+    def _bury(self, cluster: str, connection: Callable[[str], Connection | None]) -> None:
+        known = connection(cluster)
+        if known is not None and not known.connected:
+            self._loop.world_later(_BURIED, self.forget(cluster))
 
     def accept_outage(self) -> Callable[[], None]:
         """Say of the next mass outage that it is real; return how to stop trying."""

@@ -177,6 +177,8 @@ def define_cluster(theatre: Theatre, name: str) -> None:
 
 
 def _delete_cluster(theatre: Theatre, step: Step) -> None:
+    if theatre.stage.misled:
+        return  # whose name a cluster has once its own is gone is nobody's to say
     theatre.stage.management.store.delete(MULTIKUEUE_CLUSTERS, "", step.where)
     theatre.after(step.seconds, define_cluster, theatre, step.where)
 
@@ -203,6 +205,18 @@ def _new_token(theatre: Theatre, step: Step) -> None:
     theatre.after(step.seconds, theatre.stage.write_secret, step.where)
 
 
+def _mislead(theatre: Theatre, step: Step) -> None:
+    """Somebody puts another worker's kubeconfig into a worker's Secret. One at a time, and to one that has its own name to itself."""
+    stage = theatre.stage
+    others = [name for name in stage.workers if name != step.where]
+    to = others[step.value % len(others)]
+    defined = {record.name for record in stage.management.store.records(MULTIKUEUE_CLUSTERS)}
+    if stage.misled or to in stage.rebuilt or not {to, step.where} <= defined:
+        return
+    stage.write_secret(step.where, to=to)
+    theatre.after(step.seconds, stage.write_secret, step.where)
+
+
 ACTS: dict[str, Act] = {
     "submit": _submit(JOBS),
     "submit-set": _submit(JOBSETS),
@@ -220,4 +234,5 @@ ACTS: dict[str, Act] = {
     "foreign-job": _foreign_job,
     "bad-kubeconfig": _bad_kubeconfig,
     "new-token": _new_token,
+    "mislead": _mislead,
 }

@@ -35,6 +35,7 @@ from controlplane.settings.model import Leader as LeaderSettings
 from controlplane.simulation.deterministic.database import Database, DatabaseLog
 from controlplane.simulation.deterministic.life import Living
 from controlplane.simulation.deterministic.loop import Process, VirtualLoop
+from controlplane.simulation.deterministic.stage import led_to
 from controlplane.simulation.deterministic.trace import Trace
 from controlplane.telemetry import Metrics
 from controlplane.web.health import Health
@@ -120,7 +121,7 @@ class Replica(Living):
         return Shared(settings, open_management, _metrics(), Health(), self.clock, source, self.replaced)
 
     def _worker(self, process: Process) -> Callable[[str, ClientConfig], ApiServer]:
-        return lambda cluster, config: self._open_server(cluster, process.name, config.token)
+        return lambda _, config: self._open_server(led_to(config.server), process.name, config.token)
 
 
 class SimulatedTurn(Turn):

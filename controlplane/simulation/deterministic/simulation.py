@@ -207,6 +207,7 @@ class Simulation:
         for name in self.stage.workers:
             people.define_cluster(self, name)
             self.stage.write_secret(name)
+        self.operators.bury(self.stage.rebuilt, lambda name: self.shadow.index.connections.get(name))
         oddities.mend(self)
 
     def _settle(self) -> None:

@@ -94,6 +94,8 @@ class Stage:
     def __init__(self, loop: VirtualLoop, seed: str, quotas: dict[str, int], on_commit: OnCommit) -> None:
         self.loop, self._seed, self._on_commit = loop, seed, on_commit
         self.clock = VirtualClock(loop)
+        self.misled: dict[str, str] = {}  # where kubeconfigs lead that do not lead to their own cluster
+        self.rebuilt: set[str] = set()
         self._random = random.Random(f"stage {seed}")  # noqa: S311 - reproducible on purpose
         self._specs = {name: self._spec(name, cpu) for name, cpu in quotas.items()}
         workers = {name: spec for name, spec in self._specs.items() if name != MANAGEMENT}
@@ -124,13 +126,16 @@ class Stage:
         """The worker clusters."""
         return {name: place for name, place in self.places.items() if name != MANAGEMENT}
 
-    def write_secret(self, name: str, *, broken: bool = False) -> None:
-        """Put a worker's kubeconfig, with the token that is good now, into its Secret; or one that is none."""
-        place = self.places[name]
+    def write_secret(self, name: str, *, broken: bool = False, to: str = "") -> None:
+        """Put a worker's kubeconfig, with the token that is good now, into its Secret; or one that is none, or leads to another worker."""
+        place = self.places[to or name]
+        self.misled.pop(name, None)
+        if to:
+            self.misled[name] = to
         kubeconfig = {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": name, "cluster": {"server": f"https://{name}.example.com"}}],
+            "clusters": [{"name": name, "cluster": {"server": f"https://{place.name}.example.com"}}],
             "users": [{"name": name, "user": {"token": place.network.token}}],
             "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
             "current-context": name,
@@ -170,6 +175,7 @@ class Stage:
     def rebuild(self, name: str) -> None:
         """Replace a cluster by an empty one of the same name and address."""
         place = self.places[name]
+        self.rebuilt.add(name)
         life = self._new_life(place)
         life.view.start()
         life.seed()
@@ -206,6 +212,11 @@ class Stage:
         """Stop everybody."""
         for place in self.places.values():
             self._end(place)
+
+
+def led_to(server: str) -> str:
+    """Return the name of the cluster that a kubeconfig's server is."""
+    return server.removeprefix("https://").removesuffix(".example.com")
 
 
 def labels(obj: Json) -> Json:

@@ -44,6 +44,15 @@ def test_the_second_edition_is_the_first_and_more(seed: int) -> None:
     assert second.size > first.size or not (set(second.numbers) - set(first.numbers))
 
 
+@pytest.mark.parametrize("seed", range(1, 30))
+def test_the_third_edition_is_the_second_and_more(seed: int) -> None:
+    second, third = plan_of(seed, edition=2), plan_of(seed, edition=3)
+    assert third.only(second.numbers).steps == second.steps
+    assert (third.quotas, third.replicas) == (second.quotas, second.replicas)
+    assert sorted(third.numbers) == list(range(1, third.size + 1))
+    assert [step.at for step in third.steps] == sorted(step.at for step in third.steps)
+
+
 @pytest.mark.parametrize(("numbers", "text"), [([1], "1"), ([1, 2, 3, 7], "1-3,7"), ([5, 3, 9], "3,5,9"), ([], "")])
 def test_numbers_are_spelled_and_read(numbers: list[int], text: str) -> None:
     assert spell(numbers) == text

@@ -174,6 +174,7 @@ class Candidacy:
         for name in self.plan.quotas:
             self.stage.furnish(name)
             self.stage.allow(name)
+        self.operators.bury(self.stage.rebuilt, lambda name: self.rules.source.connections.get(name))
         acts.tidy(self)
 
     def _without_the_forgotten(self) -> None:
