@@ -31,7 +31,7 @@ from controlplane.connectivity.events import ClusterRestored, LogWentBack
 from controlplane.connectivity.here import event_refused, log_went_back, service_started
 from controlplane.connectivity.state import life_of
 from controlplane.kube import Kind
-from controlplane.log.event import Append, Event, Fenced, Head, LogReplaced, Recorded
+from controlplane.log.event import Event, Fenced, Head, LogReplaced, NewEvent, Recorded
 from controlplane.log.port import Log
 from controlplane.reconcile.bodies import Bodies
 from controlplane.reconcile.effects import Effects
@@ -73,10 +73,10 @@ class Replaced:
         ):
             self._known = None
 
-    def first_words(self, epoch: int, holder: str, version: str) -> Append:
+    def first_words(self, epoch: int, holder: str, version: str) -> list[NewEvent]:
         """Return what a process says when it begins to lead."""
         started = service_started(epoch, holder, version)
-        return Append([started] if self._known is None else [log_went_back(self._known, holder), started])
+        return [started] if self._known is None else [started, log_went_back(self._known, holder)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +192,12 @@ class ProcessTurn(ABC):
         self._time.anchor(events[-1].recorded_at)
         self._shared.replaced.folded(events)
         self._shared.metrics.streams_left_alone.set(len(self._knows.capability.left_alone))
+
+    async def take_over(self, head: Head, version: str) -> None:
+        """Fold up to the head at which the lead became ours, and say so in the log."""
+        await self.runner.catch_up(head.position)
+        words = self._shared.replaced.first_words(head.epoch, self._shared.settings.leader.identity, version)
+        await self._recorder.record(words)
 
     def _take_up(self) -> asyncio.Future[None]:
         """Begin to lead; return the future in which a part that nobody awaits says that it failed."""

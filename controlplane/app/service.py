@@ -90,12 +90,11 @@ class Service:
             head = await turn.follow_until(stop)
             if head is None:
                 return
-            await turn.runner.catch_up(head.position)
+            await turn.take_over(head, version())
             # What was folded stays. The collector need not look through it again and again while the clusters are listed, which is
             # when most is made and a takeover waits: half of the processor time of that.
             gc.freeze()
             gc.set_threshold(*_COLLECT)
-            await log.append(self._shared.replaced.first_words(head.epoch, self._settings.leader.identity, version()))
             _log.info("leading", epoch=head.epoch, position=head.position, workloads=len(fleet.index.workloads))
             self._health.set("leader", True, f"leads epoch {head.epoch}")
             measure.leads(head.epoch)

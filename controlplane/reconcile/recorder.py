@@ -103,7 +103,7 @@ class Recorder:
                 except LogError as other:
                     stuck = True
                     self._stuck(f"the log takes no events: {other}")
-                    _log.error("the log takes no events, will try again", stream=event.stream, error=str(other))
+                    _log.warning("the log takes no events, will try again", stream=event.stream, error=str(other))
                     await self._clock.sleep(_REFUSED_PAUSE)
                     if await self._tried_again(event):
                         return

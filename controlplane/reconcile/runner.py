@@ -124,7 +124,7 @@ class Runner:
                 raise answer
             if isinstance(answer, LogError) and not isinstance(answer, VersionConflict):
                 stream = next(iter(request.expected or {}))
-                _log.error("decision not recorded", stream=stream, error=str(answer))
+                _log.warning("decision not recorded, will try again", stream=stream, error=str(answer))
                 self._wake(stream, now + timedelta(seconds=5))
             elif isinstance(answer, BaseException) and not isinstance(answer, LogError):
                 raise answer

@@ -81,8 +81,7 @@ class SchedulerService:
             head = await turn.follow_until(stop)
             if head is None:
                 return
-            await turn.runner.catch_up(head.position)
-            await log.append(self._around.replaced.first_words(head.epoch, identity, version()))
+            await turn.take_over(head, version())
             held = sum(state.held is not None for state in rooms.placements.states.values())
             _log.info("leading", epoch=head.epoch, position=head.position, held=held, profiles=self._around.setup.names)
             self._health.set("leader", True, f"leads epoch {head.epoch}")

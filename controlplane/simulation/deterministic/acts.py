@@ -168,6 +168,17 @@ def _database_away(theatre: Theatre, step: Step) -> None:
     theatre.after(step.seconds, setattr, theatre.database, "away", False)
 
 
+def _database_refuses(theatre: Theatre, step: Step) -> None:
+    """A function was replaced by one that refuses everything, in the middle of a rollout, say."""
+    theatre.database.refuses = True
+    theatre.after(step.seconds, setattr, theatre.database, "refuses", False)
+
+
+def _restore_log(theatre: Theatre, step: Step) -> None:
+    """The log goes back to a backup, or a standby is promoted that lacks the last commits; whoever reads it runs on."""
+    theatre.after(step.seconds, theatre.restore_log, theatre.database.store.backup())
+
+
 # --- operators ---------------------------------------------------------------------------------------------------------
 
 
@@ -205,6 +216,8 @@ ACTS: Final[dict[str, Act]] = {
     "pause": _pause,
     "clock": _clock,
     "database-away": _database_away,
+    "database-refuses": _database_refuses,
+    "restore-log": _restore_log,
     "forget": _forget,
     "accept-outage": _accept_outage,
 }

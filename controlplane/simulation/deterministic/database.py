@@ -22,14 +22,18 @@ _T = TypeVar("_T")
 
 
 class Database:
-    """What all replicas share. `away`: nobody gets an answer. `on_append(position before, writer, new events)` hears of each commit."""
+    """What all replicas share.
+
+    `away`: nobody gets an answer. `refuses`: whatever is appended is refused. `on_append(position before, writer, new events)` hears of
+    each commit.
+    """
 
     def __init__(self, loop: VirtualLoop, seed: str, codec: Codec) -> None:
         self.loop, self.codec = loop, codec
         self.random = random.Random(f"database {seed}")  # noqa: S311 - reproducible on purpose
         self.clock = VirtualClock(loop)
         self.store = MemoryStore()
-        self.away = False
+        self.away = self.refuses = False
         self.on_append: Callable[[int, str, Sequence[NewEvent]], None] = lambda position, writer, events: None
 
     def latency(self) -> float:
@@ -146,6 +150,10 @@ class DatabaseLog:
 
     def _commit(self, request: Append, future: asyncio.Future[int]) -> None:
         before = len(self._database.store.rows)
+        if self._database.refuses:
+            error = LogError("the database refused an append: simulated")
+            self._database.loop.world_later(self._database.latency(), _fail, future, error)
+            return
         try:
             added = at_once(self._log.append(request))
         except LogError as error:

@@ -1,4 +1,4 @@
-"""What the third edition of a plan has beside the second: kubeconfigs that lead to the wrong cluster.
+"""What the third edition of a plan has beside the second: kubeconfigs that lead to the wrong cluster, and a log that goes back.
 
 In: a source of its own, so that nothing of the editions before is drawn differently; the workers; the number from which jobs are counted.
 Out: steps without numbers. What is drawn here counts as published once a seed of it is pinned; add a fourth edition then.
@@ -42,5 +42,21 @@ def _rebuild(source: random.Random, workers: Sequence[str]) -> list[Step]:
     return [Step(0, round(source.uniform(20.0, HORIZON * 0.8), 3), "rebuild", source.choice(workers))]
 
 
+def _log_back(source: random.Random, _: Sequence[str]) -> list[Step]:
+    """The log goes back by a few seconds or minutes."""
+    return [Step(0, round(source.uniform(5.0, HORIZON * 0.8), 3), "restore-log", "", round(source.uniform(1, 150), 1))]
+
+
+def _log_refuses(source: random.Random, _: Sequence[str]) -> list[Step]:
+    """The database answers, and refuses whatever is to be written."""
+    at, seconds = round(source.uniform(2.0, HORIZON * 0.8), 3), round(source.uniform(2, 90), 1)
+    return [Step(0, at, "database-refuses", "", seconds)]
+
+
 #: How often each scene is drawn, and what it is.
-SCENES: dict[str, tuple[int, _Scene]] = {"mislead": (6, _mislead), "rebuild": (1, _rebuild)}
+SCENES: dict[str, tuple[int, _Scene]] = {
+    "mislead": (6, _mislead),
+    "rebuild": (1, _rebuild),
+    "log-back": (4, _log_back),
+    "log-refuses": (2, _log_refuses),
+}

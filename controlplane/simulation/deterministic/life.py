@@ -77,7 +77,8 @@ class Living:
         """Ask it to end in good order, and see that it does, unless it stands still meanwhile."""
         self._trace.note("process", self.process.name, "is asked to stop")
         self._stop.set()
-        self._loop.world_later(STOPPED_WITHIN, self._stopped, self.process, self._pauses)
+        if not self.process.frozen:
+            self._loop.world_later(STOPPED_WITHIN, self._stopped, self.process, self._pauses)
 
     def _stopped(self, process: Process, pauses: int) -> None:
         if not process.dead and self._pauses == pauses:

@@ -31,6 +31,7 @@ from controlplane.log.event import Event, NewEvent, Recorded, Unknown
 from controlplane.multikueue.adapters.base import ORIGIN_LABEL
 from controlplane.multikueue.events import Decision
 from controlplane.multikueue.fleet import Fleet
+from controlplane.multikueue.index import Index
 from controlplane.simulation.deterministic import acts, oddities, people
 from controlplane.simulation.deterministic.database import Database
 from controlplane.simulation.deterministic.ending import unfinished
@@ -113,18 +114,17 @@ class Simulation:
         self.database.on_append = self._on_append
         self.submitted: dict[str, Kind] = {}
         self.deleted: set[str] = set()
-        index = self.shadow.index
         self._runs = Runs(
             self.trace,
             self.policy.worker_lost_timeout,
             self.database.clock.now,
-            lambda name: index.connections.get(name),
+            lambda name: self.shadow.index.connections.get(name),
         )
         self._ownership = Ownership(self.trace, self.policy.origin, HOME)
         self.planted = self._ownership.planted
-        self._decisions = Decisions(self.trace, index)
+        self._decisions = Decisions(self.trace, self.shadow.index)
         self._history = History(self.trace)
-        self.replay = Replay(self.trace, index)
+        self.replay = Replay(self.trace, self.shadow.index)
         self._refusals = Refusals(self.trace)
         self._writes = self._looked_at = 0
         self._ends: list[tuple[asyncio.TimerHandle, Callable[..., object], tuple[object, ...]]] = []
@@ -136,7 +136,7 @@ class Simulation:
         names = [f"replica-{number}" for number in range(1, plan.replicas + 1)]
         self.replicas = {
             name: Replica(
-                name, self.policy, self.loop, seed, self.database, self._open_server, self.trace, self.replay.folded
+                name, self.policy, self.loop, seed, self.database, self._open_server, self.trace, self._on_folded
             )
             for name in names
         }
@@ -196,7 +196,7 @@ class Simulation:
         for place in self.stage.places.values():
             place.network.heal()
             place.off.clear()
-        self.database.away = False
+        self.database.away = self.database.refuses = False
         for replica in self.replicas.values():
             replica.thaw()
             replica.process.stop_at = -1
@@ -286,6 +286,30 @@ class Simulation:
         self.submitted = {name: kind for name, kind in self.submitted.items() if name in there}
         self.deleted -= there
         people.activate_all(self)
+
+    def restore_log(self, put_back: Callable[[], None]) -> None:
+        """Put the log back: what it told since is told by nobody, and may be told again."""
+        before = len(self.database.store.rows)
+        put_back()
+        self.trace.note("log", "database", f"goes back from {before} to {len(self.database.store.rows)}")
+        self.shadow = Fleet(self.policy, "shadow")
+        self._decisions = Decisions(self.trace, self.shadow.index)
+        self.replay = Replay(self.trace, self.shadow.index)
+        self._refusals.forget_told()
+        for recorded in self.database.read(0, 10**9):
+            self._decisions.resume(recorded)
+            self.shadow.fold(recorded)
+        for new, *_ in self.database.store.rows:
+            self._refusals.appended(new)
+        for name in self.stage.places:
+            cluster = HOME if name == MANAGEMENT else name
+            self._history.new_era(cluster)
+            for kind in self._kinds_at_home if name == MANAGEMENT else self._kinds_on_workers:
+                self._note(name, cluster, kind)
+        self._looked_at = 0
+
+    def _on_folded(self, process: str, index: Index) -> None:
+        self.replay.folded(process, index)
 
     def _put_back(self, name: str, cluster: str, backup: Backup) -> None:
         self._history.new_era(cluster)

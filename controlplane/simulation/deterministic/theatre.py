@@ -34,6 +34,9 @@ class Theatre(Protocol):
     def restore_home(self, backup: Backup) -> None:
         """Put the management cluster's etcd back."""
 
+    def restore_log(self, put_back: Callable[[], None]) -> None:
+        """Put the log back."""
+
     def rebuild(self, cluster: str) -> None:
         """Replace a cluster by an empty one."""
 

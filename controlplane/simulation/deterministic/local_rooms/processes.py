@@ -113,8 +113,7 @@ class _Local(Replica):
             head = await turn.follow_until(stop)
             if head is None:
                 return
-            await turn.runner.catch_up(head.position)
-            await log.append(self.replaced.first_words(head.epoch, process.name, "simulated"))
+            await turn.take_over(head, "simulated")
             self._trace.note("process", process.name, f"leads epoch {head.epoch} from position {head.position}")
             await turn.lead(stop)
         finally:

@@ -67,6 +67,12 @@ class Decisions:
         elif isinstance(event, EffectFailed):
             self._failure(recorded, event)
 
+    def resume(self, recorded: Recorded) -> None:
+        """Take an event of a log that went back for looked at."""
+        self._position, self._versions[recorded.stream] = recorded.position, recorded.version
+        if isinstance(recorded.event, ServiceStarted):
+            self._writer = recorded.event.holder
+
     def _word(self, recorded: Recorded) -> None:
         """An operator says only what he may, of the state that the log then gives."""
         try:

@@ -66,6 +66,7 @@ class History:
         for key in [key for key in self._told if key[0] == cluster]:
             old = self._told.pop(key)
             self._told[key] = Told(inherited=old.inherited | old.recorded)
+            self._last = {source: mark for source, mark in self._last.items() if not source.startswith(f"{cluster}/")}
             self._before.setdefault(key, set()).update(zip(old.uids, old.commits, strict=True))
 
     def appended(self, new: NewEvent) -> None:

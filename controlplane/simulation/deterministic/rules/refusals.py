@@ -33,6 +33,10 @@ class Refusals:
         """Take note of a change: of which object, by the name of its place, and by that which the log gives the cluster."""
         (self._odd if odd(place, record) else self._plain).add((cluster, record.uid, record.version))
 
+    def forget_told(self) -> None:
+        """The log went back: what it has is told to it anew."""
+        self._told.clear()
+
     def appended(self, new: NewEvent) -> None:
         """Look at an observation that reached the log."""
         if not new.source or isinstance(new.event, Gone):
