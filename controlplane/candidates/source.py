@@ -247,7 +247,9 @@ class SourceCandidates(Writer[Write]):
         return sum(self._rests_on(stream, state, cluster, now) for stream, state in self.sources.items())
 
     def _rests_on(self, stream: str, state: SourceState, cluster: str, now: datetime) -> bool:
-        if not any(known.cluster == cluster and known.may_run and not known.excused for known in state.candidates.values()):
+        if not any(
+            known.cluster == cluster and known.may_run and not known.excused for known in state.candidates.values()
+        ):
             return False
         context = self.context(stream, state)
         until = context.lost_until(cluster)
