@@ -12,7 +12,8 @@ from typing import Protocol
 
 import msgspec
 
-from controlplane.kube import Json, Kind, Request, meta
+from controlplane.fields import Unreadable
+from controlplane.kube import Json, Kind, Request, meta, version_number
 from controlplane.log.event import Body, Event, NewEvent, Recorded
 
 
@@ -47,7 +48,10 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Sighting(msgspec.Struct, frozen=True):
-    """An object as a cluster showed it, or as it last was if it is `gone`; `incarnation` tells the cluster's lives apart."""
+    """An object as a cluster showed it, or as it last was if it is `gone`; `incarnation` tells the cluster's lives apart.
+
+    `unreadable`: why no more of it could be read than its identity; `object` holds nothing else then.
+    """
 
     cluster: str
     incarnation: str
@@ -55,6 +59,13 @@ class Sighting(msgspec.Struct, frozen=True):
     object: Json
     resource_version: str
     gone: bool
+    unreadable: str = ""
+
+    def whole(self) -> Json:
+        """Return the object as it now is; raises `Unreadable`, a `Misfit`, if it could not be read."""
+        if self.unreadable:
+            raise Unreadable(self.unreadable)
+        return self.object
 
     @property
     def uid(self) -> str:
@@ -64,7 +75,7 @@ class Sighting(msgspec.Struct, frozen=True):
     @property
     def mark(self) -> int:
         """The object's version as a number, 0 if it is none."""
-        return int(self.resource_version) if self.resource_version.isdigit() else 0
+        return version_number(self.resource_version) or 0
 
     @property
     def source(self) -> str:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from controlplane.kube import Json, Kind, meta
 
 
@@ -17,6 +19,18 @@ class Misfit(ValueError):  # noqa: N818
     def __init__(self, field: str, found: object, expected: str) -> None:
         super().__init__(f"{field}: expected {expected}, found {type(found).__name__}")
         self.field = field
+
+
+class Unreadable(Misfit):
+    """An object cannot be read as a whole; the text says why."""
+
+    def __init__(self, why: str) -> None:
+        ValueError.__init__(self, why)
+        self.field = ""
+
+
+#: What reading an object raises that does not fit its API, whoever reads it: a `Misfit`, or Python's and the decoder's own words for it.
+UNFIT = (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError, msgspec.MsgspecError)
 
 
 def section(obj: Json, field: str, where: str = "") -> Json:

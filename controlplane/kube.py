@@ -118,10 +118,21 @@ STORAGE_CLASSES = Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses",
 RESOURCE_FLAVORS = Kind("kueue.x-k8s.io", "v1beta2", "ResourceFlavor", "resourceflavors", namespaced=False)
 
 
+_LARGEST_VERSION = (1 << 63) - 1  # of etcd, and of the log's column
+
+
 def meta(obj: Mapping[str, Any]) -> Json:
     """Return an object's metadata, empty where there is none."""
     found = obj.get("metadata")
     return found if isinstance(found, dict) else {}
+
+
+def version_number(version: str) -> int | None:
+    """Return a resourceVersion as a number, as etcd counts; None for what is none. Nothing else may be compared by size."""
+    if not (version.isascii() and version.isdigit() and len(version) <= len(str(_LARGEST_VERSION))):
+        return None
+    number = int(version)
+    return number if number <= _LARGEST_VERSION else None
 
 
 def event_name(about: str, suffix: str) -> str:

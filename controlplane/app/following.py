@@ -96,7 +96,9 @@ def _bare(change: Change) -> Change:
     obj = change.object
     kept: Json = {key: obj[key] for key in ("apiVersion", "kind", "type") if key in obj}
     head = {key: value for key, value in meta(obj).items() if key in _HEAD}
-    return Change(change.op, change.kind, {**kept, "metadata": head}, change.resource_version)
+    return Change(
+        change.op, change.kind, {**kept, "metadata": head}, change.resource_version, unreadable=change.unreadable
+    )
 
 
 _HEAD = frozenset({"name", "namespace", "uid", "resourceVersion", "labels", "annotations", "deletionTimestamp"})

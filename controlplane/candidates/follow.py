@@ -7,6 +7,7 @@ object of the same name without that mark is somebody else's, is left alone, and
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ from controlplane.candidates.objects import CONFIG_MAPS, GROUP, SOURCE_LABEL
 from controlplane.kube import SECRETS, Json, Kind, ObjectRef, Request, meta
 
 FOLLOWED_VERSION = f"{GROUP}/followed-version"  # on a copy: the resourceVersion of what it was made of
+_NAME, _LONGEST_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?"), 253  # of a ConfigMap or Secret
 _KINDS: dict[str, Kind] = {"ConfigMap": CONFIG_MAPS, "Secret": SECRETS}
 _UNCOPIED_TYPES = ("kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token")
 FOREIGN = "one of that name is in the target and is not ours: it is left as it is"
@@ -96,9 +98,15 @@ def _object(obj: Any, field: str) -> Json:
     return found if isinstance(found, dict) else {}
 
 
+def _text(obj: Json | Mapping[str, Any], field: str) -> str:
+    found = obj.get(field)
+    return found if isinstance(found, str) else ""
+
+
 def _mention(kind: str, ref: Json, field: str = "name") -> Iterator[tuple[str, str, bool]]:
-    if ref.get(field):
-        yield kind, str(ref[field]), bool(ref.get("optional"))
+    name = _text(ref, field)
+    if len(name) <= _LONGEST_NAME and _NAME.fullmatch(name):  # nothing of another name can be there
+        yield kind, name, bool(ref.get("optional"))
 
 
 def _mentions(spec: Json) -> Iterator[tuple[str, str, bool]]:
@@ -168,15 +176,15 @@ def follow(
 def known(kind: str, obj: Mapping[str, Any]) -> Known:
     """Return what `follow` looks at of an object, without its data."""
     metadata = meta(obj)
-    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    labels, annotations = _object(metadata, "labels"), _object(metadata, "annotations")
     return Known(
         kind=kind,
-        name=str(metadata.get("name", "")),
-        uid=str(metadata.get("uid", "")),
-        resource_version=str(metadata.get("resourceVersion", "")),
-        mark=str(labels.get(SOURCE_LABEL, "")),
-        followed=str(annotations.get(FOLLOWED_VERSION, "")),
-        type=str(obj.get("type", "")),
+        name=_text(metadata, "name"),
+        uid=_text(metadata, "uid"),
+        resource_version=_text(metadata, "resourceVersion"),
+        mark=_text(labels, SOURCE_LABEL),
+        followed=_text(annotations, FOLLOWED_VERSION),
+        type=_text(obj, "type"),
     )
 
 
@@ -184,8 +192,8 @@ def copy_request(copy: Copy, namespace: str, source: Json, cluster: str) -> Requ
     """Return the request that makes or renews a copy of a source object, as it is at this moment."""
     body: Json = {
         "metadata": {
-            "labels": {**(meta(source).get("labels") or {}), SOURCE_LABEL: cluster},
-            "annotations": {FOLLOWED_VERSION: str(meta(source).get("resourceVersion", ""))},
+            "labels": {**_object(meta(source), "labels"), SOURCE_LABEL: cluster},
+            "annotations": {FOLLOWED_VERSION: _text(meta(source), "resourceVersion")},
         },
         **{field: source[field] for field in ("data", "binaryData", "type", "immutable") if field in source},
     }

@@ -62,8 +62,8 @@ class Observer:
         """Return the event of one change, or None for what concerns nobody."""
         place, kind, obj = sighting.cluster, sighting.kind, sighting.object
         try:
-            built = self._gone(place, kind, obj) if sighting.gone else self._seen(place, kind, obj)
-        except (Misfit, TypeError, AttributeError, ValueError) as error:
+            built = self._gone(place, kind, obj) if sighting.gone else self._seen(place, kind, sighting.whole())
+        except fields.UNFIT as error:
             built = refused(place, kind, obj, error)
         if built is None:
             return None

@@ -44,7 +44,7 @@ from controlplane.capability import Decided, Sighting
 from controlplane.connectivity.events import MANAGEMENT
 from controlplane.connectivity.newest import Newest, Shown
 from controlplane.connectivity.state import Connection
-from controlplane.fields import Misfit
+from controlplane.fields import UNFIT
 from controlplane.kube import MULTIKUEUE_CLUSTERS, NAMESPACES, POD_GROUPS
 from controlplane.log.event import Body, Event, NewEvent, Recorded
 
@@ -84,8 +84,8 @@ class Placing(SourceCandidates):
         place = surroundings.gone if sighting.gone else surroundings.seen
         bodies: tuple[Body, ...] = ()
         try:
-            found = place(sighting.kind, sighting.object)
-        except (Misfit, TypeError, AttributeError) as error:
+            found = place(sighting.kind, sighting.object if sighting.gone else sighting.whole())
+        except UNFIT as error:
             stream, event, bodies = refused(MANAGEMENT, sighting.kind, sighting.object, error)
         else:
             if found is None:

@@ -27,7 +27,7 @@ from controlplane.candidates.target_events import (
 )
 from controlplane.candidates.target_state import candidate_stream
 from controlplane.capability import Sighting
-from controlplane.fields import Misfit, number, section, text
+from controlplane.fields import number, section, text
 from controlplane.kube import Json, Kind, meta
 from controlplane.log.event import Body, Event, NewEvent, body_of
 
@@ -43,8 +43,8 @@ def observe(sighting: Sighting, now: datetime) -> NewEvent | None:
     """Return the event of one change, or None for what concerns nobody."""
     kind, obj = sighting.kind, sighting.object
     try:
-        built = _gone(kind, obj) if sighting.gone else _seen(kind, obj)
-    except (Misfit, TypeError, AttributeError, ValueError) as error:
+        built = _gone(kind, obj) if sighting.gone else _seen(kind, sighting.whole())
+    except fields.UNFIT as error:
         built = _refused(sighting.cluster, kind, obj, error)
     if built is None:
         return None

@@ -7,20 +7,22 @@ from typing import Any
 
 import orjson
 
-from controlplane.clusters.port import ApiError, Unreachable
+from controlplane.clusters.port import ApiError, Unreadable
 from controlplane.kube import Json
 
 _MAX_TEXT = 512
+_MAX_SAID = 4096
+_LONGEST_PAUSE = 300.0  # seconds: whoever asks for more is asked again all the same
 
 
 def decoded(body: bytes, cluster: str) -> Json:
-    """Return the object in a successful answer. A login page with status 200 is not an answer: `Unreachable`."""
+    """Return the object in a successful answer. A login page with status 200 is not an answer: `Unreadable`."""
     try:
         found = orjson.loads(body)
     except orjson.JSONDecodeError:
         found = None
     if not isinstance(found, dict):
-        raise Unreachable(f"{cluster}: the answer is not a JSON object")
+        raise Unreadable(f"{cluster}: the answer is not a JSON object, or one that is nested too deep")
     return found
 
 
@@ -33,14 +35,14 @@ def api_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
     retry_after = _seconds(headers.get("Retry-After"))
     if isinstance(found, dict) and found.get("kind") == "Status":
         return _of_status(found, status, retry_after)
-    text = body[:_MAX_TEXT].decode("utf-8", "replace").strip()
+    text = body[:_MAX_TEXT].decode("utf-8", "replace").replace("\0", "").strip()
     return ApiError(status, "", " ".join(text.split()) or f"HTTP {status}", retry_after)
 
 
 def status_error(status: Json) -> ApiError:
     """Return the error in a watch's ERROR line, whose object is a Status."""
     code = status.get("code")
-    return _of_status(status, code if isinstance(code, int) else 500, None)
+    return _of_status(status, code if isinstance(code, int) and 300 <= code <= 599 else 500, None)
 
 
 def _of_status(found: Json, status: int, retry_after: float | None) -> ApiError:
@@ -48,18 +50,21 @@ def _of_status(found: Json, status: int, retry_after: float | None) -> ApiError:
     if retry_after is None and isinstance(details, dict):
         retry_after = _seconds(details.get("retryAfterSeconds"))
     name = details.get("name") if isinstance(details, dict) else None
-    return ApiError(
-        status, str(found.get("reason") or ""), str(found.get("message") or ""), retry_after, name=str(name or "")
-    )
+    return ApiError(status, _text(found.get("reason")), _text(found.get("message")), retry_after, name=_text(name))
+
+
+def _text(value: Any) -> str:
+    """Return what is said, if it is a text and as much of it as anybody reads; the database holds no U+0000."""
+    return value[:_MAX_SAID].replace("\0", "") if isinstance(value, str) else ""
 
 
 def _seconds(value: Any) -> float | None:
     """Return Retry-After as seconds; the form with a date, which API servers do not use, counts as none."""
     try:
         seconds = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
-    return seconds if 0 <= seconds < float("inf") else None
+    return min(seconds, _LONGEST_PAUSE) if seconds >= 0 else None
 
 
 def scrubbed(text: str, *secrets: str) -> str:

@@ -1,7 +1,8 @@
 """Objects and watch lines, as served, become deltas. Pure; a line or item that is none becomes a `Poison` that says why.
 
-An object needs a name, a uid and a resourceVersion to be told apart and de-duplicated: without them it is poison, whatever else
-it holds. `managedFields` are dropped here: nobody decides on them and they are half of many objects.
+An object needs a name and a uid to be told apart: without them it is poison, whatever else it holds. Of one whose rest cannot be read
+(`controlplane.clusters.sound`) the identity is left, and why. `managedFields` are dropped here: nobody decides on them and they are half
+of many objects.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 import orjson
 
 from controlplane.clusters.port import Change
+from controlplane.clusters.sound import place_problem, remains, unreadable, version_of
 from controlplane.kube import Json, Kind
 
 _OPS: dict[str, Literal["added", "modified", "gone"]] = {"ADDED": "added", "MODIFIED": "modified", "DELETED": "gone"}
@@ -55,7 +57,7 @@ def of_line(kind: Kind, line: bytes) -> Change | Bookmark | Failure | Poison:
     if op == "ERROR":
         return Failure(found)
     if op == "BOOKMARK":
-        version = _text(found.get("metadata"), "resourceVersion")
+        version = version_of(found.get("metadata"))
         return Bookmark(version) if version else Poison("a bookmark without resourceVersion")
     if not isinstance(op, str) or op not in _OPS:
         return Poison("a line of unknown type")
@@ -83,18 +85,21 @@ def identity(obj: Json) -> tuple[str, Known]:
 
 def _change(op: Literal["listed", "added", "modified", "gone"], kind: Kind, found: Any) -> Change | Poison:
     metadata = found.get("metadata") if isinstance(found, dict) else None
-    version = _text(metadata, "resourceVersion")
-    if not version or not _text(metadata, "uid") or not _text(metadata, "name"):
-        return Poison("an object without name, uid or resourceVersion")
+    if problem := place_problem(metadata):
+        return Poison(problem)
     assert metadata is not None
+    if not isinstance(metadata.get("resourceVersion"), str) or not metadata["resourceVersion"]:
+        return Poison("an object without resourceVersion")
     metadata.pop("managedFields", None)
-    # Items of a list of built-in kinds come without these two.
+    version = version_of(metadata)
+    why = unreadable(found) if version else "metadata.resourceVersion is none that a server gives"
+    if why:
+        return Change(op, kind, _headed(kind, remains(found, version)), version, unreadable="" if op == "gone" else why)
+    return Change(op, kind, _headed(kind, found), version)
+
+
+def _headed(kind: Kind, found: Json) -> Json:
+    """Return an object with these two: items of a list of built-in kinds come without them."""
     found.setdefault("apiVersion", kind.api_version)
     found.setdefault("kind", kind.kind)
-    return Change(op, kind, found, version)
-
-
-def _text(metadata: Any, key: str) -> str:
-    """Return a field that must be a non-empty string, else an empty one."""
-    value = metadata.get(key) if isinstance(metadata, dict) else None
-    return value if isinstance(value, str) else ""
+    return found

@@ -52,10 +52,16 @@ class Dynamic:
                 raise
             raise NotServed(f"{self._port.name} serves no {api_version}") from None
         group, _, version = api_version.rpartition("/")
+        resources = listed.get("resources")
+        named = [
+            (one.get("kind"), one.get("name"), one.get("namespaced") is True)
+            for one in (resources if isinstance(resources, list) else [])
+            if isinstance(one, dict)
+        ]
         served = {
-            str(one["kind"]): Kind(group, version, str(one["kind"]), str(one["name"]), bool(one.get("namespaced")))
-            for one in listed.get("resources") or []
-            if "/" not in str(one.get("name", "/"))  # not a subresource
+            one: Kind(group, version, one, plural, namespaced)
+            for one, plural, namespaced in named
+            if isinstance(one, str) and isinstance(plural, str) and plural and "/" not in plural  # not a subresource
         }
         self._kinds[api_version] = served
         if kind not in served:

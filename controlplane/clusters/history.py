@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from controlplane.clusters.deltas import Known, identity
 from controlplane.clusters.port import Change, Delta
+from controlplane.kube import version_number
 
 
 class History:
@@ -31,18 +32,18 @@ class History:
 
     def seen(self, version: str) -> None:
         """Take note of a version up to which everything was shown."""
-        if version.isdecimal():
-            self.newest = max(self.newest, int(version))
+        if (number := version_number(version)) is not None:
+            self.newest = max(self.newest, number)
 
     def denies_line(self, version: str) -> str | None:
         """Say why a watch that began at our place cannot show this version next."""
-        if _number(version) is not None and int(version) < self.newest:
+        if (number := version_number(version)) is not None and number < self.newest:
             return f"resourceVersion {version} came after {self.newest}"
         return None
 
     def denies_list(self, version: str, deltas: Sequence[Delta], known: Mapping[str, Known]) -> str | None:
         """Say why this history cannot have such a list (or page of it). `known` is what was seen of the kind, by uid."""
-        if _number(version) is not None and int(version) < self.newest:
+        if (number := version_number(version)) is not None and number < self.newest:
             return f"resourceVersion {version} is before {self.newest}"
         for delta in deltas:
             if isinstance(delta, Change) and delta.op == "listed" and (why := self._denies_object(delta, known)):
@@ -51,13 +52,13 @@ class History:
 
     def denies_absence(self, version: str, gone: Sequence[Delta], known: Mapping[str, Known]) -> str | None:
         """Say why a whole list of this version cannot miss what it misses: an end has a version of its own, after the object's last."""
-        listed = _number(version)
+        listed = version_number(version)
         for delta in gone:
             if not isinstance(delta, Change):
                 continue
             uid, place = identity(delta.object)
             before = known.get(uid)
-            then = _number(before.resource_version) if before is not None else None
+            then = version_number(before.resource_version) if before is not None else None
             if listed is not None and then is not None and then >= listed:
                 name = f"{place.namespace}/{place.name}" if place.namespace else place.name
                 return f"{name} ({uid}) was there at resourceVersion {then}"
@@ -65,13 +66,13 @@ class History:
 
     def _denies_object(self, delta: Change, known: Mapping[str, Known]) -> str | None:
         uid, place = identity(delta.object)
-        now, before = _number(place.resource_version), known.get(uid)
+        now, before = version_number(place.resource_version), known.get(uid)
         name = f"{place.namespace}/{place.name}" if place.namespace else place.name
         if before is None and self._is_gone(uid):
             return f"{name} ({uid}) was gone"
         if now is None:
             return None
-        if before is not None and (then := _number(before.resource_version)) is not None:
+        if before is not None and (then := version_number(before.resource_version)) is not None:
             if now < then:
                 return f"{name} is at resourceVersion {now}, and was at {then}"
             if now == then:
@@ -79,7 +80,3 @@ class History:
         if self.complete and now <= self.newest:
             return f"{name} is at resourceVersion {now}, which was not so when {self.newest} was reached"
         return None
-
-
-def _number(version: str) -> int | None:
-    return int(version) if version.isdecimal() else None

@@ -6,7 +6,9 @@ the only bound is the one that keeps a broken server from filling the memory.
 
 from __future__ import annotations
 
-_MAX_LINE = 1 << 26  # 64 MiB: far beyond what etcd stores for one object
+from controlplane.clusters.sound import LARGEST
+
+_MAX_LINE = LARGEST + (1 << 20)  # an object, and what a watch says beside it
 
 
 class LineTooLong(ValueError):  # noqa: N818

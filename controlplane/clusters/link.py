@@ -231,12 +231,12 @@ class Link:
         if (objection := self._around.objection(self.name, incarnation)) is not None:
             failure, message = objection
             raise _Trouble("Unreachable", message, failure)
-        return Reached(incarnation, str(version.get("gitVersion", "")))
+        return Reached(incarnation, _short(version.get("gitVersion")))
 
     async def _incarnation(self, server: ApiServer) -> str:
         """Return kube-system's UID, or nothing where we may not see it."""
         try:
-            return str(meta(await server.get(NAMESPACES, "", "kube-system")).get("uid", ""))
+            return _short(meta(await server.get(NAMESPACES, "", "kube-system")).get("uid"))
         except ApiError as error:
             if error.status not in (403, 404):
                 raise
@@ -356,7 +356,7 @@ class Link:
             if isinstance(error, ApiError) and error.status == 401:
                 raise _Trouble("Unauthorized", f"{self.name}: {error}") from None
             # A gateway without a server behind it answers too: 502, 503, 504.
-            return str(error) if isinstance(error, Unreachable) or _is_server_error(error) else None
+            return str(error) if not isinstance(error, ApiError) or error.status >= 500 else None
         return None
 
     async def _suspect(self, silence: str | None) -> None:
@@ -392,5 +392,6 @@ def _look(tasks: Iterable[asyncio.Task[None]]) -> None:
             task.result()
 
 
-def _is_server_error(error: ClusterError) -> bool:
-    return isinstance(error, ApiError) and error.status >= 500
+def _short(found: object) -> str:
+    """Return a text that a cluster says of itself; "" if it is none, or none that anybody would say."""
+    return found if isinstance(found, str) and len(found) <= 253 and found.isprintable() else ""

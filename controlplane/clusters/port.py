@@ -23,6 +23,10 @@ class Unreachable(ClusterError):  # noqa: N818 - a state, named as the log names
     """No answer: connection refused, cut, timed out, TLS failed. The request may or may not have been executed."""
 
 
+class Unreadable(Unreachable):
+    """An answer came, and cannot be read: it is too long, nested too deep, or not what was asked for. As good as none."""
+
+
 class ApiError(ClusterError):
     """The API server answered with a status of 400 or more.
 
@@ -51,7 +55,8 @@ class Change(msgspec.Struct, frozen=True, gc=False):
 
     `gone` has two sources: a DELETED line (`object` is the last state with the deletion's resourceVersion), or a relist that no longer
     contains it (`object` holds only apiVersion, kind and metadata name/namespace/uid; `resource_version` is the list's). `seen`: it is
-    listed at the very version that the sink took before, or that the log was said to hold when the reflector began.
+    listed at the very version that the sink took before, or that the log was said to hold when the reflector began. `unreadable`: why no
+    more of it could be read than its identity (and its labels and annotations, if those could); `resource_version` may be empty then.
     """
 
     op: Literal["listed", "added", "modified", "gone"]
@@ -59,6 +64,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
     object: Json
     resource_version: str
     seen: bool = False
+    unreadable: str = ""
 
 
 class Synced(msgspec.Struct, frozen=True, gc=False):
@@ -71,10 +77,11 @@ class Synced(msgspec.Struct, frozen=True, gc=False):
 
 
 class Off(msgspec.Struct, frozen=True, gc=False):
-    """The cluster does not serve the kind (404) or forbids it (403): nothing of it will be seen until that changes."""
+    """The cluster does not serve the kind (404), forbids it (403), or lists it so that it cannot be read: nothing of it will be seen until
+    that changes."""
 
     kind: Kind
-    reason: Literal["NotServed", "Forbidden"]
+    reason: Literal["NotServed", "Forbidden", "Unreadable"]
     message: str
 
 

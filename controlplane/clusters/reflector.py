@@ -29,7 +29,17 @@ from controlplane.clusters.budget import Budget
 from controlplane.clusters.deltas import Bookmark, Failure, Known, Poison, of_line
 from controlplane.clusters.history import History
 from controlplane.clusters.listing import Listing, remember
-from controlplane.clusters.port import ApiError, Change, ClusterError, Delta, Off, Sink, Synced, Unreachable
+from controlplane.clusters.port import (
+    ApiError,
+    Change,
+    ClusterError,
+    Delta,
+    Off,
+    Sink,
+    Synced,
+    Unreachable,
+    Unreadable,
+)
 from controlplane.clusters.racing import first_to_end
 from controlplane.clusters.streams import ApiServer, ListPage, WatchSpec
 from controlplane.kube import Kind
@@ -148,9 +158,8 @@ class Reflector:
         while True:
             try:
                 wait = await self._turn(api)
-            except Unreachable:
-                self._doubtful = True
-                wait = self._backoff.next()
+            except Unreachable as error:
+                wait = await self._silenced(error)
             except ApiError as error:
                 wait = await self._refused(error)
             await self._clock.sleep(wait)
@@ -268,7 +277,9 @@ class Reflector:
                     return
                 if isinstance(found, Change):
                     deltas.append(found)
-                position = found.resource_version
+                    if not found.resource_version:
+                        self._history.complete = False  # it has one, which nobody can tell
+                position = found.resource_version or position
             elif isinstance(found, Failure):
                 failure = status_error(found.status)
                 break
@@ -287,6 +298,15 @@ class Reflector:
             chunk = deltas[start : start + self._pace.chunk]
             await self._sink(self.cluster, chunk)
             remember(self.known, chunk)
+
+    async def _silenced(self, error: Unreachable) -> float:
+        """Draw the conclusion from no answer, or none that can be read, and return the seconds to wait."""
+        self._doubtful = True
+        if isinstance(error, Unreadable):
+            self._failures += 1
+            if self._failures >= _FAILURES_TO_SETTLE:
+                return await self._turn_off("Unreadable", str(error))
+        return self._backoff.next()
 
     async def _refused(self, error: ApiError) -> float:
         """Draw the conclusion from an answer that says no, and return the seconds to wait. Raises `Rejected`."""
@@ -308,7 +328,7 @@ class Reflector:
                 self.settled.set()
         return max(error.retry_after or 0.0, self._backoff.next())
 
-    async def _turn_off(self, reason: Literal["NotServed", "Forbidden"], message: str) -> float:
+    async def _turn_off(self, reason: Literal["NotServed", "Forbidden", "Unreadable"], message: str) -> float:
         """Say once that the kind is off, and ask again later."""
         if self.off is None or self.off.reason != reason:
             off = Off(self.spec.kind, reason, message)

@@ -22,7 +22,9 @@ from controlplane.clusters.answers import api_error, decoded, scrubbed
 from controlplane.clusters.credentials import Credentials, StaticToken
 from controlplane.clusters.kubeconfig import ClientConfig
 from controlplane.clusters.lines import LineSplitter, LineTooLong
-from controlplane.clusters.port import Unreachable
+from controlplane.clusters.port import Unreachable, Unreadable
+from controlplane.clusters.reading import ENCODING, OBJECT, PAGE, body_of, packed, refusal_of
+from controlplane.clusters.sound import version_of
 from controlplane.clusters.streams import Lines, ListPage
 from controlplane.clusters.tls import tls_context
 from controlplane.kube import APPLY_PATCH, MERGE_PATCH, Json, Kind
@@ -135,13 +137,15 @@ class Transport:
         """Return one page of the objects of a namespace, or of all."""
         query = {"labelSelector": label_selector, "fieldSelector": field_selector, "continue": continue_token}
         query |= {"limit": str(limit) if limit else "", "resourceVersion": "" if consistent else "0"}
-        body = await self._json("GET", kind.path(namespace), _present(**query), timeout=self._timeouts.list_page)
-        listed = body.get("metadata")
-        items = body.get("items")
-        found = listed if isinstance(listed, dict) else {}
-        if not isinstance(items, list | None) or not isinstance(found.get("resourceVersion"), str):
-            raise Unreachable(f"{self.name}: the answer to a list of {kind.name} is not a list")
-        return ListPage(items or [], found["resourceVersion"], str(found.get("continue") or ""))
+        path, timeout = kind.path(namespace), self._timeouts.list_page
+        body = await self._json("GET", path, _present(**query), timeout=timeout, most=PAGE)
+        items, version = body.get("items"), version_of(body.get("metadata"))
+        if not isinstance(items, list | None) or not version:
+            raise Unreadable(f"{self.name}: the answer to a list of {kind.name} is not a list")
+        token = body["metadata"].get("continue") or ""
+        if not isinstance(token, str):
+            raise Unreadable(f"{self.name}: the answer to a list of {kind.name} does not say where it goes on")
+        return ListPage(items or [], version, token)
 
     async def watch(
         self,
@@ -163,9 +167,11 @@ class Transport:
         lines = LineSplitter()
         async with self._request("GET", kind.path(namespace), query, timeout, headers) as response:
             if response.status != 200:
-                raise api_error(response.status, response.headers, await response.read())
-            if "json" not in response.content_type:
-                raise Unreachable(f"{self.name}: a watch of {kind.name} answered {response.content_type}")
+                raise api_error(response.status, response.headers, await refusal_of(response, self.name))
+            if "json" not in response.content_type or packed(response):
+                raise Unreadable(
+                    f"{self.name}: a watch of {kind.name} answered {response.content_type} {packed(response)}"
+                )
             while chunk := await response.content.readany():
                 if complete := lines.feed(chunk):
                     yield complete
@@ -190,17 +196,17 @@ class Transport:
         body: Json | None = None,
         content_type: str = "",
         timeout: float | None = None,
+        most: int = OBJECT,
     ) -> Json:
-        """Send one request and return the decoded object of its answer."""
+        """Send one request and return the decoded object of its answer, which has `most` bytes at the most."""
         total = timeout or self._timeouts.request
         limits = aiohttp.ClientTimeout(total=total, connect=min(total, self._timeouts.connect))
-        headers = {"Accept": _JSON} | _present(**{"Content-Type": content_type})
+        headers = {"Accept": _JSON, "Accept-Encoding": ENCODING} | _present(**{"Content-Type": content_type})
         data = None if body is None else orjson.dumps(body)
         async with self._request(method, path, query or {}, limits, headers, data) as response:
-            answer = await response.read()
             if response.status >= 300:
-                raise api_error(response.status, response.headers, answer)
-            return decoded(answer, self.name)
+                raise api_error(response.status, response.headers, await refusal_of(response, self.name))
+            return decoded(await body_of(response, most, self.name), self.name)
 
     @asynccontextmanager
     async def _request(
@@ -262,7 +268,7 @@ class Transport:
                 trust_env=False,
                 read_bufsize=_READ_BUFFER,
                 cookie_jar=aiohttp.DummyCookieJar(),
-                auto_decompress=True,
+                auto_decompress=False,
             )
         return self._session
 

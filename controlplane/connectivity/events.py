@@ -140,10 +140,10 @@ class KindSynced(Event, frozen=True, kw_only=True):
 
 
 class KindOff(Event, frozen=True, kw_only=True):
-    """The cluster does not serve the kind, or forbids it; everything else there works on."""
+    """The cluster does not serve the kind, forbids it, or answers what cannot be read; everything else there works on."""
 
     kind: str
-    reason: Literal["NotServed", "Forbidden"]
+    reason: Literal["NotServed", "Forbidden", "Unreadable"]
     message: str
 
 

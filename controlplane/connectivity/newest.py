@@ -13,6 +13,7 @@ from collections.abc import Callable
 import msgspec
 
 from controlplane.connectivity.events import ClusterConnected, ClusterDisconnected, ClusterRestored, KindSynced
+from controlplane.kube import version_number
 from controlplane.log.event import Event, Recorded, Unknown
 
 # Enough for the time between a backup and its restore, and a few megabytes for each cluster.
@@ -87,6 +88,6 @@ class Newest:
         self._gone.pop(cluster, None)
 
     def _note(self, cluster: str, kind: str, version: str) -> None:
-        if version.isdecimal():
+        if (number := version_number(version)) is not None:
             versions = self._versions.setdefault(cluster, {})
-            versions[kind] = max(versions.get(kind, 0), int(version))
+            versions[kind] = max(versions.get(kind, 0), number)

@@ -51,6 +51,7 @@ from controlplane.coscheduling.problems import Problem, Refused
 from controlplane.coscheduling.templates import DEFAULTS_NAME, read_defaults
 from controlplane.coscheduling.validation import claim_problems, pipeline_problems, run_problems
 from controlplane.coscheduling.world import World
+from controlplane.fields import UNFIT
 from controlplane.kube import PIPELINE_RUNS, Json, Kind, meta
 from controlplane.log.event import Body, Event, NewEvent, body_of
 from controlplane.pods.tolerations import BLOCKING, taints, tolerations
@@ -73,8 +74,8 @@ def observe(sighting: Sighting, now: datetime, config_namespace: str) -> NewEven
     if build is None or (kind == CONFIG_MAPS and meta(obj).get("namespace") != config_namespace):
         return None
     try:
-        built = build(obj, sighting.gone)
-    except (AttributeError, TypeError, KeyError, ValueError) as error:
+        built = build(obj if sighting.gone else sighting.whole(), sighting.gone)
+    except UNFIT as error:
         built = _misshapen(sighting, error)
     if built is None:
         return None

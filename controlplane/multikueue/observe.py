@@ -14,7 +14,7 @@ import msgspec
 from controlplane import fields
 from controlplane.capability import Sighting
 from controlplane.connectivity.events import MANAGEMENT, cluster_stream
-from controlplane.fields import Misfit
+from controlplane.fields import UNFIT, Misfit
 from controlplane.kube import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -97,8 +97,8 @@ class Observer:
             sighting.resource_version,
         )
         try:
-            built = self._gone(cluster, kind, obj) if sighting.gone else self._seen(cluster, kind, obj)
-        except (Misfit, TypeError, AttributeError) as error:
+            built = self._gone(cluster, kind, obj) if sighting.gone else self._seen(cluster, kind, sighting.whole())
+        except UNFIT as error:
             built = _refused(cluster, kind, obj, error)
         if built is None:
             return None

@@ -18,6 +18,7 @@ from controlplane.capability import Decided, Sighting
 from controlplane.connectivity import events as connectivity
 from controlplane.connectivity.events import MANAGEMENT, ServiceStarted, cluster_stream
 from controlplane.connectivity.state import Connection, fold, restarted
+from controlplane.fields import UNFIT
 from controlplane.kube import Json, Kind, meta
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.podgroups.events import ROOM_STREAM, RoomObserved
@@ -43,13 +44,13 @@ class Sums:
         self._on_node: dict[str, dict[str, int]] = {}
 
     def node(self, obj: Json, *, gone: bool) -> None:
-        """Take a node as it now is."""
+        """Take a node as it now is; one that cannot be read takes no pods."""
         name = str(meta(obj).get("name"))
         self._open.discard(name)
         if gone:
             self._nodes.pop(name, None)
             return
-        allocatable = (obj.get("status") or {}).get("allocatable")
+        allocatable = _object(obj, "status").get("allocatable")
         self._nodes[name] = _amounts(allocatable if isinstance(allocatable, dict) else {})
         if _takes_pods(obj):
             self._open.add(name)
@@ -88,21 +89,29 @@ class Sums:
 
 
 def _takes_pods(node: Json) -> bool:
-    if (node.get("spec") or {}).get("unschedulable") is True or "deletionTimestamp" in meta(node):
+    if _object(node, "spec").get("unschedulable", False) is not False or "deletionTimestamp" in meta(node):
         return False
-    conditions = (node.get("status") or {}).get("conditions") or ()
+    conditions = _object(node, "status").get("conditions") or ()
+    if not isinstance(conditions, list | tuple) or not all(isinstance(one, dict) for one in conditions):
+        return False
     return all(one.get("status") == "True" for one in conditions if one.get("type") == "Ready")
 
 
 def _use(pod: Json) -> tuple[str, dict[str, int]]:
-    spec, status = pod.get("spec") or {}, pod.get("status") or {}
+    spec, status = _object(pod, "spec"), _object(pod, "status")
     if status.get("phase") in ("Succeeded", "Failed"):
         return "", {}
     try:
         requests = effective(spec, ADMITTED, status)
-    except (ValueError, TypeError, AttributeError):
+    except UNFIT:
         requests = {}
-    return str(spec.get("nodeName") or ""), {**requests, PODS_RESOURCE: NANO}
+    node = spec.get("nodeName")
+    return node if isinstance(node, str) else "", {**requests, PODS_RESOURCE: NANO}
+
+
+def _object(obj: Json, field: str) -> Json:
+    found = obj.get(field)
+    return found if isinstance(found, dict) else {}
 
 
 def _amounts(listed: Mapping[str, Any]) -> dict[str, int]:
@@ -110,7 +119,7 @@ def _amounts(listed: Mapping[str, Any]) -> dict[str, int]:
     for name, quantity in listed.items():
         try:
             found[name] = nanos(quantity)
-        except ValueError:
+        except UNFIT:
             continue  # what cannot be read is not there to be given away
     return found
 
@@ -142,6 +151,8 @@ class Capacity(WritesNothing):
 
     def observe(self, sighting: Sighting, now: datetime) -> NewEvent | None:
         """Add something seen to the sums. Nothing of it is recorded by itself."""
+        if sighting.unreadable and sighting.kind == PODS:
+            return None  # it takes up what it took up before
         if sighting.cluster == self.cluster and sighting.kind in (NODES, PODS):
             take = self.sums.node if sighting.kind == NODES else self.sums.pod
             take(sighting.object, gone=sighting.gone)

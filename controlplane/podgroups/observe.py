@@ -54,8 +54,8 @@ def observe(sighting: Sighting) -> tuple[str, Event] | None:
     """Return stream and event of something seen; None if it concerns nobody."""
     kind, obj = sighting.kind, sighting.object
     try:
-        return _gone(sighting) if sighting.gone else _seen(kind, obj, sighting.resource_version)
-    except (Misfit, TypeError, AttributeError) as error:
+        return _gone(sighting) if sighting.gone else _seen(kind, sighting.whole(), sighting.resource_version)
+    except fields.UNFIT as error:
         return _refused(kind, obj, error)
 
 

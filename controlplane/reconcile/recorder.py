@@ -65,7 +65,9 @@ class Recorder:
                     continue
                 gone = delta.op == "gone"
                 incarnation = self.incarnations.get(cluster, "")
-                sighting = Sighting(cluster, incarnation, delta.kind, delta.object, delta.resource_version, gone)
+                sighting = Sighting(
+                    cluster, incarnation, delta.kind, delta.object, delta.resource_version, gone, delta.unreadable
+                )
                 events += self._observe(sighting, now)
             else:
                 events.append(self._lift(cluster, delta))

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from controlplane.capability import Decided, OpenWrite, Sighting
-from controlplane.kube import PODS, Json, Request, meta
+from controlplane.kube import PODS, Json, Request, meta, version_number
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.scheduler.decide import SchedulingPlan, decide_pod, decide_victim
 from controlplane.scheduler.events import (
@@ -90,6 +90,8 @@ class Placements(Book[PodState]):
 
     def observe(self, sighting: Sighting, now: datetime) -> NewEvent | None:
         """Return the event of something seen on the API server; None if it says nothing new about a pod of ours."""
+        if sighting.unreadable:
+            return None  # the view tells of it; what was known before holds
         awaited = self._awaited.get(_place(sighting)) if self._awaited else None
         if awaited is not None and (there := self._pre_bind_seen(awaited, sighting)) is not None:
             return there
@@ -178,7 +180,7 @@ class Evictions(Book[VictimState]):
         """Return the event of a victim that changed or went."""
         uid = str(meta(sighting.object).get("uid", ""))
         stream = self._streams.get(uid) if sighting.kind == PODS else None
-        if stream is None:
+        if stream is None or sighting.unreadable:
             return None
         if sighting.gone:
             return sighting.observed(stream, VictimGone(uid=uid, resource_version=sighting.resource_version), now)
@@ -241,7 +243,8 @@ def _place(sighting: Sighting) -> tuple[str, str, str]:
 def _older(known: PendingPodObserved, event: PendingPodObserved) -> bool:
     """Whether what is known is older than an event: versions of one object count up."""
     one, other = known.resource_version, event.resource_version
-    return one.isdigit() and other.isdigit() and int(one) < int(other)
+    first, second = version_number(one), version_number(other)
+    return first is not None and second is not None and first < second
 
 
 def _marked(obj: Json) -> bool:

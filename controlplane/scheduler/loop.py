@@ -64,9 +64,9 @@ class Loop:
 
     # ---------------------------------------------------------------- what the watches show
 
-    def changed(self, kind: Kind, obj: Json, now: datetime, *, gone: bool) -> None:
+    def changed(self, kind: Kind, obj: Json, now: datetime, *, gone: bool, unreadable: str = "") -> None:
         """Take one change of the cluster."""
-        for event in self.view.apply(kind, obj, gone=gone):
+        for event in self.view.apply(kind, obj, gone=gone, unreadable=unreadable):
             self.queue.move(event, now.timestamp())
             if event.resource == "Node" and event.action == "Delete":
                 self._node_gone(event.old.name)

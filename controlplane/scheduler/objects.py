@@ -152,7 +152,7 @@ def read_pod(obj: Obj, where: str = "pod") -> Pod:
         controller=_controller(items(meta, "ownerReferences", in_meta), in_meta),
         spec=spec,
         group=text(notes, GROUP_NAME, f"{in_meta}.annotations"),
-        least=int(least) if least.isdecimal() else 0,
+        least=int(least) if least.isascii() and least.isdigit() and len(least) < 10 else 0,
     )
 
 

@@ -10,10 +10,11 @@ from collections.abc import Collection
 
 import msgspec
 
+from controlplane.fields import UNFIT
 from controlplane.kube import Json, meta
 from controlplane.scheduler.events import PendingPodObserved, Scheduled
 from controlplane.scheduler.objects import FINISHED, read_pod
-from controlplane.scheduler.reading import Misfit, items, number, section, text
+from controlplane.scheduler.reading import items, number, section, text
 
 # The mark of the Pods that a target makes for Candidates: the Candidate decides about them.
 CANDIDATE_LABEL = "candidates.controlplane.dev/candidate"
@@ -22,7 +23,7 @@ CANDIDATE_LABEL = "candidates.controlplane.dev/candidate"
 def pending_pod(obj: Json, resource_version: str, profiles: Collection[str]) -> PendingPodObserved | None:
     """Return the event of a pod that names one of the profiles, None for any other."""
     metadata, spec = meta(obj), obj.get("spec")
-    if not isinstance(spec, dict) or spec.get("schedulerName") not in profiles:
+    if not isinstance(spec, dict) or str(spec.get("schedulerName")) not in profiles:
         return None
     uid, labels = str(metadata.get("uid", "")), metadata.get("labels")
     found = PendingPodObserved(
@@ -44,7 +45,7 @@ def pending_pod(obj: Json, resource_version: str, profiles: Collection[str]) -> 
             gates=[text(gate, "name", "pod.spec") for gate in items(spec, "schedulingGates", "pod.spec")],
             scheduled=_scheduled(items(status, "conditions", "pod.status")),
         )
-    except Misfit as problem:
+    except UNFIT as problem:
         return msgspec.structs.replace(found, problem=f"the scheduler cannot read this pod: {problem}")
 
 

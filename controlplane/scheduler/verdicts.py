@@ -117,10 +117,11 @@ class Verdicts(Book[GangState]):
 
     def observe(self, sighting: Sighting, now: datetime) -> NewEvent | None:
         """Return the event of a PodGroup that shows other conditions, or went."""
-        if not self._enabled or sighting.kind != POD_GROUPS:
+        if not self._enabled or sighting.kind != POD_GROUPS or sighting.unreadable:
             return None
         metadata = meta(sighting.object)
-        uid, stream = str(metadata.get("uid", "")), gang_stream(str(metadata["namespace"]), str(metadata["name"]))
+        uid = str(metadata.get("uid", ""))
+        stream = gang_stream(str(metadata.get("namespace", "")), str(metadata.get("name", "")))
         state = self.states.get(stream)
         if sighting.gone:
             # One that was shown may not be folded yet.

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from controlplane import kube
+from controlplane.fields import UNFIT
 from controlplane.kube import Json, Kind, meta
 from controlplane.scheduler.cluster import Cluster
 from controlplane.scheduler.hints import ClusterEvent
 from controlplane.scheduler.objects import Node, Pod, read_node, read_pod
-from controlplane.scheduler.reading import Misfit
 from controlplane.scheduler.snapshot import Snapshot
 
 KINDS: tuple[Kind, ...] = (
@@ -46,9 +46,12 @@ class ClusterView:
 
     # ---------------------------------------------------------------- what the watch shows
 
-    def apply(self, kind: Kind, obj: Json, *, gone: bool) -> list[ClusterEvent]:
-        """Take one change; return what happened for the queue."""
+    def apply(self, kind: Kind, obj: Json, *, gone: bool, unreadable: str = "") -> list[ClusterEvent]:
+        """Take one change; return what happened for the queue. What is `unreadable` counts as it was before."""
         place = (kind.name, str(meta(obj).get("namespace", "")), str(meta(obj).get("name", "")))
+        if unreadable and not gone:
+            self.problems[place] = unreadable
+            return []
         try:
             if kind == kube.PODS:
                 found = self._pod_gone(obj) if gone else self._pod(obj)
@@ -58,7 +61,7 @@ class ClusterView:
                 found = self._class(obj, gone)
             else:
                 found = self._other(kind, obj, gone)
-        except Misfit as problem:
+        except UNFIT as problem:
             self.problems[place] = str(problem)
             return []
         if self.problems:

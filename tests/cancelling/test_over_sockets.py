@@ -21,7 +21,7 @@ from controlplane.log.postgres import PostgresLog
 from controlplane.telemetry import Metrics
 from controlplane.web import Health, create_app, serve
 from tests.clusters.fleet import Fleet
-from tests.clusters.miniapi import MiniApi, bookmark, config, kubeconfig, line, obj, serving
+from tests.clusters.miniapi import END, MiniApi, bookmark, config, kubeconfig, line, obj, serving
 from tests.support.cancelling import Stage, cancelled_at_every_await
 
 
@@ -31,7 +31,8 @@ async def requests() -> Stage:
     api = MiniApi()
     async with serving(api):
         found = Transport("w", config(api), timeouts=Timeouts(connect=5.0, request=5.0, list_page=5.0))
-        api.stream().put_nowait(line("ADDED", obj("a", 11)))
+        for piece in (line("ADDED", obj("a", 11)), END):
+            api.stream().put_nowait(piece)
 
         async def work() -> None:
             try:

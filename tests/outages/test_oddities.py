@@ -136,3 +136,25 @@ async def test_who_got_what_can_be_counted(stage: Make) -> None:
         assert sample(on, "workloads_dispatched_total", **queue) == 2
         assert sample(on, "workloads_admitted_total", **queue) == admitted
     assert sample(on, "decisions_total", type="RemovalDecided", reason="AnotherClusterWon") == 2
+
+
+async def test_what_cannot_be_read_ends_no_service(stage: Make) -> None:
+    """A status nested too deep, and an annotation that the database cannot hold, stopped the whole service, or were passed over."""
+    on = await stage("a", "b", roomy=("b",))
+    deep: dict[str, object] = {}
+    for _ in range(150):
+        deep = {"a": deep}
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+    for name, metadata, status in (("deep", {}, deep), ("nul", {"annotations": {"x": "\0"}}, {})):
+        head = {"name": name, "namespace": NS, "labels": ORIGIN, **metadata}
+        on.worker("a").store.create(JOBS, {"metadata": head, "spec": {"suspend": True, "template": template}})
+        if status:
+            on.worker("a").store.patch(JOBS, NS, name, {"status": status}, subresource="status")
+    await on.until(lambda: len({said["name"] for said in on.said("ObservationRefused", "a")}) == 2, "both refused")
+    assert on.active("a")
+    on.submit()
+    await on.running("b")
+    await on.kill()
+    await on.up()
+    on.end("b")
+    await on.until(lambda: on.finished(), "finished")

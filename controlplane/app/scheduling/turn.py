@@ -149,9 +149,9 @@ class SchedulerTurn(ProcessTurn):
             if not isinstance(delta, Change):
                 continue
             if delta.kind in KINDS or delta.kind == POD_GROUPS:
-                self.loop.changed(delta.kind, delta.object, now, gone=delta.op == "gone")
+                self.loop.changed(delta.kind, delta.object, now, gone=delta.op == "gone", unreadable=delta.unreadable)
             elif delta.kind == PRIORITY_CLASSES:
-                self.loop.changed(delta.kind, delta.object, now, gone=delta.op == "gone")
+                self.loop.changed(delta.kind, delta.object, now, gone=delta.op == "gone", unreadable=delta.unreadable)
                 self._class_changed(str(meta(delta.object)["name"]), delta.op == "gone")
         self._cycles.wake()
         await self._recorder(cluster, deltas)

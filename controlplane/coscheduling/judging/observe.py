@@ -33,6 +33,7 @@ from controlplane.coscheduling.objects import (
 )
 from controlplane.coscheduling.problems import Refused
 from controlplane.coscheduling.seen import Gone, SightingRefused, TaintSeen
+from controlplane.fields import UNFIT
 from controlplane.kube import PIPELINE_RUNS, STORAGE_CLASSES, WORKLOADS, Json, Kind, meta
 from controlplane.log.event import Body, Event, body_of
 from controlplane.pods.requests import ADMITTED, Requests, amounts, effective
@@ -52,27 +53,39 @@ _Seen = tuple[str, Event, tuple[Body, ...]]
 
 def seen(sighting: Sighting, controller: str, config_namespace: str) -> _Seen | None:
     """Return stream, event and bodies of something seen; None if nobody is judged by it."""
-    obj, kind = sighting.object, sighting.kind
-    if sighting.cluster == MANAGEMENT:
-        found = None
-        if kind == PIPELINE_RUNS:
-            found = _run(obj, gone=sighting.gone, controller=controller)
-        elif kind == WORKLOADS:
-            found = _charge(obj, gone=sighting.gone)
-        return (*found, ()) if found is not None else None
-    build = _BUILDERS.get(kind)
-    if build is None or (kind == CONFIG_MAPS and meta(obj).get("namespace") != config_namespace):
-        return None
     try:
-        built = build(obj, sighting.gone)
-    except (AttributeError, TypeError, KeyError, ValueError) as error:
+        return (
+            _at_home(sighting, controller) if sighting.cluster == MANAGEMENT else _on_worker(sighting, config_namespace)
+        )
+    except UNFIT as error:
         return _misshapen(sighting, error)
+
+
+def _at_home(sighting: Sighting, controller: str) -> _Seen | None:
+    found = None
+    if sighting.kind == PIPELINE_RUNS:
+        found = _run(_now(sighting), gone=sighting.gone, controller=controller)
+    elif sighting.kind == WORKLOADS and not sighting.unreadable:
+        found = _charge(sighting.object, gone=sighting.gone)
+    return (*found, ()) if found is not None else None
+
+
+def _on_worker(sighting: Sighting, config_namespace: str) -> _Seen | None:
+    build = _BUILDERS.get(sighting.kind)
+    named = meta(sighting.object).get("namespace")
+    if build is None or (sighting.kind == CONFIG_MAPS and named != config_namespace):
+        return None
+    built = build(_now(sighting), sighting.gone)
     if built is None:
         return None
     place, event = built
     if isinstance(event, Gone):
         event = msgspec.structs.replace(event, resource_version=sighting.resource_version)
     return f"{WORKER}/{sighting.cluster}/{place}", event, ()
+
+
+def _now(sighting: Sighting) -> Json:
+    return sighting.object if sighting.gone else sighting.whole()
 
 
 def answered(read: OpenRead, answer: ReadAnswer) -> events.WorkerObjectRead:
@@ -141,7 +154,7 @@ def _run(obj: Json, *, gone: bool, controller: str) -> _Built | None:
         read_run(outline)
         started = bool(status.get("startTime"))
         done = conditions_of(obj, "Succeeded").get("status") in ("True", "False")
-    except (Refused, AttributeError, TypeError) as error:
+    except (Refused, *UNFIT) as error:
         outline, problem, started, done = {}, str(error), False, False
     return stream, events.DispatchedRunObserved(
         **_identity(obj),
@@ -162,7 +175,7 @@ def _charge(obj: Json, *, gone: bool) -> _Built | None:
         return stream, events.RunChargeGone(**_last(obj))
     try:
         asked = _asked((obj.get("spec") or {}).get("podSets") or ())
-    except (AttributeError, TypeError, ValueError):
+    except UNFIT:
         return None
     return stream, events.RunChargeObserved(**_identity(obj), owner=str(owner.get("uid") or ""), asked=asked)
 
