@@ -135,9 +135,10 @@ class Runs:
         return not older.once and any(e is not None and older.created <= e <= until for e in expiries)
 
     def _expiry(self, connection: Connection | None) -> datetime | None:
+        """Return when the grace ends: it began with the loss, or before it, when a kind there went out of view."""
         if connection is None or connection.lost_since is None:
             return None
-        return connection.lost_since + self._grace
+        return min([connection.lost_since, *connection.out_since.values()]) + self._grace
 
     def _run(self, job: Json) -> Run:
         metadata = meta(job)
