@@ -154,7 +154,7 @@ class Index:
     def context(self, state: WorkloadState) -> Context:
         """Return what a decision on a Workload may look at."""
         local = state.local
-        adapter = self.policy.adapters.get(local.owner.gvk) if local and local.owner else None
+        adapter = self.policy.adapters.get(state.owner.gvk) if state.owner else None
         return Context(
             policy=self.policy,
             ready=self._ready,
@@ -179,9 +179,8 @@ class Index:
 
     def job_of(self, state: WorkloadState) -> JobObserved | None:
         """Return the user's job of a Workload, if it is the one that the owner reference means."""
-        stream = self._job_stream(state.local)
+        stream, owner = self._job_stream(state), state.owner
         job = self.jobs.get(stream) if stream else None
-        owner = state.local.owner if state.local else None
         if job is None or owner is None or (owner.uid and owner.uid != job.uid):
             return None
         return job
@@ -220,11 +219,11 @@ class Index:
                 return Route(entry.name, clusters, error)
         return None
 
-    def _job_stream(self, local: WorkloadObserved | None) -> str:
-        if local is None or local.owner is None:
+    def _job_stream(self, state: WorkloadState | None) -> str:
+        if state is None or state.owner is None:
             return ""
-        adapter = self.policy.adapters.get(local.owner.gvk)
-        return job_stream(adapter.kind.name, local.namespace, local.owner.name) if adapter else ""
+        adapter = self.policy.adapters.get(state.owner.gvk)
+        return job_stream(adapter.kind.name, state.namespace, state.owner.name) if adapter else ""
 
     def _mark(self, stream: str) -> None:
         self._dirty[stream] = None
@@ -257,13 +256,14 @@ class Index:
         elif isinstance(recorded.event, RemoteJobGone):
             self._remote_jobs.pop((recorded.cluster, recorded.event.uid), None)
         if isinstance(recorded.event, (WorkloadObserved, WorkloadGone)):
-            self._depend(stream, before.local if before else None, state.local)
+            self._depend(stream, before, state)
         self._keep(stream, state)
         self._mark(stream)
 
     def _keep(self, stream: str, state: WorkloadState) -> None:
         if state.settled:
             self.workloads.pop(stream, None)
+            self._depend(stream, state, None)
         else:
             self.workloads[stream] = state
         if state.unsure:
@@ -284,7 +284,7 @@ class Index:
         job = self.job_of(state)
         return job is None or job.resource_version != relay.resource_version
 
-    def _depend(self, stream: str, before: WorkloadObserved | None, after: WorkloadObserved | None) -> None:
+    def _depend(self, stream: str, before: WorkloadState | None, after: WorkloadState | None) -> None:
         old, new = self._job_stream(before), self._job_stream(after)
         if old == new:
             return
