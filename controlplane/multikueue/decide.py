@@ -141,7 +141,12 @@ def _reserved(turn: Pass, local: WorkloadObserved, check: CheckState, route: Rou
     adapter, job = turn.context.adapter, turn.context.job
     evicted = local.is_true("Evicted")
     # What is rejected is stopped once Kueue has evicted it, and nothing else is done about it.
-    if adapter is None or job is None or job.managed_by != turn.context.policy.controller_name or (rejected and not evicted):
+    if (
+        adapter is None
+        or job is None
+        or job.managed_by != turn.context.policy.controller_name
+        or (rejected and not evicted)
+    ):
         return
     # A copy that finished counts, even if the Workload was evicted meanwhile: it is not run again.
     if finish(turn, local, check, job):
