@@ -19,11 +19,12 @@ from controlplane.app.process import OpenManagement, Shared, turn_after_turn
 from controlplane.app.rooms import TYPES, Hosted
 from controlplane.app.turn import Turn
 from controlplane.clock import Clock, SystemClock
-from controlplane.connectivity.here import service_started
+from controlplane.connectivity.here import service_started, service_stopped
 from controlplane.coscheduling.room import Coscheduling
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
-from controlplane.log.event import Append
+from controlplane.log.event import Append, LogError
+from controlplane.log.port import Log
 from controlplane.log.postgres import PostgresLog
 from controlplane.multikueue.fleet import Fleet
 from controlplane.reconcile.gate import Gate
@@ -37,6 +38,7 @@ _log = structlog.get_logger(__name__)
 # What a page of a list is decoded into lives for milliseconds, and is more than the collector's own first thresholds many times over: it
 # would look at each page several times while it is made. `python -m benchmarks failover` shows it.
 _COLLECT = (50_000, 20, 50)
+_LEAVE = 1.0  # seconds that the last event of a process may take
 
 CHECKS = ("schema", "database", "leader", "caches", "clusters")
 
@@ -97,11 +99,13 @@ class Service:
             # when most is made and a takeover waits: half of the processor time of that.
             gc.freeze()
             gc.set_threshold(*_COLLECT)
-            await log.append(Append([service_started(head.epoch, self._settings.leader.identity, version())]))
+            identity, watched = self._settings.leader.identity, fleet.index.watched.until(head.sign_of_life)
+            await log.append(Append([service_started(head.epoch, identity, version(), watched)]))
             _log.info("leading", epoch=head.epoch, position=head.position, workloads=len(fleet.index.workloads))
             self._health.set("leader", True, f"leads epoch {head.epoch}")
             measure.leads(head.epoch)
             await turn.lead(stop)
+            await take_leave(log, leader, head.epoch, identity)
         finally:
             measure.follows()
             await turn.close()
@@ -113,6 +117,14 @@ class Service:
         gate.set("append", ok, detail)
         measure.log_answers(ok)
         self._health.set("database", ok, detail)
+
+
+async def take_leave(log: Log, leader: Leader, epoch: int, identity: str) -> None:
+    """Say in the log that we look at no cluster from now on, if it can be said at once: resigning leaves no sign of life behind."""
+    if leader.sure:
+        with contextlib.suppress(LogError, TimeoutError):
+            async with asyncio.timeout(_LEAVE):
+                await log.append(Append([service_stopped(epoch, identity)]))
 
 
 def version() -> str:

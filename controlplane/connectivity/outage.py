@@ -12,6 +12,7 @@ from datetime import datetime
 import msgspec
 
 from controlplane.connectivity.events import MassOutageAccepted, MassOutageBegan, MassOutageEnded
+from controlplane.connectivity.state import resumed
 from controlplane.log.event import Event, Recorded
 
 FEWEST = 3
@@ -42,6 +43,11 @@ def fold_outage(state: Outage, recorded: Recorded) -> Outage:
             return Outage(recorded.version, state.since, recorded.event.by)
         case _:
             return Outage(recorded.version, state.since, state.accepted_by, state.ended)
+
+
+def outage_resumed(state: Outage, recorded: Recorded) -> Outage:
+    """Return the state after `ServiceStarted`: of what passed since the last outage, what nobody of ours saw does not count."""
+    return msgspec.structs.replace(state, ended=resumed(state.ended, recorded)) if state.ended is not None else state
 
 
 def decide_outage(state: Outage, away: list[str], of: int, share: float) -> Event | None:

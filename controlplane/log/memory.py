@@ -55,7 +55,7 @@ class MemoryLog:
             return None
         self._store.epoch += 1
         self._epoch, self._store.renewed_at = self._store.epoch, self._now()
-        return await self.head()
+        return Head(len(self._store.rows), self._store.epoch, renewed)
 
     async def renew(self, *, resign: bool = False) -> None:
         """Give a sign of life; see `controlplane.log.port.Log`."""

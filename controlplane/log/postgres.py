@@ -27,6 +27,11 @@ _READ = """
 SELECT position, stream, version, type, schema, data::text, cluster, coalesce(caused_by, 0), trace, observed_at, recorded_at
 FROM controlplane.events WHERE log = %s AND position > %s ORDER BY position LIMIT %s"""
 
+# The row as it was: the statement sees the table as of its beginning, whatever the function does to it. Who resigned was "-infinity" since.
+_LEAD = """
+SELECT log_position, log_epoch, (SELECT renewed_at FROM controlplane.log_head WHERE log = %s AND isfinite(renewed_at))
+FROM controlplane.take_epoch(%s, %s, %s::interval)"""
+
 
 class PostgresLog:
     """One log of one database. `on_state(ok, detail)` hears when the database goes away and comes back."""
@@ -84,10 +89,7 @@ class PostgresLog:
 
     async def lead(self, holder: str, lease: float) -> Head | None:
         """Take the epoch unless its holder lives; see `controlplane.log.port.Log`."""
-        rows = await self._fetch(
-            "SELECT log_position, log_epoch FROM controlplane.take_epoch(%s, %s, %s::interval)",
-            (self.name, holder, timedelta(seconds=lease)),
-        )
+        rows = await self._fetch(_LEAD, (self.name, self.name, holder, timedelta(seconds=lease)))
         if not rows:
             return None
         head = Head(*rows[0])

@@ -23,9 +23,10 @@ from controlplane.connectivity.events import (
     cluster_stream,
 )
 from controlplane.connectivity.fitness import ROOM as FIT
-from controlplane.connectivity.outage import Outage, fold_outage
+from controlplane.connectivity.outage import Outage, fold_outage, outage_resumed
 from controlplane.connectivity.state import Connection, restarted
 from controlplane.connectivity.state import fold as fold_connection
+from controlplane.connectivity.watched import Watched
 from controlplane.kube import ADMISSION_CHECKS, CLUSTER_QUEUES, MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, WORKLOADS
 from controlplane.log.event import Recorded
 from controlplane.multikueue.conditions import route_of
@@ -87,6 +88,7 @@ class Index:
         self.queues: dict[str, ClusterQueueObserved] = {}
         self.connections: dict[str, Connection] = {}
         self.outage = Outage()
+        self.watched = Watched()
         self.requeues: deque[datetime] = deque()
         self.slots = Slots()
         self.newest = Newest()
@@ -111,6 +113,7 @@ class Index:
     def fold(self, recorded: Recorded) -> None:
         """Take one more event."""
         self.position = recorded.position
+        self.watched.fold(recorded)
         self.newest.fold(recorded)
         room, _, name = recorded.stream.partition("/")
         match room:
@@ -134,6 +137,7 @@ class Index:
                 self.outage = fold_outage(self.outage, recorded)
                 self._mark_workloads()
             case "service" if isinstance(recorded.event, ServiceStarted):
+                self.outage = outage_resumed(self.outage, recorded)
                 self.connections = {key: self._restarted(state, recorded) for key, state in self.connections.items()}
                 self._connections_changed()
                 self._mark(FLEET_STREAM)
@@ -149,7 +153,9 @@ class Index:
         if state.phase != "Unknown":
             return state
         at = recorded.recorded_at
-        return msgspec.structs.replace(state, phase="Removed", since=at, lost_since=state.lost_since or at)
+        return msgspec.structs.replace(
+            state, phase="Removed", since=at, lost_since=state.lost_since or at, lost_clock=state.lost_clock or at
+        )
 
     def context(self, state: WorkloadState) -> Context:
         """Return what a decision on a Workload may look at."""
@@ -164,6 +170,7 @@ class Index:
             queue_policy=self._queue_policy(local),
             mass_outage=self.outage.holds,
             outage_ended=self.outage.ended,
+            watched_since=self.watched.since,
             connections=self.connections,
             judged=self._judgements.of(self.job_of(state), self.policy.judged),
         )

@@ -148,7 +148,9 @@ def test_a_failed_check_keeps_a_waiting_workload_from_quota(manager: Cluster, st
     manager.settle()
     waits = manager.workload(name)
     assert not is_true(waits, "QuotaReserved")
-    assert (waits["spec"]["active"], is_true(waits, "Evicted")) == (True, False), "core looks at checks of who has quota"
+    assert (waits["spec"]["active"], is_true(waits, "Evicted")) == (True, False), (
+        "core looks at checks of who has quota"
+    )
     manager.check(name, "Pending")
     manager.settle()
     assert is_true(manager.workload(name), "QuotaReserved")

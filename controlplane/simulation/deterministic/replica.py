@@ -19,6 +19,7 @@ import msgspec
 
 from controlplane.app.measure import Measure
 from controlplane.app.rooms import Hosted
+from controlplane.app.service import take_leave
 from controlplane.app.turn import Shared, Turn
 from controlplane.clusters.kubeconfig import ClientConfig
 from controlplane.clusters.streams import ApiServer
@@ -105,9 +106,11 @@ class Replica(Living):
             if head is None:
                 return
             await turn.runner.catch_up(head.position)
-            await log.append(Append([service_started(head.epoch, process.name, "simulated")]))
+            watched = hosted.fleet.index.watched.until(head.sign_of_life)
+            await log.append(Append([service_started(head.epoch, process.name, "simulated", watched)]))
             self._trace.note("process", process.name, f"leads epoch {head.epoch} from position {head.position}")
             await turn.lead(stop)
+            await take_leave(log, leader, head.epoch, process.name)
         finally:
             await turn.close()
             await leader.release()
