@@ -36,4 +36,4 @@ class Watched:
 
     def until(self, sign_of_life: datetime | None) -> datetime | None:
         """Return until when somebody looked, to whoever takes the log over; one that resigned gave its last sign of life as an event."""
-        return max((at for at in (sign_of_life, self._heard) if at is not None), default=None)
+        return sign_of_life or self._heard

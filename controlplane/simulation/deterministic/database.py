@@ -11,6 +11,7 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from datetime import datetime
 from typing import Any, TypeVar
 
 from controlplane.log.codec import Codec
@@ -22,7 +23,8 @@ _T = TypeVar("_T")
 
 
 class Database:
-    """What all replicas share. `away`: nobody gets an answer. `on_append(position before, writer, new events)` hears of each commit."""
+    """What all replicas share. `away`: nobody gets an answer. `absences`: from a leader's last sign of life to the first of the next one.
+    `on_append(position before, writer, new events)` hears of each commit."""
 
     def __init__(self, loop: VirtualLoop, seed: str, codec: Codec) -> None:
         self.loop, self.codec = loop, codec
@@ -30,11 +32,19 @@ class Database:
         self.clock = VirtualClock(loop)
         self.store = MemoryStore()
         self.away = False
+        self.absences: list[tuple[datetime, datetime]] = []
+        self._sign: datetime | None = None
         self.on_append: Callable[[int, str, Sequence[NewEvent]], None] = lambda position, writer, events: None
 
     def latency(self) -> float:
         """Return how long one round trip takes."""
         return 0.0003 + 0.003 * self.random.random()
+
+    def signed(self, *, began: bool = False) -> None:
+        """Take note of a leader's sign of life, the first one of its lead or another."""
+        before, self._sign = self._sign, self.clock.now()
+        if began and before is not None:
+            self.absences.append((before, self._sign))
 
     def read(self, after: int, limit: int) -> Sequence[Recorded]:
         """Return events at once, for whoever looks from outside."""
@@ -72,12 +82,16 @@ class DatabaseLog:
     async def lead(self, holder: str, lease: float) -> Head | None:
         """Take the epoch unless its holder has given a sign of life within `lease` seconds; None then."""
         await self._round_trip()
-        return await self._log.lead(holder, lease)
+        head = await self._log.lead(holder, lease)
+        if head is not None:
+            self._database.signed(began=True)
+        return head
 
     async def renew(self, *, resign: bool = False) -> None:
         """Give a sign of life, or the last one; raises `Fenced` if the epoch is over."""
         await self._round_trip()
         await self._log.renew(resign=resign)
+        self._database.signed()
 
     async def append(self, request: Append) -> int:
         """Commit a request, after those that were asked before; waits for as long as the database is away."""

@@ -2,7 +2,8 @@
 
 In: a seed and an edition. Out: a `Plan`, which says everything that is not left to the scheduler; the same seed and edition give the same
 plan for ever (it is a file format in disguise: change the drawing and all pinned seeds change). Hence the editions: the first is drawn
-here and is closed; the second is the first and, from a source of its own, the scenes of `scenes`. A plan with some steps left out is again
+here and is closed; the second is the first and, from a source of its own, the scenes of `scenes`; the third is the second and those of
+`more_scenes`. A plan with some steps left out is again
 a plan, which is how a failure is made smaller; `spell` and `chosen` are the two directions of `--steps`.
 """
 
@@ -12,11 +13,11 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from controlplane.simulation.deterministic import scenes
+from controlplane.simulation.deterministic import more_scenes, scenes
 from controlplane.simulation.deterministic.steps import HORIZON, NEVER_TWICE, Step
 from controlplane.simulation.world import MANAGEMENT
 
-EDITIONS = (1, 2)
+EDITIONS = (1, 2, 3)
 EDITION = EDITIONS[-1]
 
 
@@ -148,7 +149,10 @@ def plan_of(seed: int, *, edition: int = EDITION, jobs: int = 0, trouble: int = 
     if edition > 1:
         more = scenes.draw(random.Random(f"plan 2 {seed}"), workers, len(names) + 1)  # noqa: S311 - as above
         numbered += _numbered(more, len(numbered) + 1)
-        numbered.sort(key=lambda step: step.at)
+    if edition > 2:
+        later = more_scenes.draw(random.Random(f"plan 3 {seed}"), workers)  # noqa: S311 - as above
+        numbered += _numbered(later, len(numbered) + 1)
+    numbered.sort(key=lambda step: step.at)
     return Plan(seed, quotas, replicas, tuple(numbered), len(numbered), edition)
 
 

@@ -122,7 +122,7 @@ class Simulation:
         )
         self._ownership = Ownership(self.trace, self.policy.origin, HOME)
         self.planted = self._ownership.planted
-        self._decisions = Decisions(self.trace, index)
+        self._decisions = Decisions(self.trace, index, self.database.absences)
         self._history = History(self.trace)
         self.replay = Replay(self.trace, index)
         self._refusals = Refusals(self.trace)

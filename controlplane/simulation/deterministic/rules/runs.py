@@ -135,9 +135,9 @@ class Runs:
         return not older.once and any(e is not None and older.created <= e <= until for e in expiries)
 
     def _expiry(self, connection: Connection | None) -> datetime | None:
-        if connection is None or connection.lost_since is None:
+        if connection is None or connection.lost_clock is None:
             return None
-        return connection.lost_since + self._grace
+        return connection.lost_clock + self._grace
 
     def _run(self, job: Json) -> Run:
         metadata = meta(job)
