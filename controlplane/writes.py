@@ -18,6 +18,8 @@ from controlplane.kube import Request
 from controlplane.log.event import Event, NewEvent, Recorded
 
 _FIRST_RETRY, _LAST_RETRY = timedelta(seconds=1), timedelta(minutes=5)
+# A conflict is no refusal: the object has moved on, and the next try is made of what is there then. It waits for the watch, and no longer.
+_AFTER_CONFLICT = timedelta(seconds=8)
 _DOUBLINGS = 12  # more make no longer pause, and at some number none that a timedelta can hold
 _replace = msgspec.structs.replace
 
@@ -167,9 +169,10 @@ class Writer(Generic[D]):
         return self._decision(write) is not None
 
     def failed(self, write: OpenWrite, failure: Failure, now: datetime) -> NewEvent:
-        """Return the event that records an API server's no, with a longer pause each time."""
+        """Return the event that records an API server's no, with a longer pause each time, which a conflict cuts short."""
         before = self._trouble(write)
         failures = before.failures + 1 if before is not None and before.action == write.action else 1
+        longest = _AFTER_CONFLICT if failure.error == "Conflict" else _LAST_RETRY
         event = self.FAILED(
             target=write.target,
             action=write.action,
@@ -177,7 +180,7 @@ class Writer(Generic[D]):
             error=failure.error,
             message=failure.message,
             failures=failures,
-            retry_at=now + min(_FIRST_RETRY * 2 ** min(failures - 1, _DOUBLINGS), _LAST_RETRY),
+            retry_at=now + min(_FIRST_RETRY * 2 ** min(failures - 1, _DOUBLINGS), longest),
             **({"reason": failure.error} if issubclass(self.FAILED, WriteRefused) else {}),
         )
         return NewEvent(stream=write.stream, event=event, cluster=write.cluster, caused_by=write.position)

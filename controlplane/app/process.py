@@ -30,6 +30,7 @@ from controlplane.clusters.surroundings import Surroundings, Timing
 from controlplane.connectivity.events import ClusterRestored, LogWentBack
 from controlplane.connectivity.here import event_refused, log_went_back, service_started
 from controlplane.connectivity.state import life_of
+from controlplane.connectivity.watched import Watched
 from controlplane.kube import Kind
 from controlplane.log.event import Event, Fenced, Head, LogReplaced, NewEvent, Recorded
 from controlplane.log.port import Log
@@ -73,9 +74,8 @@ class Replaced:
         ):
             self._known = None
 
-    def first_words(self, epoch: int, holder: str, version: str) -> list[NewEvent]:
+    def first_words(self, started: NewEvent, holder: str) -> list[NewEvent]:
         """Return what a process says when it begins to lead."""
-        started = service_started(epoch, holder, version)
         return [started] if self._known is None else [started, log_went_back(self._known, holder)]
 
 
@@ -193,11 +193,13 @@ class ProcessTurn(ABC):
         self._shared.replaced.folded(events)
         self._shared.metrics.streams_left_alone.set(len(self._knows.capability.left_alone))
 
-    async def take_over(self, head: Head, version: str) -> None:
-        """Fold up to the head at which the lead became ours, and say so in the log."""
+    async def take_over(self, head: Head, version: str, watched: Watched | None = None) -> None:
+        """Fold up to the head at which the lead became ours, and say so in the log; `watched` knows since when nobody had it."""
         await self.runner.catch_up(head.position)
-        words = self._shared.replaced.first_words(head.epoch, self._shared.settings.leader.identity, version)
-        await self._recorder.record(words)
+        since = watched.until(head.sign_of_life) if watched is not None else None
+        holder = self._shared.settings.leader.identity
+        started = service_started(head.epoch, holder, version, since)
+        await self._recorder.record(self._shared.replaced.first_words(started, holder))
 
     def _take_up(self) -> asyncio.Future[None]:
         """Begin to lead; return the future in which a part that nobody awaits says that it failed."""

@@ -19,9 +19,12 @@ from controlplane.app.process import OpenManagement, Shared, turn_after_turn
 from controlplane.app.rooms import TYPES, Hosted
 from controlplane.app.turn import Turn
 from controlplane.clock import Clock, SystemClock
+from controlplane.connectivity.here import service_stopped
 from controlplane.coscheduling.room import Coscheduling
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
+from controlplane.log.event import Append, LogError
+from controlplane.log.port import Log
 from controlplane.log.postgres import PostgresLog
 from controlplane.multikueue.fleet import Fleet
 from controlplane.reconcile.gate import Gate
@@ -35,6 +38,7 @@ _log = structlog.get_logger(__name__)
 # What a page of a list is decoded into lives for milliseconds, and is more than the collector's own first thresholds many times over: it
 # would look at each page several times while it is made. `python -m benchmarks failover` shows it.
 _COLLECT = (50_000, 20, 50)
+_LEAVE = 1.0  # seconds that the last event of a process may take
 
 CHECKS = ("schema", "database", "leader", "caches", "clusters")
 
@@ -90,7 +94,7 @@ class Service:
             head = await turn.follow_until(stop)
             if head is None:
                 return
-            await turn.take_over(head, version())
+            await turn.take_over(head, version(), fleet.index.watched)
             # What was folded stays. The collector need not look through it again and again while the clusters are listed, which is
             # when most is made and a takeover waits: half of the processor time of that.
             gc.freeze()
@@ -99,6 +103,7 @@ class Service:
             self._health.set("leader", True, f"leads epoch {head.epoch}")
             measure.leads(head.epoch)
             await turn.lead(stop)
+            await take_leave(log, leader, head.epoch, self._settings.leader.identity)
         finally:
             measure.follows()
             try:
@@ -113,6 +118,14 @@ class Service:
         measure.log_answers(ok)
         if not ok:  # that it is well again is for the report to say, which knows of reads too
             self._health.set("database", False, detail)
+
+
+async def take_leave(log: Log, leader: Leader, epoch: int, identity: str) -> None:
+    """Say in the log that we look at no cluster from now on, if it can be said at once: resigning leaves no sign of life behind."""
+    if leader.sure:
+        with contextlib.suppress(LogError, TimeoutError):
+            async with asyncio.timeout(_LEAVE):
+                await log.append(Append([service_stopped(epoch, identity)]))
 
 
 def version() -> str:

@@ -132,6 +132,12 @@ REASONS: Mapping[Reason, Sentence] = {
     ),
     R.NO_ADAPTER: Sentence("jobs of this kind are not dispatched", "jobs of its kind are not dispatched"),
     R.NOT_MANAGED: Sentence("the job's `spec.managedBy` is not ours", "its job's spec.managedBy is not ours"),
+    R.ELASTIC: Sentence(
+        "the job is elastic, and such jobs are not dispatched", "its job is elastic, and such jobs are not dispatched"
+    ),
+    R.NO_LONGER_REJECTED: Sentence(
+        "what spoke against dispatching the Workload is mended", "what spoke against dispatching it is mended"
+    ),
     R.STATUS_CHANGED: Sentence("the copy's status is newer", "the status on {source} is newer"),
     R.FINAL_STATUS: Sentence(
         "the last status goes before the Workload is finished",

@@ -145,6 +145,7 @@ WORDS: Mapping[type[Event], Callable[[Any], str]] = {
     ),
     connectivity.EventRefused: lambda e: f"the database refused {e.type} on {e.stream}",
     connectivity.ServiceStarted: lambda e: f"{e.holder} took the log over (epoch {e.epoch}, version {e.version})",
+    connectivity.ServiceStopped: lambda e: f"{e.holder} let the log go (epoch {e.epoch})",
     connectivity.ClusterConnected: lambda e: f"is connected{f' ({e.server_version})' if e.server_version else ''}",
     connectivity.ClusterConnectFailed: _failed,
     connectivity.ClusterSuspected: lambda e: f"has not answered in time: {e.message}",

@@ -35,7 +35,7 @@ from controlplane.candidates.turn import Context
 from controlplane.capability import Decided, OpenWrite, Sighting
 from controlplane.connectivity import events as connectivity
 from controlplane.connectivity.events import FLEET_STREAM, MANAGEMENT, ServiceStarted
-from controlplane.connectivity.outage import Outage, fold_outage
+from controlplane.connectivity.outage import Outage, fold_outage, outage_resumed
 from controlplane.connectivity.state import Connection, restarted
 from controlplane.connectivity.state import fold as fold_connection
 from controlplane.kube import POD_GROUPS, ObjectRef, Request
@@ -96,6 +96,7 @@ class SourceCandidates(Writer[Write]):
             self.outage = fold_outage(self.outage, recorded)
             self.touch_all()
         elif isinstance(recorded.event, ServiceStarted):
+            self.outage = outage_resumed(self.outage, recorded)
             self.connections = {key: restarted(known, recorded) for key, known in self.connections.items()}
             self.touch_all()
 

@@ -18,11 +18,22 @@ def cluster_stream(name: str) -> str:
 
 
 class ServiceStarted(Event, frozen=True, kw_only=True):
-    """A process took the log over: what it knew of connections is void, what the log knows is not."""
+    """A process took the log over: what it knew of connections is void, what the log knows is not.
+
+    `unwatched_since`: until when the process before gave signs of life. From then on nobody of ours looked at any cluster.
+    """
 
     epoch: int
     holder: str
     version: str
+    unwatched_since: datetime | None = None
+
+
+class ServiceStopped(Event, frozen=True, kw_only=True):
+    """A process lets the log go, of its own will: until now it looked at the clusters."""
+
+    epoch: int
+    holder: str
 
 
 class LogWentBack(Event, frozen=True, kw_only=True):
@@ -149,6 +160,7 @@ class KindOff(Event, frozen=True, kw_only=True):
 
 EVENTS: tuple[type[Event], ...] = (
     ServiceStarted,
+    ServiceStopped,
     LogWentBack,
     EventRefused,
     ClusterConnected,

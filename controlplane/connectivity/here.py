@@ -17,6 +17,7 @@ from controlplane.connectivity.events import (
     EventRefused,
     LogWentBack,
     ServiceStarted,
+    ServiceStopped,
     cluster_stream,
 )
 from controlplane.connectivity.newest import Newest, Reads
@@ -58,9 +59,15 @@ class Here(WritesNothing):
         return Decided()
 
 
-def service_started(epoch: int, holder: str, version: str) -> NewEvent:
-    """Return the first event of a process that took the log over."""
-    return NewEvent(stream=SERVICE_STREAM, event=ServiceStarted(epoch=epoch, holder=holder, version=version))
+def service_started(epoch: int, holder: str, version: str, unwatched_since: datetime | None = None) -> NewEvent:
+    """Return the first event of a process that took the log over; `unwatched_since` is when the one before gave its last sign of life."""
+    event = ServiceStarted(epoch=epoch, holder=holder, version=version, unwatched_since=unwatched_since)
+    return NewEvent(stream=SERVICE_STREAM, event=event)
+
+
+def service_stopped(epoch: int, holder: str) -> NewEvent:
+    """Return the last event of a process that lets the log go."""
+    return NewEvent(stream=SERVICE_STREAM, event=ServiceStopped(epoch=epoch, holder=holder))
 
 
 def log_went_back(replaced: LogReplaced, holder: str) -> NewEvent:

@@ -6,7 +6,7 @@ connected and is the log's, so it survives restarts and changes of the leader.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 
 import msgspec
@@ -33,10 +33,11 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of the connection to one cluster.
 
     `Unknown`: nothing tried since the service started. `Suspect`: connected, but a sign of life is overdue. `Lost`: it was
-    connected before. `Failed`: it never was. `since` is when the phase began; `lost_since` when the loss clock started, None
-    while connected. `life` counts restores of the cluster's store, and removals. `forgotten`: an operator ended the grace. `untried_since`:
-    when the service started, while no attempt of it has ended yet. `out_since`: when a kind went out of view on a cluster that is
-    connected; `unlisted_since`: when those did that are not listed yet on this connection.
+    connected before. `Failed`: it never was. `since` is when the phase began; `lost_since` when it was lost, None while
+    connected. `life` counts restores of the cluster's store, and removals. `forgotten`: an operator ended the grace. `untried_since`:
+    when the service started, while no attempt of it has ended yet. The clocks: `lost_clock` starts with `lost_since`; `out_since`: when
+    a kind went out of view on a cluster that is connected; `unlisted_since`: when those did that are not listed yet on this
+    connection. They stand still while nobody of ours looks.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     phase: Phase = "Unknown"
     since: datetime | None = None
     lost_since: datetime | None = None
+    lost_clock: datetime | None = None
     reason: str = ""
     message: str = ""
     attempt: int = 0
@@ -68,7 +70,7 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     def facts(self) -> tuple[object, ...]:
         """What a decision may rest on; of what is listed nothing, as long as the cluster is not connected."""
         listed = self.synced if self.connected else None
-        times = (self.lost_since, self.untried_since, self.unlisted_since)
+        times = (self.lost_since, self.lost_clock, self.untried_since, self.unlisted_since)
         return (self.phase, self.life, self.forgotten, listed, times, self.out_since)
 
     def in_view(self, kind: str) -> bool:
@@ -78,9 +80,10 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     def out_of_view_since(self, kind: str) -> datetime | None:
         """Return when what exists of a kind went out of view: with the cluster, or alone, by rights or because its list does not come.
 
-        None if that is not known: it never was in view, or only before the service started.
+        Time in which nobody of ours looked does not count. None if that is not known: it never was in view, or only before the
+        service started.
         """
-        known = [at for at in (self.lost_since, self.out_since.get(kind)) if at is not None]
+        known = [at for at in (self.lost_clock, self.out_since.get(kind)) if at is not None]
         return min(known, default=self.unlisted_since)
 
 
@@ -134,6 +137,7 @@ def _connected(state: Connection, event: ClusterConnected, at: datetime) -> Conn
         phase="Connected",
         since=at,
         lost_since=None,
+        lost_clock=None,
         forgotten=False,
         connected_once=True,
         untried_since=None,
@@ -143,7 +147,7 @@ def _connected(state: Connection, event: ClusterConnected, at: datetime) -> Conn
         next_attempt_at=None,
         synced=frozenset(event.kinds),
         out_since={kind: since for kind, since in state.out_since.items() if kind not in event.kinds},
-        unlisted_since=state.lost_since or at,
+        unlisted_since=state.lost_clock or at,
         incarnation=event.incarnation,
         server_version=event.server_version,
     )
@@ -167,14 +171,29 @@ def life_of(incarnation: str, life: int) -> str:
 def restarted(state: Connection, recorded: Recorded) -> Connection:
     """Return the connection after `ServiceStarted`: nothing is in view until it is listed again; a running loss clock runs on.
 
-    What it ran up while no service was there to see the cluster return counts only once the cluster has been tried.
+    The time in which no service was there to see the cluster return does not count, and the rest only once the cluster has been tried.
     """
-    assert isinstance(recorded.event, ServiceStarted)
     untried = recorded.recorded_at if state.phase != "Removed" else None
-    state = msgspec.structs.replace(state, synced=frozenset(), untried_since=untried)
+    state = msgspec.structs.replace(
+        state,
+        synced=frozenset(),
+        untried_since=untried,
+        lost_clock=resumed(state.lost_clock, recorded) if state.lost_clock else None,
+        out_since={kind: resumed(since, recorded) for kind, since in state.out_since.items()},
+        unlisted_since=resumed(state.unlisted_since, recorded) if state.unlisted_since else None,
+    )
     if state.connected or state.phase == "Unknown":
         return msgspec.structs.replace(state, phase="Unknown", since=recorded.recorded_at)
     return state
+
+
+def resumed(clock: datetime, recorded: Recorded) -> datetime:
+    """Return a clock after `ServiceStarted`, moved on by the time in which nobody of ours looked; as it is if that is not known."""
+    assert isinstance(recorded.event, ServiceStarted)
+    unwatched = recorded.event.unwatched_since
+    if unwatched is None:
+        return clock
+    return clock + max(recorded.recorded_at - max(clock, unwatched), timedelta())
 
 
 def _away(state: Connection, at: datetime, phase: Phase) -> Connection:
@@ -183,6 +202,7 @@ def _away(state: Connection, at: datetime, phase: Phase) -> Connection:
         phase=phase,
         since=state.since if state.phase == phase else at,
         lost_since=state.lost_since or at,
+        lost_clock=state.lost_clock or at,
         untried_since=None,
         synced=frozenset(),
     )

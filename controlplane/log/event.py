@@ -100,10 +100,14 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Head(msgspec.Struct, frozen=True):
-    """The end of a log: the last position given, and the epoch whose holder may append."""
+    """The end of a log: the last position given, and the epoch whose holder may append.
+
+    Of a lead that was just taken, `sign_of_life` is when the holder before gave its last one; None if it resigned, or there was none.
+    """
 
     position: int
     epoch: int
+    sign_of_life: datetime | None = None
 
 
 class Sign(msgspec.Struct, frozen=True):

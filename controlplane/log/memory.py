@@ -40,16 +40,18 @@ class MemoryStore:
         self.holder: object = None
         self.free = True
         self.signs = 0
+        self.renewed_at: datetime | None = None
         self.grown = asyncio.Event()
 
     def backup(self) -> Callable[[], None]:
         """Return a function that puts everything back to what it is now."""
         rows, versions, marks, texts = len(self.rows), dict(self.versions), dict(self.marks), dict(self.texts)
         kept, epoch, holder, free, signs = self.rows[:rows], self.epoch, self.holder, self.free, self.signs
+        renewed_at = self.renewed_at
 
         def restore() -> None:
             self.rows, self.versions, self.marks, self.texts = list(kept), dict(versions), dict(marks), dict(texts)
-            self.epoch, self.holder, self.free, self.signs = epoch, holder, free, signs
+            self.epoch, self.holder, self.free, self.signs, self.renewed_at = epoch, holder, free, signs, renewed_at
             self.grown.set()
             self.grown = asyncio.Event()
 
@@ -81,11 +83,12 @@ class MemoryLog:
         """Bump the epoch; see `controlplane.log.port.Log`."""
         self._compare()
         store = self._store
+        before = store.renewed_at
         store.epoch += 1
         store.signs += 1
         self._epoch, self._holder = store.epoch, object()
-        store.holder, store.free = self._holder, False
-        return await self.head()
+        store.holder, store.free, store.renewed_at = self._holder, False, self._now()
+        return Head(len(store.rows), store.epoch, before)
 
     async def assist(self) -> Head:
         """Append with the current epoch, without taking it: how an operator's word gets into the log beside the leader's."""
@@ -102,6 +105,7 @@ class MemoryLog:
         self._fence()
         self._store.signs += 1
         self._store.free = resign
+        self._store.renewed_at = None if resign else self._now()
 
     def _fence(self) -> None:
         if not self._epoch or (self._epoch, self._holder) != (self._store.epoch, self._store.holder):

@@ -57,6 +57,12 @@ class _Look(NamedTuple):
     batch: uuid.UUID | None = None
 
 
+# The row as it was: the statement sees the table as of its beginning, whatever the function does to it. Who resigned was "-infinity" since.
+_LEAD = """
+SELECT log_position, log_epoch, (SELECT renewed_at FROM controlplane.log_head WHERE log = %s AND isfinite(renewed_at))
+FROM controlplane.take_epoch(%s, %s, %s, %s::text)"""
+
+
 class PostgresLog:
     """One log of one database. `on_state(ok, detail)` hears when the database goes away and comes back."""
 
@@ -123,10 +129,7 @@ class PostgresLog:
 
     async def _take(self, holder: str, seen: str | None) -> Head | None:
         nonce = uuid.uuid4()
-        rows = await self._heart.fetch(
-            "SELECT log_position, log_epoch FROM controlplane.take_epoch(%s, %s, %s, %s::text)",
-            (self.name, holder, nonce, seen),
-        )
+        rows = await self._heart.fetch(_LEAD, (self.name, self.name, holder, nonce, seen))
         if not rows:
             return None
         head = Head(*rows[0])

@@ -58,8 +58,9 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """The rest of the world, as one Workload sees it.
 
     `ready`: the management cluster's objects are in view. `mass_outage`: most clusters are away together; `outage_ended`: when
-    they last were. `requeue_at`: the budget of re-queues is spent until then. `judged`: which clusters can take the job, None where nobody
-    judges its kind.
+    they last were. `watched_since`: since when we have looked at clusters, the times without any process of ours taken off.
+    `requeue_at`: the budget of re-queues is spent until then. `judged`: which clusters can take the job, None where nobody judges its
+    kind.
     """
 
     policy: Policy
@@ -70,6 +71,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     queue_policy: str = ""
     mass_outage: bool = False
     outage_ended: datetime | None = None
+    watched_since: datetime | None = None
     requeue_at: datetime | None = None
     connections: Mapping[str, Connection]
     judged: Mapping[str, Fit] | None = None
@@ -117,12 +119,12 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         """Return when the grace of a worker that is away ends; its loss clock starts at `default` if the log knows of none.
 
         None: it does not end by itself, or not during a mass outage. Under `never-twice` only the cluster's return, or an
-        operator who gives it up, tells that the old copy is dead. Our own absence and a mass outage do not count: after them the
-        grace begins anew, for a cluster that was not tried yet, and for all that are still away.
+        operator who gives it up, tells that the old copy is dead. Our own absence does not count, neither before the first process of ours
+        nor between two. After a mass outage the grace begins anew for all that are still away.
         """
         connection = self.connections.get(cluster)
         since = (connection.out_of_view_since(WORKLOADS.name) if connection is not None else None) or default
         if connection is not None and connection.forgotten:
             return since
-        ours = (self.outage_ended, connection.untried_since if connection is not None else None)
+        ours = (self.outage_ended, self.watched_since, connection.untried_since if connection is not None else None)
         return self.grace_ends(max([since, *(at for at in ours if at is not None)]))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from controlplane.multikueue.adapters.base import Adapter
 from controlplane.multikueue.context import EXECUTION_POLICIES, Context, Route
 from controlplane.multikueue.dispatch import dispatch
 from controlplane.multikueue.draining import drain
@@ -20,6 +19,7 @@ from controlplane.multikueue.passing import Pass
 from controlplane.multikueue.reasons import Reason
 from controlplane.multikueue.returning import judge_returned
 from controlplane.multikueue.running import finish, late_status, steady
+from controlplane.multikueue.slices import NOT_SUPPORTED, confirm, outlast, refuses
 from controlplane.multikueue.state import WorkloadState
 from controlplane.passes import Plan
 
@@ -30,13 +30,19 @@ def decide(state: WorkloadState, context: Context, now: datetime) -> Plan[Decisi
     local = state.local
     if not context.ready:
         return turn.plan
-    if local is None:
+    if state.slice_of is not None and (local is None or local.deleting) and _lives(context.job):
+        outlast(turn, Reason.LOCAL_DELETED)
+    elif local is None:
         _orphan(turn)
     elif local.deleting:
         turn.remove_everywhere(Reason.LOCAL_DELETED)
     else:
         _workload(turn, local)
     return turn.plan
+
+
+def _lives(job: JobObserved | None) -> bool:
+    return job is not None and not job.deleting
 
 
 def _orphan(turn: Pass) -> None:
@@ -54,63 +60,67 @@ def _orphan(turn: Pass) -> None:
 
 
 def _workload(turn: Pass, local: WorkloadObserved) -> None:
+    if local.replaced:
+        outlast(turn, Reason.FINISHED)
+        return
     judge_returned(turn, local)
     if local.is_true("Finished"):
         turn.remove_everywhere(Reason.FINISHED, keep=late_status(turn, local))
         return
-    if not local.is_true("QuotaReserved"):
-        if "Finish" in turn.verdicts.values() and _finish_unreserved(turn, local):
-            return
-        # One rule for what follows an eviction, a deactivation and every change that needs a new place in the queue (specs 2.5 step 2).
-        turn.remove_everywhere(Reason.QUOTA_NOT_RESERVED)
-        if turn.context.route is not None:
-            turn.clear_names(local)
-        return
     route = turn.context.route
-    if route is None:
-        return
-    check = next(entry for entry in local.checks if entry.name == route.check)
-    if check.state == "Rejected":
-        return
-    accepted = _accepted(turn, local, check)
-    if accepted is None or route.error:
-        return
-    adapter, job = accepted
-    _reserved(turn, local, check, route, adapter, job)
+    check = next(entry for entry in local.checks if entry.name == route.check) if route is not None else None
+    rejected = check is not None and _rejected(turn, local, check)
+    if not local.is_true("QuotaReserved"):
+        _unreserved(turn, local, check)
+    elif route is not None and check is not None and not route.error:
+        _reserved(turn, local, check, route, rejected=rejected)
 
 
-def _finish_unreserved(turn: Pass, local: WorkloadObserved) -> bool:
-    """A copy finished while its cluster was away and its Workload had been queued again: the result counts, nothing is run again."""
-    route, job = turn.context.route, turn.context.job
-    if route is None or job is None:
+def _unreserved(turn: Pass, local: WorkloadObserved, check: CheckState | None) -> None:
+    """One rule for what follows an eviction, a deactivation and every change that needs a new place in the queue (specs 2.5 step 2)."""
+    job = turn.context.job
+    if "Finish" in turn.verdicts.values() and check is not None and job is not None and finish(turn, local, check, job):
+        return  # a copy finished while its cluster was away and its Workload had been queued again: nothing is run again
+    if not local.replaces:  # what a slice is to replace runs on, and may be bound to it already
+        turn.remove_everywhere(Reason.QUOTA_NOT_RESERVED)
+    if check is not None:
+        turn.clear_names(local)
+
+
+def _rejected(turn: Pass, local: WorkloadObserved, check: CheckState) -> bool:
+    """Keep our check Rejected as long as the Workload cannot be dispatched, whether it has quota or not (specs 2.3); return whether it is.
+
+    Kueue resets the check when it takes the quota back, and then waits for us to say it again. What was mended waits in the queue again.
+    """
+    problem = _problem(turn, local, check)
+    if problem is not None:
+        if check.state != "Rejected":
+            turn.set_check(local, check, "Rejected", *problem)
+        return True
+    if check.state != "Rejected":
         return False
-    check = next(entry for entry in local.checks if entry.name == route.check)
-    return finish(turn, local, check, job)
+    if turn.context.job is not None and not local.is_true("QuotaReserved"):
+        text = "Nothing speaks against the workload any more"
+        turn.set_check(local, check, "Pending", text, Reason.NO_LONGER_REJECTED)
+    return True
 
 
-def _accepted(turn: Pass, local: WorkloadObserved, check: CheckState) -> tuple[Adapter, JobObserved] | None:
-    """Return the adapter and the job, or reject the Workload, or wait for the job to be seen (specs 2.3)."""
+def _problem(turn: Pass, local: WorkloadObserved, check: CheckState) -> tuple[str, Reason] | None:
+    """Return why a Workload cannot be dispatched, as far as its job was seen."""
     adapter, job = turn.context.adapter, turn.context.job
     if adapter is None:
-        text = (
-            f'No multikueue adapter found for owner kind "{local.owner.gvk}"'
-            if local.owner
-            else "No multikueue adapter found"
-        )
-        turn.set_check(local, check, "Rejected", text, Reason.NO_ADAPTER)
-        return None
+        kind = f' for owner kind "{local.owner.gvk}"' if local.owner else ""
+        return f"No multikueue adapter found{kind}", Reason.NO_ADAPTER
+    if refuses(turn, local, check):
+        return NOT_SUPPORTED, Reason.ELASTIC
     if job is None:
         return None
     wanted = turn.context.policy.controller_name
     if job.managed_by != wanted:
         text = f'The owner is not managed by Kueue: Expecting spec.managedBy to be "{wanted}" not "{job.managed_by}"'
-        turn.set_check(local, check, "Rejected", text, Reason.NOT_MANAGED)
-        return None
+        return text, Reason.NOT_MANAGED
     text = _policy_problem(job.execution_policy, turn.context.queue_policy, local.cluster_queue)
-    if text:
-        turn.set_check(local, check, "Rejected", text, Reason.CONTRADICTING_POLICIES)
-        return None
-    return adapter, job
+    return (text, Reason.CONTRADICTING_POLICIES) if text else None
 
 
 def _policy_problem(job: str, queue: str, name: str) -> str:
@@ -127,15 +137,25 @@ def _policy_problem(job: str, queue: str, name: str) -> str:
     return ""
 
 
-def _reserved(
-    turn: Pass, local: WorkloadObserved, check: CheckState, route: Route, adapter: Adapter, job: JobObserved
-) -> None:
+def _reserved(turn: Pass, local: WorkloadObserved, check: CheckState, route: Route, *, rejected: bool) -> None:
+    adapter, job = turn.context.adapter, turn.context.job
+    evicted = local.is_true("Evicted")
+    # What is rejected is stopped once Kueue has evicted it, and nothing else is done about it.
+    if (
+        adapter is None
+        or job is None
+        or job.managed_by != turn.context.policy.controller_name
+        or (rejected and not evicted)
+    ):
+        return
     # A copy that finished counts, even if the Workload was evicted meanwhile: it is not run again.
     if finish(turn, local, check, job):
         return
-    if local.is_true("Evicted"):
+    if evicted:
         drain(turn, local, check, job)
     elif check.state == "Ready":
         steady(turn, local, check, route, adapter, job)
+    elif check.state == "Pending" and local.sliced:
+        confirm(turn, local, check)
     elif check.state == "Pending":
         dispatch(turn, local, check, route, job)

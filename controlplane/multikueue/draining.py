@@ -29,8 +29,9 @@ def drain(turn: Pass, local: WorkloadObserved, check: CheckState, job: JobObserv
         if not turn.context.in_view(cluster) or turn.verdicts.get(cluster) == "Wait":
             continue
         if remote.job is None or remote.clone is None:
-            # A job that lost its clone runs until it is gone.
-            turn.remove(cluster, Reason.DRAINING)
+            # A job that lost its clone runs until it is gone. Under a slice's name, or the next one's, it may be meant to.
+            if not local.sliced:
+                turn.remove(cluster, Reason.DRAINING)
             running = running or remote.job is not None
         elif remote.clone.is_true("Evicted") or remote.clone.is_true("Finished"):
             running = True
@@ -44,7 +45,9 @@ def drain(turn: Pass, local: WorkloadObserved, check: CheckState, job: JobObserv
         else:
             running = True
             _deactivate(turn, cluster, message)
-    if not running and not job.inactive and job.suspended:
+    # Of a slice that never had the job, the job may run under the name of the slice before.
+    owns = not local.sliced or any(remote.job is not None for remote in turn.state.remotes.values())
+    if owns and not running and not job.inactive and job.suspended:
         _write_rest(turn, job)
 
 

@@ -23,9 +23,10 @@ from controlplane.connectivity.events import (
     cluster_stream,
 )
 from controlplane.connectivity.fitness import ROOM as FIT
-from controlplane.connectivity.outage import Outage, fold_outage
+from controlplane.connectivity.outage import Outage, fold_outage, outage_resumed
 from controlplane.connectivity.state import Connection, restarted
 from controlplane.connectivity.state import fold as fold_connection
+from controlplane.connectivity.watched import Watched
 from controlplane.kube import ADMISSION_CHECKS, CLUSTER_QUEUES, MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, WORKLOADS
 from controlplane.log.event import Recorded
 from controlplane.multikueue.conditions import route_of
@@ -87,6 +88,7 @@ class Index:
         self.queues: dict[str, ClusterQueueObserved] = {}
         self.connections: dict[str, Connection] = {}
         self.outage = Outage()
+        self.watched = Watched()
         self.requeues: deque[datetime] = deque()
         self.slots = Slots()
         self.newest = Newest()
@@ -111,6 +113,7 @@ class Index:
     def fold(self, recorded: Recorded) -> None:
         """Take one more event."""
         self.position = recorded.position
+        self.watched.fold(recorded)
         self.newest.fold(recorded)
         room, _, name = recorded.stream.partition("/")
         match room:
@@ -134,6 +137,7 @@ class Index:
                 self.outage = fold_outage(self.outage, recorded)
                 self._mark_workloads()
             case "service" if isinstance(recorded.event, ServiceStarted):
+                self.outage = outage_resumed(self.outage, recorded)
                 self.connections = {key: self._restarted(state, recorded) for key, state in self.connections.items()}
                 self._connections_changed()
                 self._mark(FLEET_STREAM)
@@ -149,12 +153,14 @@ class Index:
         if state.phase != "Unknown":
             return state
         at = recorded.recorded_at
-        return msgspec.structs.replace(state, phase="Removed", since=at, lost_since=state.lost_since or at)
+        return msgspec.structs.replace(
+            state, phase="Removed", since=at, lost_since=state.lost_since or at, lost_clock=state.lost_clock or at
+        )
 
     def context(self, state: WorkloadState) -> Context:
         """Return what a decision on a Workload may look at."""
         local = state.local
-        adapter = self.policy.adapters.get(local.owner.gvk) if local and local.owner else None
+        adapter = self.policy.adapters.get(state.owner.gvk) if state.owner else None
         return Context(
             policy=self.policy,
             ready=self._ready,
@@ -164,6 +170,7 @@ class Index:
             queue_policy=self._queue_policy(local),
             mass_outage=self.outage.holds,
             outage_ended=self.outage.ended,
+            watched_since=self.watched.since,
             connections=self.connections,
             judged=self._judgements.of(self.job_of(state), self.policy.judged),
         )
@@ -179,9 +186,8 @@ class Index:
 
     def job_of(self, state: WorkloadState) -> JobObserved | None:
         """Return the user's job of a Workload, if it is the one that the owner reference means."""
-        stream = self._job_stream(state.local)
+        stream, owner = self._job_stream(state), state.owner
         job = self.jobs.get(stream) if stream else None
-        owner = state.local.owner if state.local else None
         if job is None or owner is None or (owner.uid and owner.uid != job.uid):
             return None
         return job
@@ -220,11 +226,11 @@ class Index:
                 return Route(entry.name, clusters, error)
         return None
 
-    def _job_stream(self, local: WorkloadObserved | None) -> str:
-        if local is None or local.owner is None:
+    def _job_stream(self, state: WorkloadState | None) -> str:
+        if state is None or state.owner is None:
             return ""
-        adapter = self.policy.adapters.get(local.owner.gvk)
-        return job_stream(adapter.kind.name, local.namespace, local.owner.name) if adapter else ""
+        adapter = self.policy.adapters.get(state.owner.gvk)
+        return job_stream(adapter.kind.name, state.namespace, state.owner.name) if adapter else ""
 
     def _mark(self, stream: str) -> None:
         self._dirty[stream] = None
@@ -257,13 +263,14 @@ class Index:
         elif isinstance(recorded.event, RemoteJobGone):
             self._remote_jobs.pop((recorded.cluster, recorded.event.uid), None)
         if isinstance(recorded.event, (WorkloadObserved, WorkloadGone)):
-            self._depend(stream, before.local if before else None, state.local)
+            self._depend(stream, before, state)
         self._keep(stream, state)
         self._mark(stream)
 
     def _keep(self, stream: str, state: WorkloadState) -> None:
         if state.settled:
             self.workloads.pop(stream, None)
+            self._depend(stream, state, None)
         else:
             self.workloads[stream] = state
         if state.unsure:
@@ -284,7 +291,7 @@ class Index:
         job = self.job_of(state)
         return job is None or job.resource_version != relay.resource_version
 
-    def _depend(self, stream: str, before: WorkloadObserved | None, after: WorkloadObserved | None) -> None:
+    def _depend(self, stream: str, before: WorkloadState | None, after: WorkloadState | None) -> None:
         old, new = self._job_stream(before), self._job_stream(after)
         if old == new:
             return

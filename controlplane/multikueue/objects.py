@@ -21,6 +21,8 @@ EVICTED_ON_MANAGER = "EvictedOnManagerCluster"
 """The reason of the DeactivationTarget with which we have a copy stopped."""
 EXECUTION_POLICY = "controlplane/execution-policy"
 PRIORITY_BOOST = "kueue.x-k8s.io/priority-boost"
+ELASTIC_JOB = "kueue.x-k8s.io/elastic-job"
+_SLICE_REPLACES = "kueue.x-k8s.io/workload-slice-replacement-for"
 # Fields of a Workload's spec in which a clone may differ: what the worker manages itself, and what is updated in place.
 _NOT_COMPARED = frozenset({"preemptionGates", "priority", "priorityClassRef", "active"})
 _CHECK_FIELDS = frozenset({"name", "state", "message", "lastTransitionTime", "retryCount"})
@@ -116,6 +118,16 @@ def priority(obj: Json) -> Priority:
         class_name=text(reference, "name", "spec.priorityClassRef"),
         boost=str(section(meta(obj), "annotations").get(PRIORITY_BOOST, "")),
     )
+
+
+def elastic(obj: Json) -> bool:
+    """Return whether a Workload is one of an elastic job."""
+    return section(meta(obj), "annotations").get(ELASTIC_JOB) == "true"
+
+
+def replaces(obj: Json) -> str:
+    """Return the Workload, as `NAMESPACE/NAME`, whose place this slice of an elastic job is to take; "" if it is none."""
+    return str(section(meta(obj), "annotations").get(_SLICE_REPLACES, ""))
 
 
 def execution_policy(obj: Json) -> str:

@@ -192,6 +192,8 @@ def _workload(obj: Json) -> _Built:
         delayed_topology=delayed,
         # Needed again only to flip one field in a list that a merge patch replaces as a whole.
         assignments=assigned if delayed else [],
+        elastic=objects.elastic(obj),
+        replaces=objects.replaces(obj),
     )
     return workload_stream(event.namespace, event.name), event, (template,)
 

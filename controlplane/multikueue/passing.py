@@ -59,8 +59,11 @@ class Pass(passes.Pass[WorkloadState, Decision, Write]):
         )
 
     def clear_names(self, local: WorkloadObserved) -> None:
-        """Remove the cluster names that Kueue's own clean-up could not remove, because we own the fields too (specs 8.4)."""
-        if local.cluster_name or local.nominated:
+        """Remove the cluster names that Kueue's own clean-up could not remove, because we own the fields too (specs 8.4).
+
+        Those of an elastic job's slice are Kueue's, which copies them from the slice before.
+        """
+        if (local.cluster_name or local.nominated) and not local.sliced:
             self.write(NamesClearDecided(resource_version=local.resource_version, reason=Reason.NAMES_LEFT_BEHIND))
 
     def remove_everywhere(self, reason: Reason, keep: str = "") -> bool:
@@ -140,13 +143,16 @@ def _version(unread: str, read: str, reason: Reason) -> str:
 
 
 def usable(remote: Remote, local: WorkloadObserved) -> bool:
-    """Whether a clone is one that could win: whole, of this spec, and neither deactivated nor finished."""
+    """Whether a clone is one that could win: whole, of this spec, and neither deactivated nor finished.
+
+    A slice of an elastic job is made smaller in place, and its copy then waits for somebody who does the same there.
+    """
     clone = remote.clone
     return (
         clone is not None
         and not clone.deleting
         and clone.active
-        and clone.spec_key == local.spec_key
+        and (clone.spec_key == local.spec_key or local.sliced)
         and not clone.is_true("Finished")
     )
 

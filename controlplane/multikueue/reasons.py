@@ -49,6 +49,8 @@ class Reason(StrEnum):
     CONTRADICTING_POLICIES = "ContradictingPolicies"
     NO_ADAPTER = "NoAdapter"
     NOT_MANAGED = "NotManaged"
+    ELASTIC = "Elastic"
+    NO_LONGER_REJECTED = "NoLongerRejected"
     # status
     STATUS_CHANGED = "StatusChanged"
     FINAL_STATUS = "FinalStatus"

@@ -226,7 +226,7 @@ def _serve(
     turn: Pass, local: WorkloadObserved, check: CheckState, adapter: Adapter, job: JobObserved, cluster: str
 ) -> None:
     if turn.state.remote(cluster).job is None:
-        if turn.must_wait(but=cluster):
+        if local.sliced or turn.must_wait(but=cluster):
             return
         turn.write(
             JobCreationDecided(

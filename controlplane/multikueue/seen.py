@@ -9,6 +9,8 @@ from typing import Any
 
 from controlplane.log.event import Event, Part
 
+_REPLACED = "WorkloadSliceReplaced"
+
 
 class Condition(Part, frozen=True, kw_only=True):
     """A Kubernetes condition; `last_transition_time` as the server wrote it."""
@@ -96,7 +98,8 @@ class Conditioned(Seen, frozen=True, kw_only=True):
 
 class WorkloadObserved(Conditioned, frozen=True, kw_only=True):
     """A Workload of the management cluster. `template` is the body of {labels, annotations, spec}, `spec_key` the hash of what a clone must
-    share (the spec without priority, `active` and preemption gates)."""
+    share (the spec without priority, `active` and preemption gates). `elastic`: it is a slice of an elastic job; `replaces`: and is to take
+    the place of this one, as `NAMESPACE/NAME`."""
 
     owner: Owner | None = None
     queue_name: str = ""
@@ -110,6 +113,19 @@ class WorkloadObserved(Conditioned, frozen=True, kw_only=True):
     cluster_queue: str = ""
     delayed_topology: list[str] = []
     assignments: list[dict[str, Any]] = []
+    elastic: bool = False
+    replaces: str = ""
+
+    @property
+    def sliced(self) -> bool:
+        """Whether it is one of the Workloads of an elastic job."""
+        return self.elastic or bool(self.replaces)
+
+    @property
+    def replaced(self) -> bool:
+        """Whether another slice took its place: it is Finished, and its job is not."""
+        finished = self.condition("Finished")
+        return finished is not None and finished.status == "True" and finished.reason == _REPLACED
 
 
 class WorkloadGone(Gone, frozen=True, kw_only=True):

@@ -26,6 +26,7 @@ from controlplane.multikueue.events import (
     JobObserved,
     NominationDecided,
     ObservationRefused,
+    Owner,
     RemoteJobGone,
     RemoteJobObserved,
     StatusRelayDecided,
@@ -75,6 +76,7 @@ class WorkloadState(Writes[Write, Trouble], frozen=True, kw_only=True):
     its job was seen. `relayed` is the status that was last written to the user's job, as it was on the worker. `returned`:
     the clusters that came back with a copy of it, and when; `judged`: what was said of each. `unsure`: where the job may have been
     created although the attempt ended before that was seen, and its kind; `runs_for`: the UID of the job whose copies these are.
+    `slice_of`: the elastic job of which this was a slice, until another one took its place.
     """
 
     namespace: str
@@ -94,8 +96,14 @@ class WorkloadState(Writes[Write, Trouble], frozen=True, kw_only=True):
     judged: dict[str, str] = {}
     unsure: dict[str, str] = {}
     runs_for: str = ""
+    slice_of: Owner | None = None
     relayed: str = ""
     relayed_at: datetime | None = None
+
+    @property
+    def owner(self) -> Owner | None:
+        """The user's job; of a slice that was replaced also when its Workload is gone."""
+        return self.local.owner if self.local is not None else self.slice_of
 
     @property
     def settled(self) -> bool:
@@ -231,7 +239,7 @@ def _fold_local(state: WorkloadState, seen: WorkloadObserved) -> WorkloadState:
         state = _end_attempt(state)
     if state.dispatching and (not seen.is_true("QuotaReserved") or seen.is_true("Evicted")):
         state = _end_attempt(state)
-    return _replace(state, local=seen, gone=False, orphan_since=None)
+    return _replace(state, local=seen, gone=False, orphan_since=None, slice_of=seen.owner if seen.replaced else None)
 
 
 def _end_attempt(state: WorkloadState) -> WorkloadState:

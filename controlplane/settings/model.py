@@ -234,7 +234,7 @@ class Clusters(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         int,
         Setting(
             Integer(least=1, most=100),
-            "When more than this share of at least three workers is lost together, nothing is taken from them: it may be us. "
+            "When more than this share of the workers is lost together, of two only both, nothing is taken from them: it may be us. "
             "100: never.",
         ),
     ] = 50

@@ -140,10 +140,13 @@ def holds_quota(workload: Mapping[str, Any]) -> bool:
 
 
 def admissible(workload: Mapping[str, Any]) -> bool:
-    """Return whether a Workload may stand in a queue: active, neither finished nor reserved, and not held back by
-    Requeued=False.
+    """Return whether a Workload may stand in a queue: active, neither finished nor reserved, not held back by
+    Requeued=False, and with no check that failed.
     """
     if not is_active(workload) or is_true(workload, "Finished") or is_true(workload, "QuotaReserved"):
+        return False
+    checks = (workload.get("status") or {}).get("admissionChecks") or ()
+    if any(check["state"] in ("Rejected", "Retry") for check in checks):
         return False
     requeued = condition(workload, "Requeued")
     return requeued is None or requeued["status"] != "False"

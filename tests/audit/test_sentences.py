@@ -133,6 +133,8 @@ TABLE: list[tuple[Decision, str]] = [
     ),
     (check(R.NO_ADAPTER), "jobs of its kind are not dispatched"),
     (check(R.NOT_MANAGED), "its job's spec.managedBy is not ours"),
+    (check(R.ELASTIC), "its job is elastic, and such jobs are not dispatched"),
+    (check(R.NO_LONGER_REJECTED), "what spoke against dispatching it is mended"),
     (sample(StatusRelayDecided, reason=R.STATUS_CHANGED, source="b"), "the status on b is newer"),
     (
         sample(StatusRelayDecided, reason=R.FINAL_STATUS, source="b"),

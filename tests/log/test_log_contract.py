@@ -236,7 +236,8 @@ class Contract:
         old, new = open_log(), open_log()
         await old.take_epoch("old")
         await old.append(request(saw("a", 1)))
-        assert await new.take_epoch("new") == Head(1, 2)
+        head = await new.take_epoch("new")
+        assert (head.position, head.epoch) == (1, 2)
         body = body_of({"never": "seen"})
         for _ in range(2):  # once from the keeper, then because it knows
             got = await asyncio.gather(
@@ -273,6 +274,19 @@ class Contract:
             await one.renew()
         await other.renew(resign=True)
         assert (await one.sign()).free
+
+    async def test_who_takes_the_lead_learns_of_the_last_sign_of_life(self, open_log: Opener) -> None:
+        first, second, third = open_log(), open_log(), open_log()
+        assert (await first.take_epoch("first")).sign_of_life is None
+        await first.append(request(saw("a", 1)))
+        await first.renew()
+        head = await second.take_epoch("second")
+        (event,) = await everything(first)
+        assert head.sign_of_life is not None
+        assert event.recorded_at <= head.sign_of_life
+        assert (await second.head()).sign_of_life is None, "only who takes the lead asks"
+        await second.renew(resign=True)
+        assert (await third.take_epoch("third")).sign_of_life is None, "who resigns leaves none behind"
 
     # --- waiting ---
 

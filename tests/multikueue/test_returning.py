@@ -169,9 +169,37 @@ def test_an_accepted_mass_outage_holds_nothing_back() -> None:
     assert retry_of(scene) is not None
 
 
-def test_one_of_two_clusters_is_no_mass_outage() -> None:
-    scene = Scene("a", "b").running("a").lose("a").lose("b").tick(minutes=20)
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.99])
+def test_one_of_two_clusters_is_no_mass_outage_whatever_the_share(share: float) -> None:
+    scene = Scene("a", "b", policy={"mass_outage_share": share}).running("a", "a", "b").lose("a").tick(minutes=20)
     assert scene.decide(FLEET_STREAM) == []
+    assert retry_of(scene) is not None
+
+
+@pytest.mark.parametrize("all_of", [("a",), ("a", "b")])
+def test_one_of_one_and_two_of_two_are_one(all_of: tuple[str, ...]) -> None:
+    """Nothing could be run again elsewhere, so nothing is won by taking it away."""
+    scene = Scene(*all_of).running("a", *all_of)
+    for cluster in all_of:
+        scene.lose(cluster)
+    scene.tick(minutes=20)
+    (began,) = scene.decide(FLEET_STREAM)
+    assert isinstance(began, MassOutageBegan)
+    assert (began.away, began.of) == (list(all_of), len(all_of))
+    assert retry_of(scene) is None
+    scene.connect(all_of[-1])
+    (ended,) = scene.decide(FLEET_STREAM)
+    assert isinstance(ended, MassOutageEnded)
+
+
+@pytest.mark.parametrize("all_of", [("a",), ("a", "b"), ("a", "b", "c")])
+def test_a_share_of_all_is_never_reached(all_of: tuple[str, ...]) -> None:
+    scene = Scene(*all_of, policy={"mass_outage_share": 1.0}).running("a", *all_of)
+    for cluster in all_of:
+        scene.lose(cluster)
+    scene.tick(minutes=20)
+    assert scene.decide(FLEET_STREAM) == []
+    assert retry_of(scene) is not None
 
 
 def test_requeues_keep_to_their_budget() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.kube import meta
+from controlplane.kube import CLUSTER_QUEUES, meta
 from controlplane.simulation.kinds import WORKLOAD_PRIORITY_CLASSES
 from controlplane.simulation.kueue_common import JOB_UID, MULTIKUEUE, RESOURCE_IN_USE, Gates, workload_name
 from tests.simulation.kueue_cluster import JOBS, JOBSETS, RUNNING, WORKLOADS, Cluster, dispatch, is_true, says
@@ -133,6 +133,27 @@ def test_rejected_deactivates(manager: Cluster) -> None:
     assert check["message"] == "Reset to Pending after eviction. Previously: Rejected"
     assert "retryCount" not in check
     assert manager.job("a")["spec"]["suspend"] is True
+
+
+@pytest.mark.parametrize("state", ["Rejected", "Retry"])
+def test_a_failed_check_keeps_a_waiting_workload_from_quota(manager: Cluster, state: str) -> None:
+    """Kueue's scheduler passes over it ("The workload has failed admission checks", pkg/scheduler/scheduler.go)."""
+    manager.store.patch(CLUSTER_QUEUES, "", "cluster-queue", {"spec": {"stopPolicy": "Hold"}})
+    manager.submit("a")
+    manager.settle()
+    name = str(meta(manager.workload_of("a"))["name"])
+    manager.check(name, state)
+    manager.settle()
+    manager.store.patch(CLUSTER_QUEUES, "", "cluster-queue", {"spec": {"stopPolicy": "None"}})
+    manager.settle()
+    waits = manager.workload(name)
+    assert not is_true(waits, "QuotaReserved")
+    assert (waits["spec"]["active"], is_true(waits, "Evicted")) == (True, False), (
+        "core looks at checks of who has quota"
+    )
+    manager.check(name, "Pending")
+    manager.settle()
+    assert is_true(manager.workload(name), "QuotaReserved")
 
 
 def test_deactivation_by_a_user_and_back(manager: Cluster) -> None:

@@ -39,6 +39,8 @@ from controlplane.settings import Settings
 NOW = datetime(2026, 11, 21, 18, 0, tzinfo=UTC)
 TARGET, ACTION = "there/Thing", "ThingDecided"
 NO = Failure(403, "Forbidden", "not you")
+CONFLICT = Failure(409, "Conflict", "the object has been modified")
+TAKEN = Failure(409, "AlreadyExists", "it is there")
 
 
 def recorded(stream: str, event: Event) -> Recorded:
@@ -117,3 +119,22 @@ def test_the_pause_grows_to_five_minutes_and_no_further(
     assert getattr(new.event, "reason", "Forbidden") == "Forbidden"
     other = capability.failed(OpenWrite(stream, TARGET, "there", 9, "OtherDecided"), NO, NOW)
     assert (other.event.failures, other.event.retry_at) == (1, NOW + timedelta(seconds=1))
+
+
+@pytest.mark.parametrize(("before", "pause"), [(0, 1), (1, 2), (3, 8), (4, 8), (9, 8), (5000, 8)])
+@pytest.mark.parametrize(("stream", "kind", "room"), ROOMS, ids=lambda value: value if isinstance(value, str) else "")
+def test_a_conflict_is_no_refusal_and_ends_the_long_pauses(
+    stream: str, kind: Any, room: Callable[[str, Recorded], Any], before: int, pause: int
+) -> None:
+    """A write was refused for minutes, and when it would have been taken its object had moved on: it waited for minutes more."""
+    said = kind(target=TARGET, action=ACTION, code=403, error="Forbidden", message="no", failures=before, retry_at=NOW)
+    capability = room(stream, recorded(stream, said))
+    new = capability.failed(OpenWrite(stream, TARGET, "there", 9, ACTION), CONFLICT, NOW)
+    assert (new.event.failures, new.event.retry_at) == (before + 1, NOW + timedelta(seconds=pause))
+
+
+def test_a_name_that_is_taken_is_a_refusal() -> None:
+    stream, kind, room = ROOMS[0]
+    said = kind(target=TARGET, action=ACTION, code=409, error="AlreadyExists", message="", failures=9, retry_at=NOW)
+    new = room(stream, recorded(stream, said)).failed(OpenWrite(stream, TARGET, "there", 9, ACTION), TAKEN, NOW)
+    assert new.event.retry_at == NOW + timedelta(minutes=5)

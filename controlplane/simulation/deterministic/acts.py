@@ -141,6 +141,20 @@ def _again(replica: Replica) -> None:
     replica.start()
 
 
+def _absence(theatre: Theatre, step: Step) -> None:
+    """Every process is killed, and none comes back for a while."""
+    for replica in theatre.replicas.values():
+        replica.crash("is killed")
+        theatre.after(step.seconds, _again, replica)
+
+
+def _restarts(theatre: Theatre, step: Step) -> None:
+    """Every process is killed again and again, each time `value` seconds after it was started."""
+    for replica in theatre.replicas.values():
+        for number in range(int(step.seconds // step.value) + 1):
+            theatre.after(float(number * step.value), _again, replica)
+
+
 def _stop(theatre: Theatre, step: Step) -> None:
     replica = theatre.replicas.get(step.where)
     if replica is not None and replica.alive:
@@ -212,6 +226,8 @@ ACTS: Final[dict[str, Act]] = {
     "kind-off": _kind_off,
     "sets-off": _sets_off,
     "crash": _crash,
+    "absence": _absence,
+    "restarts": _restarts,
     "stop": _stop,
     "pause": _pause,
     "clock": _clock,

@@ -11,6 +11,7 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from datetime import datetime
 from typing import Any, TypeVar
 
 from controlplane.log.codec import Codec
@@ -24,8 +25,8 @@ _T = TypeVar("_T")
 class Database:
     """What all replicas share.
 
-    `away`: nobody gets an answer. `refuses`: whatever is appended is refused. `on_append(position before, writer, new events)` hears of
-    each commit.
+    `away`: nobody gets an answer. `refuses`: whatever is appended is refused. `absences`: from a leader's last sign of life to the first of
+    the next one. `on_append(position before, writer, new events)` hears of each commit.
     """
 
     def __init__(self, loop: VirtualLoop, seed: str, codec: Codec) -> None:
@@ -34,11 +35,19 @@ class Database:
         self.clock = VirtualClock(loop)
         self.store = MemoryStore()
         self.away = self.refuses = False
+        self.absences: list[tuple[datetime, datetime]] = []
+        self._sign: datetime | None = None
         self.on_append: Callable[[int, str, Sequence[NewEvent]], None] = lambda position, writer, events: None
 
     def latency(self) -> float:
         """Return how long one round trip takes."""
         return 0.0003 + 0.003 * self.random.random()
+
+    def signed(self, *, began: bool = False) -> None:
+        """Take note of a leader's sign of life, the first one of its lead or another."""
+        before, self._sign = self._sign, self.clock.now()
+        if began and before is not None:
+            self.absences.append((before, self._sign))
 
     def read(self, after: int, limit: int) -> Sequence[Recorded]:
         """Return events at once, for whoever looks from outside."""
@@ -81,12 +90,16 @@ class DatabaseLog:
     async def lead(self, holder: str, sign: Sign) -> Head | None:
         """Take the epoch unless its holder has given another sign of life; None then."""
         await self._round_trip()
-        return await self._log.lead(holder, sign)
+        head = await self._log.lead(holder, sign)
+        if head is not None:
+            self._database.signed(began=True)
+        return head
 
     async def renew(self, *, resign: bool = False) -> None:
         """Give a sign of life, or the last one; raises `Fenced` if the epoch is over."""
         await self._round_trip()
         await self._log.renew(resign=resign)
+        self._database.signed()
 
     async def append(self, request: Append) -> int:
         """Commit a request, after those that were asked before; waits for as long as the database is away."""

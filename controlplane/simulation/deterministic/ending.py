@@ -14,6 +14,8 @@ from controlplane.multikueue.adapters.base import ORIGIN_LABEL
 from controlplane.multikueue.index import Index
 from controlplane.simulation.deterministic.oddities import odd, planted
 from controlplane.simulation.deterministic.stage import Stage
+from controlplane.simulation.deterministic.steps import UNFIT
+from controlplane.simulation.history import Record
 from controlplane.simulation.kueue_common import is_true
 from controlplane.simulation.kueue_podsets import INTEGRATIONS
 
@@ -26,7 +28,7 @@ def unfinished(
 
 
 def _jobs(stage: Stage, submitted: Mapping[str, Kind], deleted: Collection[str]) -> str:
-    """Every job that nobody took back has finished, and its Workload with it; what was taken back is gone."""
+    """Every job that nobody took back has finished, or is rejected, and its Workload with it; what was taken back is gone."""
     store = stage.management.store
     for name, kind in submitted.items():
         try:
@@ -37,13 +39,24 @@ def _jobs(stage: Stage, submitted: Mapping[str, Kind], deleted: Collection[str])
             continue
         if name in deleted:
             return f"{name} was deleted and is still there"
+        if name.startswith(UNFIT):
+            continue
         outcome = INTEGRATIONS[kind].finished(job)
         if outcome is None or not outcome.success:
             return f"{name} has not finished"
     for record in store.records(WORKLOADS):
-        if not planted(record) and not is_true(record.obj, "Finished"):
+        if _unfit(record):
+            checks = (record.obj.get("status") or {}).get("admissionChecks") or ()
+            if [check["state"] for check in checks] != ["Rejected"]:
+                return f"Workload {record.name} is not rejected"
+        elif not planted(record) and not is_true(record.obj, "Finished"):
             return f"Workload {record.name} is not finished"
     return _quota(stage, "management")
+
+
+def _unfit(record: Record) -> bool:
+    """Whether a Workload is of a job that cannot be dispatched."""
+    return any(owner["name"].startswith(UNFIT) for owner in record.obj["metadata"].get("ownerReferences") or ())
 
 
 def _workers(stage: Stage, planted: Mapping[str, str]) -> str:

@@ -24,7 +24,7 @@ from controlplane.multikueue.context import NEVER_TWICE
 from controlplane.multikueue.objects import EXECUTION_POLICY
 from controlplane.simulation.deterministic.stage import Place
 from controlplane.simulation.deterministic.steps import NEVER_TWICE as NEVER_TWICE_NAME
-from controlplane.simulation.deterministic.steps import Step
+from controlplane.simulation.deterministic.steps import UNFIT, Step
 from controlplane.simulation.deterministic.theatre import Act, Theatre
 from controlplane.simulation.history import Record
 from controlplane.simulation.jobs import DURATION
@@ -74,6 +74,8 @@ def _submit(kind: Kind) -> Act:
         annotations = {DURATION: f"{step.seconds:.0f}s"}
         if step.where.startswith(NEVER_TWICE_NAME):
             annotations[EXECUTION_POLICY] = NEVER_TWICE
+        elif step.where.startswith(UNFIT):
+            annotations[EXECUTION_POLICY] = "perhaps"
         job: Json = {
             "metadata": {
                 "namespace": "default",
@@ -220,6 +222,7 @@ def _mislead(theatre: Theatre, step: Step) -> None:
 ACTS: dict[str, Act] = {
     "submit": _submit(JOBS),
     "submit-set": _submit(JOBSETS),
+    "submit-unfit": _submit(JOBS),
     "preempt-copy": _on_copy([WORKLOADS], _preempt_copy),
     "deactivate-copy": _on_copy([WORKLOADS], _deactivate_copy),
     "delete-clone": _on_copy([WORKLOADS], _delete),

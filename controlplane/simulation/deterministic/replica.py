@@ -19,6 +19,7 @@ import msgspec
 
 from controlplane.app.measure import Measure
 from controlplane.app.rooms import Hosted
+from controlplane.app.service import take_leave
 from controlplane.app.turn import Shared, Turn
 from controlplane.clusters.kubeconfig import ClientConfig
 from controlplane.clusters.streams import ApiServer
@@ -104,9 +105,10 @@ class Replica(Living):
             head = await turn.follow_until(stop)
             if head is None:
                 return
-            await turn.take_over(head, "simulated")
+            await turn.take_over(head, "simulated", hosted.fleet.index.watched)
             self._trace.note("process", process.name, f"leads epoch {head.epoch} from position {head.position}")
             await turn.lead(stop)
+            await take_leave(log, leader, head.epoch, process.name)
         finally:
             await turn.close()
             await leader.release()

@@ -122,7 +122,7 @@ class Simulation:
         )
         self._ownership = Ownership(self.trace, self.policy.origin, HOME)
         self.planted = self._ownership.planted
-        self._decisions = Decisions(self.trace, self.shadow.index)
+        self._decisions = Decisions(self.trace, self.shadow.index, self.database.absences)
         self._history = History(self.trace)
         self.replay = Replay(self.trace, self.shadow.index)
         self._refusals = Refusals(self.trace)
@@ -293,7 +293,7 @@ class Simulation:
         put_back()
         self.trace.note("log", "database", f"goes back from {before} to {len(self.database.store.rows)}")
         self.shadow = Fleet(self.policy, "shadow")
-        self._decisions = Decisions(self.trace, self.shadow.index)
+        self._decisions = Decisions(self.trace, self.shadow.index, self.database.absences)
         self.replay = Replay(self.trace, self.shadow.index)
         self._refusals.forget_told()
         for recorded in self.database.read(0, 10**9):

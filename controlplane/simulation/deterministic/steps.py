@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 HORIZON = 300.0  # virtual seconds in which steps begin
+UNFIT = "unfit"  # jobs whose names begin so cannot be dispatched
 NEVER_TWICE = "once"  # jobs whose names begin so ask for the execution policy never-twice
 
 

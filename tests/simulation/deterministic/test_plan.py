@@ -15,6 +15,7 @@ from controlplane.simulation.deterministic.story import command, story, verdict
 from controlplane.simulation.deterministic.trace import Line, Violation
 
 FIRST_EDITION = "088d08136d812b18347c5a3e6b5eb39967e3174d43916166f800c4c87f869550"
+SECOND_EDITION = "c27e610eaa4cee2c80ae7429ac052fc0023c3c01108987618e4234cc495bcd31"
 
 
 def test_a_seed_always_means_the_same_plan() -> None:
@@ -51,6 +52,12 @@ def test_the_third_edition_is_the_second_and_more(seed: int) -> None:
     assert (third.quotas, third.replicas) == (second.quotas, second.replicas)
     assert sorted(third.numbers) == list(range(1, third.size + 1))
     assert [step.at for step in third.steps] == sorted(step.at for step in third.steps)
+    assert third.size > second.size
+
+
+def test_the_second_edition_is_closed() -> None:
+    text = "\n".join(str(plan_of(seed, edition=2)) for seed in range(1, 101))
+    assert hashlib.sha256(text.encode()).hexdigest() == SECOND_EDITION
 
 
 @pytest.mark.parametrize(("numbers", "text"), [([1], "1"), ([1, 2, 3, 7], "1-3,7"), ([5, 3, 9], "3,5,9"), ([], "")])

@@ -6,6 +6,7 @@ In: the cluster, and the states that the two logs give. Out: the first thing tha
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
 
 from controlplane.app.rooms import Hosted
 from controlplane.app.scheduling.rooms import CANDIDATE_KINDS, SchedulerRooms
@@ -18,6 +19,7 @@ from controlplane.simulation.deterministic.local_rooms.shapes import GANGS
 from controlplane.simulation.deterministic.local_rooms.stage import Stage, labels_of, notes_of
 from controlplane.simulation.kinds_local import CLAIMS, POD_GROUPS, STATEFUL_SETS
 from controlplane.simulation.owners import controller_of
+from controlplane.writes import Trouble
 
 _OVER = ("Succeeded", "Failed")
 
@@ -28,11 +30,13 @@ def unfinished(
     placed: SchedulerRooms,
     stranded: Collection[str],
     modes: Mapping[str, str],
+    now: datetime,
 ) -> str:
     """Return what is not settled yet. `stranded`: UIDs of runs that nobody expects to end; `modes`: what each run was pinned to."""
     return (
         _in_view(shadow, placed)
         or _open(shadow, placed)
+        or _resting(shadow, placed, now)
         or _pods(stage, stranded)
         or _runs(stage, stranded)
         or _made(stage, modes)
@@ -75,6 +79,25 @@ def _open(shadow: Hosted, placed: SchedulerRooms) -> str:
         for stream, state in book.states.items():
             if state.effects:
                 return f"a write on {stream} is open"
+    return ""
+
+
+def _resting(shadow: Hosted, placed: SchedulerRooms, now: datetime) -> str:
+    """No write waits for its next try, which may be minutes after the last refusal."""
+    groups, runs = shadow.local.groups, shadow.local.runs
+    assert groups is not None
+    assert runs is not None
+    refused: dict[str, Iterable[Trouble]] = {stream: state.trouble.values() for stream, state in runs.runs.items()}
+    for book in (placed.placements, placed.evictions, placed.verdicts):
+        refused |= {stream: state.trouble.values() for stream, state in book.states.items()}
+    slots = {stream: state.slot for stream, state in groups.index.members.items()}
+    slots |= {stream: state.slot for stream, state in groups.index.groups.items()}
+    refused |= {
+        stream: [slot.trouble] for stream, slot in slots.items() if slot.trouble is not None and slot.trouble.code
+    }
+    for stream, troubles in refused.items():
+        if any(trouble.until > now for trouble in troubles):
+            return f"a refused write on {stream} rests"
     return ""
 
 

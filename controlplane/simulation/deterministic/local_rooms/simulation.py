@@ -203,7 +203,8 @@ class LocalSimulation:
             if not any(one.in_charge for name, one in self.replicas.items() if name.startswith(sort)):
                 return f"nobody leads the {sort}"
         assert self.watchers is not None
-        left = unfinished(self.stage, self.shadow, self.placed, self.stranded, self.watchers.placeholders.modes)
+        modes, now = self.watchers.placeholders.modes, self.databases[ROOMS].clock.now()
+        left = unfinished(self.stage, self.shadow, self.placed, self.stranded, modes, now)
         return left or self.watchers.unlike()
 
     def _at_the_end(self, events: int, writes: int) -> None:

@@ -6,7 +6,7 @@ version of the state they were taken on, so what is looked at here is exactly wh
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from controlplane.app import operate
@@ -31,16 +31,17 @@ from controlplane.simulation.deterministic.trace import Trace
 
 _REASONS = frozenset(Reason)
 _SHORTEST_PAUSE = timedelta(seconds=0.9)
+_SLACK = timedelta(seconds=5)  # between signs of life
 ORDER = "steps are taken in their order"
 WORD = "an operator says what he may"
 PATIENCE = "a lost cluster is waited for"
 
 
 class Decisions:
-    """Looks at each event before it is folded into `index`."""
+    """Looks at each event before it is folded into `index`. `absences` are the times in which no process led."""
 
-    def __init__(self, trace: Trace, index: Index) -> None:
-        self._trace, self._index = trace, index
+    def __init__(self, trace: Trace, index: Index, absences: Sequence[tuple[datetime, datetime]] = ()) -> None:
+        self._trace, self._index, self._absences = trace, index, absences
         self._versions: dict[str, int] = {}
         self._position = 0
         self._writer = ""
@@ -107,8 +108,8 @@ class Decisions:
                 self._trace.violate(ORDER, f"{what}: {wrong}")
 
     def _taken(self, recorded: Recorded, what: str) -> None:
-        """A Workload is taken from a lost cluster: not during a mass outage, and not from one that may still run a job that must not run
-        twice, unless an operator has given the cluster up."""
+        """A Workload is taken from a lost cluster: not during a mass outage, not before somebody has looked for a whole grace, and not from
+        one that may still run a job that must not run twice, unless an operator has given the cluster up."""
         state = self._index.workloads[recorded.stream]
         cluster = state.local.cluster_name if state.local is not None else ""
         connection, job = self._index.connections.get(cluster), self._index.job_of(state)
@@ -118,6 +119,14 @@ class Decisions:
             self._trace.violate(PATIENCE, f"{what}: most clusters are away")
         if job is not None and job.execution_policy == NEVER_TWICE:
             self._trace.violate(PATIENCE, f"{what}: it may still run on {cluster}, and asks for never-twice")
+        if connection is not None and connection.lost_since is not None:
+            looked = recorded.recorded_at - connection.lost_since - self._unwatched(connection.lost_since)
+            if looked < self._index.policy.worker_lost_timeout - _SLACK:
+                self._trace.violate(PATIENCE, f"{what}: {cluster} was looked for only {looked.total_seconds():.0f} s")
+
+    def _unwatched(self, since: datetime) -> timedelta:
+        """Return for how long nobody has led since a time."""
+        return sum((end - max(begin, since) for begin, end in self._absences if end > since), timedelta())
 
     def _failure(self, recorded: Recorded, event: EffectFailed) -> None:
         """What an API server refused is not asked of it again at once."""

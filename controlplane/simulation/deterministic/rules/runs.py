@@ -136,9 +136,9 @@ class Runs:
 
     def _expiry(self, connection: Connection | None) -> datetime | None:
         """Return when the grace ends: it began with the loss, or before it, when a kind there went out of view."""
-        if connection is None or connection.lost_since is None:
+        if connection is None or connection.lost_clock is None:
             return None
-        return min([connection.lost_since, *connection.out_since.values()]) + self._grace
+        return min([connection.lost_clock, *connection.out_since.values()]) + self._grace
 
     def _run(self, job: Json) -> Run:
         metadata = meta(job)

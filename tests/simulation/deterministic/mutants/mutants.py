@@ -16,6 +16,8 @@ import pytest
 
 from controlplane.clusters import listing, reflector, verbs
 from controlplane.clusters.port import ApiError, Change, Delta
+from controlplane.connectivity import outage, watched
+from controlplane.connectivity import state as connection
 from controlplane.kube import Json, Request
 from controlplane.log.event import Append, Recorded
 from controlplane.log.memory import MemoryLog
@@ -32,12 +34,13 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 @dataclass(frozen=True)
 class Mutant:
-    """A bug, and the first seed that finds it, by which rule."""
+    """A bug, and the first seed that finds it, by which rule; of which edition of plans."""
 
     what: str
     patch: Patch
     seed: int
     rule: str
+    edition: int = 2
 
 
 def find(mutant: Mutant, seeds: Iterable[int]) -> tuple[int, Outcome] | None:
@@ -45,10 +48,27 @@ def find(mutant: Mutant, seeds: Iterable[int]) -> tuple[int, Outcome] | None:
     for seed in seeds:
         with pytest.MonkeyPatch.context() as patch:
             mutant.patch(patch)
-            outcome = simulate(plan_of(seed))
-        if outcome.violation is not None and simulate(plan_of(seed)).violation is None:
+            outcome = simulate(plan_of(seed, edition=mutant.edition))
+        if outcome.violation is not None and simulate(plan_of(seed, edition=mutant.edition)).violation is None:
             return seed, outcome
     return None
+
+
+# --- whether anybody looked --------------------------------------------------------------------------------------------
+
+
+def our_absence_counts(patch: pytest.MonkeyPatch) -> None:
+    for module in (connection, outage, watched):
+        patch.setattr(module, "resumed", lambda clock, recorded: clock)
+
+
+def a_rejection_needs_quota(patch: pytest.MonkeyPatch) -> None:
+    original = decide._rejected
+
+    def rejected(turn: Any, local: Any, check: Any) -> bool:
+        return local.is_true("QuotaReserved") and original(turn, local, check)
+
+    patch.setattr(decide, "_rejected", rejected)
 
 
 # --- dispatch ----------------------------------------------------------------------------------------------------------
@@ -333,6 +353,12 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "resumed-after-cut": Mutant(
         "a watch that was cut goes on without a list", a_cut_watch_is_resumed, 1, "everything settles"
+    ),
+    "absence-counts": Mutant(
+        "time in which no process ran counts", our_absence_counts, 8, "a lost cluster is waited for", edition=3
+    ),
+    "rejected-once": Mutant(
+        "nothing without quota is rejected", a_rejection_needs_quota, 1, "everything settles", edition=3
     ),
     "no-fence": Mutant("the log does not check the epoch", the_epoch_is_not_checked, 9, "one process writes"),
     "told-twice": Mutant(

@@ -1,0 +1,172 @@
+"""The clocks of clusters that are away stand still while no process of ours looks at them, and go on when one does."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from controlplane.connectivity.events import (
+    FLEET_STREAM,
+    MANAGEMENT,
+    ClusterConnected,
+    ClusterConnectFailed,
+    ClusterDisconnected,
+    ClusterForgotten,
+    KindOff,
+    MassOutageAccepted,
+    MassOutageBegan,
+    MassOutageEnded,
+    ServiceStarted,
+    ServiceStopped,
+    cluster_stream,
+)
+from controlplane.kube import WORKLOADS
+from controlplane.log.event import Event
+from controlplane.multikueue.events import CheckState, CheckStateDecided
+from tests.multikueue.scene import CHECK, HOME_KINDS, START, Scene, stamp
+
+
+def lead(scene: Scene, unwatched_since: datetime | None) -> Scene:
+    """Another process takes the log over now, and sees the management cluster."""
+    started = ServiceStarted(epoch=2, holder="next", version="1", unwatched_since=unwatched_since)
+    scene.fold("service", started)
+    scene.fold(cluster_stream(MANAGEMENT), ClusterConnected(kinds=[kind.name for kind in HOME_KINDS]))
+    return scene
+
+
+def away(scene: Scene, **absence: float) -> Scene:
+    """Nobody leads for a while."""
+    since = scene.now
+    return lead(scene.tick(**absence), since)
+
+
+def fail(scene: Scene, cluster: str = "a") -> Scene:
+    """An attempt to connect ends in vain."""
+    failed = ClusterConnectFailed(reason="ClientConnectionFailed", message="connection refused", attempt=1)
+    scene.fold(cluster_stream(cluster), failed, cluster)
+    return scene
+
+
+def taken(scene: Scene) -> bool:
+    """Whether the Workload is taken from its cluster in this pass."""
+    return any(isinstance(d, CheckStateDecided) and d.state == "Retry" for d in scene.decide())
+
+
+def test_the_grace_is_not_over_at_the_first_look_of_a_process_after_a_long_absence() -> None:
+    scene = Scene("a", "b").running("a", "a", "b").lose("a").tick(minutes=5)
+    away(scene, hours=2)
+    assert not taken(scene)
+    assert not taken(fail(scene))
+    scene.tick(minutes=9, seconds=59)
+    assert not taken(scene)
+    scene.tick(seconds=1)
+    assert taken(scene)
+
+
+def test_a_cluster_whose_kubeconfig_was_changed_before_the_absence_has_its_grace_too() -> None:
+    scene = Scene("a", "b").running("a", "a", "b")
+    scene.fold(cluster_stream("a"), ClusterDisconnected(reason="Reconfigured"), "a")
+    away(scene, hours=2)
+    assert not taken(scene)
+    assert not taken(fail(scene))
+    assert taken(scene.tick(minutes=15))
+
+
+def test_a_new_leader_after_three_seconds_costs_three_seconds() -> None:
+    scene = Scene("a", "b").running("a", "a", "b").lose("a").tick(minutes=14)
+    fail(away(scene, seconds=3))
+    assert not taken(scene.tick(seconds=59))
+    assert taken(scene.tick(seconds=1))
+
+
+@pytest.mark.parametrize("gap", [0.5, 5.0, 50.0])
+def test_a_service_that_is_restarted_every_minute_does_not_keep_a_lost_job_for_ever(gap: float) -> None:
+    scene = Scene("a", "b").running("a", "a", "b").lose("a")
+    looked = 0.0
+    while looked < 15 * 60 - 60:
+        assert not taken(scene)
+        fail(away(scene, seconds=gap))
+        scene.tick(seconds=60)
+        looked += 60
+    assert not taken(fail(away(scene, seconds=gap)))
+    assert not taken(scene.tick(seconds=59))
+    assert taken(scene.tick(seconds=1)), "fifteen minutes in which somebody looked"
+
+
+def test_a_process_that_was_killed_before_it_was_heard_again_counts_from_its_last_sign() -> None:
+    """What it was told between its last sign of life and its end is in the log, and counts from then."""
+    scene = Scene("a", "b").running("a", "a", "b")
+    sign = scene.now
+    scene.tick(seconds=2).lose("a").tick(minutes=60)
+    fail(lead(scene, sign))
+    assert not taken(scene.tick(minutes=14, seconds=59))
+    assert taken(scene.tick(seconds=1))
+
+
+def test_a_kind_that_went_out_of_view_before_the_absence_has_its_grace_too() -> None:
+    scene = Scene("a", "b").running("a", "a", "b")
+    off = KindOff(kind=WORKLOADS.name, reason="Forbidden", message="no right to list")
+    scene.fold(cluster_stream("a"), off, "a")
+    away(scene.tick(minutes=5), hours=2).connect("a", ())
+    scene.fold(cluster_stream("a"), off, "a")
+    assert not taken(scene)
+    assert not taken(scene.tick(minutes=9, seconds=59))
+    assert taken(scene.tick(seconds=1))
+
+
+def test_what_was_lost_when_a_mass_outage_ended_has_its_grace_too() -> None:
+    scene = Scene("a", "b").running("a", "a", "b").lose("a").lose("b")
+    scene.fold(FLEET_STREAM, MassOutageBegan(away=["a", "b"], of=2))
+    scene.tick(minutes=30).connect("b")
+    scene.fold(FLEET_STREAM, MassOutageEnded(away=["a"], of=2))
+    fail(away(scene.tick(minutes=5), hours=2))
+    assert not taken(scene.tick(minutes=9, seconds=59))
+    assert taken(scene.tick(seconds=1))
+
+
+def test_a_log_of_a_version_that_did_not_say_when_it_looked_folds_as_before() -> None:
+    scene = Scene("a", "b").running("a", "a", "b").lose("a").tick(minutes=10)
+    lost = scene.now - timedelta(minutes=10)
+    fail(lead(scene, None))
+    connection = scene.fleet.index.connections["a"]
+    assert (connection.lost_since, connection.lost_clock) == (lost, lost)
+    assert taken(scene.tick(minutes=5))
+
+
+def test_since_when_a_cluster_is_lost_is_told_as_it_was() -> None:
+    scene = Scene("a", "b").running("a", "a", "b").lose("a")
+    lost = scene.now
+    away(scene, hours=2)
+    connection = scene.fleet.index.connections["a"]
+    assert connection.lost_since == lost
+    assert connection.lost_clock == lost + timedelta(hours=2)
+
+
+def test_a_workload_that_another_controller_dispatched_has_a_whole_grace_from_our_first_look() -> None:
+    """Nothing is known of its cluster yet when the management cluster is in view: its check has been Ready for days."""
+    days_ago = stamp(START - timedelta(days=3))
+    ready = CheckState(name=CHECK, state="Ready", last_transition_time=days_ago)
+    scene = Scene("a", "b", connected=False).job()
+    scene.workload({"QuotaReserved": True, "Admitted": True}, checks=[ready], cluster_name="a")
+    assert not taken(scene)
+    assert not taken(scene.tick(minutes=14, seconds=59))
+    assert taken(scene.tick(seconds=1))
+
+
+@pytest.mark.parametrize(
+    ("event", "heard"),
+    [
+        (ServiceStopped(epoch=1, holder="first"), True),
+        (ClusterConnected(), True),
+        (ClusterForgotten(by="me"), False),
+        (MassOutageAccepted(by="me"), False),
+    ],
+)
+def test_until_when_somebody_looked_is_told_by_what_a_process_said_last(event: Event, heard: bool) -> None:
+    scene = Scene("a")
+    watched, began = scene.fleet.index.watched, scene.now
+    scene.tick(minutes=1)
+    scene.fold(cluster_stream("a"), event, "a")
+    assert watched.until(None) == (scene.now if heard else began)
+    assert watched.until(began) == began, "who leaves a sign of life behind says nothing else"
