@@ -307,5 +307,3 @@ def test_every_await_is_counted() -> None:
 
     assert cancelled_at_every_await(counted) == 6
     assert ended == [0, 1, 2, 3, 4]
-
-

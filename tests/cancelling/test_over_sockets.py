@@ -141,5 +141,3 @@ async def test_two_hundred_starts_and_stops_with_clusters_that_come_and_go() -> 
             await asyncio.sleep(0)
             named = {task.get_name() for task in asyncio.all_tasks() - before if not task.done()}
             assert not {name for name in named if name.startswith("cluster")}
-
-

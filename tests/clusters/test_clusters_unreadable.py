@@ -97,7 +97,9 @@ async def test_an_object_that_cannot_be_read_is_its_own_trouble(change: dict[str
             bad.stream().put_nowait(line("ADDED", item))
         await until(lambda: "added next@31" in found.log.seen())
         odd = [delta for delta in found.log.of(Change) if delta.object["metadata"]["name"] == "odd"]
-        assert [bool(delta.unreadable) for delta in odd] == {"poison": [], "read": [False], "unreadable": [True]}[recorded]
+        assert [bool(delta.unreadable) for delta in odd] == {"poison": [], "read": [False], "unreadable": [True]}[
+            recorded
+        ]
 
 
 async def test_a_status_of_a_thousand_levels_is_its_own_trouble() -> None:
@@ -177,7 +179,10 @@ async def test_of_a_refusal_only_the_beginning_is_read(
     api: MiniApi, transport: Transport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "REFUSAL", 1000)
-    api.next_answers = [web.Response(status=500, body=b"x" * 1_000_000), web.Response(status=429, headers={"Retry-After": "1e12"})]
+    api.next_answers = [
+        web.Response(status=500, body=b"x" * 1_000_000),
+        web.Response(status=429, headers={"Retry-After": "1e12"}),
+    ]
     with pytest.raises(ApiError) as found:
         await transport.get(JOBS, "ns", "a")
     assert (found.value.status, len(found.value.message)) == (500, 512)

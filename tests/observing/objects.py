@@ -12,14 +12,33 @@ from controlplane.multikueue.adapters.base import ORIGIN_LABEL, PREBUILT, QUEUE_
 from controlplane.podgroups import objects as podgroup_objects
 
 NOW = "2026-01-01T00:00:00Z"
-CONDITION = {"type": "Ready", "status": "True", "reason": "R", "message": "m", "lastTransitionTime": NOW, "observedGeneration": 1}
-OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "o", "controller": True, "blockOwnerDeletion": True}
+CONDITION = {
+    "type": "Ready",
+    "status": "True",
+    "reason": "R",
+    "message": "m",
+    "lastTransitionTime": NOW,
+    "observedGeneration": 1,
+}
+OWNER = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "name": "train",
+    "uid": "o",
+    "controller": True,
+    "blockOwnerDeletion": True,
+}
 CONTAINER: Json = {
     "name": "c",
     "image": "i",
     "resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "2"}},
     "ports": [{"containerPort": 80, "hostPort": 80, "protocol": "TCP"}],
-    "env": [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "m", "key": "k"}, "secretKeyRef": {"name": "s", "key": "k"}}}],
+    "env": [
+        {
+            "name": "A",
+            "valueFrom": {"configMapKeyRef": {"name": "m", "key": "k"}, "secretKeyRef": {"name": "s", "key": "k"}},
+        }
+    ],
     "envFrom": [{"configMapRef": {"name": "m", "optional": True}}, {"secretRef": {"name": "s"}}],
 }
 SELECTOR = {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}
@@ -90,8 +109,13 @@ def _pod() -> Json:
 
 _WORKLOAD_STATUS = {
     "conditions": [CONDITION, {**CONDITION, "type": "QuotaReserved"}],
-    "admissionChecks": [{"name": "multikueue", "state": "Pending", "message": "", "lastTransitionTime": NOW, "retryCount": 1}],
-    "admission": {"clusterQueue": "cq", "podSetAssignments": [{"name": "main", "count": 1, "delayedTopologyRequest": "Pending"}]},
+    "admissionChecks": [
+        {"name": "multikueue", "state": "Pending", "message": "", "lastTransitionTime": NOW, "retryCount": 1}
+    ],
+    "admission": {
+        "clusterQueue": "cq",
+        "podSetAssignments": [{"name": "main", "count": 1, "delayedTopologyRequest": "Pending"}],
+    },
     "clusterName": "",
     "nominatedClusterNames": ["a"],
     "requeueState": {"count": 1},
@@ -141,13 +165,23 @@ def samples() -> dict[Kind, Json]:
                 "status": "PipelineRunPending",
                 "pipelineSpec": {
                     "workspaces": [{"name": "w"}],
-                    "tasks": [{"name": "t", "taskSpec": {"steps": [CONTAINER]}, "workspaces": [{"name": "w", "workspace": "w"}]}],
+                    "tasks": [
+                        {
+                            "name": "t",
+                            "taskSpec": {"steps": [CONTAINER]},
+                            "workspaces": [{"name": "w", "workspace": "w"}],
+                        }
+                    ],
                 },
                 "workspaces": [{"name": "w", "persistentVolumeClaim": {"claimName": "c"}, "subPath": "p"}],
                 "params": [{"name": "p", "value": "v"}],
                 "taskRunTemplate": {"podTemplate": POD_SPEC},
             },
-            status={"startTime": NOW, "conditions": [{**CONDITION, "type": "Succeeded"}], "pipelineSpec": {"tasks": []}},
+            status={
+                "startTime": NOW,
+                "conditions": [{**CONDITION, "type": "Succeeded"}],
+                "pipelineSpec": {"tasks": []},
+            },
         ),
         kube.ADMISSION_CHECKS: made(
             kube.ADMISSION_CHECKS,
@@ -173,7 +207,9 @@ def samples() -> dict[Kind, Json]:
         ),
         kube.NAMESPACES: made(kube.NAMESPACES),
         kube.SECRETS: made(kube.SECRETS, type="Opaque", data={"k": "dg=="}),
-        podgroup_objects.CONFIG_MAPS: made(podgroup_objects.CONFIG_MAPS, data={"k": "v", "rules": "[]", "coschedule": "pipelineruns"}),
+        podgroup_objects.CONFIG_MAPS: made(
+            podgroup_objects.CONFIG_MAPS, data={"k": "v", "rules": "[]", "coschedule": "pipelineruns"}
+        ),
         candidate_objects.CANDIDATE_TARGETS: made(
             candidate_objects.CANDIDATE_TARGETS, spec={"cluster": "east", "tier": 1}
         ),

@@ -51,7 +51,9 @@ def spelled(found: Any) -> bytes:
     return _NESTED.sub(lambda match: b'{"a":' * int(match[1]) + b"{}" + b"}" * int(match[1]), raw)
 
 
-TEXTS = st.sampled_from(["", "²", "५", "9" * 5000, "-1", "1e400", "a/b", "..", "\0", "{{{{", "]" * 200, "1e999999", "\u2028", "True"])
+TEXTS = st.sampled_from(
+    ["", "²", "५", "9" * 5000, "-1", "1e400", "a/b", "..", "\0", "{{{{", "]" * 200, "1e999999", "\u2028", "True"]
+)
 NUMBERS = st.sampled_from([0, -1, 2**31, 2**63, 2**64 - 1, 1e308, -0.0])
 VALUES = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(-(2**63), 2**64 - 1), NUMBERS, TEXTS, st.text(max_size=5)),
@@ -206,8 +208,14 @@ def test_every_sample_is_good() -> None:
         change = of_line(kind, msgspec.json.encode({"type": "ADDED", "object": obj}))
         assert isinstance(change, Change)
         assert not change.unreadable
-        for watched, cluster in ((Watched(hosted()), MANAGEMENT), (Watched(hosted()), "w1"), (Watched(scheduler()), MANAGEMENT)):
-            refused += [f"{kind.name} on {cluster}: {name}" for name in watched.take(cluster, change) if name.endswith("Refused")]
+        for watched, cluster in (
+            (Watched(hosted()), MANAGEMENT),
+            (Watched(hosted()), "w1"),
+            (Watched(scheduler()), MANAGEMENT),
+        ):
+            refused += [
+                f"{kind.name} on {cluster}: {name}"
+                for name in watched.take(cluster, change)
+                if name.endswith("Refused")
+            ]
     assert refused == []
-
-

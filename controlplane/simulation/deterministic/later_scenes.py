@@ -1,4 +1,4 @@
-"""What the third edition of a plan has beside the second: kubeconfigs that lead to the wrong cluster.
+"""What the third edition of a plan has beside the second: kubeconfigs that lead to the wrong cluster, objects that cannot be read.
 
 In: a source of its own, so that nothing of the editions before is drawn differently; the workers; the number from which jobs are counted.
 Out: steps without numbers. What is drawn here counts as published once a seed of it is pinned; add a fourth edition then.
@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from controlplane.simulation.deterministic.steps import HORIZON, NEVER_TWICE, Step
+from controlplane.simulation.world import MANAGEMENT
 
 _Scene = Callable[[random.Random, Sequence[str]], list[Step]]
 FOR_EVER = 2 * HORIZON  # until all trouble ends
@@ -42,5 +43,25 @@ def _rebuild(source: random.Random, workers: Sequence[str]) -> list[Step]:
     return [Step(0, round(source.uniform(20.0, HORIZON * 0.8), 3), "rebuild", source.choice(workers))]
 
 
+def _unreadable(source: random.Random, workers: Sequence[str]) -> list[Step]:
+    """Somebody applies objects of which no more can be read than their names."""
+    where = MANAGEMENT if source.random() < 0.4 else source.choice(workers)
+    return [
+        Step(
+            0,
+            round(source.uniform(0.0, HORIZON * 0.8), 3),
+            "unreadable-object",
+            where,
+            round(source.uniform(5, 120), 1),
+            source.randint(1, 60),
+        )
+        for _ in range(source.randint(1, 3))
+    ]
+
+
 #: How often each scene is drawn, and what it is.
-SCENES: dict[str, tuple[int, _Scene]] = {"mislead": (6, _mislead), "rebuild": (1, _rebuild)}
+SCENES: dict[str, tuple[int, _Scene]] = {
+    "mislead": (6, _mislead),
+    "rebuild": (1, _rebuild),
+    "unreadable": (4, _unreadable),
+}
