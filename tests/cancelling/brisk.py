@@ -1,7 +1,7 @@
 """An API server and a clock that take turns of the event loop and no time: whatever waits for them is soon further on.
 
-In: calls. Out: answers after a turn or two; a watch that tells of one object, ends, and from then on is silent. Each second attempt to reach
-the server fails, so that losses and returns happen too.
+In: calls. Out: answers after a turn or two; a watch that tells of one object, ends, and from then on is silent. Each second attempt to
+reach the server fails, so that losses and returns happen too.
 """
 
 from __future__ import annotations

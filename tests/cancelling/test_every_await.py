@@ -186,7 +186,7 @@ async def leader() -> Stage:
 
 @asynccontextmanager
 async def runner() -> Stage:
-    clock, capability = Clock(), SimpleNamespace(take_dirty=lambda: [], fold=lambda recorded: None)
+    clock, capability = Clock(), SimpleNamespace(take_dirty=list, fold=lambda recorded: None)
     yield Runner(_log(clock), capability, SimpleNamespace(), Gate(), clock).run()  # type: ignore[arg-type]
 
 

@@ -77,7 +77,7 @@ def _step_by_step(coroutine: Work, suspended: Callable[[], None]) -> Generator[A
         suspended()
         try:
             yield awaited
-        except BaseException as error:  # noqa: BLE001 - for the coroutine to deal with
+        except BaseException as error:
             thrown = error
 
 
