@@ -22,11 +22,11 @@ class Misfit(ValueError):  # noqa: N818
 
 
 class Unreadable(Misfit):
-    """An object cannot be read as a whole; the text says why."""
+    """An object cannot be read as a whole; the text says why. Its `field` is `object`."""
 
     def __init__(self, why: str) -> None:
-        ValueError.__init__(self, why)
-        self.field = ""
+        ValueError.__init__(self, f"object: {why}")
+        self.field = "object"
 
 
 #: What reading an object raises that does not fit its API, whoever reads it: a `Misfit`, or Python's and the decoder's own words for it.

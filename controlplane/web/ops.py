@@ -6,17 +6,22 @@ turns, so that nobody restarts a process because its database is away; /readyz s
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import ssl
+from collections.abc import Callable
 
 import msgspec
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
+from controlplane.web.guard import Guard, listen
 from controlplane.web.health import Health
 
 HEALTH = web.AppKey("health", Health)
 REGISTRY = web.AppKey("registry", CollectorRegistry)
+_MOST = 64  # connections at a time: probes, a Prometheus or two, and people
 _UNCACHED = {"Cache-Control": "no-store"}
 
 
@@ -47,31 +52,59 @@ async def _readyz(request: web.Request) -> web.Response:
 
 
 async def _metrics(request: web.Request) -> web.Response:
-    encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+    encode, content_type = _encoder(request.headers.get("Accept", ""))
     return web.Response(body=encode(request.app[REGISTRY]), headers={"Content-Type": content_type, **_UNCACHED})
+
+
+def _encoder(accept: str) -> tuple[Callable[[CollectorRegistry], bytes], str]:
+    """Return how metrics are spelled for whoever accepts this; what makes no sense asks for nothing."""
+    try:
+        return choose_encoder(accept)
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return choose_encoder("")
 
 
 class Server:
     """A running web server; `port` is the one it got, which matters if any free one was asked for."""
 
-    def __init__(self, runner: web.AppRunner, address: str, port: int) -> None:
-        self._runner, self.address, self.port = runner, address, port
+    def __init__(self, runner: web.AppRunner, listening: asyncio.Server, address: str) -> None:
+        self._runner, self._listening, self.address = runner, listening, address
+        self.port: int = listening.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
         """Stop listening, and wait a moment for the requests under way."""
+        self._listening.close()
         await self._runner.cleanup()
 
 
 async def serve(app: web.Application, address: str, port: int) -> Server:
     """Listen on the address (port 0: any free one) and return the running server; `ListenError` if that cannot be done."""
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=5)
+    return await serve_guarded(app, Guard(_MOST), address, port, "http")
+
+
+async def serve_guarded(
+    app: web.Application,
+    guard: Guard,
+    address: str,
+    port: int,
+    section: str,
+    context: ssl.SSLContext | None = None,
+) -> Server:
+    """As `serve`, with so many connections; `section` is that of the settings which say where to listen."""
+    app.middlewares.append(guard.middleware)
+    runner = web.AppRunner(
+        app, access_log=None, shutdown_timeout=5, keepalive_timeout=guard.patience, lingering_time=1.0
+    )
     await runner.setup()
     try:
-        await web.TCPSite(runner, address, port).start()
+        listening = await listen(runner, guard, address, port, context)
     except OSError as error:
         await runner.cleanup()
-        raise ListenError(why_not(error, address, port, "http")) from None
-    return Server(runner, address, runner.addresses[0][1])
+        raise ListenError(why_not(error, address, port, section)) from None
+    except asyncio.CancelledError:
+        await runner.cleanup()
+        raise
+    return Server(runner, listening, address)
 
 
 def why_not(error: OSError, address: str, port: int, section: str) -> str:

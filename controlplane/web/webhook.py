@@ -18,11 +18,13 @@ import structlog
 from aiohttp import web
 
 from controlplane.tasks import end
-from controlplane.web.ops import ListenError, Server, why_not
+from controlplane.web.guard import Guard
+from controlplane.web.ops import Server, serve_guarded
 
 _log = structlog.get_logger(__name__)
 
 LOOK_AGAIN = 5.0  # seconds between two looks at the files
+_MOST = 256  # connections at a time: every API server of a cluster keeps some
 _LARGEST = 4 * 1024 * 1024  # an object has at most 3 MiB in an API server, and a review may hold it as it was besides
 Json = dict[str, Any]
 Answer = Callable[[Json], Awaitable[Json]]
@@ -123,11 +125,6 @@ async def serve_webhook(path: str, answer: Answer, certificate: Certificate, add
             return web.Response(status=400, text=f"{error}\n")
 
     app.router.add_post(path, handle)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=5)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, address, port, ssl_context=certificate.context).start()
-    except OSError as error:
-        await runner.cleanup()
-        raise ListenError(why_not(error, address, port, "coscheduling.webhook")) from None
-    return Webhook(Server(runner, address, runner.addresses[0][1]), certificate)
+    guard = Guard(_MOST)
+    server = await serve_guarded(app, guard, address, port, "coscheduling.webhook", certificate.context)
+    return Webhook(server, certificate)

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from controlplane.log.codec import Codec
-from controlplane.log.event import Fenced, Head, LogReplaced
+from controlplane.log.event import Fenced, LogReplaced
 from controlplane.log.memory import MemoryLog, MemoryStore
 from controlplane.log.schema import libpq_url
 from tests.log import words
@@ -85,9 +85,9 @@ class Contract:
         first, second = open_log(), open_log()
         await open_log().take_epoch("before")
         restore = await backup()
-        assert await first.take_epoch("first") == Head(0, 2)
+        assert (await first.take_epoch("first")).epoch == 2
         await restore()
-        assert await second.take_epoch("second") == Head(0, 2)
+        assert (await second.take_epoch("second")).epoch == 2
         with pytest.raises(Fenced):
             await first.append(request(saw("a", 1)))
         with pytest.raises(Fenced):

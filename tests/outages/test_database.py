@@ -133,6 +133,7 @@ async def test_a_database_that_cannot_write_is_waited_for(stage: Make, state: st
     """A server that was failed over (read-only), is out of disk or still recovers refuses appends, and answers reads all the while."""
     on = await stage("a", "b")
     health = on.replica.health
+    await on.quiet(0.5)
     with refusing(on, state):
         for name in JOBS_:
             on.submit_for(name, "200ms")

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from controlplane.clusters.port import ApiError
+from controlplane.clusters.sound import unreadable
 from controlplane.kube import (
     ADMISSION_CHECKS,
     JOBS,
@@ -50,6 +51,8 @@ def odd(cluster: str, record: Record) -> bool:
     """Whether an object is one that nobody who reads it can make sense of."""
     obj = record.obj
     spec = obj.get("spec") or {}
+    if unreadable(obj):
+        return True
     if any(not isinstance(found.get("reason"), str) for found in (obj.get("status") or {}).get("conditions") or ()):
         return True
     if record.kind == WORKLOADS:
@@ -71,7 +74,7 @@ def untold(cluster: str, record: Record) -> bool:
 
 def planted(record: Record) -> bool:
     """Whether an object was odd from the beginning, or is nobody's."""
-    return record.name in (ODD, HUGE)
+    return record.name in (ODD, HUGE, _ABYSS)
 
 
 def mend(theatre: Theatre) -> None:
@@ -163,6 +166,27 @@ _MADE: Final[dict[bool, Sequence[tuple[Kind, Json]]]] = {
 }
 
 
+def _deep(levels: int) -> Json:
+    found: Json = {}
+    for _ in range(levels):
+        found = {"a": found}
+    return found
+
+
+_ABYSS: Final = "abyss"  # the name of what cannot be read
+#: By the side on which it is made.
+_UNREADABLE: Final[dict[bool, Sequence[tuple[Kind, Json]]]] = {
+    True: [
+        _body(MULTIKUEUE_CONFIGS, _ABYSS, spec={"clusters": ["w1"], "odd": _deep(150)}),
+        _body(ADMISSION_CHECKS, _ABYSS, spec={"controllerName": MANAGED_BY, "odd": "\0"}),
+    ],
+    False: [
+        _body(WORKLOADS, _ABYSS, labels=_ORIGIN, spec={**_WORKLOAD, "priorityClassRef": None, "odd": _deep(150)}),
+        _body(JOBS, _ABYSS, labels=_ORIGIN, spec={"suspend": True, "template": _TEMPLATE, "odd": "\0"}),
+    ],
+}
+
+
 def _odd_object(theatre: Theatre, step: Step) -> None:
     """Somebody applies an object that cannot be read; it stays, or is deleted again after a while (an even `value`)."""
     place = theatre.stage.places[step.where]
@@ -175,8 +199,19 @@ def _odd_object(theatre: Theatre, step: Step) -> None:
         theatre.after(step.seconds, _take_away, place, kind, metadata)
 
 
+def _unreadable_object(theatre: Theatre, step: Step) -> None:
+    """Somebody applies an object of which no more can be read than its name: it is nested too deep, or holds what no database does."""
+    place = theatre.stage.places[step.where]
+    home = place.name == MANAGEMENT
+    made: Sequence[tuple[Kind, Json]] = _UNREADABLE[home]
+    kind, body = made[step.value % len(made)]
+    metadata = place.store.create(kind, body, field_manager=_SOMEBODY)["metadata"]
+    if step.value % 2 == 0:
+        theatre.after(step.seconds, _take_away, place, kind, metadata)
+
+
 def _take_away(place: Place, kind: Kind, metadata: Json) -> None:
     place.store.delete(kind, metadata.get("namespace", ""), metadata["name"], uid=metadata["uid"])
 
 
-ACTS: dict[str, Act] = {"malform": _malform, "odd-object": _odd_object}
+ACTS: dict[str, Act] = {"malform": _malform, "odd-object": _odd_object, "unreadable-object": _unreadable_object}

@@ -15,21 +15,11 @@ from dataclasses import dataclass, replace
 from controlplane.app.rooms import HOME_KINDS
 from controlplane.clusters.port import ApiError
 from controlplane.clusters.streams import ApiServer
-from controlplane.connectivity import events as connectivity
 from controlplane.connectivity.events import MANAGEMENT as HOME
-from controlplane.connectivity.events import (
-    ClusterConnectFailed,
-    ClusterLost,
-    ClusterRestored,
-    ClusterSuspected,
-    KindOff,
-    KindSynced,
-)
 from controlplane.kube import WORKLOADS, Kind
 from controlplane.log.codec import Codec
-from controlplane.log.event import Event, NewEvent, Recorded, Unknown
+from controlplane.log.event import NewEvent
 from controlplane.multikueue.adapters.base import ORIGIN_LABEL
-from controlplane.multikueue.events import Decision
 from controlplane.multikueue.fleet import Fleet
 from controlplane.multikueue.index import Index
 from controlplane.simulation.deterministic import acts, oddities, people
@@ -53,7 +43,8 @@ from controlplane.simulation.deterministic.scene import Run
 from controlplane.simulation.deterministic.server import Server, Written
 from controlplane.simulation.deterministic.stage import Backup, Stage
 from controlplane.simulation.deterministic.steps import HORIZON
-from controlplane.simulation.deterministic.trace import Line, Topic, Trace, Violation
+from controlplane.simulation.deterministic.telling import topic, words
+from controlplane.simulation.deterministic.trace import Line, Trace, Violation
 from controlplane.simulation.history import Commit
 from controlplane.simulation.kueue_podsets import INTEGRATIONS
 from controlplane.simulation.world import MANAGEMENT
@@ -63,7 +54,6 @@ REST = 40.0  # virtual seconds without an event, to call it settled
 QUIET = 120.0  # virtual seconds without a write, once it has
 MOST_EVENTS = 5000  # ten times what a plan of this size needs
 _LOOK = 5.0
-_TELLING = (ClusterConnectFailed, ClusterLost, ClusterRestored, ClusterSuspected, KindOff)
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,7 +373,7 @@ class Simulation:
 
     def _on_append(self, before: int, writer: str, events: Sequence[NewEvent]) -> None:
         for new, found in zip(events, self.database.read(before, len(events)), strict=True):
-            self.trace.note(_topic(found.event), writer, _words(found))
+            self.trace.note(topic(found.event), writer, words(found))
             self._history.appended(new)
             self._refusals.appended(new)
             self._decisions.before_fold(found, writer)
@@ -397,16 +387,3 @@ class Simulation:
         self.trace.note("warning", level, text)
         if level in ("error", "critical", "exception"):
             self.trace.violate("no part fails", text)
-
-
-def _topic(event: Event | Unknown) -> Topic:
-    if isinstance(event, Decision):
-        return "decision"
-    return "connection" if isinstance(event, connectivity.EVENTS) and not isinstance(event, KindSynced) else "log"
-
-
-def _words(recorded: Recorded) -> str:
-    event = recorded.event
-    reason = f" because {event.reason}" if isinstance(event, Decision) else ""
-    message = f": {event.message}" if isinstance(event, _TELLING) else ""
-    return f"{recorded.position} {type(event).__name__} on {recorded.stream} ({recorded.cluster}){reason}{message}"

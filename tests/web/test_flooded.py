@@ -1,0 +1,165 @@
+"""The operators' port, flooded: whoever asks whether we are alive is answered, and nobody else's odd request is an error of ours."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from controlplane.telemetry import Metrics
+from controlplane.web import Health, Server, create_app, serve
+from controlplane.web.guard import Guard
+from controlplane.web.ops import serve_guarded
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    running = await serve(create_app(Health(("schema",)), Metrics().registry), "127.0.0.1", 0)
+    yield running
+    await running.stop()
+
+
+async def healthz(server: Server) -> int:
+    url = f"http://127.0.0.1:{server.port}/healthz"
+    async with aiohttp.ClientSession() as session, session.get(url, timeout=aiohttp.ClientTimeout(total=20)) as answer:
+        return answer.status
+
+
+def half_open(server: Server) -> socket.socket:
+    found = socket.socket()
+    found.setblocking(False)
+    found.connect_ex(("127.0.0.1", server.port))
+    return found
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /met"])
+async def test_alive_under_a_thousand_requests_that_never_come(server: Server, sent: bytes) -> None:
+    """Eleven hundred connections without a request, two hundred at a time as files allow, and one that asks."""
+    for _ in range(6):
+        opened = [half_open(server) for _ in range(200)]
+        try:
+            await asyncio.sleep(0.05)
+            for one in opened:
+                with contextlib.suppress(OSError):
+                    one.send(sent)
+            assert await healthz(server) == 200
+        finally:
+            for one in opened:
+                one.close()
+
+
+async def guarded(guard: Guard, app: web.Application | None = None) -> Server:
+    found = app or create_app(Health(("schema",)), Metrics().registry)
+    return await serve_guarded(found, guard, "127.0.0.1", 0, "http")
+
+
+async def test_who_sends_no_request_is_not_waited_for() -> None:
+    server = await guarded(Guard(8, patience=0.2))
+    try:
+        for sent in (b"", b"GET /healthz HTTP/1.1\r\nHost: a\r\nX-"):
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(sent)
+            async with asyncio.timeout(20):
+                assert await _until_closed(reader) == b""
+            writer.close()
+    finally:
+        await server.stop()
+
+
+async def _until_closed(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.read()
+    except ConnectionError:
+        return b""
+
+
+async def test_a_second_request_on_a_connection_is_not_waited_for_either() -> None:
+    server = await guarded(Guard(8, patience=0.3))
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200")
+        writer.write(b"GET /healthz HTTP/1.1\r\nX-")
+        async with asyncio.timeout(20):
+            assert await _until_closed(reader) == b""
+        writer.close()
+    finally:
+        await server.stop()
+
+
+async def test_there_are_never_more_connections_than_may_be() -> None:
+    guard = Guard(8)
+    server = await guarded(guard)
+    opened = [half_open(server) for _ in range(50)]
+    try:
+        async with asyncio.timeout(20):
+            while len(guard) < 8:
+                await asyncio.sleep(0.01)
+        for _ in range(20):
+            assert len(guard) <= 8
+            assert await healthz(server) == 200
+    finally:
+        for one in opened:
+            one.close()
+        await server.stop()
+
+
+async def test_who_is_at_work_goes_last_and_not_never() -> None:
+    """Whoever waits gives way before whoever works; where all work, the oldest does."""
+    app, inside = web.Application(), asyncio.Semaphore(0)
+
+    async def slow(_: web.Request) -> web.Response:
+        inside.release()
+        await asyncio.sleep(60)
+        return web.Response()
+
+    async def quick(_: web.Request) -> web.Response:
+        return web.Response()
+
+    app.router.add_get("/slow", slow)
+    app.router.add_get("/healthz", quick)
+    guard = Guard(4)
+    server = await guarded(guard, app)
+    streams = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(4)]
+    try:
+        for _, writer in streams:
+            writer.write(b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+        for _ in streams:
+            await inside.acquire()
+        assert await healthz(server) == 200
+        async with asyncio.timeout(20):
+            assert await _until_closed(streams[0][0]) == b""
+        assert not streams[3][0].at_eof()
+    finally:
+        for _, writer in streams:
+            writer.close()
+        await server.stop()
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        "application/openmetrics-text; version=x",
+        "text/plain; version=1.0.0; escaping=allow-utf-8; escaping",
+        "application/openmetrics-text;version=",
+        ";;;=,,",
+        "text/plain;version=0.0.4;q=x",
+        "*/*",
+        "application/openmetrics-text; version=1.0.0",
+        "ü",
+        "",
+    ],
+)
+async def test_an_odd_accept_header_gets_the_metrics_all_the_same(server: Server, accept: str) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    head = f"GET /metrics HTTP/1.1\r\nHost: a\r\nAccept: {accept}\r\nConnection: close\r\n\r\n"
+    writer.write(head.encode())
+    answer = await reader.read()
+    writer.close()
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert b"controlplane_" in answer
