@@ -1,9 +1,5 @@
-<<<<<<< HEAD
-"""What the third edition of a plan has beside the second: kubeconfigs that lead to the wrong cluster, a log that goes back or refuses
-what it is given, processes that are away while clusters are, and jobs that cannot be dispatched.
-=======
-"""What the third edition of a plan has beside the second: kubeconfigs that lead to the wrong cluster, objects that cannot be read.
->>>>>>> part/clusters
+"""What the third edition of a plan has beside the second: kubeconfigs that lead to the wrong cluster, objects that cannot be read, a log
+that goes back or refuses what it is given, processes that are away while clusters are, and jobs that cannot be dispatched.
 
 In: a source of its own, so that nothing of the editions before is drawn differently; the workers; the number from which jobs are counted.
 Out: steps without numbers. What is drawn here counts as published once a seed of it is pinned; add a fourth edition then.
@@ -14,12 +10,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-<<<<<<< HEAD
 from controlplane.simulation.deterministic.steps import HORIZON, NEVER_TWICE, UNFIT, Step
-=======
-from controlplane.simulation.deterministic.steps import HORIZON, NEVER_TWICE, Step
 from controlplane.simulation.world import MANAGEMENT
->>>>>>> part/clusters
 
 _Scene = Callable[[random.Random, Sequence[str]], list[Step]]
 FOR_EVER = 2 * HORIZON  # until all trouble ends
@@ -52,7 +44,6 @@ def _rebuild(source: random.Random, workers: Sequence[str]) -> list[Step]:
     return [Step(0, round(source.uniform(20.0, HORIZON * 0.8), 3), "rebuild", source.choice(workers))]
 
 
-<<<<<<< HEAD
 def _log_back(source: random.Random, _: Sequence[str]) -> list[Step]:
     """The log goes back by a few seconds or minutes."""
     return [Step(0, round(source.uniform(5.0, HORIZON * 0.8), 3), "restore-log", "", round(source.uniform(1, 150), 1))]
@@ -92,7 +83,8 @@ def _restless(source: random.Random, workers: Sequence[str]) -> list[Step]:
 def _unfit(source: random.Random, _: Sequence[str]) -> list[Step]:
     """Somebody submits a job that asks for an execution policy which does not exist."""
     return [Step(0, round(source.uniform(2.0, HORIZON), 3), "submit-unfit", f"{UNFIT}-1", 60.0, source.randint(1, 3))]
-=======
+
+
 def _unreadable(source: random.Random, workers: Sequence[str]) -> list[Step]:
     """Somebody applies objects of which no more can be read than their names."""
     where = MANAGEMENT if source.random() < 0.4 else source.choice(workers)
@@ -107,20 +99,16 @@ def _unreadable(source: random.Random, workers: Sequence[str]) -> list[Step]:
         )
         for _ in range(source.randint(1, 3))
     ]
->>>>>>> part/clusters
 
 
 #: How often each scene is drawn, and what it is.
 SCENES: dict[str, tuple[int, _Scene]] = {
     "mislead": (6, _mislead),
     "rebuild": (1, _rebuild),
-<<<<<<< HEAD
     "log-back": (4, _log_back),
     "log-refuses": (2, _log_refuses),
     "unwatched": (4, _unwatched),
     "restless": (2, _restless),
     "unfit": (2, _unfit),
-=======
     "unreadable": (4, _unreadable),
->>>>>>> part/clusters
 }
