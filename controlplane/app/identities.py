@@ -32,9 +32,9 @@ class Identities:
 
     def objection(self, cluster: str, incarnation: str) -> tuple[FailureReason, str] | None:
         """Return why the cluster that answers is not to be used under this name, None if it may be."""
-        if cluster == MANAGEMENT:
-            return None
         known = self._hosted.connections.get(cluster)
+        if cluster == MANAGEMENT:
+            return identity.unbound(incarnation, known)
         return identity.objection(cluster, incarnation, self._claims(), known, lambda: self._at_stake(cluster))
 
     def _claims(self) -> dict[str, str]:

@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from controlplane.app.rooms import TYPES
-from controlplane.connectivity.events import FLEET_STREAM, ClusterForgotten, MassOutageAccepted, cluster_stream
+from controlplane.connectivity.events import (
+    FLEET_STREAM,
+    MANAGEMENT,
+    ClusterForgotten,
+    LogRebound,
+    MassOutageAccepted,
+    cluster_stream,
+)
 from controlplane.connectivity.state import Connection
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
@@ -86,6 +93,32 @@ def acceptable(index: Index) -> None:
         raise NotAllowed("there is no mass outage to accept")
     if not index.outage.holds:
         raise NotAllowed(f"the mass outage was accepted by {index.outage.accepted_by} already")
+
+
+async def rebind(database: Database, log: str, policy: Policy, by: str) -> int:
+    """Let a log follow another management cluster. Return how many Workloads it knows of the one before."""
+    async with PostgresLog(database, Codec(TYPES), log=log) as opened:
+        return await rebind_in(opened, policy, by)
+
+
+async def rebind_in(log: Assisted, policy: Policy, by: str) -> int:
+    """As `rebind`, in an open log."""
+
+    def judge(index: Index) -> tuple[str, int, Event, int]:
+        connection = rebindable(index)
+        return cluster_stream(MANAGEMENT), connection.version, LogRebound(by=by), len(index.workloads)
+
+    return await _append(log, policy, judge)
+
+
+def rebindable(index: Index) -> Connection:
+    """Return the connection to the cluster that a log belongs to; raises `NotAllowed` if it belongs to none, or may move already."""
+    connection = index.connections.get(MANAGEMENT)
+    if connection is None or not connection.incarnation:
+        raise NotAllowed("the log belongs to no cluster yet: the first one that a service connects to will be its own")
+    if connection.rebound:
+        raise NotAllowed("the log follows the next cluster that a service connects to already")
+    return connection
 
 
 async def _append(log: Assisted, policy: Policy, judge: _Judge) -> int:

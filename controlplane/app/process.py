@@ -23,13 +23,15 @@ from controlplane.clock import Clock
 from controlplane.clusters.budget import Limits
 from controlplane.clusters.facts import Fact, Reached
 from controlplane.clusters.home import Home
-from controlplane.clusters.port import Executes, Sink
+from controlplane.clusters.link import incarnation_of
+from controlplane.clusters.port import ClusterError, Executes, Sink
 from controlplane.clusters.reflector import Pace
 from controlplane.clusters.streams import ApiServer, WatchSpec
 from controlplane.clusters.surroundings import Surroundings, Timing
-from controlplane.connectivity.events import ClusterRestored, LogWentBack
+from controlplane.connectivity.events import MANAGEMENT, ClusterRestored, LogWentBack
 from controlplane.connectivity.here import event_refused, log_went_back, service_started
-from controlplane.connectivity.state import life_of
+from controlplane.connectivity.identity import unbound
+from controlplane.connectivity.state import life_of, next_life
 from controlplane.connectivity.watched import Watched
 from controlplane.kube import Kind
 from controlplane.log.event import Event, Fenced, Head, LogReplaced, NewEvent, Recorded
@@ -49,10 +51,16 @@ from controlplane.web.health import Health
 
 # Seconds that a turn is given to end by itself once the process stops.
 _DRAIN = 15.0
+# Seconds in which a cluster is to say who it is, before the lead is asked for.
+_ASKED = 5.0
 
 OpenManagement = Callable[[], Awaitable[ApiServer]]
 Part = Coroutine[Any, Any, Any]
 ReadSecret = Callable[[str], Awaitable[bytes]]
+
+
+class WrongCluster(Exception):  # noqa: N818 - what an operator is told
+    """The log belongs to another cluster than the one that this process stands beside; the message says which, and what to do."""
 
 
 class Replaced:
@@ -150,6 +158,7 @@ class ProcessTurn(ABC):
             known=self._known,
             newest=lambda cluster, kind: knows.newest(cluster, kind.name) if self._same(cluster) else 0,
             is_gone=lambda cluster, uid: self._same(cluster) and knows.is_gone(cluster, uid),
+            objection=lambda cluster, incarnation: unbound(incarnation, knows.connections.get(cluster)),
             on_request=lambda cluster, verb, resource, code: shared.metrics.api_requests.labels(
                 cluster=cluster, verb=verb, resource=resource, code=code
             ).inc(),
@@ -171,13 +180,14 @@ class ProcessTurn(ABC):
     async def follow_until(self, stop: asyncio.Event) -> Head | None:
         """Fold what the leader writes, so that taking over is quick, until the lead is ours; None if stopped before.
 
-        The lead is asked for only once everything is folded: a lease would not last for the replay of a long log.
+        The lead is asked for only once everything is folded: a lease would not last for the replay of a long log. Raises `WrongCluster`.
         """
         acquiring: asyncio.Task[Head] | None = None
         stopping = asyncio.create_task(stop.wait())
         try:
             while not stop.is_set():
                 if await self._follow() and acquiring is None:
+                    await self._belongs()
                     acquiring = asyncio.create_task(self._leader.acquire(), name="acquire")
                 waiting = {stopping, acquiring} if acquiring else {stopping}
                 await asyncio.wait(waiting, timeout=0.5, return_when=asyncio.FIRST_COMPLETED)
@@ -200,6 +210,25 @@ class ProcessTurn(ABC):
         holder = self._shared.settings.leader.identity
         started = service_started(head.epoch, holder, version, since)
         await self._recorder.record(self._shared.replaced.first_words(started, holder))
+
+    async def _belongs(self) -> None:
+        """Raise `WrongCluster` if the cluster that we stand beside is not the one that the log belongs to.
+
+        One that does not answer, or does not know us, says nothing: the connection goes on asking once we lead.
+        """
+        try:
+            server = await self._shared.open_management()
+        except Exception:  # whatever is wrong with the way there, the connection reports it
+            return
+        try:
+            async with asyncio.timeout(_ASKED):
+                identity = await incarnation_of(server)
+        except (ClusterError, TimeoutError):
+            return
+        finally:
+            await server.close()
+        if (objection := unbound(identity, self._knows.connections.get(MANAGEMENT))) is not None:
+            raise WrongCluster(objection[1])
 
     def _take_up(self) -> asyncio.Future[None]:
         """Begin to lead; return the future in which a part that nobody awaits says that it failed."""
@@ -245,7 +274,9 @@ class ProcessTurn(ABC):
         event = event_of(cluster, fact, kinds, self._shared.settings.leader.identity, connections)
         if isinstance(fact, Reached):
             self._identities[cluster] = fact.incarnation
-            self._recorder.incarnations[cluster] = life_of(fact.incarnation, known.life if known else 0)
+            self._recorder.incarnations[cluster] = life_of(
+                fact.incarnation, next_life(known, fact.incarnation) if known else 0
+            )
         elif isinstance(event, ClusterRestored):
             self._recorder.incarnations[cluster] = life_of(self._identities.get(cluster, ""), event.life)
         return event

@@ -19,6 +19,7 @@ from controlplane.candidates.copies import Copies
 from controlplane.candidates.objects import CANDIDATE_TARGETS, CANDIDATES, PODS, SOURCE_LABEL
 from controlplane.candidates.placing import Placing
 from controlplane.clusters.streams import WatchSpec
+from controlplane.connectivity.events import MANAGEMENT
 from controlplane.connectivity.fitness import ROOM as FIT
 from controlplane.connectivity.state import Connection
 from controlplane.kube import (
@@ -121,7 +122,9 @@ class Hosted:
     def unseen(self) -> str:
         """What is not in view yet of what decisions rest on, in words; "" if all is."""
         if self.follows and not self.fleet.index.ready:
-            return "the management cluster is not in view"
+            known = self.connections.get(MANAGEMENT)
+            why = f": {known.message}" if known is not None and known.message else ""
+            return f"the management cluster is not in view{why}"
         return "; ".join(
             f"{name} does not see all that it needs" for name, ready in self.local.ready.items() if not ready()
         )

@@ -143,6 +143,7 @@ WORDS: Mapping[type[Event], Callable[[Any], str]] = {
     connectivity.LogWentBack: lambda e: (
         f"the log ended at {e.ends_at} and had been read up to {e.read_to}: what clusters show is recorded anew"
     ),
+    connectivity.LogRebound: lambda e: f"{e.by} lets the log follow another management cluster",
     connectivity.EventRefused: lambda e: f"the database refused {e.type} on {e.stream}",
     connectivity.ServiceStarted: lambda e: f"{e.holder} took the log over (epoch {e.epoch}, version {e.version})",
     connectivity.ServiceStopped: lambda e: f"{e.holder} let the log go (epoch {e.epoch})",

@@ -118,6 +118,7 @@ _KNOWN: tuple[tuple[str, str, Callable[[BaseException], Sentence]], ...] = (
     ("controlplane.log.event", "LogError", _moved_on),
     ("controlplane.app.operate", "NoSuchCluster", _as(Exit.NOT_FOUND)),
     ("controlplane.app.operate", "NotAllowed", _as(Exit.FAILED)),
+    ("controlplane.app.process", "WrongCluster", _as(Exit.CLUSTER)),
     ("controlplane.embedded.errors", "EmbeddedError", _as(Exit.DATABASE)),
     ("controlplane.web.ops", "ListenError", _as(Exit.LISTEN)),
     ("controlplane.clusters.port", "Unreachable", _cluster),

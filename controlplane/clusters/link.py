@@ -223,7 +223,7 @@ class Link:
         """Ask for a sign of life and for the cluster's identity, and whether that is the cluster that is meant."""
         try:
             version = await server.version(self._around.timing.heartbeat_timeout)
-            incarnation = await self._incarnation(server)
+            incarnation = await incarnation_of(server)
         except Unreachable as error:
             raise _Trouble("Unreachable", str(error)) from None
         except ApiError as error:
@@ -232,15 +232,6 @@ class Link:
             failure, message = objection
             raise _Trouble("Unreachable", message, failure)
         return Reached(incarnation, _short(version.get("gitVersion")))
-
-    async def _incarnation(self, server: ApiServer) -> str:
-        """Return kube-system's UID, or nothing where we may not see it."""
-        try:
-            return _short(meta(await server.get(NAMESPACES, "", "kube-system")).get("uid"))
-        except ApiError as error:
-            if error.status not in (403, 404):
-                raise
-            return ""
 
     def _place_reflectors(self, incarnation: str, server: str) -> None:
         """Make the reflectors, or let those of the last connection go on; on another cluster none may resume."""
@@ -309,7 +300,7 @@ class Link:
 
     async def _identify(self, server: ApiServer) -> None:
         """Raise if the cluster behind the same address is another one by now: it was built anew."""
-        incarnation, followed = await self._incarnation(server), self._followed[0]
+        incarnation, followed = await incarnation_of(server), self._followed[0]
         if incarnation and followed and incarnation != followed:
             raise _Trouble(
                 "Unreachable", f"{self.name}: another cluster answers at this address ({incarnation}, not {followed})"
@@ -395,3 +386,13 @@ def _look(tasks: Iterable[asyncio.Task[None]]) -> None:
 def _short(found: object) -> str:
     """Return a text that a cluster says of itself; "" if it is none, or none that anybody would say."""
     return found if isinstance(found, str) and len(found) <= 253 and found.isprintable() else ""
+
+
+async def incarnation_of(server: ApiServer) -> str:
+    """Return kube-system's UID, or nothing where we may not see it. Raises `ClusterError`."""
+    try:
+        return _short(meta(await server.get(NAMESPACES, "", "kube-system")).get("uid"))
+    except ApiError as error:
+        if error.status not in (403, 404):
+            raise
+        return ""

@@ -59,6 +59,15 @@ class EventRefused(Event, frozen=True, kw_only=True):
     error: str
 
 
+class LogRebound(Event, frozen=True, kw_only=True):
+    """An operator lets the log follow another management cluster: the next one that answers, whatever its identity is.
+
+    What the one before had, and this one does not show, is gone.
+    """
+
+    by: str
+
+
 class ClusterConnected(Event, frozen=True, kw_only=True):
     """The cluster can be written to. `kinds` are listed and watched (those that resumed a watch were not listed again),
     `incarnation` is the UID of its kube-system namespace, if readable."""
@@ -163,6 +172,7 @@ EVENTS: tuple[type[Event], ...] = (
     ServiceStopped,
     LogWentBack,
     EventRefused,
+    LogRebound,
     ClusterConnected,
     ClusterConnectFailed,
     ClusterSuspected,

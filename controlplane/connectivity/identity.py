@@ -40,6 +40,27 @@ def objection(
     return (CHANGED, _changed(name, before, identity, stake)) if stake else None
 
 
+def unbound(identity: str, known: Connection | None) -> tuple[Reason, str] | None:
+    """Return why the cluster that a process stands beside is not the one that its log belongs to; None if it is.
+
+    A log belongs to the cluster that was seen first, until an operator says otherwise: what another one shows would count as the end of
+    all that the log knows.
+    """
+    before = known.incarnation if known is not None else ""
+    if known is None or known.rebound or before in ("", identity):
+        return None
+    found = (
+        f"whose namespace kube-system has the UID {identity}"
+        if identity
+        else "that does not show its namespace kube-system"
+    )
+    return CHANGED, (
+        f"the log belongs to another cluster (UID of its namespace kube-system: {before}) than the one that answers, {found}: correct"
+        " the kubeconfig, or give this one a database or a log of its own (database.log); if the log is to follow this cluster from now on,"
+        ' say "controlplane log rebind"'
+    )
+
+
 def claim(connection: Connection) -> str:
     """Return the identity that a connection has by the log: also while it is away, but not once it is removed, or given up after it was
     seen to lead elsewhere itself."""

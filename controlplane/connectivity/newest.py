@@ -12,7 +12,13 @@ from collections.abc import Callable
 
 import msgspec
 
-from controlplane.connectivity.events import ClusterConnected, ClusterDisconnected, ClusterRestored, KindSynced
+from controlplane.connectivity.events import (
+    ClusterConnected,
+    ClusterDisconnected,
+    ClusterRestored,
+    KindSynced,
+    LogRebound,
+)
 from controlplane.kube import version_number
 from controlplane.log.event import Event, Recorded, Unknown
 
@@ -67,7 +73,7 @@ class Newest:
         elif isinstance(event, KindSynced):
             self._note(cluster, event.kind, event.resource_version)
             self._listed.setdefault(cluster, set()).add(event.kind)
-        elif isinstance(event, ClusterRestored) or (
+        elif isinstance(event, (ClusterRestored, LogRebound)) or (
             isinstance(event, ClusterDisconnected) and event.reason == "Removed"
         ):
             self._begin(cluster)

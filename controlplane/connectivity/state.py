@@ -22,6 +22,7 @@ from controlplane.connectivity.events import (
     ClusterSuspected,
     KindOff,
     KindSynced,
+    LogRebound,
     ServiceStarted,
 )
 from controlplane.log.event import Recorded
@@ -34,8 +35,9 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
 
     `Unknown`: nothing tried since the service started. `Suspect`: connected, but a sign of life is overdue. `Lost`: it was
     connected before. `Failed`: it never was. `since` is when the phase began; `lost_since` when it was lost, None while
-    connected. `life` counts restores of the cluster's store, and removals. `forgotten`: an operator ended the grace. `untried_since`:
-    when the service started, while no attempt of it has ended yet. The clocks: `lost_clock` starts with `lost_since`; `out_since`: when
+    connected. `life` counts restores of the cluster's store, removals, and other clusters that came in its place. `forgotten`: an
+    operator ended the grace. `rebound`: an operator lets another cluster take this one's place. `untried_since`: when the service
+    started, while no attempt of it has ended yet. The clocks: `lost_clock` starts with `lost_since`; `out_since`: when
     a kind went out of view on a cluster that is connected; `unlisted_since`: when those did that are not listed yet on this
     connection. They stand still while nobody of ours looks.
     """
@@ -60,6 +62,7 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     forgotten: bool = False
     connected_once: bool = False
     untried_since: datetime | None = None
+    rebound: bool = False
 
     @property
     def connected(self) -> bool:
@@ -110,6 +113,9 @@ def fold(state: Connection, recorded: Recorded) -> Connection:
             # Whatever was seen belongs to the life before: nothing of this one is in view until it is listed.
             out_since = dict.fromkeys(state.synced, at) | state.out_since
             return msgspec.structs.replace(state, life=event.life, synced=frozenset(), out_since=out_since)
+        case LogRebound():
+            # Versions of another store mean nothing beside those that were seen: a life of its own, also if it is an old one's store.
+            return msgspec.structs.replace(state, rebound=True, life=state.life + 1, synced=frozenset())
         case ClusterForgotten() if not state.connected:
             return msgspec.structs.replace(state, forgotten=True)
         case ClusterLost():
@@ -140,6 +146,7 @@ def _connected(state: Connection, event: ClusterConnected, at: datetime) -> Conn
         lost_clock=None,
         forgotten=False,
         connected_once=True,
+        rebound=False,
         untried_since=None,
         reason="",
         message="",
@@ -149,6 +156,7 @@ def _connected(state: Connection, event: ClusterConnected, at: datetime) -> Conn
         out_since={kind: since for kind, since in state.out_since.items() if kind not in event.kinds},
         unlisted_since=state.lost_clock or at,
         incarnation=event.incarnation,
+        life=next_life(state, event.incarnation),
         server_version=event.server_version,
     )
 
@@ -161,6 +169,14 @@ def _off(state: Connection, event: KindOff, at: datetime) -> Connection:
         off={**state.off, event.kind: event.message},
         out_since={event.kind: since, **state.out_since},
     )
+
+
+def next_life(state: Connection, incarnation: str) -> int:
+    """Return the life that a cluster is in once it answers with an identity: another one begins a life, also if it was there before.
+
+    What was seen of it then counts as gone, and what is seen now is news.
+    """
+    return state.life + (state.incarnation not in ("", incarnation))
 
 
 def life_of(incarnation: str, life: int) -> str:
