@@ -28,6 +28,7 @@ class Reason(StrEnum):
     CANDIDATES_UNREADABLE = "CandidatesUnreadable"
     PREDECESSOR_STOPS = "PredecessorStops"
     PERMIT_OPEN = "PermitOpen"
+    AWAITS_ANSWER = "AwaitsAnswer"
     # candidates and permits
     TARGET_OF_EPOCH = "TargetOfEpoch"
     FIRST_READY = "FirstReady"
@@ -99,6 +100,7 @@ class TargetReason(StrEnum):
     FORGED_ANNOTATION = "ForgedAnnotation"
     POD_NAME_TAKEN = "PodNameTaken"
     POD_REFUSED = "PodRefused"
+    POD_NOT_CREATED = "PodNotCreated"
     # the way to a node
     TO_BE_SCHEDULED = "ToBeScheduled"
     NODE_FOUND = "NodeFound"

@@ -34,7 +34,7 @@ from controlplane.candidates.target_events import (
 )
 from controlplane.candidates.target_state import POD, TargetState
 from controlplane.passes import Pass, Plan
-from controlplane.writes import Trouble
+from controlplane.writes import Trouble, says_no
 
 
 class TargetPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -184,6 +184,9 @@ def _admit(turn: _Pass, seen: CandidateObserved, context: TargetContext) -> bool
         return False
     _remove_pod(turn, state.refused.reason)
     _withdraw(turn, seen)
+    if reason == TargetReason.POD_NOT_CREATED:
+        # Somebody may have mended it: a quota, an account, a policy. It is taken again once its Pod is there.
+        turn.write(PodMade(template=seen.template, reason=TargetReason.TO_BE_SCHEDULED))
     _report(turn, seen)
     return False
 
@@ -228,6 +231,8 @@ def judge(
             )
         if trouble.code in (400, 422):
             return TargetReason.POD_REFUSED, trouble.message
+        if says_no(trouble):
+            return TargetReason.POD_NOT_CREATED, f"its Pod cannot be made: {trouble.message or trouble.error}"
     return "", ""
 
 
@@ -326,6 +331,8 @@ def report_of(state: TargetState) -> Reported:
         phase, reason, message = "Unschedulable", told.reason, told.message
     elif state.unreserved is not None:
         phase, reason, message = "Unreserved", state.unreserved.reason, state.unreserved.message
+    elif state.pod is None and (trouble := state.trouble.get(POD)) is not None:
+        message = f"its Pod cannot be made yet: {trouble.message or trouble.error}"
     shows = bound is not None and not state.missing
     return Reported(
         phase=phase,
