@@ -98,6 +98,8 @@ class TargetReason(StrEnum):
     PRIORITY_CLASS_NOT_ALLOWED = "PriorityClassNotAllowed"
     INVALID_POD = "InvalidPod"
     FORGED_ANNOTATION = "ForgedAnnotation"
+    SERVICE_ACCOUNT_NOT_ALLOWED = "ServiceAccountNotAllowed"
+    POD_SECURITY = "PodSecurity"
     POD_NAME_TAKEN = "PodNameTaken"
     POD_REFUSED = "PodRefused"
     POD_NOT_CREATED = "PodNotCreated"

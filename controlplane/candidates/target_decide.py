@@ -32,6 +32,7 @@ from controlplane.candidates.target_events import (
     Unreserved,
     Withdrawn,
 )
+from controlplane.candidates.target_rights import lends_token, unfit_for
 from controlplane.candidates.target_state import POD, TargetState
 from controlplane.passes import Pass, Plan
 from controlplane.writes import Trouble, says_no
@@ -186,7 +187,7 @@ def _admit(turn: _Pass, seen: CandidateObserved, context: TargetContext) -> bool
     _withdraw(turn, seen)
     if reason == TargetReason.POD_NOT_CREATED:
         # Somebody may have mended it: a quota, an account, a policy. It is taken again once its Pod is there.
-        turn.write(PodMade(template=seen.template, reason=TargetReason.TO_BE_SCHEDULED))
+        _make(turn, seen, context)
     _report(turn, seen)
     return False
 
@@ -210,6 +211,9 @@ def judge(
             TargetReason.TOO_MANY_CANDIDATES,
             f'CandidateSource "{invitation.name}" allows {invitation.most} candidates of cluster "{cluster}" at a time',
         )
+    unfit = unfit_for(seen, invitation)
+    if unfit is not None:
+        return unfit
     wanted, known = seen.priority_class, context.priority_classes
     if wanted and invitation.priority_classes and wanted not in invitation.priority_classes:
         return (
@@ -243,12 +247,18 @@ def _keep(turn: _Pass, seen: CandidateObserved, context: TargetContext) -> None:
         _remove_pod(turn, TargetReason.DELETED)
         return
     if state.bound is None:
-        _unbound(turn, seen, context.policy)
+        _unbound(turn, seen, context)
     _report(turn, seen)
 
 
-def _unbound(turn: _Pass, seen: CandidateObserved, policy: TargetPolicy) -> None:
-    state, pod = turn.state, turn.state.pod
+def _make(turn: _Pass, seen: CandidateObserved, context: TargetContext) -> None:
+    turn.write(
+        PodMade(template=seen.template, token=lends_token(seen, context.invitations), reason=TargetReason.TO_BE_SCHEDULED)
+    )
+
+
+def _unbound(turn: _Pass, seen: CandidateObserved, context: TargetContext) -> None:
+    state, pod, policy = turn.state, turn.state.pod, context.policy
     if pod is not None and pod.node:
         _found_bound(turn, pod.uid, pod.node)
         return
@@ -256,7 +266,7 @@ def _unbound(turn: _Pass, seen: CandidateObserved, policy: TargetPolicy) -> None
         if state.held is not None:
             turn.say(Unreserved(number=state.held.number, reason=TargetReason.POD_GONE))
         _withdraw(turn, seen)
-        turn.write(PodMade(template=seen.template, reason=TargetReason.TO_BE_SCHEDULED))
+        _make(turn, seen, context)
         return
     if state.binding is not None:
         _settle_binding(turn, state.binding, seen)

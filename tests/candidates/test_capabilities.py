@@ -27,7 +27,7 @@ from tests.candidates.stage import NS, pod
 
 INVITATION = {
     "metadata": {"namespace": NS, "name": "i", "uid": "i", "resourceVersion": "1"},
-    "spec": {"cluster": "home"},
+    "spec": {"cluster": "home", "podSecurity": "baseline"},
 }
 
 

@@ -48,9 +48,8 @@ class TargetSteps:
         self.codec = Codec(TARGET_EVENTS)
         self._memo: dict[Any, Any] = {}
         self.policy = config.target_policy
-        invitation = InvitationObserved(
-            name="i", uid="i", resource_version="1", namespace=NAMESPACE, cluster=config.cluster(s)
-        )
+        head = {"name": "i", "uid": "i", "resource_version": "1", "namespace": NAMESPACE}
+        invitation = InvitationObserved(**head, cluster=config.cluster(s), pod_security="baseline")
         self.context = decisions.TargetContext(
             policy=self.policy, invitations=() if t in config.uninvited else (invitation,)
         )

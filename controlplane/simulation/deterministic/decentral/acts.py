@@ -266,7 +266,7 @@ def _disallow(scene: Scene, step: Step) -> None:
 def _stranger(scene: Scene, step: Step) -> None:
     """Another source, which is invited too, has a candidate here that it never permits to bind, and takes back later."""
     store, name = scene.stage.places[step.where].store, f"stranger-{step.number}"
-    spec = {"cluster": STRANGER}
+    spec = {"cluster": STRANGER, "podSecurity": "baseline"}
     if not any(record.name == STRANGER for record in store.records(CANDIDATE_SOURCES)):
         store.create(CANDIDATE_SOURCES, {"metadata": {"name": STRANGER, "namespace": NAMESPACE}, "spec": spec})
     container = {"name": "main", "image": "x", "resources": {"requests": {"cpu": str(_large(step))}}}
