@@ -27,7 +27,8 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
 
     `BestOf` waits until `min_candidates` are ready, but no longer than `max_wait` after the first of them; both are bounded, the wait
     below the life of a reservation. `max_skew` (0: any) bounds by how many a target may hold more of a workload's pods than the target with
-    the fewest; whose number cannot be known is left out, and so is one that does not take the pod. `retry_wait`: how long a target that failed waits for the untried ones.
+    the fewest; whose number cannot be known is left out,
+    and so is one that does not take the pod. `retry_wait`: how long a target that failed waits for the untried ones.
     """
 
     mode: Mode = "FirstReady"

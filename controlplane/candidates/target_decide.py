@@ -253,7 +253,9 @@ def _keep(turn: _Pass, seen: CandidateObserved, context: TargetContext) -> None:
 
 def _make(turn: _Pass, seen: CandidateObserved, context: TargetContext) -> None:
     turn.write(
-        PodMade(template=seen.template, token=lends_token(seen, context.invitations), reason=TargetReason.TO_BE_SCHEDULED)
+        PodMade(
+            template=seen.template, token=lends_token(seen, context.invitations), reason=TargetReason.TO_BE_SCHEDULED
+        )
     )
 
 

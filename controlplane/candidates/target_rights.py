@@ -1,7 +1,7 @@
 """What an invitation lends to the Pods of a source: a ServiceAccount, its token, and how much of a node they may reach.
 
-In: a candidate as it was seen, with what its template asks for, and the invitation. Out: why its Pod may not be made, or nothing. A target's
-scheduler makes that Pod with rights of its own, which are more than the source has: so it is asked here, before the Pod is made.
+In: a candidate as it was seen, with what its template asks for, and the invitation. Out: why its Pod may not be made, or nothing. A
+target's scheduler makes that Pod with rights of its own, which are more than the source has: so it is asked here, before the Pod is made.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ def unfit_for(seen: CandidateObserved, invitation: InvitationObserved) -> tuple[
     if seen.token and not named:
         return (
             TargetReason.SERVICE_ACCOUNT_NOT_ALLOWED,
-            f'{where} lends no token of ServiceAccount "{seen.account}", and a volume of the pod asks for one: add the account to '
-            "spec.serviceAccounts, or leave the volume out",
+            f'{where} lends no token of ServiceAccount "{seen.account}", and a volume asks for one: add it to spec.serviceAccounts',
         )
     level = invitation.pod_security or security.RESTRICTED
     beyond = seen.beyond_baseline if level != security.PRIVILEGED else ""
     if level == security.RESTRICTED:
         beyond = "; ".join(filter(None, [beyond, seen.beyond_restricted]))
     if beyond:
-        return TargetReason.POD_SECURITY, f"{where} allows pods of the level {level} (spec.podSecurity): {beyond}"[:1024]
+        return TargetReason.POD_SECURITY, f"{where} allows pods of the level {level} (spec.podSecurity): {beyond}"[
+            :1024
+        ]
     return None

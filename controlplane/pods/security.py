@@ -42,7 +42,13 @@ _Context = tuple[str, Json]  # where a securityContext is, and what it says
 
 def forbidden_by_baseline(annotations: Json, spec: Json) -> list[str]:
     """Return what the level `baseline` forbids of a pod; `Misfit` if a field has the wrong shape."""
-    return [*_host(spec), *_contexts_baseline(spec), *_volumes_baseline(spec), *_containers_baseline(spec), *_apparmor(annotations)]
+    return [
+        *_host(spec),
+        *_contexts_baseline(spec),
+        *_volumes_baseline(spec),
+        *_containers_baseline(spec),
+        *_apparmor(annotations),
+    ]
 
 
 def forbidden_by_restricted(spec: Json) -> list[str]:
@@ -147,7 +153,9 @@ def _apparmor(annotations: Json) -> Iterator[str]:
 
 def _volume_types(spec: Json) -> Iterator[str]:
     for volume in items(spec, "volumes", "spec"):
-        if others := sorted(key for key, value in volume.items() if value is not None and key not in (*_VOLUMES, "name")):
+        if others := sorted(
+            key for key, value in volume.items() if value is not None and key not in (*_VOLUMES, "name")
+        ):
             yield f"spec.volumes[{volume.get('name', '')}].{others[0]}: only {', '.join(sorted(_VOLUMES))}"
 
 

@@ -1,4 +1,4 @@
-"""A target that refuses, or is silent, is a no with its reason: nobody waits for it longer than for an answer, and it comes back when it answers."""
+"""A target that refuses, or is silent, is a no with its reason: it is waited for no longer, and comes back when it answers."""
 
 from __future__ import annotations
 

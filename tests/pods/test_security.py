@@ -59,7 +59,11 @@ BASELINE: dict[str, tuple[str, tuple[Any, ...], tuple[Any, ...]]] = {
     "startup to a host": ("c.startupProbe.httpGet.host", (None, ""), ("10.0.0.1",)),
     "hook to a host": ("c.lifecycle.postStart.httpGet.host", (None, ""), ("10.0.0.1",)),
     "last hook to a host": ("c.lifecycle.preStop.tcpSocket.host", (None, ""), ("10.0.0.1",)),
-    "AppArmor of a pod": ("p.securityContext.appArmorProfile", (None, {"type": "Localhost"}), ({"type": "Unconfined"},)),
+    "AppArmor of a pod": (
+        "p.securityContext.appArmorProfile",
+        (None, {"type": "Localhost"}),
+        ({"type": "Unconfined"},),
+    ),
     "AppArmor of a container": (
         "c.securityContext.appArmorProfile",
         (None, {"type": "RuntimeDefault"}),
@@ -109,7 +113,7 @@ def test_a_control_of_baseline(path: str, allowed: tuple[Any, ...], not_allowed:
     for value in not_allowed:
         found = forbidden_by_baseline({}, with_(PLAIN, path, value))
         assert len(found) == 1, (value, found)
-        assert found[0].startswith(("spec.containers[c]." if path.startswith("c.") else "spec."))
+        assert found[0].startswith("spec.containers[c]." if path.startswith("c.") else "spec.")
 
 
 @pytest.mark.parametrize(("path", "allowed", "not_allowed"), RESTRICTED.values(), ids=RESTRICTED.keys())
@@ -139,7 +143,9 @@ def test_every_sort_of_container_counts(field: str) -> None:
 
 
 def test_what_is_said_of_the_whole_pod_holds_for_a_container_that_says_nothing() -> None:
-    own = with_(with_(GOOD, "c.securityContext.runAsNonRoot", True), "c.securityContext.seccompProfile", {"type": "Localhost"})
+    own = with_(
+        with_(GOOD, "c.securityContext.runAsNonRoot", True), "c.securityContext.seccompProfile", {"type": "Localhost"}
+    )
     own["securityContext"] = {}
     assert forbidden_by_restricted(own) == []
     assert forbidden_by_restricted(GOOD) == []

@@ -155,7 +155,10 @@ def test_of_pods_that_have_not_started_the_last_is_the_most_important() -> None:
 
 
 def test_a_victim_is_told_with_its_namespace() -> None:
-    pods = [running(name, "n", cpu="2", priority=1, meta={"namespace": space, "name": name, "uid": space}) for name, space in WEBS]
+    pods = [
+        running(name, "n", cpu="2", priority=1, meta={"namespace": space, "name": name, "uid": space})
+        for name, space in WEBS
+    ]
     found = preempt(URGENT, [node("n")], pods)["candidates"]["n"]["victims"]
     assert set(found) <= {"shop/web", "bank/web"}
     assert found

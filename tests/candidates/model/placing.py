@@ -102,7 +102,9 @@ def _going(known: Candidate, seen: CandidateSeen) -> Candidate:
     bare = CandidateWaiting(
         namespace=seen.namespace, name=seen.name, uid=seen.uid, resource_version="", origin=seen.origin
     )
-    return _replace(known, seen=bare, may_run=known.may_run and not known.excused, ready_since=None, waits_since=None, bound="")
+    return _replace(
+        known, seen=bare, may_run=known.may_run and not known.excused, ready_since=None, waits_since=None, bound=""
+    )
 
 
 def _drop(known: Candidate, seen: CandidateSeen, name: str) -> CandidateDropped:

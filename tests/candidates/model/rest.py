@@ -154,7 +154,9 @@ def waits_for_absent(config: Config, state: SourceState, wake: int | None, now: 
         most = int(max(config.placement.max_wait, config.placement.retry_wait).total_seconds())
         most = max(most, config.answer)
     if wake is None or wake - now > most:
-        raise Violation("L3", f"{sorted(unreachable)} cannot be reached, or are silent, and the others wait until {wake} at {now}")
+        raise Violation(
+            "L3", f"{sorted(unreachable)} cannot be reached, or are silent, and the others wait until {wake} at {now}"
+        )
 
 
 def _could_have_it(seen: object) -> bool:

@@ -37,7 +37,7 @@ class TargetMoves:
         return None if self.config.silent(g.links, steps.t) else steps.wake_of(side, g.now)
 
     def _stops(self, g: Global, t: int) -> Iterator[Move]:
-        """A target can be reached and does not do its part, for ever: its scheduler is down, or no Pod may be made. Nobody knows of its end."""
+        """A target can be reached and does not do its part, for ever: its scheduler is down, or no Pod may be made."""
         for place, kind in ((3, "silent"), (4, "forbidden")):
             bit = 1 << self.config.targets * place + t
             if g.links & bit:

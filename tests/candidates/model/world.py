@@ -65,8 +65,12 @@ class Faults:
     deletions: int = 1  # the user deletes the source pod
     removals: int = 0  # somebody deletes a Candidate in its target
     away: int = 0  # a target goes for ever, may be given up by an operator ("forget"), and may come back all the same
-    silent: int = 0  # a target's scheduler is down for ever while its API server answers, and may be up again all the same
-    forbidden: int = 0  # a target's API server lets no Pod be made, for ever, and may let them be made again all the same
+    silent: int = (
+        0  # a target's scheduler is down for ever while its API server answers, and may be up again all the same
+    )
+    forbidden: int = (
+        0  # a target's API server lets no Pod be made, for ever, and may let them be made again all the same
+    )
 
     @classmethod
     def only(cls, kind: str, count: int = 1) -> Faults:

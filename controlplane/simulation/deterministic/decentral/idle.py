@@ -53,4 +53,6 @@ def _may_be_there(state: SourceState | None, stage: Clusters) -> bool:
     """Whether an idle target may run a pod of that name, or another before it."""
     if state is None:
         return False
-    return any(known.cluster in stage.idle and known.may_run and not known.excused for known in state.candidates.values())
+    return any(
+        known.cluster in stage.idle and known.may_run and not known.excused for known in state.candidates.values()
+    )

@@ -85,7 +85,10 @@ def idle(source: random.Random, targets: Sequence[str]) -> list[Step]:
     steps = [Step(0, at, "idle", source.choice(targets), 0.0, source.randint(1, 60))]
     if source.random() < 0.7:
         when = round(at + source.uniform(0.0, 20.0), 3)
-        steps += [Step(0, round(when + n * source.uniform(0.0, 1.0), 3), "submit-pod", f"apart-{20 + n}", 0.0, 1) for n in (0, 1)]
+        steps += [
+            Step(0, round(when + n * source.uniform(0.0, 1.0), 3), "submit-pod", f"apart-{20 + n}", 0.0, 1)
+            for n in (0, 1)
+        ]
     if source.random() < 0.4:
         steps.append(Step(0, round(at + source.uniform(0.0, 20.0), 3), "submit-pod", "huge-30", 0.0, 100))
     return steps

@@ -121,7 +121,13 @@ class Clusters(Stage):
 
     def invite(self, name: str) -> None:
         """Let the source's pods come into the namespace."""
-        ensure(self.places[name].store, CANDIDATE_SOURCES, CAMPUS, NAMESPACE, spec={"cluster": CAMPUS, "podSecurity": "baseline"})
+        ensure(
+            self.places[name].store,
+            CANDIDATE_SOURCES,
+            CAMPUS,
+            NAMESPACE,
+            spec={"cluster": CAMPUS, "podSecurity": "baseline"},
+        )
 
     def allow(self, name: str, tier: int = 0) -> None:
         """Let the namespace use a target."""
