@@ -84,6 +84,14 @@ class Trouble(msgspec.Struct, frozen=True):
     action: str
 
 
+_NO = frozenset({400, 403, 404, 405, 413, 422})
+
+
+def says_no(trouble: Trouble) -> bool:
+    """Whether an API server meant it: what was asked is wrong or forbidden as things are, and no accident of this moment."""
+    return trouble.code in _NO or trouble.error == "Foreign"
+
+
 T = TypeVar("T", bound=Trouble)
 
 

@@ -52,6 +52,7 @@ def candidate_policy(settings: Settings) -> CandidatePolicy:
         lease=chosen.lease,
         room_lease=chosen.room_lease,
         skew=chosen.clock_skew,
+        answer_timeout=chosen.answer_timeout,
         lost_after=chosen.lost_after,
         execution_policy=chosen.execution_policy,
         mirror_pod_ips=chosen.pod_ips == "show",

@@ -118,6 +118,9 @@ POD_REASONS: Mapping[Reason, Sentence] = {
     R.PREDECESSOR_STOPS: Sentence(
         "an earlier pod of this name may still run somewhere", "an earlier pod of this name may still run somewhere"
     ),
+    R.AWAITS_ANSWER: Sentence(
+        "a target that was permitted does not say whether it runs the pod, and never-twice was asked for", "{message}"
+    ),
     R.PERMIT_OPEN: Sentence("the permit is open, and the candidate does not carry it yet", "the permit is open"),
     R.TARGET_OF_EPOCH: Sentence("the target belongs to the epoch", "{cluster} is one of its targets"),
     R.FIRST_READY: Sentence("this target was ready first", "{cluster} was ready first, of {among}"),

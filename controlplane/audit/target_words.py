@@ -102,6 +102,9 @@ TARGET_REASONS: Mapping[TargetReason, Sentence] = {
         "a CandidateSource of the namespace names the source", "a CandidateSource of the namespace names its source"
     ),
     R.NOT_INVITED: Sentence("none does", "no CandidateSource of the namespace names its source"),
+    R.SERVICE_ACCOUNT_NOT_ALLOWED: Sentence("the CandidateSource does not lend its ServiceAccount", "{message}"),
+    R.POD_SECURITY: Sentence("the CandidateSource does not allow what its pod asks for", "{message}"),
+    R.POD_NOT_CREATED: Sentence("the API server does not let its Pod be made, as things are", "{message}"),
     R.TOO_MANY_CANDIDATES: Sentence("the CandidateSource allows no more", "the CandidateSource allows no more"),
     R.UNKNOWN_PRIORITY_CLASS: Sentence("the class does not exist here", "its priority class does not exist here"),
     R.PRIORITY_CLASS_NOT_ALLOWED: Sentence(

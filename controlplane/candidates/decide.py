@@ -22,7 +22,6 @@ from controlplane.candidates.events import (
     EpochClosed,
     SourcePodObserved,
 )
-from controlplane.candidates.objects import candidate_name
 from controlplane.candidates.reasons import Reason
 from controlplane.candidates.state import Candidate, SourceState
 from controlplane.candidates.turn import TERMINAL, Context, Turn
@@ -202,11 +201,10 @@ def _request(turn: Turn, pod: SourcePodObserved) -> None:
         known = current.get(target)
         if not turn.context.in_view(target) or (known is not None and known[1].seen is not None):
             continue
-        name = candidate_name(state.name, turn.context.policy.cluster, pod.uid, state.epoch, target)
         turn.write(
             CandidateRequested(
                 cluster=target,
-                candidate=name,
+                candidate=turn.name_for(target),
                 uid=pod.uid,
                 epoch=state.epoch,
                 template=pod.template,

@@ -14,6 +14,7 @@ from controlplane.candidates.gang_turn import GangTurn, Place, pause, permit_in
 from controlplane.candidates.gangs import GroupState
 from controlplane.candidates.policy import Target
 from controlplane.candidates.reasons import Reason
+from controlplane.candidates.showing import silence
 from controlplane.candidates.state import SourceState
 
 _FIRST_ROUND, _LAST_ROUND = timedelta(minutes=10), timedelta(hours=1)
@@ -84,6 +85,10 @@ def _word(turn: GangTurn, cluster: str, place: Place) -> str:
         seen = known[1].seen if known is not None else None
         if isinstance(seen, (CandidateUnschedulable, CandidateRefused)):
             return seen.message or seen.why or "no node"
+        if barred := turn.turns[name].barred(cluster):
+            return barred
+        if turn.turns[name].silent(cluster):
+            return silence(turn.turns[name])
     return "has room for some of its pods only"
 
 

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import msgspec
 
 from controlplane.candidates.events import (
-    CandidateRefused,
     CandidateUnschedulable,
     Decision,
     PermitGranted,
@@ -133,10 +132,11 @@ def place_in(turn: GangTurn, cluster: str) -> Place:
             hopes.append(name)
         elif cluster in turn.offers[name]:
             ready.append(name)
-        elif isinstance(seen, (CandidateUnschedulable, CandidateRefused)):
+        elif isinstance(seen, CandidateUnschedulable) or one.declined(cluster):
             without.append(name)
         else:
             hopes.append(name)
+            turn.wake_at(one.answer_due(cluster))
     return Place(ready, hopes, without, max(turn.group.least - done, 1))
 
 

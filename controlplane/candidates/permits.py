@@ -7,6 +7,8 @@ answer.
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from controlplane.candidates.events import (
     CandidateBound,
     CandidateReserved,
@@ -98,6 +100,8 @@ def _ended(turn: Turn, permit: Permit, seen: CandidateSeen | None) -> None:
     """The lease is over: take the permit back, and if nobody answers, end the epoch, unless never-twice was asked for."""
     _revoke(turn, permit, seen, Reason.LEASE_ENDED)
     if not turn.context.outlives:
+        told = silent_from(turn, permit)
+        turn.wake_at(told if turn.now < told else None)
         return
     policy = turn.context.policy
     until = permit.until + policy.skew
@@ -109,6 +113,12 @@ def _ended(turn: Turn, permit: Permit, seen: CandidateSeen | None) -> None:
         _outlive(turn, Reason.PERMIT_WAS_OUTLIVED)
     else:
         turn.wake_at(until)
+
+
+def silent_from(turn: Turn, permit: Permit) -> datetime:
+    """Return from when a target's silence about a permit is told of: when the lease and its patience are over."""
+    policy = turn.context.policy
+    return permit.until + policy.skew + policy.ack_patience
 
 
 def _outlive(turn: Turn, reason: Reason) -> None:
@@ -149,7 +159,12 @@ def grant(turn: Turn) -> Reason | None:
     if gang is not None:
         return _follow(turn, gang.home) if gang.follows else Reason.AWAITS_GANG
     offers, pending, state = turn.offers(), turn.pending(), turn.state
-    counts = {name: turn.context.counts.get(name, 0) for name in turn.targets() if turn.context.in_view(name)}
+    # Who does not take the pod is no place that it could be spread to: it would be the emptiest for ever.
+    counts = {
+        name: turn.context.counts.get(name, 0)
+        for name in turn.targets()
+        if turn.context.in_view(name) and not turn.declined(name)
+    }
     verdict = choose(offers, pending, state.failures, counts, turn.placement, turn.now)
     if isinstance(verdict, Choice):
         among = {offer.cluster: offer.score for offer in offers}

@@ -27,7 +27,8 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
 
     `BestOf` waits until `min_candidates` are ready, but no longer than `max_wait` after the first of them; both are bounded, the wait
     below the life of a reservation. `max_skew` (0: any) bounds by how many a target may hold more of a workload's pods than the target with
-    the fewest; whose number cannot be known is left out. `retry_wait`: how long a target that failed waits for the untried ones.
+    the fewest; whose number cannot be known is left out,
+    and so is one that does not take the pod. `retry_wait`: how long a target that failed waits for the untried ones.
     """
 
     mode: Mode = "FirstReady"
@@ -43,7 +44,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     `cluster` is this cluster's name, as its invitations spell it. `lease`: how long a permit to bind holds, `room_lease` one to preempt,
     which has to outlast the last seconds of those who are evicted; `skew`: by how much two clusters' clocks may differ, plus the time that
     a binding may be on its way; a target keeps off the end of the lease by it, and we go on only that much after it. `ack_patience` is what
-    a target that answers gets on top. `lost_after`: the grace of a delegate whose target is away. `execution_policy` as for Workloads:
+    a target that answers gets on top. `answer_timeout`: how long a target's answer is waited for, before its silence is a no.
+    `lost_after`: the grace of a delegate whose target is away. `execution_policy` as for Workloads:
     whether to wait for, or to outlive, a target that may be running it. `gang_wait`: how long a gang holds places without a quorum
     anywhere before it gives them back, below the life of a reservation; `gang_timeout`: how long some of its members run without one
     before they are taken back.
@@ -57,6 +59,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     room_lease: timedelta = timedelta(minutes=2)
     skew: timedelta = timedelta(seconds=5)
     ack_patience: timedelta = timedelta(seconds=30)
+    answer_timeout: timedelta = timedelta(seconds=30)
     lost_after: timedelta = timedelta(minutes=15)
     execution_policy: str = AT_LEAST_ONCE
     mirror_pod_ips: bool = False
@@ -127,8 +130,8 @@ def choose(
 ) -> Choice | Wait:
     """Choose among the offers.
 
-    `pending`: targets in view that have not answered yet; `failures` by target; `counts`: the workload's other pods by target, for every
-    target in view and only for them.
+    `pending`: targets in view that may still answer; `failures` by target; `counts`: the workload's other pods by target, for every
+    target in view that has not said no for good, and only for them.
     """
     allowed = within_skew(offers, counts, placement.max_skew)
     if not allowed:

@@ -28,6 +28,7 @@ class Reason(StrEnum):
     CANDIDATES_UNREADABLE = "CandidatesUnreadable"
     PREDECESSOR_STOPS = "PredecessorStops"
     PERMIT_OPEN = "PermitOpen"
+    AWAITS_ANSWER = "AwaitsAnswer"
     # candidates and permits
     TARGET_OF_EPOCH = "TargetOfEpoch"
     FIRST_READY = "FirstReady"
@@ -97,8 +98,11 @@ class TargetReason(StrEnum):
     PRIORITY_CLASS_NOT_ALLOWED = "PriorityClassNotAllowed"
     INVALID_POD = "InvalidPod"
     FORGED_ANNOTATION = "ForgedAnnotation"
+    SERVICE_ACCOUNT_NOT_ALLOWED = "ServiceAccountNotAllowed"
+    POD_SECURITY = "PodSecurity"
     POD_NAME_TAKEN = "PodNameTaken"
     POD_REFUSED = "PodRefused"
+    POD_NOT_CREATED = "PodNotCreated"
     # the way to a node
     TO_BE_SCHEDULED = "ToBeScheduled"
     NODE_FOUND = "NodeFound"

@@ -12,12 +12,14 @@ from controlplane.candidates.events import (
     CandidateBound,
     CandidateRefused,
     CandidateUnschedulable,
+    CandidateWaiting,
     DelegateHinted,
     DelegateStatus,
     SourcePodObserved,
     StatusShown,
 )
 from controlplane.candidates.objects import HINT_CLUSTER, HINT_NAMESPACE, HINT_POD
+from controlplane.candidates.permits import silent_from
 from controlplane.candidates.reasons import Reason
 from controlplane.candidates.status import DELEGATED, FOLLOWED, later, rank
 from controlplane.candidates.turn import TERMINAL, Turn
@@ -125,6 +127,8 @@ def _waiting(turn: Turn, pod: SourcePodObserved, waits: Reason | None, shown: St
         reason, message = waits, _everybody(turn)
     elif waits == Reason.AWAITS_GANG and (said := _of_gang(turn)):
         reason, message = waits, said
+    elif waits == Reason.PERMIT_OPEN and (said := _unanswered(turn)):
+        reason, message = Reason.AWAITS_ANSWER, said
     elif shown is not None and shown.source and not turn.state.delegate and turn.state.electing:
         reason, message = Reason.DELEGATE_WAS_LOST, "its delegate was lost; another cluster is looked for"
     if not message:
@@ -168,6 +172,23 @@ def _of_gang(turn: Turn) -> str:
     return f"the other pods of PodGroup {gang.name} are in {gang.home}, and it goes nowhere else: {said}"[:_SAID]
 
 
+def _unanswered(turn: Turn) -> str:
+    """Return that a target has not said what became of its permit, "" while it need not have: only never-twice waits on."""
+    permit = turn.permit
+    if permit is None or permit.kind != "Bind" or turn.now < silent_from(turn, permit):
+        return ""
+    where = "does not say" if turn.context.in_view(permit.cluster) else "cannot be reached to say"
+    return (
+        f"{permit.cluster} was permitted to run it and {where} whether it does: nobody else is before that is known, or the target is "
+        "given up (controlplane clusters forget)"
+    )
+
+
+def silence(turn: Turn) -> str:
+    """Return what is said of a target that answers nothing."""
+    return f"no answer within {turn.context.policy.answer_timeout.total_seconds():g} s: is its scheduler running?"
+
+
 def _everybody(turn: Turn) -> str:
     """Return what each target says, as kube-scheduler does of nodes."""
     targets, current, said = turn.targets(), turn.current(), []
@@ -180,10 +201,12 @@ def _everybody(turn: Turn) -> str:
             said.append(f"{name}: cannot be reached")
         elif isinstance(seen, (CandidateRefused, CandidateUnschedulable)):
             said.append(f"{name}: {seen.message or seen.why or 'no node'}")
+        elif seen is None and (trouble := turn.state.trouble.get(f"{name}/{turn.name_for(name)}")) is not None:
+            said.append(f"{name}: {trouble.message or trouble.error}")
+        elif turn.silent(name):
+            said.append(f"{name}: {(seen.message if isinstance(seen, CandidateWaiting) else '') or silence(turn)}")
         elif seen is not None:
             said.append(f"{name}: {type(seen).__name__.removeprefix('Candidate').lower()}")
-        elif (trouble := turn.state.trouble.get(f"{name}/{known[0] if known else ''}")) is not None:
-            said.append(f"{name}: {trouble.message}")
     return f"0/{len(targets)} clusters have it: {'; '.join(said)}"[:_SAID]
 
 

@@ -14,9 +14,11 @@ from controlplane.candidates.events import (
     CandidateBound,
     CandidateDropped,
     CandidateGone,
+    CandidateRefused,
     CandidateRequested,
     CandidateReserved,
     CandidateSeen,
+    CandidateUnschedulable,
     CandidateWriteFailed,
     CandidateWriteUnneeded,
     CleanupDone,
@@ -40,14 +42,16 @@ from controlplane.log.event import Recorded
 from controlplane.writes import Trouble, Writes, closed, opened, refused
 
 STREAM = "sourcepod"
+ANSWERS = (CandidateReserved, CandidateUnschedulable, CandidateRefused, CandidateBound)
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of one candidate.
 
     `may_run`: it was permitted or bound, so its pod may run until we know better. `excused`: it still may, and we go on all the same
-    (its target was forgotten, or its permit outlived under at-least-once). `ready_since`: since when its reservation is known. `bound`: the
-    UID of the object that last said that it is bound.
+    (its target was forgotten, or its permit outlived under at-least-once). `ready_since`: since when its reservation is known.
+    `waits_since`: since when its target owes an answer: it was asked, or gave up what it had found. `bound`: the UID of the object that
+    last said that it is bound.
     """
 
     cluster: str
@@ -57,6 +61,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     may_run: bool = False
     excused: bool = False
     ready_since: datetime | None = None
+    waits_since: datetime | None = None
     bound: str = ""
 
 
@@ -144,7 +149,7 @@ def fold(state: SourceState, recorded: Recorded) -> SourceState:
         case CandidateWriteUnneeded():
             return closed(state, event.target)
         case Write():
-            return _fold_write(opened(state, event, recorded), event)
+            return _fold_write(opened(state, event, recorded), event, recorded.recorded_at)
         case _:
             return _fold_decision(state, event)
 
@@ -230,10 +235,10 @@ def _without_permit_writes(state: SourceState, name: str) -> SourceState:
     return _replace(state, effects=effects) if len(effects) != len(state.effects) else state
 
 
-def _fold_write(state: SourceState, decision: Write) -> SourceState:
+def _fold_write(state: SourceState, decision: Write, at: datetime) -> SourceState:
     match decision:
         case CandidateRequested():
-            known = Candidate(cluster=decision.cluster, uid=decision.uid, epoch=decision.epoch)
+            known = Candidate(cluster=decision.cluster, uid=decision.uid, epoch=decision.epoch, waits_since=at)
             candidates = {decision.candidate: known, **state.candidates}
             return _replace(state, candidates=candidates, dirty=True)
         case PermitGranted():
@@ -306,6 +311,7 @@ def _fold_candidate(state: SourceState, seen: CandidateSeen, recorded: Recorded)
         known,
         seen=seen,
         ready_since=(known.ready_since if again else recorded.recorded_at) if ready else None,
+        waits_since=None if isinstance(seen, ANSWERS) else known.waits_since or recorded.recorded_at,
         # A pod that is missing is none that runs; that it did when we last decided stays as it is until we decide again.
         may_run=known.may_run or (isinstance(seen, CandidateBound) and not isinstance(seen, DelegateMissing)),
         bound=seen.uid if isinstance(seen, CandidateBound) else known.bound,

@@ -32,9 +32,10 @@ from controlplane.candidates.target_events import (
     Unreserved,
     Withdrawn,
 )
+from controlplane.candidates.target_rights import lends_token, unfit_for
 from controlplane.candidates.target_state import POD, TargetState
 from controlplane.passes import Pass, Plan
-from controlplane.writes import Trouble
+from controlplane.writes import Trouble, says_no
 
 
 class TargetPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -184,6 +185,9 @@ def _admit(turn: _Pass, seen: CandidateObserved, context: TargetContext) -> bool
         return False
     _remove_pod(turn, state.refused.reason)
     _withdraw(turn, seen)
+    if reason == TargetReason.POD_NOT_CREATED:
+        # Somebody may have mended it: a quota, an account, a policy. It is taken again once its Pod is there.
+        _make(turn, seen, context)
     _report(turn, seen)
     return False
 
@@ -207,6 +211,9 @@ def judge(
             TargetReason.TOO_MANY_CANDIDATES,
             f'CandidateSource "{invitation.name}" allows {invitation.most} candidates of cluster "{cluster}" at a time',
         )
+    unfit = unfit_for(seen, invitation)
+    if unfit is not None:
+        return unfit
     wanted, known = seen.priority_class, context.priority_classes
     if wanted and invitation.priority_classes and wanted not in invitation.priority_classes:
         return (
@@ -228,6 +235,8 @@ def judge(
             )
         if trouble.code in (400, 422):
             return TargetReason.POD_REFUSED, trouble.message
+        if says_no(trouble):
+            return TargetReason.POD_NOT_CREATED, f"its Pod cannot be made: {trouble.message or trouble.error}"
     return "", ""
 
 
@@ -238,12 +247,20 @@ def _keep(turn: _Pass, seen: CandidateObserved, context: TargetContext) -> None:
         _remove_pod(turn, TargetReason.DELETED)
         return
     if state.bound is None:
-        _unbound(turn, seen, context.policy)
+        _unbound(turn, seen, context)
     _report(turn, seen)
 
 
-def _unbound(turn: _Pass, seen: CandidateObserved, policy: TargetPolicy) -> None:
-    state, pod = turn.state, turn.state.pod
+def _make(turn: _Pass, seen: CandidateObserved, context: TargetContext) -> None:
+    turn.write(
+        PodMade(
+            template=seen.template, token=lends_token(seen, context.invitations), reason=TargetReason.TO_BE_SCHEDULED
+        )
+    )
+
+
+def _unbound(turn: _Pass, seen: CandidateObserved, context: TargetContext) -> None:
+    state, pod, policy = turn.state, turn.state.pod, context.policy
     if pod is not None and pod.node:
         _found_bound(turn, pod.uid, pod.node)
         return
@@ -251,7 +268,7 @@ def _unbound(turn: _Pass, seen: CandidateObserved, policy: TargetPolicy) -> None
         if state.held is not None:
             turn.say(Unreserved(number=state.held.number, reason=TargetReason.POD_GONE))
         _withdraw(turn, seen)
-        turn.write(PodMade(template=seen.template, reason=TargetReason.TO_BE_SCHEDULED))
+        _make(turn, seen, context)
         return
     if state.binding is not None:
         _settle_binding(turn, state.binding, seen)
@@ -326,6 +343,8 @@ def report_of(state: TargetState) -> Reported:
         phase, reason, message = "Unschedulable", told.reason, told.message
     elif state.unreserved is not None:
         phase, reason, message = "Unreserved", state.unreserved.reason, state.unreserved.message
+    elif state.pod is None and (trouble := state.trouble.get(POD)) is not None:
+        message = f"its Pod cannot be made yet: {trouble.message or trouble.error}"
     shows = bound is not None and not state.missing
     return Reported(
         phase=phase,

@@ -39,7 +39,9 @@ class Reported(Part, frozen=True, kw_only=True):
 
 class CandidateObserved(Seen, frozen=True, kw_only=True):
     """A Candidate of this cluster. `problem`: why its template cannot become a Pod; `reported` is what its
-    status says, `pod_status` the body of the Pod's status in it. `least`: how many of its PodGroup start together, by the source."""
+    status says, `pod_status` the body of the Pod's status in it. `least`: how many of its PodGroup start together, by the source.
+    `account` is the ServiceAccount that the Pod runs as, `token`: it asks for a token of that by a volume of its own. `beyond_baseline` and
+    `beyond_restricted`: what these levels of the Pod Security Standards forbid of it, the second without the first."""
 
     origin: Origin
     template: str
@@ -53,6 +55,10 @@ class CandidateObserved(Seen, frozen=True, kw_only=True):
     pod_status: str = ""
     conditions: list[Condition] = []
     least: int = 0
+    account: str = "default"
+    token: bool = False
+    beyond_baseline: str = ""
+    beyond_restricted: str = ""
 
 
 class CandidateVanished(Gone, frozen=True, kw_only=True):
@@ -75,13 +81,17 @@ class CandidatePodGone(Gone, frozen=True, kw_only=True):
 class InvitationObserved(Seen, frozen=True, kw_only=True):
     """A CandidateSource: pods of `cluster` may come into its namespace. `user` is who speaks for that cluster.
 
-    `most` bounds how many candidates it may have there (0: any), `priority_classes` which classes they may name (empty: any).
+    `most` bounds how many candidates it may have there (0: any), `priority_classes` which classes they may name (empty: any),
+    `service_accounts` as whom their Pods may run (empty: as `default`, without its token). `pod_security` is the level of the Pod Security
+    Standards that they have to keep ("": the strictest).
     """
 
     cluster: str
     user: str = ""
     most: int = 0
     priority_classes: list[str] = []
+    service_accounts: list[str] = []
+    pod_security: str = ""
 
 
 class InvitationGone(Gone, frozen=True, kw_only=True):
@@ -177,10 +187,11 @@ class Refused(TargetDecision, frozen=True, kw_only=True):
 
 
 class PodMade(TargetWrite, frozen=True, kw_only=True):
-    """Make the Pod of a candidate."""
+    """Make the Pod of a candidate. `token`: that of its ServiceAccount may be mounted."""
 
     WHAT: ClassVar[str] = "Pod"
     template: str
+    token: bool = True
 
 
 class PermitSeen(TargetDecision, frozen=True, kw_only=True):

@@ -30,8 +30,10 @@ from controlplane.capability import Sighting
 from controlplane.fields import number, section, text
 from controlplane.kube import Json, Kind, meta
 from controlplane.log.event import Body, Event, NewEvent, body_of
+from controlplane.pods import security
 
 _Built = tuple[str, Event, tuple[Body, ...]]
+_SAID = 800  # characters of what a level forbids
 
 
 def invitation_stream(namespace: str, name: str) -> str:
@@ -67,9 +69,18 @@ def _seen(kind: Kind, obj: Json) -> _Built | None:
             user=text(spec, "user", "spec"),
             most=number(spec, "maxCandidates", "spec"),
             priority_classes=fields.strings(spec, "priorityClasses", "spec"),
+            service_accounts=fields.strings(spec, "serviceAccounts", "spec"),
+            pod_security=_level(spec),
         )
         return invitation_stream(event.namespace, event.name), event, ()
     return None
+
+
+def _level(spec: Json) -> str:
+    level = text(spec, "podSecurity", "spec")
+    if level and level not in security.LEVELS:
+        raise Misfit("spec.podSecurity", level, f"one of {', '.join(security.LEVELS)}")
+    return level
 
 
 def _gone(kind: Kind, obj: Json) -> _Built | None:
@@ -94,6 +105,12 @@ def candidate(obj: Json) -> _Built:
     whole = section(spec, "template", "spec")
     template, pod_spec = body_of(whole), section(whole, "spec", "spec.template")
     reason, message = _problem(obj, whole, pod_spec)
+    asks: Json = {}
+    try:
+        asks = _asks(whole, pod_spec)
+    except (Misfit, TypeError, AttributeError, ValueError) as error:
+        # What cannot be judged is not let through.
+        reason, message = reason or TargetReason.INVALID_POD, message or f"spec.template.{error}"
     status = section(obj, "status")
     said = section(status, "podStatus", "status")
     stored = body_of(said) if said else None
@@ -107,6 +124,7 @@ def candidate(obj: Json) -> _Built:
         permit=objects.permission(obj),
         withdrawn=number(spec, "withdrawn", "spec"),
         least=number(spec, "minMember", "spec"),
+        **asks,
         finalizers=fields.strings(meta(obj), "finalizers", "metadata"),
         reported=reported(status),
         pod_status=stored.ref if stored is not None else "",
@@ -121,6 +139,21 @@ def candidate(obj: Json) -> _Built:
     )
     bodies = (template,) if stored is None else (template, stored)
     return candidate_stream(event.namespace, event.name), event, bodies
+
+
+def _asks(whole: Json, pod_spec: Json) -> Json:
+    """Return what a template asks for that an invitation has to allow: as whom it runs, and what the levels of pod security forbid."""
+    annotations = section(section(whole, "metadata", "spec.template"), "annotations", "spec.template.metadata")
+    # The older name of the field counts where the newer is empty, as in the API server's own conversion.
+    account = text(pod_spec, "serviceAccountName", "spec") or text(pod_spec, "serviceAccount", "spec") or "default"
+    projected = [section(volume, "projected", "spec.volumes[]") for volume in fields.items(pod_spec, "volumes", "spec")]
+    sources = [source for one in projected for source in fields.items(one, "sources", "spec.volumes[].projected")]
+    return {
+        "account": account,
+        "token": any(source.get("serviceAccountToken") is not None for source in sources),
+        "beyond_baseline": "; ".join(security.forbidden_by_baseline(annotations, pod_spec))[:_SAID],
+        "beyond_restricted": "; ".join(security.forbidden_by_restricted(pod_spec))[:_SAID],
+    }
 
 
 def _problem(obj: Json, whole: Json, pod_spec: Json) -> tuple[str, str]:

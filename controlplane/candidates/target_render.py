@@ -54,7 +54,7 @@ def target_render(
     ours = ObjectRef(CANDIDATES, state.namespace, state.name)
     match decision:
         case PodMade():
-            return _pod(state, body_in(bodies, decision.template), policy)
+            return _pod(state, body_in(bodies, decision.template), policy, lends=decision.token)
         case BindStarted():
             if now >= decision.before:
                 raise Obsolete("the lease is too near its end to begin a binding")
@@ -82,7 +82,7 @@ def target_render(
             raise Obsolete(f"no request is known for {type(decision).__name__}")
 
 
-def _pod(state: TargetState, template: Json, policy: TargetPolicy) -> Request:
+def _pod(state: TargetState, template: Json, policy: TargetPolicy, *, lends: bool) -> Request:
     seen = state.seen
     if seen is None or seen.deleting:
         raise Obsolete("the Candidate is gone")
@@ -104,6 +104,8 @@ def _pod(state: TargetState, template: Json, policy: TargetPolicy) -> Request:
         },
         "spec": {**template["spec"], "schedulerName": policy.scheduler_name},
     }
+    if not lends:
+        body["spec"]["automountServiceAccountToken"] = False
     ref = ObjectRef(PODS, state.namespace, state.name)
     return Request("create", ref, body, owner_label=(CANDIDATE_LABEL, state.name))
 

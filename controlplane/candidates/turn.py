@@ -14,6 +14,7 @@ import msgspec
 from controlplane.candidates.events import (
     CandidateDropped,
     CandidateRefused,
+    CandidateRequested,
     CandidateReserved,
     CandidateUnschedulable,
     Decision,
@@ -21,12 +22,13 @@ from controlplane.candidates.events import (
     Write,
 )
 from controlplane.candidates.gangs import GangView
-from controlplane.candidates.objects import CANDIDATES
+from controlplane.candidates.objects import CANDIDATES, candidate_name
 from controlplane.candidates.policy import AT_LEAST_ONCE, Offer, Placement, Policy, Target, effective
 from controlplane.candidates.reasons import Reason
 from controlplane.candidates.state import Candidate, SourceState, dropping
 from controlplane.connectivity.state import Connection
 from controlplane.passes import Pass
+from controlplane.writes import says_no
 
 TERMINAL = ("Succeeded", "Failed")
 
@@ -145,6 +147,44 @@ class Turn(Pass[SourceState, Decision, Write]):
             if (known.uid, known.epoch) == (state.uid, state.epoch)
         }
 
+    def name_for(self, cluster: str) -> str:
+        """Return the name of the epoch's candidate in a target, whether it is there or not."""
+        state = self.state
+        return candidate_name(state.name, self.context.policy.cluster, state.uid, state.epoch, cluster)
+
+    def answer_due(self, cluster: str) -> datetime | None:
+        """Return until when an answer of a target is waited for, None if none is owed: it gave one, or was not asked.
+
+        A reservation that has lapsed is no answer any more: nobody keeps it, and whoever should say so is silent.
+        """
+        known = self.current().get(cluster)
+        if known is None:
+            return None
+        seen = known[1].seen
+        since = seen.expires if isinstance(seen, CandidateReserved) else known[1].waits_since
+        return None if since is None else since + self.context.policy.answer_timeout
+
+    def silent(self, cluster: str) -> bool:
+        """Whether a target gave no answer in time. That is a no until it says something: nobody is permitted or excused by it."""
+        due = self.answer_due(cluster)
+        return due is not None and self.now >= due
+
+    def barred(self, cluster: str) -> str:
+        """Return why a target's API server does not take the candidate, "" if it does or did not say yet."""
+        known = self.current().get(cluster)
+        if known is not None and known[1].seen is not None:
+            return ""
+        trouble = self.state.trouble.get(f"{cluster}/{self.name_for(cluster)}")
+        asked = trouble is not None and trouble.action == CandidateRequested.__name__
+        return (trouble.message or trouble.error) if trouble is not None and asked and says_no(trouble) else ""
+
+    def declined(self, cluster: str) -> bool:
+        """Whether a target is none that takes the pod, for a reason that is not room: it refuses, cannot be asked, or is silent."""
+        known = self.current().get(cluster)
+        if known is not None and isinstance(known[1].seen, CandidateRefused):
+            return True
+        return bool(self.barred(cluster)) or self.silent(cluster)
+
     def offers(self) -> list[Offer]:
         """Return the candidates that could be permitted now."""
         found = []
@@ -152,7 +192,7 @@ class Turn(Pass[SourceState, Decision, Write]):
         for cluster, (name, known) in sorted(self.current().items()):
             if cluster not in targets or not self.context.in_view(cluster) or dropping(self.state, name):
                 continue
-            if not isinstance(known.seen, CandidateReserved) or known.ready_since is None:
+            if not isinstance(known.seen, CandidateReserved) or known.ready_since is None or self._lapsed(known.seen):
                 continue
             found.append(
                 Offer(
@@ -170,11 +210,20 @@ class Turn(Pass[SourceState, Decision, Write]):
         current = self.current()
         found = {}
         for name, target in self.targets().items():
-            if not self.context.in_view(name):
+            if not self.context.in_view(name) or self.declined(name):
                 continue
-            known = current.get(name)
-            if known is None or not isinstance(
-                known[1].seen, (CandidateReserved, CandidateUnschedulable, CandidateRefused)
-            ):
+            seen = current[name][1].seen if name in current else None
+            lapsed = isinstance(seen, CandidateReserved) and self._lapsed(seen)
+            if lapsed or not isinstance(seen, (CandidateReserved, CandidateUnschedulable)):
                 found[name] = target
+                self.wake_at(self.answer_due(name))
         return found
+
+    def _lapsed(self, seen: CandidateReserved) -> bool:
+        """Whether a reservation is over by any clock, and the target has not said so."""
+        if seen.expires is None:
+            return False
+        over = seen.expires + self.context.policy.skew
+        if self.now < over:
+            self.wake_at(over)
+        return self.now >= over

@@ -9,7 +9,6 @@ A conflict waits for the news that explains it; if none comes, the news was olde
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 from collections import deque
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from controlplane.clusters.port import ApiError, Executes, Foreign, Unreachable
 from controlplane.kube import Json, Request, meta
 from controlplane.log.event import Append, Fenced, LogError, LogUnavailable, NewEvent
 from controlplane.log.port import Log
+from controlplane.reconcile.announcements import Announcements
 from controlplane.reconcile.bodies import Bodies
 from controlplane.reconcile.gate import Gate
 from controlplane.tasks import end
@@ -73,6 +73,7 @@ class Effects:
         self._executor, self._rng, self._concurrency = executor, rng, concurrency
         self._settle, self._news = settle, news
         self._on_outcome, self._sure = on_outcome, sure
+        self._announcements = Announcements(clock, rng, executor, self._may_act)
         self._lanes: dict[str, _Lane] = {}
         self._known: dict[str, dict[str, int]] = {}
         self._later: set[asyncio.Task[None]] = set()
@@ -112,6 +113,7 @@ class Effects:
     async def close(self, drain: float = 5.0) -> None:
         """Start nothing more, give what is on its way `drain` seconds, and stop."""
         self._closing = True
+        await self._announcements.close()
         # Who waits before the gate or for its time has nothing on its way.
         for task in [*self._later, *(worker for lane in self._lanes.values() for worker in lane.held)]:
             task.cancel()
@@ -176,6 +178,9 @@ class Effects:
         finally:
             lane.held.discard(worker)
 
+    def _may_act(self) -> bool:
+        return not self._closing and self._gate.is_open and self._sure()
+
     def _is_open(self, write: OpenWrite) -> bool:
         if self._capability.is_open(write):
             return True
@@ -211,8 +216,7 @@ class Effects:
         else:
             changed = await self._done(write, request, answer)
             if changed and announcement is not None and not self._closing:
-                with contextlib.suppress(ApiError, Unreachable, Foreign):
-                    await executor.execute(announcement)
+                await self._announcements.tell(write.cluster, announcement)
 
     async def _answered(self, write: OpenWrite, request: Request, error: ApiError) -> None:
         if error.status == 401:

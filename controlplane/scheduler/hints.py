@@ -22,6 +22,7 @@ from controlplane.scheduler.objects import Node, Pod, is_scalar
 from controlplane.scheduler.plugins.node_affinity import admits
 from controlplane.scheduler.plugins.spread_constraints import Constraint, constraints_of
 from controlplane.scheduler.reading import Misfit
+from controlplane.scheduler.unsupported import DYNAMIC_RESOURCES, VOLUME_RESTRICTIONS
 
 
 class ClusterEvent(NamedTuple):
@@ -130,6 +131,8 @@ OWN_CHANGES: Mapping[str, Callable[[Pod, Pod], bool]] = {
     "NodeName": _nothing,
     "VolumeBinding": _nothing,
     "VolumeZone": _nothing,
+    DYNAMIC_RESOURCES: _nothing,
+    VOLUME_RESTRICTIONS: _nothing,
 }
 """Which change of the pod itself helps against which plugin; plugins that are not here are helped by any."""
 
@@ -187,6 +190,10 @@ def _left_or_shrank(pod: Pod, event: ClusterEvent) -> bool:
 
 def _port_freed(pod: Pod, event: ClusterEvent) -> bool:
     return any(conflict(wanted, used) for wanted in pod.ports for used in event.old.ports)
+
+
+def _claim_freed(pod: Pod, event: ClusterEvent) -> bool:
+    return event.old.namespace == pod.namespace and bool({*event.old.claims} & {*pod.claims})
 
 
 def _affine(pod: Pod, event: ClusterEvent) -> bool:
@@ -272,4 +279,6 @@ def _tables(cluster: Cluster) -> Iterable[tuple[str, Table]]:
     )
     yield "VolumeBinding", volumes | _on("Node", "Add", always) | _on("Node", "Update", _labels_changed)
     yield "VolumeZone", volumes | _on("Node", "Add", always) | _on("Node", "Update", _labels_changed)
+    yield DYNAMIC_RESOURCES, {}
+    yield VOLUME_RESTRICTIONS, _on("PersistentVolumeClaim", node, always) | _on("Pod", "AssignedDelete", _claim_freed)
     yield "SchedulingGates", {}

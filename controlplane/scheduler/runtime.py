@@ -38,6 +38,7 @@ from controlplane.scheduler.nodeinfo import NodeInfo
 from controlplane.scheduler.objects import Pod
 from controlplane.scheduler.snapshot import Ints, Mask, Snapshot
 from controlplane.scheduler.status import SUCCESS, Code, Status, Verdicts, failed, from_each, unresolvable
+from controlplane.scheduler.unsupported import unsupported
 
 P = TypeVar("P", bound=Plugin)
 LONGEST_WAIT = 15 * 60.0
@@ -90,6 +91,9 @@ class Framework:
 
     def pre_filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> Prefiltered:
         """Run PreFilter: the first refusal that cannot be resolved or error ends it; node sets are intersected."""
+        refusal = unsupported(pod, snapshot)
+        if not refusal.ok:
+            return Prefiltered(refusal)
         allowed: frozenset[str] | None = None
         narrowed: list[str] = []
         refused: Status | None = None

@@ -35,6 +35,7 @@ class Snapshot:
         self.nodes: list[Node] = []
         self.row: dict[str, int] = {}
         self.groups = Groups()
+        self.users: dict[tuple[str, str], dict[str, str]] = {}  # by claim: who on a node uses it, and by what name
         self.placed: dict[str, tuple[Pod, int]] = {}
         self.ports: dict[HostPort, dict[int, int]] = {}
         self.images: dict[str, dict[str, int]] = {}
@@ -123,6 +124,8 @@ class Snapshot:
         self._on.setdefault(ident, {})[pod.identity] = pod
         row = int(self._rows[ident])
         self.groups.add(pod, ident, row)
+        for name, _ in pod.claims:
+            self.users.setdefault((pod.namespace, name), {})[pod.identity] = pod.key
         self._count(pod, ident, row, 1)
 
     def remove_pod(self, identity: str) -> None:
@@ -131,6 +134,10 @@ class Snapshot:
         del self._on[ident][identity]
         row = int(self._rows[ident])
         self.groups.remove(pod, ident, row)
+        for name, _ in pod.claims:
+            self.users.get((pod.namespace, name), {}).pop(identity, None)
+            if not self.users.get((pod.namespace, name)):
+                self.users.pop((pod.namespace, name), None)
         self._count(pod, ident, row, -1)
 
     # ---------------------------------------------------------------- what is read: one entry a node

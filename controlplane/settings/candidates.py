@@ -96,6 +96,14 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             "By how much the clocks of two clusters may differ, plus the time that a binding may be on its way.",
         ),
     ] = timedelta(seconds=5)
+    answer_timeout: Annotated[
+        timedelta,
+        Setting(
+            Duration(most=timedelta(minutes=10)),
+            "How long a target's answer to a pod is waited for. After that its silence is a no, which the pod shows, until it answers: "
+            "others may preempt, and spread is counted without it.",
+        ),
+    ] = timedelta(seconds=30)
     lost_after: Annotated[
         timedelta,
         Setting(

@@ -59,6 +59,7 @@ class Stage:
         self.forgotten: set[str] = set()
         self.hidden: dict[str, datetime] = {}  # targets that answer and do not show their candidates, since when
         self.uninvited: set[str] = set()
+        self.lends: dict[str, Any] = {"pod_security": "baseline"}
         self.tiers: dict[str, int] = {}
         self.counts: dict[str, int] = {}
         self.decided: list[Event] = []
@@ -182,7 +183,8 @@ class Stage:
     # --- a target ----------------------------------------------------------------------------------------------------
 
     def target_context(self, name: str) -> TargetContext:
-        invitation = InvitationObserved(name="home", uid="i", resource_version="1", namespace=NS, cluster="home")
+        head = {"name": "home", "uid": "i", "resource_version": "1", "namespace": NS}
+        invitation = InvitationObserved(**head, cluster="home", **self.lends)
         return TargetContext(
             policy=self.target_policy,
             invitations=() if name in self.uninvited else (invitation,),

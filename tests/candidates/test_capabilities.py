@@ -15,7 +15,7 @@ from controlplane.candidates.source import SourceCandidates
 from controlplane.candidates.target import TargetCandidates
 from controlplane.candidates.target_decide import TargetPolicy
 from controlplane.candidates.target_events import HERE, TARGET_EVENTS
-from controlplane.capability import Decided, Failure, Sighting
+from controlplane.capability import Decided, Failure, OpenWrite, Sighting
 from controlplane.connectivity.events import MANAGEMENT, ClusterConnected, ClusterLost, cluster_stream
 from controlplane.kube import Json, Kind, meta
 from controlplane.log.codec import Codec
@@ -27,7 +27,7 @@ from tests.candidates.stage import NS, pod
 
 INVITATION = {
     "metadata": {"namespace": NS, "name": "i", "uid": "i", "resourceVersion": "1"},
-    "spec": {"cluster": "home"},
+    "spec": {"cluster": "home", "podSecurity": "baseline"},
 }
 
 
@@ -252,14 +252,18 @@ def test_a_refused_write_is_recorded_and_tried_again_later_each_time() -> None:
     world.source.watch(world.api, MANAGEMENT, PODS, world.home["pods"])
     world.source.settle()
     capability = world.source.capability
+
+    def at_target() -> list[OpenWrite]:
+        return [write for write in capability.open_writes(f"sourcepod/{NS}/web") if write.cluster == "a"]
+
     for failures, pause in ((1, 1), (2, 2), (3, 4)):
-        (write,) = capability.open_writes(f"sourcepod/{NS}/web")
+        (write,) = at_target()
         new = capability.failed(write, Failure(403, "Forbidden", "may not create"), world.source.now)
         assert isinstance(new.event, CandidateWriteFailed)
         assert (new.event.failures, new.event.retry_at) == (failures, world.source.now + timedelta(seconds=pause))
         world.source.append(new)
         world.source.settle()
-        assert capability.open_writes(f"sourcepod/{NS}/web") == []
+        assert at_target() == []
         assert world.source.wakes[-1] == new.event.retry_at
         world.source.now = new.event.retry_at
         capability.touch_all()

@@ -103,4 +103,5 @@ def test_the_example_names_what_is_there() -> None:
     assert binding["roleRef"]["name"] in roles
     (subject,) = binding["subjects"]
     assert invitation["spec"]["user"] == f"system:serviceaccount:{subject['namespace']}:{subject['name']}"
+    assert subject["namespace"] != invitation["metadata"]["namespace"]  # no pod of the source may run as it
     assert unknown(invitation["spec"], schema(CANDIDATE_SOURCES)["properties"]["spec"]) == []

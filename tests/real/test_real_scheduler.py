@@ -211,7 +211,7 @@ async def test_a_candidate_is_reserved_permitted_and_bound(real: Real) -> None:
         **head,
         "kind": "CandidateSource",
         "metadata": {"name": HOME},
-        "spec": {"cluster": HOME, "user": "on-premises"},
+        "spec": {"cluster": HOME, "user": "on-premises", "podSecurity": "baseline"},
     }
     await real.api.create(CANDIDATE_SOURCES, "default", invitation)
     container = {"name": "main", "image": "app", "resources": {"requests": {"cpu": "1"}}}

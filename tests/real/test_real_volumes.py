@@ -149,7 +149,7 @@ async def test_the_policy_on_candidates_lets_the_scheduler_take_its_finalizer_of
         kind = next(kind for kind in POLICY_KINDS if kind.kind == document["kind"])
         await real.api.create(kind, "", document)
     head = {"apiVersion": CANDIDATES.api_version}
-    spec: Json = {"cluster": HOME, "user": "on-premises"}
+    spec: Json = {"cluster": HOME, "user": "on-premises", "podSecurity": "baseline"}
     invitation = {**head, "kind": "CandidateSource", "metadata": {"name": HOME}, "spec": spec}
     with contextlib.suppress(ApiError):
         await real.api.create(CANDIDATE_SOURCES, "default", invitation)

@@ -11,6 +11,8 @@ from structlog.testing import capture_logs
 from controlplane.clusters.port import Foreign, Unreachable
 from controlplane.log.event import Append, Fenced, LogError, NewEvent, body_of
 from controlplane.log.memory import MemoryLog
+from controlplane.reconcile import announcements
+from controlplane.reconcile.announcements import TRIES, YOUNG
 from tests.reconcile.bench import LONG, Bench, bench, no, settle
 from tests.reconcile.errands import Began, Refused, asked, shown
 
@@ -240,7 +242,7 @@ async def test_an_announcement_survives_a_watch_that_is_quicker_than_the_answer(
     assert running.east.names == ["a", "a-told"]
 
 
-@pytest.mark.parametrize("trouble", [no(422), no(409), Unreachable("cut"), Foreign("not ours", {})], ids=repr)
+@pytest.mark.parametrize("trouble", [no(422), no(409), no(403), Foreign("not ours", {})], ids=repr)
 async def test_an_announcement_is_best_effort(running: Bench, trouble: Exception) -> None:
     running.east.answers.extend([{"metadata": {"resourceVersion": "8"}}, trouble])
     with capture_logs() as logs:
@@ -250,6 +252,52 @@ async def test_an_announcement_is_best_effort(running: Bench, trouble: Exception
     await running.pass_(LONG)
     assert running.east.names == ["a", "a-told"]
     assert not running.events(Refused)
+
+
+@pytest.mark.parametrize("trouble", [no(429), no(503), no(401), Unreachable("may not lead any more")], ids=repr)
+async def test_an_announcement_that_nobody_answered_is_told_again(running: Bench, trouble: Exception) -> None:
+    ok = {"metadata": {"resourceVersion": "8"}}
+    running.east.answers.extend([ok, trouble, ok, trouble])
+    await running.tell(asked("a", announced=True))
+    await running.tell(asked("b"))
+    assert running.east.names == ["a", "a-told", "b"], "nothing waits for it"
+    await running.tell(shown("a"), shown("b"))
+    await running.pass_(LONG)
+    assert running.east.names == ["a", "a-told", "b", "a-told", "a-told"]
+    assert not running.events(Refused)
+
+
+async def test_an_announcement_is_let_go_when_it_is_no_news_any_more(running: Bench) -> None:
+    running.east.answers.append({"metadata": {"resourceVersion": "8"}})
+    running.east.answers.extend([Unreachable("cut")] * 100)
+    await running.tell(asked("a", announced=True))
+    await running.tell(shown("a"))
+    for _ in range(10):
+        await running.pass_(YOUNG / 5)
+    told = running.east.names.count("a-told")
+    assert 2 < told <= TRIES
+    await running.pass_(YOUNG)
+    assert running.east.names.count("a-told") == told
+
+
+async def test_no_more_announcements_wait_than_there_may(running: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(announcements, "MOST", 1)
+    ok = {"metadata": {"resourceVersion": "8"}}
+    running.east.answers.extend([ok, Unreachable("cut"), ok, Unreachable("cut")])
+    await running.tell(asked("a", announced=True))
+    await running.tell(asked("b", announced=True))
+    await running.tell(shown("a"), shown("b"))
+    await running.pass_(LONG)
+    assert running.east.names == ["a", "a-told", "b", "b-told", "a-told"]
+
+
+async def test_nothing_is_told_while_this_process_may_not_act(running: Bench) -> None:
+    running.east.answers.extend([{"metadata": {"resourceVersion": "8"}}, Unreachable("may not lead any more")])
+    await running.tell(asked("a", announced=True))
+    await running.tell(shown("a"))
+    await running.effects.close()
+    await running.pass_(LONG)
+    assert running.east.names == ["a", "a-told"]
 
 
 @pytest.mark.parametrize("trouble", [no(422), no(401), Unreachable("cut")], ids=repr)

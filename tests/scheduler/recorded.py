@@ -47,7 +47,10 @@ def shortened(answer: Json, plugins: Iterable[str] = PLUGINS) -> Json:
         found["scores"] = {node: [one["total"], _positive(one["plugins"])] for node, one in scores}
         found["best"] = sorted(combined["best"])
     if (room := answer["preemption"])["candidates"]:
-        victims = {node: [*one["victims"], one["numPDBViolations"]] for node, one in room["candidates"].items()}
+        victims = {
+            node: [*(name.rpartition("/")[2] for name in one["victims"]), one["numPDBViolations"]]
+            for node, one in room["candidates"].items()
+        }
         found["preemption"] = {"victims": victims, "chosen": sorted(room["chosen"])}
     return found
 

@@ -36,7 +36,7 @@ URGENT = pod("new", requests={"cpu": "2"}, priority=10)
 def test_the_least_important_pods_go() -> None:
     pods = [running("low", "n", priority=1), running("lower", "n", priority=0)]
     assert preempt(URGENT, [node("n")], pods) == {
-        "candidates": {"n": {"victims": ["lower"], "numPDBViolations": 0}},
+        "candidates": {"n": {"victims": ["default/lower"], "numPDBViolations": 0}},
         "chosen": ["n"],
     }
 
@@ -46,7 +46,7 @@ def test_of_equal_priority_the_younger_goes() -> None:
         running("young", "n", started="2026-01-02T00:00:00Z"),
         running("old", "n", started="2026-01-01T00:00:00Z"),
     ]
-    assert preempt(URGENT, [node("n")], pods)["candidates"]["n"]["victims"] == ["young"]
+    assert preempt(URGENT, [node("n")], pods)["candidates"]["n"]["victims"] == ["default/young"]
 
 
 def test_pods_of_the_same_priority_stay() -> None:
@@ -105,7 +105,7 @@ def test_budgets(budgets: list[Json], victims: list[str], violations: int) -> No
     ]
     wide = pod("new", requests={"cpu": "3"}, priority=10)
     found = preempt(wide, [node("n")], pods, podDisruptionBudgets=budgets)["candidates"]["n"]
-    assert (found["victims"], found["numPDBViolations"]) == (victims, violations)
+    assert (found["victims"], found["numPDBViolations"]) == ([f"default/{name}" for name in victims], violations)
 
 
 @pytest.mark.parametrize(
@@ -138,17 +138,30 @@ def test_the_state_of_other_plugins_follows_the_dry_run() -> None:
     )
     other = pod("o", {"app": "o"}, on="n")
     found = preempt(pod("new", {"app": "a"}, priority=10), [node("n")], [hostile, other])
-    assert found["candidates"]["n"]["victims"] == ["h"]
+    assert found["candidates"]["n"]["victims"] == ["default/h"]
     skewed = pod("new", {"app": "a"}, priority=10, topologySpreadConstraints=[constraint(HOST)])
     full = node("m", allocatable={"pods": "0"})
     found = preempt(skewed, [node("n"), full], [pod("p", {"app": "a"}, on="n"), other])
-    assert found["candidates"] == {"n": {"victims": ["p"], "numPDBViolations": 0}}
+    assert found["candidates"] == {"n": {"victims": ["default/p"], "numPDBViolations": 0}}
 
 
 def test_of_pods_that_have_not_started_the_last_is_the_most_important() -> None:
     pods = [running(name, "n", cpu="1") for name in ("a", "b", "c", "d")]
-    assert preempt(URGENT, [node("n")], pods)["candidates"]["n"]["victims"] == ["b", "a"]
+    assert preempt(URGENT, [node("n")], pods)["candidates"]["n"]["victims"] == ["default/b", "default/a"]
     budget = {"metadata": {"name": "b", "namespace": "default"}, "spec": {"selector": {"matchLabels": {"app": "a"}}}}
     guarded = [running("a", "n", cpu="1", labels={"app": "a"}), *pods[1:]]
     found = preempt(pod("new", requests={"cpu": "4"}, priority=10), [node("n")], guarded, podDisruptionBudgets=[budget])
-    assert found["candidates"]["n"] == {"victims": ["b", "c", "d", "a"], "numPDBViolations": 1}
+    assert found["candidates"]["n"] == {"victims": [f"default/{name}" for name in "bcda"], "numPDBViolations": 1}
+
+
+def test_a_victim_is_told_with_its_namespace() -> None:
+    pods = [
+        running(name, "n", cpu="2", priority=1, meta={"namespace": space, "name": name, "uid": space})
+        for name, space in WEBS
+    ]
+    found = preempt(URGENT, [node("n")], pods)["candidates"]["n"]["victims"]
+    assert set(found) <= {"shop/web", "bank/web"}
+    assert found
+
+
+WEBS = (("web", "shop"), ("web", "bank"))

@@ -29,7 +29,10 @@ class Source:
         self.cluster, self.store = cluster, cluster.store
 
     def invited(self, **spec: Any) -> None:
-        body = {"metadata": {"name": HOME, "namespace": "default"}, "spec": {"cluster": HOME, **spec}}
+        body = {
+            "metadata": {"name": HOME, "namespace": "default"},
+            "spec": {"cluster": HOME, "podSecurity": "baseline", **spec},
+        }
         self.store.create(CANDIDATE_SOURCES, body)
 
     def asks(self, name: str = "c", *, cpu: str = "1", group: str = "", **spec: Any) -> Json:

@@ -137,7 +137,7 @@ def _preemption(decision: Decision) -> Json:
     if room is None:
         return {"candidates": {}, "chosen": []}
     candidates = {
-        node: {"victims": [pod.name for pod in victims.pods], "numPDBViolations": victims.violations}
+        node: {"victims": [pod.key for pod in victims.pods], "numPDBViolations": victims.violations}
         for node, victims in room.candidates.items()
     }
     return {"candidates": candidates, "chosen": list(room.best)}

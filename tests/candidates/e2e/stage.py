@@ -134,7 +134,9 @@ class Stage:
         """Let the target take candidates of ours."""
         head = {"name": "home", "namespace": NS}
         body = {"apiVersion": CANDIDATE_SOURCES.api_version, "kind": "CandidateSource", "metadata": head}
-        self.world.clusters[target].store.create(CANDIDATE_SOURCES, {**body, "spec": {"cluster": HOME, **spec}})
+        self.world.clusters[target].store.create(
+            CANDIDATE_SOURCES, {**body, "spec": {"cluster": HOME, "podSecurity": "baseline", **spec}}
+        )
 
     def allow(self, target: str, tier: int = 0, namespace: str = NS) -> None:
         """Let a namespace of ours use a target."""

@@ -14,8 +14,10 @@ from controlplane.candidates.policy import NEVER_TWICE
 from tests.candidates.model.modular import prove
 from tests.candidates.model.world import EVEN, EVEN_WAITS, KINDS, Config, Faults
 
-SLOW = ("timeouts", "lost_pods", "ticks", "away", "removals")
+SLOW = ("timeouts", "lost_pods", "ticks", "away", "removals", "silent", "forbidden")
 """The faults after which most can follow."""
+IDLE, ANSWER = ("silent", "forbidden"), 8
+"""The faults of targets that do not do their part, and for how many seconds an answer is waited for where they may happen."""
 ALL = Faults(total=2, removals=1, away=1)
 
 
@@ -31,7 +33,8 @@ def placing(name: str, **fields: Any) -> Config:
 
 def one_fault(make: Callable[..., Config], kind: str, targets: int) -> Config:
     """Return a configuration with one fault of a kind."""
-    return make(f"{kind}-{NUMBERS[targets]}", targets=targets, faults=Faults.only(kind))
+    answer = ANSWER if kind in IDLE else 0
+    return make(f"{kind}-{NUMBERS[targets]}", targets=targets, faults=Faults.only(kind), answer=answer)
 
 
 NUMBERS = ("", "one-target", "two-targets", "three-targets")
@@ -42,6 +45,8 @@ CI = (
     *(one_fault(placing, kind, 3) for kind in KINDS if kind not in SLOW),
     *(one_fault(placing, kind, 2) for kind in ("timeouts", "lost_pods", "removals")),
     *(one_fault(placing, kind, 1) for kind in ("ticks", "away")),
+    *(one_fault(make, kind, 1) for kind in IDLE for make in (alone, placing)),
+    *(one_fault(placing, kind, 2) for kind in IDLE),
 )
 OTHERS = (
     alone("uninvited", targets=2, faults=Faults(total=0), uninvited=(0,)),
@@ -53,10 +58,17 @@ LARGE = (
     *(one_fault(alone, kind, 3) for kind in KINDS if kind not in SLOW),
     *(one_fault(alone, kind, 2) for kind in SLOW),
     one_fault(alone, "timeouts", 3),
+    one_fault(alone, "forbidden", 3),
     one_fault(alone, "ticks", 1),
     *(one_fault(placing, kind, 3) for kind in SLOW),
     *(
-        placing(f"{kind}-three-targets-never-twice", targets=3, faults=Faults.only(kind), execution=NEVER_TWICE)
+        placing(
+            f"{kind}-three-targets-never-twice",
+            targets=3,
+            faults=Faults.only(kind),
+            execution=NEVER_TWICE,
+            answer=ANSWER if kind in IDLE else 0,
+        )
         for kind in KINDS
     ),
     placing("two-faults-one-target", targets=1, faults=ALL, epochs=3),

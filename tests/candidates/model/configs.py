@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from controlplane.candidates.policy import NEVER_TWICE
+from dataclasses import replace
+
+from controlplane.candidates.policy import NEVER_TWICE, Placement
 from tests.candidates.model.gang_world import GangConfig
 from tests.candidates.model.world import Config, Faults
 
 NONE = Faults(total=0)
 TWO = Faults(total=2)
+IDLE = replace(Faults.only("silent"), forbidden=1)
+APART = Placement(max_skew=1)
 
 CI = (
     Config("one-source", targets=3, deviations=1),
@@ -19,6 +23,12 @@ CI = (
     Config("life", targets=2, deviations=1, life=True),
     Config("two-sources", sources=2, targets=3, coarse=True, deviations=1),
     Config("contended", sources=2, targets=1, coarse=True, deviations=2),
+    # A target does not do its part, for ever: its scheduler is down, or its API server lets no Pod be made.
+    Config("idle", targets=2, deviations=1, faults=IDLE, answer=6),
+    Config("idle-one-target", targets=1, deviations=2, faults=IDLE, answer=6),
+    Config("idle-preemption", targets=2, deviations=0, faults=IDLE, answer=6, preempt=(0, 1)),
+    Config("idle-never-twice", targets=2, deviations=1, faults=IDLE, answer=6, execution=NEVER_TWICE),
+    Config("idle-spread", targets=2, deviations=1, faults=IDLE, answer=6, elsewhere=(1, 0), placement=APART),
 )
 LARGE = (
     Config("two-faults-interleaved", targets=2, deviations=1, faults=TWO),
@@ -31,6 +41,8 @@ LARGE = (
     Config("one-source-two-faults", targets=3, deviations=1, faults=TWO),
     Config("one-source-three-faults", targets=2, deviations=1, faults=Faults(total=3)),
     Config("two-sources-two-faults", sources=2, targets=3, coarse=True, deviations=1, faults=TWO),
+    Config("idle-two-faults", targets=2, deviations=0, faults=replace(TWO, silent=1, forbidden=1), answer=6),
+    Config("idle-three-targets", targets=3, deviations=0, faults=IDLE, answer=6),
     Config("two-sources-fine", sources=2, targets=3, deviations=1),
 )
 CONFIGS = (*CI, *LARGE)

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from tests.candidates.model.rest import Left, at_rest, beyond, left_in
+from tests.candidates.model.rest import Left, able, at_rest, beyond, left_in
 from tests.candidates.model.world import Violation
 
 if TYPE_CHECKING:
@@ -38,11 +38,10 @@ def _check_end(found: Modular, control: int) -> bool:
         return False
     config, gone = found.config, beyond(found.config, g.links)
     rests = [_rests(found, t, control) for t in range(found.sites)]
-    able = [t for t in range(config.targets) if t not in config.uninvited and config.target(t) not in gone.away]
     state, pod = moves.sources[0].states[g.srcs[0]], moves.pod(g._replace(cells=()), 0)
     for choice in itertools.product(*rests):
         there = dict(itertools.chain.from_iterable(rest.there for rest in choice))
-        hopeless = not any(_has_room(found, choice, t) for t in able)
+        hopeless = not any(_has_room(found, choice, t) for t in able(config, g.links))
         found.where = f"an end of control {g}: {choice}"
         at_rest(config, state, pod, there, 0, hopeless=hopeless, gone=gone)
     return all(rests)

@@ -85,7 +85,7 @@ class Modular:
         self._along: list[list[set[tuple[int, How]]]] = [[] for _ in range(self.sites)]
         self._work: deque[tuple[int, int, int]] = deque()
         self._fresh: deque[int] = deque()
-        self._own: dict[tuple[int, int, int, tuple[int, ...]], list[tuple[Move, int]]] = {}
+        self._own: dict[tuple[int, int, int, tuple[int, ...], bool, bool], list[tuple[Move, int]]] = {}
         self.live: list[dict[int, set[str]]] = [{} for _ in range(self.sites)]  # by control: who runs or could be bound
         self.steps = 0
         self.where = ""
@@ -225,7 +225,8 @@ class Modular:
 
     def _steps(self, t: int, control: int, cell: int, g: Global) -> list[tuple[Move, int]]:
         """Return the steps of a cell: a target's own with the number of the cell that follows, those with the source with -1."""
-        key = (t, cell, g.now, g.faults)
+        target = self.moves.cells[t].t
+        key = (t, cell, g.now, g.faults, self.config.silent(g.links, target), self.config.forbids(g.links, target))
         own = self._own.get(key)
         if own is None:
             moves = (move._replace(to=self.moves.canonical(move.to)) for move in self.moves.of_target(g, t))
@@ -275,11 +276,11 @@ class Modular:
 
     def _idle(self, t: int, control: int) -> list[tuple[int, int]]:
         """Return the cells without a further step, if a place is free or if it is not, each with when its target looks again (0: never)."""
-        now, steps = self.controls[control].now, self.moves.cells[t]
+        g = self.controls[control]
         found = []
         for cell, number in self.sets[t][control].items():
             if self.steps_left[number] != FREE | TAKEN:
-                wake = steps.wake_of(self.cells[cell].side, now)
+                wake = self.moves.target_wakes(g, t, self.cells[cell].side)
                 found.append((cell, wake or 0))
         return found
 

@@ -171,7 +171,7 @@ class Moves(TargetMoves):
 
     def _deadline(self, g: Global) -> int | None:
         wakes = [source.wake_of(g.srcs[s], g.now, g.links) for s, source in enumerate(self.sources)]
-        wakes += [steps.wake_of(g.cells[i].side, g.now) for i, steps in enumerate(self.cells)]
+        wakes += [self.target_wakes(g, i, cell.side) for i, cell in enumerate(g.cells)]
         ahead = [wake for wake in wakes if wake is not None and g.now < wake]
         return min(ahead, default=None)
 
@@ -359,6 +359,7 @@ class Moves(TargetMoves):
                 if (left := self.spend(g, "away")) is not None:
                     gone = g.links & ~up | away
                     yield Move(f"target {t} has gone for ever", True, g._replace(links=gone, faults=left))
+            yield from self._stops(g, t)
 
     def _leaders(self, g: Global) -> Iterator[Move]:
         """The second leader: one that was paused still believes what it knew then, decides on it, and sends it."""

@@ -43,7 +43,7 @@ class PlacingSteps(SourceSteps):
         return [decision for decision in decisions if not isinstance(decision, (StatusShown, DelegateHinted))]
 
     def kept(self, state: SourceState) -> SourceState:
-        return kept(state)
+        return kept(super().kept(state))
 
     def after_sight(self, state: SourceState, now: int, links: int) -> SourceState:
         """Nothing: whoever leads may have seen more before it decides."""
@@ -102,7 +102,9 @@ def _going(known: Candidate, seen: CandidateSeen) -> Candidate:
     bare = CandidateWaiting(
         namespace=seen.namespace, name=seen.name, uid=seen.uid, resource_version="", origin=seen.origin
     )
-    return _replace(known, seen=bare, may_run=known.may_run and not known.excused, ready_since=None, bound="")
+    return _replace(
+        known, seen=bare, may_run=known.may_run and not known.excused, ready_since=None, waits_since=None, bound=""
+    )
 
 
 def _drop(known: Candidate, seen: CandidateSeen, name: str) -> CandidateDropped:

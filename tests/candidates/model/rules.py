@@ -6,7 +6,7 @@ from controlplane.candidates.policy import NEVER_TWICE
 from controlplane.candidates.state import SourceState
 from controlplane.candidates.status import rank
 from tests.candidates.model.moves import Moves
-from tests.candidates.model.rest import Left, at_rest, beyond, left_in
+from tests.candidates.model.rest import Left, able, at_rest, beyond, left_in
 from tests.candidates.model.shapes import Global
 from tests.candidates.model.world import Config, Violation
 
@@ -106,7 +106,7 @@ def settled(moves: Moves, g: Global) -> None:
     """L1 to L5: raise `Violation` if a state in which nothing is left to do is not as it should be."""
     config = moves.config
     gone = beyond(config, g.links)
-    free = [t for t in range(config.targets) if t not in config.uninvited and config.target(t) not in gone.away]
+    free = able(config, g.links)
     for s in range(config.sources):
         state, pod = moves.sources[s].states[g.srcs[s]], moves.pod(g, s)
         there: dict[str, Left] = {}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from controlplane.candidates import decide as decisions
 from controlplane.candidates import observe, render
 from controlplane.candidates import state as folds
@@ -67,8 +69,8 @@ class SourceSteps:
         return decisions
 
     def kept(self, state: SourceState) -> SourceState:
-        """Return what is told of a state from any other: all."""
-        return state
+        """Return what is told of a state from any other: all, but since when an answer is owed where it is waited for without end."""
+        return state if self.config.answer else unhurried(state)
 
     def _put(self, state: SourceState) -> int:
         return self.states.put(self.kept(state))
@@ -179,6 +181,13 @@ class SourceSteps:
             return self.api.execute(store, self.requests[request])
         except Refused:
             return None
+
+
+def unhurried(state: SourceState) -> SourceState:
+    """Return a state without since when its targets owe an answer."""
+    replace = msgspec.structs.replace
+    candidates = {name: replace(known, waits_since=None) for name, known in state.candidates.items()}
+    return replace(state, candidates=candidates)
 
 
 def _check_event(before: SourceState, event: Event, after: SourceState, config: Config) -> None:

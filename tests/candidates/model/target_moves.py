@@ -31,19 +31,44 @@ class TargetMoves:
         """Return the state with another cell."""
         return g._replace(cells=(*g.cells[:i], cell, *g.cells[i + 1 :]))
 
+    def target_wakes(self, g: Global, i: int, side: int) -> int | None:
+        """Return when a target looks again by itself: never while its scheduler is down."""
+        steps = self.cells[i]
+        return None if self.config.silent(g.links, steps.t) else steps.wake_of(side, g.now)
+
+    def _stops(self, g: Global, t: int) -> Iterator[Move]:
+        """A target can be reached and does not do its part, for ever: its scheduler is down, or no Pod may be made."""
+        for place, kind in ((3, "silent"), (4, "forbidden")):
+            bit = 1 << self.config.targets * place + t
+            if g.links & bit:
+                yield Move(f"target {t} is not {kind} any more", True, g._replace(links=g.links & ~bit))
+            elif (left := self.spend(g, kind)) is not None:
+                yield Move(f"target {t} is {kind}", True, g._replace(links=g.links | bit, faults=left))
+
+    def _open(self, g: Global, i: int, side: int) -> list[tuple[str, int]]:
+        """Return the open writes of a target that its API server may carry out."""
+        steps = self.cells[i]
+        writes = steps.writes(side, g.now)
+        if not self.config.forbids(g.links, steps.t):
+            return writes
+        return [(name, number) for name, number in writes if not steps.makes_pod(number)]
+
     def _target(self, g: Global, s: int, t: int) -> Iterator[Move]:
         i = self.index(s, t)
         cell, steps = g.cells[i], self.cells[i]
+        if self.config.silent(g.links, steps.t):
+            yield from self._nodes(g, i, t)
+            return
         if self.config.coarse:
             yield from self._target_turn(g, s, t)
             return
-        side, store = steps.look(cell.side, cell.store, g.now)
+        side, store = steps.look(cell.side, cell.store, g.now, self.config.forbids(g.links, steps.t))
         if (side, store) != (cell.side, cell.store):
             yield Move(f"target {t} looks at {s}'s candidates", False, self._moved(g, i, side, store))
         side = steps.look_pods(cell.side, cell.store, g.now)
         if side != cell.side:
             yield Move(f"target {t} looks at {s}'s pods", False, self._moved(g, i, side, cell.store))
-        for name, request in steps.writes(cell.side, g.now):
+        for name, request in self._open(g, i, cell.side):
             after = steps.execute(cell.store, request)
             asked = steps.requests[request]
             if after is not None and after != cell.store:
@@ -138,9 +163,9 @@ class TargetMoves:
         side, store = cell.side, cell.store
         for _ in range(8):
             first = side, store
-            side, store = steps.look(side, store, g.now)
+            side, store = steps.look(side, store, g.now, self.config.forbids(g.links, steps.t))
             side = steps.look_pods(side, store, g.now)
-            for _, request in steps.writes(side, g.now):
+            for _, request in self._open(g, i, side):
                 after = steps.execute(store, request)
                 if after is not None and after != store:
                     self._check_binding(self._moved(before, i, side, store), i, steps.requests[request])
@@ -149,7 +174,7 @@ class TargetMoves:
                 break
         if (side, store) != (cell.side, cell.store):
             yield Move(f"target {t} takes its turn for {s}", False, self._moved(before, i, side, store))
-        for name, request in steps.writes(cell.side, g.now):
+        for name, request in self._open(g, i, cell.side):
             if not cell.delayed and (left := self.spend(g, "delayed")) is not None:
                 delayed = self.with_cell(g, i, cell._replace(ghosts=(*cell.ghosts, ("t", request))))
                 yield Move(f"a request of target {t} about {name} is delayed", True, delayed._replace(faults=left))

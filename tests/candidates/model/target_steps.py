@@ -23,6 +23,7 @@ from controlplane.candidates.target_events import (
     CandidateVanished,
     InvitationObserved,
     PodMade,
+    TargetWriteFailed,
 )
 from controlplane.candidates.target_state import TargetState
 from controlplane.kube import Request, meta
@@ -47,9 +48,8 @@ class TargetSteps:
         self.codec = Codec(TARGET_EVENTS)
         self._memo: dict[Any, Any] = {}
         self.policy = config.target_policy
-        invitation = InvitationObserved(
-            name="i", uid="i", resource_version="1", namespace=NAMESPACE, cluster=config.cluster(s)
-        )
+        head = {"name": "i", "uid": "i", "resource_version": "1", "namespace": NAMESPACE}
+        invitation = InvitationObserved(**head, cluster=config.cluster(s), pod_security="baseline")
         self.context = decisions.TargetContext(
             policy=self.policy, invitations=() if t in config.uninvited else (invitation,)
         )
@@ -91,11 +91,14 @@ class TargetSteps:
 
     # --- looking -----------------------------------------------------------------------------------------------------
 
-    def look(self, side: int, store: int, now: int) -> tuple[int, int]:
-        """Take notice of the Candidates; a Pod that is to be made is made at once, and seen: nothing can come between."""
-        return self.memo(("look", side, store, now), lambda: self._look(side, store, now))
+    def look(self, side: int, store: int, now: int, forbids: bool = False) -> tuple[int, int]:
+        """Take notice of the Candidates; a Pod that is to be made is made at once, and seen: nothing can come between.
 
-    def _look(self, side: int, store: int, now: int) -> tuple[int, int]:
+        `forbids`: the API server lets none be made. That is answered once; what is tried again then waits for its answer.
+        """
+        return self.memo(("look", side, store, now, forbids), lambda: self._look(side, store, now, forbids))
+
+    def _look(self, side: int, store: int, now: int, forbids: bool) -> tuple[int, int]:
         states, objects = dict(self.sides[side]), self.stores[store]
         for name in sorted({*states, *objects["candidates"], *objects["pods"]}):
             before = states.get(name) or folds.target_initial(folds.candidate_stream(NAMESPACE, name))
@@ -103,11 +106,20 @@ class TargetSteps:
             if states[name].binding is None:
                 states[name] = self._observed_pod(states[name], objects["pods"].get(name), now)
             for effect in list(states[name].effects.values()):
-                if isinstance(effect.decision, PodMade):
+                if isinstance(effect.decision, PodMade) and forbids:
+                    states[name] = self._forbidden(states[name], effect.decision, now)
+                elif isinstance(effect.decision, PodMade):
                     objects = self._carried_out(states[name], effect.decision, objects, now)
                     states[name] = self._observed_pod(states[name], objects["pods"].get(name), now)
         states = {name: state for name, state in states.items() if not state.settled}
         return self.sides.put(states), self.put_store(objects)
+
+    def _forbidden(self, state: TargetState, decision: PodMade, now: int) -> TargetState:
+        if decision.target in state.trouble:
+            return state
+        no = {"code": 403, "error": "Forbidden", "message": "exceeded quota", "failures": 1, "retry_at": at(now)}
+        failed = TargetWriteFailed(target=decision.target, action=PodMade.__name__, **no)
+        return self.decided(self.fold(state, failed, at(now)), now)
 
     def _observed(self, state: TargetState, obj: Any, now: int) -> TargetState:
         known = state.seen
@@ -170,6 +182,11 @@ class TargetSteps:
             return found
 
         return self.memo(("writes", side, now), ask)
+
+    def makes_pod(self, request: int) -> bool:
+        """Whether a request creates a Pod."""
+        asked = self.requests[request]
+        return asked.verb == "create" and not asked.subresource
 
     def _carried_out(self, state: TargetState, decision: Any, objects: Store, now: int) -> Store:
         try:

@@ -9,12 +9,13 @@ import pytest
 
 from tests.candidates.model.configs import CI, CONFIGS
 from tests.candidates.model.explore import explore
+from tests.candidates.model.idle_mutants import IDLE_MUTANTS, TOLD
 from tests.candidates.model.moves import Moves
 from tests.candidates.model.mutants import MUTANTS, Mutant
 from tests.candidates.model.world import Config
 
 
-@pytest.mark.parametrize("config", CI, ids=lambda config: config.name)
+@pytest.mark.parametrize("config", [*CI, TOLD], ids=lambda config: config.name)
 def test_it_holds(config: Config) -> None:
     found = explore(Moves(config))
     assert found.violation is None, f"{found.violation}\n" + "\n".join(found.trace)
@@ -22,7 +23,7 @@ def test_it_holds(config: Config) -> None:
     assert found.ends > 0
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.what.replace(" ", "-"))
+@pytest.mark.parametrize("mutant", [*MUTANTS, *IDLE_MUTANTS], ids=lambda mutant: mutant.what.replace(" ", "-"))
 def test_a_bug_is_found(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant.patch(monkeypatch)
     found = explore(Moves(mutant.config))

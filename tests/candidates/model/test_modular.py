@@ -8,17 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import msgspec
 import pytest
 
-from tests.candidates.model.any_sources import CI, alone
+from tests.candidates.model.any_sources import ANSWER, CI, IDLE, alone, placing
 from tests.candidates.model.component import GRAIN
 from tests.candidates.model.ends import circles
+from tests.candidates.model.idle_mutants import IDLE_MUTANTS
 from tests.candidates.model.modular import Modular, Proof, prove
 from tests.candidates.model.moves import Moves
 from tests.candidates.model.mutants import MUTANTS, Mutant
 from tests.candidates.model.projection import Projection
 from tests.candidates.model.shapes import Global
-from tests.candidates.model.world import KINDS, Config, Faults
+from tests.candidates.model.world import EVEN_WAITS, KINDS, Config, Faults
 
 
 @pytest.mark.parametrize("config", CI, ids=lambda config: config.name)
@@ -62,6 +64,7 @@ def forgotten(joint: Config, *, placing: bool = False) -> tuple[int, list[str]]:
 
 JOINT = (
     *(alone(f"one-target-{kind}", targets=1, faults=Faults.only(kind)) for kind in KINDS if kind != "ticks"),
+    *(alone(f"one-target-{kind}-answer", targets=1, faults=Faults.only(kind), answer=ANSWER) for kind in IDLE),
     alone("two-targets", targets=2, faults=Faults(total=0)),
     *(alone(f"two-targets-{kind}", targets=2, faults=Faults.only(kind)) for kind in ("cut", "late", "delayed")),
     alone("two-sources", sources=2, targets=1, faults=Faults(total=0)),
@@ -164,6 +167,19 @@ def test_a_bug_is_found(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_bug_is_found_where_only_the_placing_is_explored(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant.patch(monkeypatch)
     found = explored(mutant, placing=True)
+    assert found.violation is not None
+    assert found.violation.rule in mutant.rules, str(found.violation)
+
+
+@pytest.mark.parametrize(
+    "mutant", [one for one in IDLE_MUTANTS if not one.config.preempt], ids=lambda mutant: mutant.what.replace(" ", "-")
+)
+def test_a_bug_about_idle_targets_is_found(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant.patch(monkeypatch)
+    given = {"execution": mutant.config.execution, "elsewhere": mutant.config.elsewhere}
+    waits = msgspec.structs.replace(EVEN_WAITS, max_skew=1) if mutant.config.elsewhere else EVEN_WAITS
+    config = placing("mutant", targets=mutant.config.targets, faults=mutant.config.faults, answer=ANSWER, **given)
+    found = prove(replace(config, placement=waits))
     assert found.violation is not None
     assert found.violation.rule in mutant.rules, str(found.violation)
 

@@ -65,6 +65,12 @@ class Faults:
     deletions: int = 1  # the user deletes the source pod
     removals: int = 0  # somebody deletes a Candidate in its target
     away: int = 0  # a target goes for ever, may be given up by an operator ("forget"), and may come back all the same
+    silent: int = (
+        0  # a target's scheduler is down for ever while its API server answers, and may be up again all the same
+    )
+    forbidden: int = (
+        0  # a target's API server lets no Pod be made, for ever, and may let them be made again all the same
+    )
 
     @classmethod
     def only(cls, kind: str, count: int = 1) -> Faults:
@@ -72,7 +78,10 @@ class Faults:
         return cls(total=count, **{other: count if other == kind else 0 for other in KINDS})
 
 
-KINDS = ("frozen", "delayed", "late", "cut", "timeouts", "lost_pods", "ticks", "deletions", "removals", "away")
+KINDS = (
+    *("frozen", "delayed", "late", "cut", "timeouts", "lost_pods", "ticks", "deletions", "removals", "away"),
+    *("silent", "forbidden"),
+)
 
 
 @dataclass(frozen=True)
@@ -95,6 +104,8 @@ class Config:
     restart: str = "Always"
     most_states: int = 2_000_000
     clock: Clock = USUAL
+    answer: int = 0  # seconds for which an answer is waited for; 0: for ever, where no target keeps silent
+    elsewhere: tuple[int, ...] = ()  # how many other pods of the workload each target has, where spread is asked for
     deviations: int | None = None  # how often a run may leave the first order of steps; None: every interleaving
 
     def target(self, t: int) -> str:
@@ -111,6 +122,7 @@ class Config:
             lease=timedelta(seconds=self.clock.lease),
             skew=timedelta(seconds=self.clock.skew),
             ack_patience=timedelta(seconds=self.clock.patience),
+            answer_timeout=timedelta(seconds=self.answer) if self.answer else FAR,
             lost_after=FAR,
             execution_policy=self.execution,
         )
@@ -119,7 +131,8 @@ class Config:
     def target_policy(self) -> TargetPolicy:
         return TargetPolicy(reservation_ttl=FAR, skew=timedelta(seconds=self.clock.skew))
 
-    # `links` has three bits of each target: it can be reached; it has gone for ever; an operator has given it up.
+    # `links` has five bits of each target: it can be reached; it has gone for ever; an operator has given it up; its scheduler is down; its
+    # API server lets no Pod be made.
 
     def away(self, links: int, t: int) -> bool:
         """Whether a target has gone for ever: nothing brings it back but a fault."""
@@ -128,6 +141,14 @@ class Config:
     def forgotten(self, links: int, t: int) -> bool:
         """Whether an operator has given a target up that cannot be reached."""
         return bool(links >> 2 * self.targets + t & 1)
+
+    def silent(self, links: int, t: int) -> bool:
+        """Whether a target's scheduler is down: nothing brings it back but a fault."""
+        return bool(links >> 3 * self.targets + t & 1)
+
+    def forbids(self, links: int, t: int) -> bool:
+        """Whether a target's API server lets no Pod be made: nothing changes that but a fault."""
+        return bool(links >> 4 * self.targets + t & 1)
 
     def context(self, s: int, links: int) -> Context:
         """Return what source `s` knows of the world while the targets of `links` can be reached."""
@@ -143,7 +164,8 @@ class Config:
                 forgotten=self.forgotten(links, t),
             )
         targets = [Target(name=self.target(t)) for t in range(self.targets)]
-        return Context(policy=self.policy(s), ready=True, targets=targets, connections=connections)
+        counts = {self.target(t): count for t, count in enumerate(self.elsewhere)}
+        return Context(policy=self.policy(s), ready=True, targets=targets, connections=connections, counts=counts)
 
 
 def at(now: int) -> datetime:

@@ -19,16 +19,17 @@ from controlplane.candidates.objects import (
     CANDIDATES,
     FINALIZER,
     GROUP,
+    OPT_MAX_SKEW,
     OPT_PLACEMENT,
     SCHEDULER_NAME,
     SOURCE_LABEL,
 )
 from controlplane.clusters.port import ApiError
-from controlplane.kube import NODES, POD_GROUPS, PODS, Json
+from controlplane.kube import NODES, POD_GROUPS, PODS, Json, meta
 from controlplane.pods.gang import GROUP_NAME
 from controlplane.simulation.deterministic import acts
 from controlplane.simulation.deterministic.database import Database
-from controlplane.simulation.deterministic.decentral.stage import CAMPUS, HIGH, NAMESPACE, ZONE, Clusters
+from controlplane.simulation.deterministic.decentral.stage import CAMPUS, HIGH, NAMESPACE, NEAR, ZONE, Clusters
 from controlplane.simulation.deterministic.life import Living
 from controlplane.simulation.deterministic.network import Network, Storm
 from controlplane.simulation.deterministic.operators import Operators
@@ -37,6 +38,7 @@ from controlplane.simulation.deterministic.steps import Step
 from controlplane.simulation.deterministic.theatre import Theatre
 from controlplane.simulation.history import Record
 from controlplane.simulation.jobs import DURATION
+from controlplane.simulation.kinds import CONFIG_MAPS
 from controlplane.simulation.world import MANAGEMENT
 
 PROFILE = "controlplane"
@@ -107,7 +109,13 @@ class _Around:
 
 def _submit(scene: Scene, step: Step) -> None:
     """`seconds` is how long the pod runs, if it is one that ends; `value` how many CPUs it asks for."""
-    scene.stage.management.store.create(PODS, pod_of(step), field_manager="user")
+    store, pod = scene.stage.management.store, pod_of(step)
+    if step.where.startswith("apart"):
+        # What is spread are the pods of one controller: anything that is there and stays will do.
+        owner = store.get(CONFIG_MAPS, NAMESPACE, "settings")
+        head = {"apiVersion": "v1", "kind": "ConfigMap", "name": "settings", "uid": meta(owner)["uid"]}
+        pod["metadata"]["ownerReferences"] = [{**head, "controller": True}]
+    store.create(PODS, pod, field_manager="user")
     scene.submitted[step.where] = scene.wanted[step.where] = step
 
 
@@ -137,6 +145,8 @@ def pod_of(step: Step) -> Json:
         spec["priorityClassName"] = HIGH
     elif sort == "gang":
         head["annotations"] = {GROUP_NAME: group_of(name)}
+    elif sort == "apart":
+        head["annotations"] = {OPT_MAX_SKEW: "1"}
     elif sort == "conf":
         container["envFrom"] = [{"configMapRef": {"name": "settings"}}]
     return {"metadata": head, "spec": spec}
@@ -256,7 +266,7 @@ def _disallow(scene: Scene, step: Step) -> None:
 def _stranger(scene: Scene, step: Step) -> None:
     """Another source, which is invited too, has a candidate here that it never permits to bind, and takes back later."""
     store, name = scene.stage.places[step.where].store, f"stranger-{step.number}"
-    spec = {"cluster": STRANGER}
+    spec = {"cluster": STRANGER, "podSecurity": "baseline"}
     if not any(record.name == STRANGER for record in store.records(CANDIDATE_SOURCES)):
         store.create(CANDIDATE_SOURCES, {"metadata": {"name": STRANGER, "namespace": NAMESPACE}, "spec": spec})
     container = {"name": "main", "image": "x", "resources": {"requests": {"cpu": str(_large(step))}}}
@@ -299,6 +309,15 @@ def _rebuild(scene: Scene, step: Step) -> None:
     """A target is replaced by an empty cluster of its name and address, and furnished after a while."""
     scene.rebuild(step.where)
     scene.after(step.seconds, scene.stage.furnish, step.where)
+
+
+def _idle(scene: Scene, step: Step) -> None:
+    """A target does not do its part until the very end: its scheduler is down, or its API server lets no Pod of a candidate be made."""
+    stage = scene.stage
+    if len(stage.idle) + 1 < len(stage.workers):
+        stage.idle[step.where] = "forbidding" if step.value % 2 else "silent"
+        if not step.value % 2:
+            stage.ways[f"{NEAR}{step.where}"].silent = True
 
 
 def tidy(scene: Scene) -> None:
@@ -354,5 +373,6 @@ ACTS: Final[dict[str, Act]] = {
     "restore": _restore,
     "restore-home": _restore_home,
     "rebuild": _rebuild,
+    "idle": _idle,
     "database-away": _database_away,
 }

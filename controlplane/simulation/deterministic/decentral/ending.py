@@ -62,13 +62,13 @@ def _pods(stage: Clusters, placing: Placing, wanted: Mapping[str, Step], away: C
         running = [(target, record) for target, record in runs_of(stage, name) if target not in away]
         phase = pod["status"].get("phase")
         if name.startswith("huge") or (not running and _waits_for_its_gang(stage, there, name)):
-            if running or _scheduled(pod).get("status") != "False":
+            if running or scheduled(pod).get("status") != "False":
                 return f"{name} cannot run, and does not say so"
             continue
         if phase in _OVER:
             if any(phase_of(record) == "Running" for _, record in running):
                 return f"{name} has ended, and still runs"
-            if phase == "Failed" and not placing.sources[_stream(name)].shown:
+            if phase == "Failed" and not placing.sources[stream_of(name)].shown:
                 return f"{name} has failed, and nobody says why"
             continue
         if name.startswith("task"):
@@ -77,7 +77,7 @@ def _pods(stage: Clusters, placing: Placing, wanted: Mapping[str, Step], away: C
             return f"{name} runs {len(running)} times"
         where = running[0][0]
         hint = (meta(pod).get("annotations") or {}).get(HINT_CLUSTER)
-        if phase != "Running" or hint != where or _scheduled(pod).get("status") != "True":
+        if phase != "Running" or hint != where or scheduled(pod).get("status") != "True":
             return f"{name} runs on {where}, and says that it is {phase} on {hint}"
     return _apart(stage, placing, there, away)
 
@@ -121,12 +121,14 @@ def phase_of(record: Record) -> str:
     return str(record.obj["status"].get("phase"))
 
 
-def _scheduled(pod: Json) -> Json:
+def scheduled(pod: Json) -> Json:
+    """Return the PodScheduled condition of a pod."""
     found = pod["status"].get("conditions") or []
     return next((entry for entry in found if entry["type"] == "PodScheduled"), {})
 
 
-def _stream(name: str) -> str:
+def stream_of(name: str) -> str:
+    """Return the stream of the source pods of a name."""
     return f"sourcepod/{NAMESPACE}/{name}"
 
 
@@ -140,7 +142,7 @@ def _left_behind(stage: Clusters, placing: Placing, away: Collection[str]) -> st
             source = record.obj["spec"]["source"]
             if record.labels.get(SOURCE_LABEL) != CAMPUS:
                 continue
-            state = placing.sources.get(_stream(source["name"]))
+            state = placing.sources.get(stream_of(source["name"]))
             if state is None or state.pod is None or state.pod.uid != source["uid"]:
                 return f"Candidate {record.name} of a pod that is gone is still on {target}"
             if state.delegate != record.name and not source["name"].startswith("huge"):

@@ -106,6 +106,11 @@ def plan_of(seed: int, *, edition: int = EDITION, trouble: int = -1) -> Plan:
             nodes = {name: count + 1 for name, count in nodes.items()}
             traits += (GANG_PLUGIN,) * (later.random() < 0.5)
         numbered += _numbered([*gangs, *scenes.draw(later, targets, [*submitted, *gangs])], len(numbered) + 1)
+        beside = scenes.idle(random.Random(f"plan idle {SCENE} {seed}"), targets)  # noqa: S311 - as above
+        if beside:
+            # What is to be spread comes on top of what fits, and into one target less.
+            nodes = {name: count + 1 for name, count in nodes.items()}
+        numbered += _numbered(beside, len(numbered) + 1)
         numbered.sort(key=lambda step: step.at)
     return Plan(seed, nodes, replicas, tuple(numbered), len(numbered), edition, scene=SCENE, traits=traits)
 

@@ -23,7 +23,7 @@ from controlplane.kube import PODS
 from controlplane.log.codec import Codec
 from controlplane.log.event import NewEvent, Recorded, Unknown
 from controlplane.simulation.deterministic.database import Database
-from controlplane.simulation.deterministic.decentral import acts
+from controlplane.simulation.deterministic.decentral import acts, idle
 from controlplane.simulation.deterministic.decentral.ending import unfinished
 from controlplane.simulation.deterministic.decentral.plan import (
     GANG_PLUGIN,
@@ -60,6 +60,7 @@ APART = (
 )
 _LOOK = 5.0
 SETTLES, FORGOTTEN = "everything settles", "a forgotten target holds nothing"
+IDLE = "nobody waits for a target that does nothing"
 
 
 class Candidacy:
@@ -130,6 +131,7 @@ class Candidacy:
             if self.plan.steps:
                 self._advance(max(HORIZON * 0.5, self.plan.steps[-1].at + 1.0))
             self._calm()
+            self._without_the_idle()
             self._without_the_forgotten()
             self._settle()
             self._rest()
@@ -176,6 +178,21 @@ class Candidacy:
             self.stage.allow(name)
         self.operators.bury(self.stage.rebuilt, lambda name: self.rules.source.connections.get(name))
         acts.tidy(self)
+
+    def _without_the_idle(self) -> None:
+        """While targets that do nothing go on doing nothing, nobody waits for them whom they do not hold (L3). Then they are mended."""
+        if not self.stage.idle:
+            return
+        idle.impose(self.stage)
+        self.trace.note("plan", "plan", f"but {' and '.join(sorted(self.stage.idle))} do nothing")
+        deadline, placing = self.loop.time() + PATIENCE, self.rules.source.sources
+        assert placing is not None
+        while self.trace.violation is None and (left := idle.waiting(self.stage, placing, self.wanted)):
+            if self.loop.time() >= deadline:
+                self.trace.violate(IDLE, left)
+            self._advance(self.loop.time() + _LOOK)
+        self.trace.note("plan", "plan", f"{' and '.join(sorted(self.stage.idle))} are mended")
+        idle.mend(self.stage)
 
     def _without_the_forgotten(self) -> None:
         """While targets that were given up stay away, all else has to settle as if there were none (L4). Then they are back."""

@@ -74,6 +74,26 @@ def _give_up(source: random.Random, targets: Sequence[str], pods: Sequence[Step]
     return steps
 
 
+def idle(source: random.Random, targets: Sequence[str]) -> list[Step]:
+    """Draw a target that does not do its part until all else is over, or none; mostly with pods beside it that are to be spread.
+
+    It is drawn from a source of its own, so that no other step of a seed is drawn differently.
+    """
+    if source.random() < 0.7:
+        return []
+    at = round(source.uniform(1.0, HORIZON * 0.5), 3)
+    steps = [Step(0, at, "idle", source.choice(targets), 0.0, source.randint(1, 60))]
+    if source.random() < 0.7:
+        when = round(at + source.uniform(0.0, 20.0), 3)
+        steps += [
+            Step(0, round(when + n * source.uniform(0.0, 1.0), 3), "submit-pod", f"apart-{20 + n}", 0.0, 1)
+            for n in (0, 1)
+        ]
+    if source.random() < 0.4:
+        steps.append(Step(0, round(at + source.uniform(0.0, 20.0), 3), "submit-pod", "huge-30", 0.0, 100))
+    return steps
+
+
 def _pod(source: random.Random, pods: Sequence[Step]) -> str:
     """Draw the name of a pod; of a gang, a member's."""
     one = source.choice(pods)

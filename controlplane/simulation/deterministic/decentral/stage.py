@@ -7,12 +7,13 @@ scheduler beside it over another: `ways` has both, so that either may fail while
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
-from controlplane.candidates.objects import CANDIDATE_SOURCES, CANDIDATE_TARGETS
+from controlplane.candidates.objects import CANDIDATE_LABEL, CANDIDATE_SOURCES, CANDIDATE_TARGETS
 from controlplane.clusters.port import ApiError
-from controlplane.kube import NODES, POD_GROUPS, PODS, PRIORITY_CLASSES, Json
+from controlplane.kube import NODES, POD_GROUPS, PODS, PRIORITY_CLASSES, Json, Kind, meta
+from controlplane.simulation import errors
 from controlplane.simulation.behaviour import Behaviour, View
 from controlplane.simulation.deterministic.loop import VirtualLoop
 from controlplane.simulation.deterministic.network import Network, Storm
@@ -40,6 +41,7 @@ class Clusters(Stage):
         self.nodes = dict(nodes)
         self._kubelets = random.Random(f"kubelets {seed}")  # noqa: S311 - reproducible on purpose
         self.ways: dict[str, Network] = {}
+        self.idle: dict[str, str] = {}  # targets that do not do their part: "silent", or "forbidding"
         self._views: dict[str, View] = {}
         super().__init__(loop, seed, dict.fromkeys([MANAGEMENT, *nodes], 64), on_commit)
         for place in self.places.values():
@@ -60,6 +62,7 @@ class Clusters(Stage):
             return place.life.behaviours
         store, draw = place.store, self._kubelets
         store.admission.append(priority(store))
+        store.admission.append(self._forbid(place.name))
         view = View(store, [PODS, NODES])
         life = Life(
             startup=timedelta(seconds=round(draw.uniform(0.1, 3.0), 3)),
@@ -69,6 +72,17 @@ class Clusters(Stage):
         view.start()
         self._views[place.name] = view
         return (*place.life.behaviours, kubelet)
+
+    def _forbid(self, name: str) -> Callable[..., None]:
+        """Return the admission of a target's Pods: while it forbids, none is made for a candidate, as with a quota that is used up."""
+
+        def admit(operation: str, kind: Kind, subresource: str, _: Json | None, new: Json | None) -> None:
+            if operation == "create" and kind == PODS and not subresource and self.idle.get(name) == "forbidding":
+                labels = meta(new or {}).get("labels") or {}
+                if CANDIDATE_LABEL in labels:
+                    raise errors.forbidden(PODS, str(meta(new or {}).get("name", "")), "exceeded quota: candidates")
+
+        return admit
 
     def _end(self, place: Place) -> None:
         view = self._views.pop(place.name, None)
@@ -107,7 +121,13 @@ class Clusters(Stage):
 
     def invite(self, name: str) -> None:
         """Let the source's pods come into the namespace."""
-        ensure(self.places[name].store, CANDIDATE_SOURCES, CAMPUS, NAMESPACE, spec={"cluster": CAMPUS})
+        ensure(
+            self.places[name].store,
+            CANDIDATE_SOURCES,
+            CAMPUS,
+            NAMESPACE,
+            spec={"cluster": CAMPUS, "podSecurity": "baseline"},
+        )
 
     def allow(self, name: str, tier: int = 0) -> None:
         """Let the namespace use a target."""
