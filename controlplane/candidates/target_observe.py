@@ -27,7 +27,7 @@ from controlplane.candidates.target_events import (
 )
 from controlplane.candidates.target_state import candidate_stream
 from controlplane.capability import Sighting
-from controlplane.fields import number, section, text
+from controlplane.fields import Misfit, number, section, text
 from controlplane.kube import Json, Kind, meta
 from controlplane.log.event import Body, Event, NewEvent, body_of
 from controlplane.pods import security
