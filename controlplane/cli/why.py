@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,8 +13,10 @@ from controlplane.cli.options import Options
 from controlplane.cli.output import dump, line, table
 
 if TYPE_CHECKING:
+    from controlplane.audit.ended import Statement
     from controlplane.audit.explain import Explanation
 
+STATEMENT_COLUMNS = ("at (UTC)", "what became of it", "proved by")
 COLUMNS = ("position", "at (UTC)", "type", "reason", "cluster", "what")
 
 
@@ -28,10 +31,16 @@ def why(options: Options, name: str) -> None:
     said where a pod is placed, or whose PodGroup it is in; with podgroup/ or
     pipelinerun/, why a PodGroup is in its phase, and a run's pods on a node.
 
+    Of one that has ended it is said where it ran and why there, what was taken
+    from it and when, how long it waited and ran, and whether it was ever on
+    two clusters at once, each with the positions of the events that prove it.
+
     \b
     With -o json or yaml, one object:
       workload (stream), state, cluster, waits_for, sentence,
       events: position, at, type, reason, cluster, what, data
+      statements (of what has ended): about, text, cluster, attempt, at,
+      seconds (null, or how long), positions
     """
     from controlplane.audit.words import fields_of, reason_of, type_of, what
 
@@ -59,10 +68,14 @@ def why(options: Options, name: str) -> None:
                 "waits_for": stands.waits_for,
                 "sentence": told.sentence,
                 "events": events,
+                "statements": [plain(statement) for statement in told.statements],
             },
         )
         return
     line(f"{told.standing.word}: {told.sentence}")
+    if told.statements:
+        click.echo()
+        table(STATEMENT_COLUMNS, [_row(statement) for statement in told.statements])
     if told.events:
         click.echo()
         rows = [
@@ -70,6 +83,24 @@ def why(options: Options, name: str) -> None:
             for e in told.events
         ]
         table(COLUMNS, rows)
+
+
+def plain(statement: Statement) -> dict[str, Any]:
+    """Return a statement as plain values."""
+    return {
+        "about": statement.about,
+        "text": statement.text,
+        "cluster": statement.cluster,
+        "attempt": statement.attempt or None,
+        "at": statement.events[0].recorded_at,
+        "seconds": statement.seconds,
+        "positions": [recorded.position for recorded in statement.events],
+    }
+
+
+def _row(statement: Statement) -> Sequence[object]:
+    proof = ", ".join(str(recorded.position) for recorded in statement.events)
+    return clock(statement.events[0].recorded_at), statement.text, proof
 
 
 def ask(options: Options, name: str) -> tuple[str, Explanation]:
