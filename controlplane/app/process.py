@@ -199,7 +199,13 @@ class ProcessTurn(ABC):
         since = watched.until(head.sign_of_life) if watched is not None else None
         holder = self._shared.settings.leader.identity
         started = service_started(head.epoch, holder, version, since)
-        await self._recorder.record(self._shared.replaced.first_words(started, holder))
+        policy = self._policy()
+        said = [NewEvent(stream=started.stream, event=policy)] if policy is not None else []
+        await self._recorder.record([*self._shared.replaced.first_words(started, holder), *said])
+
+    def _policy(self) -> Event | None:
+        """Return the settings that this process decides by, if they are others than the log says; None if there is nothing to say."""
+        return None
 
     def _take_up(self) -> asyncio.Future[None]:
         """Begin to lead; return the future in which a part that nobody awaits says that it failed."""

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from controlplane.cli.frame import Verb
-from controlplane.cli.history import clock, find_pod, find_story, log_option, open_reader, place, pod_name
+from controlplane.cli.history import (
+    clock,
+    find_pod,
+    find_story,
+    log_option,
+    open_reader,
+    place,
+    pod_name,
+    policy_in_force,
+)
 from controlplane.cli.options import Options
 from controlplane.cli.output import dump, line, table
 
@@ -105,7 +114,6 @@ def _row(statement: Statement) -> Sequence[object]:
 
 def ask(options: Options, name: str) -> tuple[str, Explanation]:
     """Return the stream of the Workload that was named ("" if the job has none) and the explanation."""
-    from controlplane.app.policy import reading_policy
     from controlplane.audit.answer import answer
     from controlplane.cli.local_history import explained
     from controlplane.clock import SystemClock
@@ -117,7 +125,7 @@ def ask(options: Options, name: str) -> tuple[str, Explanation]:
         return _ask_pod(options, *pod)
     with open_reader(options) as reader:
         found = find_story(reader, name)
-        return found.workload, answer(reader, reading_policy(options.settings()), found, SystemClock().now())
+        return found.workload, answer(reader, policy_in_force(options, reader), found, SystemClock().now())
 
 
 def _ask_pod(options: Options, namespace: str, name: str) -> tuple[str, Explanation]:
