@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 
 from controlplane.app.judging import judged_kinds
 from controlplane.candidates.policy import Mode, Placement, Target
 from controlplane.candidates.policy import Policy as CandidatePolicy
+from controlplane.connectivity.events import PolicyInForce
 from controlplane.multikueue.adapters import adapters_for
 from controlplane.multikueue.context import Policy
 from controlplane.settings import KINDS, Settings
+
+_VALUES = ("origin", "controller_name", "execution_policy", "requeues_per_minute", "mass_outage_share")
+_DURATIONS = (
+    "worker_lost_timeout",
+    "gc_interval",
+    "status_interval",
+    "readmission_grace",
+    "refusal_pause",
+    "loser_patience",
+)
 
 
 def policy_of(settings: Settings) -> Policy:
@@ -33,9 +46,32 @@ def policy_of(settings: Settings) -> Policy:
     )
 
 
-def reading_policy(settings: Settings) -> Policy:
-    """Return what a reader of the log folds it by: every kind that a service may have dispatched, whatever his own settings name."""
-    return msgspec.structs.replace(policy_of(settings), adapters=adapters_for(KINDS))
+def in_force(policy: Policy, controllers: Sequence[str]) -> PolicyInForce:
+    """Return what a process says of the settings that it decides by."""
+    seconds: dict[str, Any] = {
+        f"{name}_seconds": (getattr(policy, name) or timedelta(0)).total_seconds() for name in _DURATIONS
+    }
+    values: dict[str, Any] = {name: getattr(policy, name) for name in _VALUES}
+    return PolicyInForce(
+        controllers=sorted(controllers),
+        kinds=sorted(policy.adapters),
+        judged=sorted(policy.judged),
+        **values,
+        **seconds,
+    )
+
+
+def reading_policy(settings: Settings, said: PolicyInForce | None = None) -> Policy:
+    """Return what a reader of the log folds it by: what the service said last, else his own settings. Of kinds every one that a service
+    may have dispatched, whatever either names."""
+    own = msgspec.structs.replace(policy_of(settings), adapters=adapters_for(KINDS))
+    if said is None:
+        return own
+    durations: dict[str, Any] = {name: timedelta(seconds=getattr(said, f"{name}_seconds")) for name in _DURATIONS}
+    values: dict[str, Any] = {name: getattr(said, name) for name in _VALUES}
+    gc_interval = durations.pop("gc_interval") or None
+    judged = frozenset(said.judged)
+    return msgspec.structs.replace(own, **values, **durations, gc_interval=gc_interval, judged=judged)
 
 
 def candidate_policy(settings: Settings) -> CandidatePolicy:

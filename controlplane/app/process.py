@@ -209,7 +209,13 @@ class ProcessTurn(ABC):
         since = watched.until(head.sign_of_life) if watched is not None else None
         holder = self._shared.settings.leader.identity
         started = service_started(head.epoch, holder, version, since)
-        await self._recorder.record(self._shared.replaced.first_words(started, holder))
+        policy = self._policy()
+        said = [NewEvent(stream=started.stream, event=policy)] if policy is not None else []
+        await self._recorder.record([*self._shared.replaced.first_words(started, holder), *said])
+
+    def _policy(self) -> Event | None:
+        """Return the settings that this process decides by, if they are others than the log says; None if there is nothing to say."""
+        return None
 
     async def _belongs(self) -> None:
         """Raise `WrongCluster` if the cluster that we stand beside is not the one that the log belongs to.

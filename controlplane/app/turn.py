@@ -19,6 +19,7 @@ from controlplane.app.extras import Extras
 from controlplane.app.following import Held
 from controlplane.app.identities import Identities
 from controlplane.app.measure import Measure, Refused
+from controlplane.app.policy import in_force
 from controlplane.app.process import ProcessTurn, Shared
 from controlplane.app.rooms import Hosted
 from controlplane.app.secrets import Secrets
@@ -32,7 +33,7 @@ from controlplane.clusters.surroundings import Surroundings
 from controlplane.connectivity.events import MANAGEMENT, ClusterConnected
 from controlplane.connectivity.here import connectivity_event
 from controlplane.kube import SECRETS, ObjectRef
-from controlplane.log.event import LogUnavailable, Recorded
+from controlplane.log.event import Event, LogUnavailable, Recorded
 from controlplane.log.postgres import PostgresLog
 from controlplane.reconcile.gate import Gate
 from controlplane.reconcile.leader import Leader
@@ -109,6 +110,10 @@ class Turn(ProcessTurn):
         self._health.set("caches", True, "follows")
         self._health.set("clusters", True, "follows")
         return True
+
+    def _policy(self) -> Event | None:
+        said = in_force(self._fleet.policy, self._shared.settings.run.controllers)
+        return said if said != self._fleet.index.around.in_force else None
 
     async def lead(self, stop: asyncio.Event) -> None:
         """Record, decide and act until stopped; raises `Fenced`, or the fault of whatever part ended first."""

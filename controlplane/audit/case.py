@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import TypeVar
 
 import msgspec
 
 from controlplane.audit.sentences import because
 from controlplane.audit.standing import Standing
 from controlplane.connectivity.events import (
+    MANAGEMENT,
     ClusterConnected,
     ClusterConnectFailed,
     ClusterForgotten,
@@ -21,9 +23,19 @@ from controlplane.connectivity.events import (
 )
 from controlplane.log.event import Event, Recorded
 from controlplane.multikueue.context import Context
-from controlplane.multikueue.events import CheckStateDecided, Conditioned, WinnerChosen, WorkloadObserved
+from controlplane.multikueue.events import (
+    CheckStateDecided,
+    Conditioned,
+    FinishDecided,
+    Seen,
+    StatusRelayDecided,
+    WinnerChosen,
+    WorkloadObserved,
+)
+from controlplane.multikueue.reasons import Reason
 from controlplane.multikueue.state import WorkloadState
 
+E = TypeVar("E", bound=Seen)
 STAMP = "%Y-%m-%d %H:%M:%S UTC"
 Answer = tuple[str, list[Recorded | None]]
 """A sentence and the events it rests on, None for one that is not in the log."""
@@ -47,9 +59,46 @@ class Case(msgspec.Struct, frozen=True):
         """Return the newest event of some types that passes a test."""
         return next((e for e in reversed(self.events) if isinstance(e.event, types) and test(e)), None)
 
+    def since(self, kind: type[E], test: Callable[[E], bool], cluster: str = MANAGEMENT) -> Recorded | None:
+        """Return the event since which something holds of the object that a cluster showed last: not the newest that shows it.
+
+        None if it does not hold of what was seen last.
+        """
+        first: Recorded | None = None
+        uid = ""
+        for recorded in reversed(self.events):
+            seen = recorded.event
+            if recorded.stream != self.stream or recorded.cluster != cluster or not isinstance(seen, kind):
+                continue
+            uid = uid or seen.uid
+            if seen.uid != uid or not test(seen):
+                break
+            first = recorded
+        return first
+
+    def shown(self, test: Callable[[WorkloadObserved], bool]) -> Recorded | None:
+        """Return the observation since which something holds of the Workload; the newest one if it does not hold of that."""
+        own = self.last(WorkloadObserved, test=lambda recorded: recorded.stream == self.stream)
+        return self.since(WorkloadObserved, test) or own
+
     def on(self, cluster: str, *types: type[Event]) -> Recorded | None:
         """Return the newest event of some types on a cluster."""
         return self.last(*types, test=lambda recorded: recorded.cluster == cluster)
+
+
+def result_of(case: Case, shows: Recorded | None = None) -> tuple[str, Recorded | None]:
+    """Return the cluster whose result the Workload has, and the decision that took it over; "" and None if nobody's was.
+
+    Kueue may finish the Workload by the last status of its job before we do. `shows` is the event that shows it finished.
+    """
+
+    def took(recorded: Recorded) -> bool:
+        event, early = recorded.event, shows is None or recorded.position < shows.position
+        relayed = isinstance(event, StatusRelayDecided) and event.reason == Reason.FINAL_STATUS and event.source != ""
+        return early and recorded.stream == case.stream and (isinstance(event, FinishDecided) or relayed)
+
+    decided = case.last(FinishDecided, StatusRelayDecided, test=took)
+    return (decided.event.source if decided is not None else ""), decided  # type: ignore[union-attr]
 
 
 def said(seen: Conditioned | None, kind: str) -> str:

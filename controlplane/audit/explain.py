@@ -14,7 +14,19 @@ from datetime import datetime
 
 import msgspec
 
-from controlplane.audit.case import STAMP, Answer, Case, away, by_whom, given_up, not_available, said, taken_back
+from controlplane.audit.case import (
+    STAMP,
+    Answer,
+    Case,
+    away,
+    by_whom,
+    given_up,
+    not_available,
+    result_of,
+    said,
+    taken_back,
+)
+from controlplane.audit.ended import Statement, statements
 from controlplane.audit.sentences import because, listed
 from controlplane.audit.standing import Standing, Word, check_of, grace, standing
 from controlplane.audit.words import face
@@ -28,26 +40,29 @@ from controlplane.multikueue.events import (
     ClusterRefused,
     Decision,
     EffectFailed,
-    FinishDecided,
     JobCreationDecided,
     JobGone,
     NominationDecided,
+    RemoteJobObserved,
     WinnerChosen,
     WinnerReleased,
     WorkloadGone,
     WorkloadObserved,
 )
 from controlplane.multikueue.left_out import left_out
+from controlplane.multikueue.reasons import Reason
 from controlplane.multikueue.state import WorkloadState
 from controlplane.multikueue.unseen import unseen
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """The answer: how far the Workload is, the sentence, and the events it rests on, by position."""
+    """The answer: how far the Workload is, the sentence, and the events it rests on, by position; of one that has ended also what became
+    of it, statement by statement."""
 
     standing: Standing
     sentence: str
     events: list[Recorded]
+    statements: list[Statement] = []
 
 
 def explain(state: WorkloadState, context: Context, events: Sequence[Recorded], now: datetime) -> Explanation:
@@ -58,7 +73,8 @@ def explain(state: WorkloadState, context: Context, events: Sequence[Recorded], 
     stands = standing(state, context, now)
     case = Case(state, context, now, events, stands)
     sentence, rests_on = ANSWERS[stands.word](case)
-    return Explanation(stands, " ".join(sentence.split()), _with_causes(rests_on, events, case.stream))
+    told = statements(case) if stands.word in ("Finished", "Deleted") else []
+    return Explanation(stands, " ".join(sentence.split()), _with_causes(rests_on, events, case.stream), told)
 
 
 def without_workload(events: Sequence[Recorded]) -> Explanation:
@@ -86,8 +102,36 @@ def _with_causes(chosen: Iterable[Recorded | None], events: Sequence[Recorded], 
     return [found[position] for position in sorted(found)]
 
 
-def _local(case: Case) -> Recorded | None:
-    return case.last(WorkloadObserved, test=lambda recorded: recorded.stream == case.stream)
+def _waits(case: Case) -> Recorded | None:
+    """Return since when the Workload has no quota, as its condition now says it."""
+    text = said(case.state.local, "QuotaReserved")
+    return case.shown(lambda seen: not seen.is_true("QuotaReserved") and said(seen, "QuotaReserved") == text)
+
+
+def _has_quota(case: Case) -> Recorded | None:
+    """Return since when it has quota, with the states that its admission checks now have."""
+    local = case.state.local
+    checks = {entry.name: entry.state for entry in local.checks} if local is not None else {}
+    return case.shown(
+        lambda seen: seen.is_true("QuotaReserved") and {entry.name: entry.state for entry in seen.checks} == checks
+    )
+
+
+def _says(case: Case, state: str) -> Recorded | None:
+    """Return since when our admission check has a state."""
+    check = check_of(case.state, case.context)
+    name = check.name if check is not None else ""
+    return case.shown(lambda seen: any(entry.name == name and entry.state == state for entry in seen.checks))
+
+
+def _is_placed(case: Case) -> Recorded | None:
+    """Return since when the Workload says that it is with its cluster."""
+    return case.shown(lambda seen: seen.cluster_name == case.standing.cluster)
+
+
+def _is(case: Case, kind: str) -> Recorded | None:
+    """Return since when a condition is true."""
+    return case.shown(lambda seen: seen.is_true(kind))
 
 
 # --- one sentence for each word -----------------------------------------------------------------------------------------
@@ -97,33 +141,33 @@ def _pending(case: Case) -> Answer:
     taken = taken_back(case)
     quota = said(case.state.local, "QuotaReserved")
     if taken is not None:
-        return f"It waits for quota again{quota}: {taken[0]}.", [*taken[1], _local(case)]
-    return f"It waits for quota on the management cluster{quota}.", [_local(case)]
+        return f"It waits for quota again{quota}: {taken[0]}.", [*taken[1], _waits(case)]
+    return f"It waits for quota on the management cluster{quota}.", [_waits(case)]
 
 
 def _inactive(case: Case) -> Answer:
-    text = "It is deactivated: its spec.active is false"
+    text, since = "It is deactivated: its spec.active is false", case.shown(lambda seen: not seen.active)
     rejected = case.last(CheckStateDecided)
     if rejected is not None and isinstance(rejected.event, CheckStateDecided) and rejected.event.state == "Rejected":
-        return f"{text}, after it was rejected because {because(rejected.event)}.", [rejected, _local(case)]
-    return f"{text}{said(case.state.local, 'Evicted')}.", [_local(case)]
+        return f"{text}, after it was rejected because {because(rejected.event)}.", [rejected, since]
+    return f"{text}{said(case.state.local, 'Evicted')}.", [since]
 
 
 def _reserved(case: Case) -> Answer:
     route = case.context.route
     if route is None:
-        return "It has quota and none of its admission checks is ours: it is not dispatched.", [_local(case)]
+        return "It has quota and none of its admission checks is ours: it is not dispatched.", [_has_quota(case)]
     if route.error:
-        return f"It has quota and is offered to nobody: {route.error}.", [_local(case)]
+        return f"It has quota and is offered to nobody: {route.error}.", [_has_quota(case)]
     text = f"It has quota and waits for {case.standing.waits_for}"
     held = _held(case)
     if held:
-        return f"{text}: {_not_reached(case, held)}.", [_local(case), *(away(case, name) for name in held)]
+        return f"{text}: {_not_reached(case, held)}.", [_has_quota(case), *(away(case, name) for name in held)]
     reasons = {name: why for name in route.clusters if (why := _closed(case, name))}
     if len(reasons) < len(route.clusters) or case.context.job is None:
-        return f"{text}.", [_local(case), *_refusal(case, "@management")]
+        return f"{text}.", [_has_quota(case), *_refusal(case, "@management")]
     each = "; ".join(f"{name}: {why}" for name, why in reasons.items())
-    return f"{text}: {each}.", [_local(case), *(away(case, name) for name in reasons), case.last(ClustersJudged)]
+    return f"{text}: {each}.", [_has_quota(case), *(away(case, name) for name in reasons), case.last(ClustersJudged)]
 
 
 def _closed(case: Case, cluster: str) -> str:
@@ -156,7 +200,7 @@ def _nominated(case: Case) -> Answer:
     first = f"It was offered to {listed(names)} (attempt {case.state.attempt}) and none of them has it yet"
     if released is not None and isinstance(released.event, WinnerReleased):
         first += f", after {released.event.cluster} was chosen and given up because {because(released.event)}"
-    seen = [case.on(name, CloneObserved) or (_refusal(case, name) or [None])[0] for name in names]
+    seen = [_seen_on(case, name) or (_refusal(case, name) or [None])[0] for name in names]
     refused = [case.on(name, ClusterRefused) for name in case.state.refused]
     judged = [case.last(ClustersJudged)] if unfit else []
     evidence = [offer, released, *seen, *refused, *judged, *(away(case, name) for name in held)]
@@ -185,6 +229,15 @@ def _on_worker(case: Case, cluster: str) -> str:
     return f"says: {face(clone)}{'' if clone.is_true('QuotaReserved') else said(clone, 'QuotaReserved')}"
 
 
+def _seen_on(case: Case, cluster: str) -> Recorded | None:
+    """Return since when the copy on a cluster says what it says now."""
+    clone = case.state.remote(cluster).clone
+    if clone is None:
+        return case.on(cluster, CloneObserved)
+    now = face(clone), said(clone, "QuotaReserved")
+    return case.since(CloneObserved, lambda seen: (face(seen), said(seen, "QuotaReserved")) == now, cluster)
+
+
 def _refusal(case: Case, cluster: str) -> list[Recorded | None]:
     """Return the last write that an API server refused, if that still holds us up."""
     targets = {target for target in case.state.trouble if target.startswith(f"{cluster}/")}
@@ -192,7 +245,8 @@ def _refusal(case: Case, cluster: str) -> list[Recorded | None]:
 
 
 def _choice(case: Case) -> tuple[str, Recorded | None]:
-    chosen = case.last(WinnerChosen)
+    cluster = case.standing.cluster
+    chosen = case.last(WinnerChosen, test=lambda e: e.cluster == cluster) or case.last(WinnerChosen)
     if chosen is None or not isinstance(chosen.event, WinnerChosen):
         return "", None
     return f"because {because(chosen.event)}", chosen
@@ -207,7 +261,7 @@ def _chosen(case: Case) -> Answer:
     lost = [away(case, name) for name in _held(case)]
     return text, [
         chosen,
-        case.last(JobCreationDecided),
+        case.last(JobCreationDecided, test=lambda e: chosen is None or e.position > chosen.position),
         *lost,
         *_refusal(case, cluster),
         *_refusal(case, "@management"),
@@ -218,7 +272,18 @@ def _placed(case: Case) -> Answer:
     clause, chosen = _choice(case)
     verb = "runs on" if case.standing.word == "Running" else "is admitted on"
     text = f"It {verb} {case.standing.cluster} {clause}"
-    evidence: list[Recorded | None] = [chosen, case.last(CheckStateDecided), _local(case)]
+    cluster = case.standing.cluster
+    ready = case.last(
+        CheckStateDecided,
+        test=lambda e: (
+            isinstance(e.event, CheckStateDecided)
+            and e.event.winner == cluster
+            and e.event.reason != Reason.TOPOLOGY_ASSIGNED
+        ),
+    )
+    evidence: list[Recorded | None] = [chosen, ready, _is_placed(case)]
+    if case.standing.word == "Running":
+        evidence.append(case.since(RemoteJobObserved, lambda seen: not seen.suspended, cluster))
     if case.standing.waits_for:
         text += f", and waits for {case.standing.waits_for}"
     taken = taken_back(case) if case.state.attempt > 1 else None
@@ -244,7 +309,7 @@ def _lost(case: Case) -> Answer:
     else:
         end = f"its time is over{by_whom(gave_up)}, and it is to be taken back now"
     text = f"It stays with {cluster}, which cannot be reached ({not_available(case, cluster)}); {end}."
-    return text, [chosen, away(case, cluster), gave_up, outage if until is None else None, _local(case)]
+    return text, [chosen, away(case, cluster), gave_up, outage if until is None else None, _is_placed(case)]
 
 
 def _retry(case: Case) -> Answer:
@@ -262,37 +327,43 @@ def _retry(case: Case) -> Answer:
         f"It is being taken back from {cluster or 'its cluster'} because {clause}{by_whom(gave_up)};"
         " Kueue evicts it and queues it again."
     )
-    return text, [chosen, lost, gave_up, decided, _local(case)]
+    return text, [chosen, lost, gave_up, decided, _says(case, "Retry")]
 
 
 def _rejected(case: Case) -> Answer:
     decided = case.last(CheckStateDecided)
     check = check_of(case.state, case.context)
     if decided is not None and isinstance(decided.event, CheckStateDecided) and decided.event.state == "Rejected":
-        return f"It was rejected because {because(decided.event)}: {decided.event.message}.", [decided, _local(case)]
-    return f"It was rejected: {check.message if check else ''}.", [_local(case)]
+        return f"It was rejected because {because(decided.event)}: {decided.event.message}.", [
+            decided,
+            _says(case, "Rejected"),
+        ]
+    return f"It was rejected: {check.message if check else ''}.", [_says(case, "Rejected")]
 
 
 def _evicted(case: Case) -> Answer:
     taken = taken_back(case)
     text = f"It waits for {case.standing.waits_for}, so that its quota is free for others"
     if taken is None:
-        return f"{text}.", [_local(case)]
-    return f"{text}: {taken[0]}.", [*taken[1], _local(case)]
+        return f"{text}.", [_is(case, "Evicted")]
+    return f"{text}: {taken[0]}.", [*taken[1], _is(case, "Evicted")]
 
 
 def _finished(case: Case) -> Answer:
     local = case.state.local
-    decided = case.last(FinishDecided)
-    source = decided.event.source if decided is not None and isinstance(decided.event, FinishDecided) else ""
-    copy = case.on(source, CloneObserved) if source else None
+    shows = _is(case, "Finished")
+    source, decided = result_of(case, shows)
+    copy = case.since(CloneObserved, lambda seen: seen.is_true("Finished"), source) if source else None
+    chosen = case.last(WinnerChosen, test=lambda e: e.cluster == source) if source else None
     where = f" on {source}" if source else ""
-    return f"It finished{where}{said(local, 'Finished')}.", [case.last(WinnerChosen), copy, decided, _local(case)]
+    return f"It finished{where}{said(local, 'Finished')}.", [chosen, copy, decided, shows]
 
 
 def _deleting(case: Case) -> Answer:
     copies = case.standing.waits_for
-    return f"It is being deleted{f', and {copies} are removed' if copies else ''}.", [_local(case)]
+    return f"It is being deleted{f', and {copies} are removed' if copies else ''}.", [
+        case.shown(lambda seen: seen.deleting)
+    ]
 
 
 def _deleted(case: Case) -> Answer:
@@ -302,7 +373,7 @@ def _deleted(case: Case) -> Answer:
     left = f"; {case.standing.waits_for} are still to go" if case.standing.waits_for else ""
     if last is None:
         return f"No Workload of this name was ever seen{left}.", [case.last(CloneObserved)]
-    return f"It was deleted on the management cluster{ended}{left}.", [last, case.last(WorkloadGone)]
+    return f"It was deleted on the management cluster{ended}{left}.", [_is(case, "Finished"), case.last(WorkloadGone)]
 
 
 ANSWERS: dict[Word, Callable[[Case], Answer]] = {

@@ -7,6 +7,7 @@ Workloads and jobs are those of the view `audit.workload_timeline`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from controlplane.audit.run_words import RUN_WORDS
 from controlplane.audit.scheduler_words import SCHEDULER_WORDS
 from controlplane.audit.target_words import TARGET_WORDS
 from controlplane.connectivity import events as connectivity
+from controlplane.durations import show
 from controlplane.log.event import Event, Recorded, Unknown
 from controlplane.multikueue import events as multikueue
 from controlplane.multikueue.events import (
@@ -147,6 +149,10 @@ WORDS: Mapping[type[Event], Callable[[Any], str]] = {
     connectivity.EventRefused: lambda e: f"the database refused {e.type} on {e.stream}",
     connectivity.ServiceStarted: lambda e: f"{e.holder} took the log over (epoch {e.epoch}, version {e.version})",
     connectivity.ServiceStopped: lambda e: f"{e.holder} let the log go (epoch {e.epoch})",
+    connectivity.PolicyInForce: lambda e: (
+        f"decisions rest on {e.execution_policy}, a grace of {show(timedelta(seconds=e.worker_lost_timeout_seconds))},"
+        f" and {', '.join(e.kinds) or 'no kinds'}"
+    ),
     connectivity.ClusterConnected: lambda e: f"is connected{f' ({e.server_version})' if e.server_version else ''}",
     connectivity.ClusterConnectFailed: _failed,
     connectivity.ClusterSuspected: lambda e: f"has not answered in time: {e.message}",

@@ -69,6 +69,8 @@ class Copies(Writer[Write]):
         self._users: dict[str, set[str]] = {}
         self._dirty: dict[str, None] = {}
         self._missing: dict[tuple[str, str, str], str] = {}
+        self._named_at: dict[tuple[str, str, str], int] = {}
+        self._wanted_at: dict[str, int] = {}
         self._told: dict[str, dict[tuple[str, str], str]] = {}
         placing.obstacles_of = self.obstacles
 
@@ -109,7 +111,7 @@ class Copies(Writer[Write]):
         self.newest.fold(recorded)
         room, _, name = recorded.stream.partition("/")
         if room == "sourcepod":
-            self._fold_source(recorded.stream)
+            self._fold_source(recorded.stream, recorded.position)
         elif room == "cluster":
             self._dirty.update(dict.fromkeys(s for s in self._streams() if name in (MANAGEMENT, s.split("/")[1])))
             if isinstance(recorded.event, ClusterRestored):
@@ -120,6 +122,7 @@ class Copies(Writer[Write]):
                 key = (event.kind, event.namespace, event.name)
                 self.named[key] = event if isinstance(event, NamedObserved) else None
                 self._missing[key] = event.message if isinstance(event, NamedMissing) else ""
+                self._named_at[key] = recorded.position
                 self._dirty.update(dict.fromkeys(s for s in self._streams() if s.split("/")[2] == event.namespace))
         elif room == COPIES:
             self._fold_copy(recorded)
@@ -134,7 +137,7 @@ class Copies(Writer[Write]):
     def _streams(self) -> list[str]:
         return sorted({*self._there, *self._users})
 
-    def _fold_source(self, stream: str) -> None:
+    def _fold_source(self, stream: str, position: int) -> None:
         """Note where a source pod may run, and what it names."""
         state = self._placing.sources.get(stream)
         now: dict[str, frozenset[Reference]] = {}
@@ -154,6 +157,7 @@ class Copies(Writer[Write]):
             users.add(stream) if there in now else users.discard(stream)
             if not users:
                 del self._users[there]
+            self._wanted_at[there] = position
             self._dirty[there] = None
         self._where.pop(stream, None)
         if now:
@@ -272,8 +276,18 @@ class Copies(Writer[Write]):
                 wake = min(wake or trouble.until, trouble.until)
                 continue
             decisions.append(wanted)
-        events = [NewEvent(stream=stream, event=d, cluster=cluster, caused_by=there.position) for d in decisions]
+        events = [
+            NewEvent(stream=stream, event=d, cluster=cluster, caused_by=self._cause(stream, d.target))
+            for d in decisions
+        ]
         return Decided(events, there.version, wake)
+
+    def _cause(self, stream: str, target: str) -> int:
+        """Return the event that a write to a copy (`KIND/NAME`) rests on: its object's newest, or the last change of who names it there."""
+        kind, _, name = target.partition("/")
+        named = self._named_at.get((kind, stream.split("/")[2], name), 0)
+        there = self._there.get(stream, _There())
+        return max(named, self._wanted_at.get(stream, 0)) or there.position
 
     def _following(self, stream: str, there: _There) -> follow.Following:
         """Return what is to be done in a namespace of a target, by what was seen."""

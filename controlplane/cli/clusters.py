@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from controlplane.cli.errors import Exit, Failure
-from controlplane.cli.fleet import describe, grace_cell, mass_outage, outage_line, short_life
+from controlplane.cli.fleet import describe, grace_cell, in_words, mass_outage, outage_line, short_life
 from controlplane.cli.frame import Group
-from controlplane.cli.history import clock, open_reader, place
+from controlplane.cli.history import clock, open_reader, place, policy_in_force
 from controlplane.cli.options import Options
 from controlplane.cli.output import dump, line, table
 
@@ -37,6 +37,9 @@ def clusters(context: click.Context) -> None:
     the cluster's identity, and how often it was restored from a backup.
     With -o json or yaml, one object:
       mass_outage: null, or since, away (names), of, holds, accepted_by
+      policy (as the service said when it began to lead): execution_policy,
+      worker_lost_timeout, readmission_grace, refusal_pause,
+      requeues_per_minute, mass_outage_share
       clusters, each: name, state, since, lost_since, grace (left, over, never
       or ""), grace_ends_at, stays (Workloads that are not taken from it yet),
       stays_for_ever (of them under never-twice), forgotten, owed, running
@@ -126,11 +129,12 @@ def show(options: Options) -> None:
     """Print the clusters, and a mass outage above them."""
     from controlplane.audit.absence import absences
 
-    index, now = _read(options, _target(options)[2])
+    policy = _target(options)[2]
+    index, now = _read(options, policy)
     away = absences(index, now)
     found, outage = describe(index, away, now), mass_outage(index)
     if options.output != "table":
-        dump(options.output, {"mass_outage": outage, "clusters": found})
+        dump(options.output, {"mass_outage": outage, "policy": in_words(policy), "clusters": found})
         return
     if outage is not None:
         line(outage_line(outage))
@@ -153,12 +157,13 @@ def show(options: Options) -> None:
 
 
 def _target(options: Options) -> tuple[Any, str, Policy]:
-    """Return the database of the log, the log's name, and what decisions depend on."""
-    from controlplane.app.policy import reading_policy
+    """Return the database of the log, the log's name, and what its service decides by."""
     from controlplane.log.connect import Database
 
     settings = options.settings()
-    return Database(options.database_url(), settings.database.role), settings.database.log, reading_policy(settings)
+    with open_reader(options) as reader:
+        policy = policy_in_force(options, reader)
+    return Database(options.database_url(), settings.database.role), settings.database.log, policy
 
 
 def _read(options: Options, policy: Policy) -> tuple[Index, datetime]:

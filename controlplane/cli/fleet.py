@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controlplane.audit.absence import Absence
+    from controlplane.multikueue.context import Policy
     from controlplane.multikueue.index import Index
 
 
@@ -23,6 +24,20 @@ def mass_outage(index: Index) -> dict[str, Any] | None:
         return None
     away, of = index.away()
     return {"since": outage.since, "away": away, "of": of, "holds": outage.holds, "accepted_by": outage.accepted_by}
+
+
+def in_words(policy: Policy) -> dict[str, Any]:
+    """Return what decides about lost clusters, as plain values."""
+    from controlplane.durations import show
+
+    return {
+        "execution_policy": policy.execution_policy,
+        "worker_lost_timeout": show(policy.worker_lost_timeout),
+        "readmission_grace": show(policy.readmission_grace),
+        "refusal_pause": show(policy.refusal_pause),
+        "requeues_per_minute": policy.requeues_per_minute,
+        "mass_outage_share": policy.mass_outage_share,
+    }
 
 
 def describe(index: Index, away: dict[str, Absence], now: datetime) -> list[dict[str, Any]]:

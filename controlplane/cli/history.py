@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from controlplane.audit.find import Found
     from controlplane.audit.reads import Reader
     from controlplane.log.event import Recorded
+    from controlplane.multikueue.context import Policy
 
 
 def log_option(verb: Callable[..., Any]) -> Callable[..., Any]:
@@ -42,6 +43,18 @@ def open_reader(options: Options, log: str = "") -> Reader:
 
     settings = options.settings()
     return Reader.connect(options.database_url(), log=log or settings.database.log, role=settings.database.role)
+
+
+def policy_in_force(options: Options, reader: Reader) -> Policy:
+    """Return what the service of a log decides by; where the log does not say, what these settings say, and that it is so."""
+    from controlplane.app.policy import reading_policy
+    from controlplane.audit.in_force import in_force
+
+    said = in_force(reader)
+    if said is None and reader.log in reader.logs():
+        text = "The log does not say by which settings it is led: graces and policies are shown by the settings of this program."
+        click.echo(text, err=True)
+    return reading_policy(options.settings(), said)
 
 
 def is_empty(reader: Reader) -> str:

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 import click
 
 from controlplane.cli.frame import Verb
-from controlplane.cli.history import clock, find_pod, find_story, log_option, open_reader, place, pod_name, span
+from controlplane.cli.history import (
+    clock,
+    find_pod,
+    find_story,
+    log_option,
+    open_reader,
+    place,
+    pod_name,
+    policy_in_force,
+    span,
+)
 from controlplane.cli.options import Options
 from controlplane.cli.output import emit
 
@@ -76,7 +86,6 @@ def timeline(options: Options, name: str, everything: bool) -> None:
 
 def _story(options: Options, name: str) -> tuple[Found, list[Moment]]:
     """Return the streams that a name means and their moments."""
-    from controlplane.app.policy import reading_policy
     from controlplane.audit.answer import told
     from controlplane.audit.find import Found
     from controlplane.audit.pods import pod_moments
@@ -90,4 +99,4 @@ def _story(options: Options, name: str) -> tuple[Found, list[Moment]]:
             events = find_pod(reader, *pod)
             return Found(events[0].stream, []), pod_moments(events)
         found = find_story(reader, name)
-        return found, told(reader, reading_policy(options.settings()), found)
+        return found, told(reader, policy_in_force(options, reader), found)

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from controlplane.cli.frame import Verb
-from controlplane.cli.history import clock, find_pod, find_story, log_option, open_reader, place, pod_name
+from controlplane.cli.history import (
+    clock,
+    find_pod,
+    find_story,
+    log_option,
+    open_reader,
+    place,
+    pod_name,
+    policy_in_force,
+)
 from controlplane.cli.options import Options
 from controlplane.cli.output import dump, line, table
 
 if TYPE_CHECKING:
+    from controlplane.audit.ended import Statement
     from controlplane.audit.explain import Explanation
 
+STATEMENT_COLUMNS = ("at (UTC)", "what became of it", "proved by")
 COLUMNS = ("position", "at (UTC)", "type", "reason", "cluster", "what")
 
 
@@ -28,10 +40,16 @@ def why(options: Options, name: str) -> None:
     said where a pod is placed, or whose PodGroup it is in; with podgroup/ or
     pipelinerun/, why a PodGroup is in its phase, and a run's pods on a node.
 
+    Of one that has ended it is said where it ran and why there, what was taken
+    from it and when, how long it waited and ran, and whether it was ever on
+    two clusters at once, each with the positions of the events that prove it.
+
     \b
     With -o json or yaml, one object:
       workload (stream), state, cluster, waits_for, sentence,
       events: position, at, type, reason, cluster, what, data
+      statements (of what has ended): about, text, cluster, attempt, at,
+      seconds (null, or how long), positions
     """
     from controlplane.audit.words import fields_of, reason_of, type_of, what
 
@@ -59,10 +77,14 @@ def why(options: Options, name: str) -> None:
                 "waits_for": stands.waits_for,
                 "sentence": told.sentence,
                 "events": events,
+                "statements": [plain(statement) for statement in told.statements],
             },
         )
         return
     line(f"{told.standing.word}: {told.sentence}")
+    if told.statements:
+        click.echo()
+        table(STATEMENT_COLUMNS, [_row(statement) for statement in told.statements])
     if told.events:
         click.echo()
         rows = [
@@ -72,9 +94,26 @@ def why(options: Options, name: str) -> None:
         table(COLUMNS, rows)
 
 
+def plain(statement: Statement) -> dict[str, Any]:
+    """Return a statement as plain values."""
+    return {
+        "about": statement.about,
+        "text": statement.text,
+        "cluster": statement.cluster,
+        "attempt": statement.attempt or None,
+        "at": statement.events[0].recorded_at,
+        "seconds": statement.seconds,
+        "positions": [recorded.position for recorded in statement.events],
+    }
+
+
+def _row(statement: Statement) -> Sequence[object]:
+    proof = ", ".join(str(recorded.position) for recorded in statement.events)
+    return clock(statement.events[0].recorded_at), statement.text, proof
+
+
 def ask(options: Options, name: str) -> tuple[str, Explanation]:
     """Return the stream of the Workload that was named ("" if the job has none) and the explanation."""
-    from controlplane.app.policy import reading_policy
     from controlplane.audit.answer import answer
     from controlplane.cli.local_history import explained
     from controlplane.clock import SystemClock
@@ -86,7 +125,7 @@ def ask(options: Options, name: str) -> tuple[str, Explanation]:
         return _ask_pod(options, *pod)
     with open_reader(options) as reader:
         found = find_story(reader, name)
-        return found.workload, answer(reader, reading_policy(options.settings()), found, SystemClock().now())
+        return found.workload, answer(reader, policy_in_force(options, reader), found, SystemClock().now())
 
 
 def _ask_pod(options: Options, namespace: str, name: str) -> tuple[str, Explanation]:

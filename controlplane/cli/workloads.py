@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from controlplane.cli.frame import Verb
-from controlplane.cli.history import open_reader, span
+from controlplane.cli.history import open_reader, policy_in_force, span
 from controlplane.cli.options import Options
 from controlplane.cli.output import emit
 
@@ -57,14 +57,13 @@ def workloads(options: Options, namespace: str | None, states: tuple[str, ...], 
       namespace, name, job, kind, state, cluster, attempt, since (when it was
       first seen), waits_for, queue, nominated, copies (clusters), position
     """
-    from controlplane.app.policy import reading_policy
     from controlplane.audit.fleet import load
     from controlplane.clock import SystemClock
 
     now = SystemClock().now()
     finished = everything or "Finished" in states
     with open_reader(options) as reader:
-        index = load(reader, reading_policy(options.settings()), namespace, finished=finished)
+        index = load(reader, policy_in_force(options, reader), namespace, finished=finished)
         seen = reader.first_seen(list(index.workloads))
     found = [one for one in describe(index, seen, now) if _asked(one, states, finished)]
     rows = [

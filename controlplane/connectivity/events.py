@@ -36,6 +36,28 @@ class ServiceStopped(Event, frozen=True, kw_only=True):
     holder: str
 
 
+class PolicyInForce(Event, frozen=True, kw_only=True):
+    """The settings that decisions rest on from here: said by a process that begins to lead, if they are not those that were in force.
+
+    The names are those of the settings; `kinds` are the kinds of jobs that are dispatched, none where nothing is.
+    """
+
+    controllers: list[str] = []
+    origin: str
+    controller_name: str
+    kinds: list[str] = []
+    judged: list[str] = []
+    execution_policy: str
+    worker_lost_timeout_seconds: float
+    gc_interval_seconds: float
+    status_interval_seconds: float
+    readmission_grace_seconds: float
+    refusal_pause_seconds: float
+    loser_patience_seconds: float
+    requeues_per_minute: int
+    mass_outage_share: float
+
+
 class LogWentBack(Event, frozen=True, kw_only=True):
     """The log is not the one that was read: a backup was restored, or a standby was promoted that lacked the last commits.
 
@@ -170,6 +192,7 @@ class KindOff(Event, frozen=True, kw_only=True):
 EVENTS: tuple[type[Event], ...] = (
     ServiceStarted,
     ServiceStopped,
+    PolicyInForce,
     LogWentBack,
     EventRefused,
     LogRebound,

@@ -120,7 +120,7 @@ class Coscheduling(Writer[Write]):
         self._repeats, self._whose = Repeats(), Whose()
         self._refusals: dict[str, str] = {}
         self._said: dict[str, str] = {}
-        self._versions: dict[str, int] = {}
+        self._versions: dict[str, tuple[int, int]] = {}
         self._on_node: dict[str, set[str]] = {}
         self._dirty: dict[str, None] = {}
 
@@ -233,7 +233,7 @@ class Coscheduling(Writer[Write]):
 
     def _fold_config(self, recorded: Recorded) -> None:
         stream, event = recorded.stream, recorded.event
-        self._versions[stream] = recorded.version
+        self._versions[stream] = recorded.version, recorded.position
         match event:
             case FlagsRefused():
                 self._said[stream] = event.message
@@ -269,7 +269,8 @@ class Coscheduling(Writer[Write]):
         if not message or self._said.get(stream) == message:
             return Decided()
         event = FlagsRefused(message=message, reason=Reason.BAD_FLAGS)
-        return Decided([self._event(stream, event, 0)], self._versions.get(stream, 0))
+        version, position = self._versions.get(stream, (0, 0))
+        return Decided([self._event(stream, event, position)], version)
 
     def _surroundings(self) -> Surroundings:
         flags = self.flags

@@ -14,12 +14,13 @@ import msgspec
 
 from controlplane.capability import Decided, OpenWrite, Sighting
 from controlplane.connectivity import events as connectivity
-from controlplane.connectivity.events import FLEET_STREAM, MANAGEMENT
+from controlplane.connectivity.events import FLEET_STREAM, MANAGEMENT, cluster_stream
 from controlplane.connectivity.here import service_started
 from controlplane.connectivity.outage import decide_outage
 from controlplane.kube import Request
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.multikueue import conditions, render
+from controlplane.multikueue.causes import causes_of
 from controlplane.multikueue.context import Policy
 from controlplane.multikueue.decide import decide
 from controlplane.multikueue.events import (
@@ -96,9 +97,10 @@ class Fleet(Writer[Write]):
         plan = decide(state, context, now)
         if any(getattr(decision, "reason", "") == Reason.REMOTE_LOST for decision in plan.decisions):
             self._granted.append(now)
-        return Decided(
-            [_event(stream, decision, state.position) for decision in plan.decisions], state.version, plan.wake
-        )
+        around = self.index.marks(state) if plan.decisions else {}
+        causes = causes_of(plan.decisions, state, around)
+        events = [_event(stream, decision, cause) for decision, cause in zip(plan.decisions, causes, strict=True)]
+        return Decided(events, state.version, plan.wake)
 
     def _requeue_at(self, now: datetime) -> datetime | None:
         """Return when the next re-queue from a lost cluster is allowed, None if it is now.
@@ -118,7 +120,8 @@ class Fleet(Writer[Write]):
             return Decided()
         away, of = self.index.away()
         event = decide_outage(self.index.outage, away, of, self.policy.mass_outage_share)
-        events = [NewEvent(stream=FLEET_STREAM, event=event)] if event else []
+        cause = self.index.around.outage(of=list(self.index.clusters))
+        events = [NewEvent(stream=FLEET_STREAM, event=event, caused_by=cause)] if event else []
         return Decided(events, self.index.outage.version)
 
     def _cluster_condition(self, name: str) -> ConditionDecided | None:
@@ -140,7 +143,19 @@ class Fleet(Writer[Write]):
         slot = self.index.slots.get(stream)
         if decision is None or not free:
             return Decided((), slot.version, wake if decision else None)
-        return Decided([_event(stream, decision, 0)], slot.version)
+        return Decided(
+            [_event(stream, decision, self.index.around.condition(stream, self._beside(stream)))], slot.version
+        )
+
+    def _beside(self, stream: str) -> list[str]:
+        """Return the other streams that the condition of an object rests on."""
+        room, _, name = stream.partition("/")
+        check = self.index.checks.get(name) if room == "admissioncheck" else None
+        if check is None:
+            return []
+        config = self.index.configs.get(check.parameters.get("name", ""))
+        named = config.clusters if config is not None else []
+        return [f"multikueueconfig/{check.parameters.get('name', '')}", *(cluster_stream(one) for one in named)]
 
     def resting_on(self, cluster: str, now: datetime) -> int:
         """Return how many Workloads wait for word from a cluster that is away, on which their job may run."""

@@ -1,14 +1,12 @@
 """The folds of all streams, and what has to be looked up across them: which job a Workload owns, which clusters a check leads to,
 whom a change concerns.
 
-In: events in the log's order. Out: states by stream, a `Context` for each Workload, and the streams that have to be decided about.
-Everything here follows from the log's order alone, so a replay builds the same.
+In: events in the log's order. Out: states by stream, a `Context` for each Workload, the streams to decide about. A replay builds the same.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 import msgspec
@@ -27,8 +25,10 @@ from controlplane.connectivity.outage import Outage, fold_outage, outage_resumed
 from controlplane.connectivity.state import Connection, restarted
 from controlplane.connectivity.state import fold as fold_connection
 from controlplane.connectivity.watched import Watched
-from controlplane.kube import ADMISSION_CHECKS, CLUSTER_QUEUES, MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, WORKLOADS
+from controlplane.kube import ADMISSION_CHECKS, MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, WORKLOADS
 from controlplane.log.event import Recorded
+from controlplane.marks import Marks
+from controlplane.multikueue.around import Around
 from controlplane.multikueue.conditions import route_of
 from controlplane.multikueue.context import Context, Policy, Route
 from controlplane.multikueue.events import (
@@ -47,12 +47,13 @@ from controlplane.multikueue.events import (
     ObservationRefused,
     RemoteJobGone,
     RemoteJobObserved,
-    Seen,
     StatusRelayDecided,
     WorkloadGone,
     WorkloadObserved,
 )
+from controlplane.multikueue.existing import existing
 from controlplane.multikueue.judgements import Judgements
+from controlplane.multikueue.marks import of_workload
 from controlplane.multikueue.newest import Newest
 from controlplane.multikueue.observe import job_stream
 from controlplane.multikueue.reasons import Reason
@@ -95,6 +96,7 @@ class Index:
         self.changed_clusters: set[str] = set()
         self._unsure: set[str] = set()
         self._judgements = Judgements()
+        self.around = Around()
         self._dependents: dict[str, set[str]] = {}
         self._remote_jobs: dict[tuple[str, str], str] = {}
         self._dirty: dict[str, None] = {}
@@ -142,6 +144,7 @@ class Index:
                 self._connections_changed()
                 self._mark(FLEET_STREAM)
                 self._mark_workloads()
+        self.around.fold(recorded, self.connections, self.jobs)
 
     def _restarted(self, state: Connection, recorded: Recorded) -> Connection:
         """Return a connection after a restart. Nobody tries again a cluster that does not exist any more, or is being deleted: the process
@@ -175,6 +178,16 @@ class Index:
             judged=self._judgements.of(self.job_of(state), self.policy.judged),
         )
 
+    def marks(self, state: WorkloadState) -> Marks:
+        """Return where in the log what is around a Workload came to be as it is."""
+        local, route = state.local, self._route(state.local) if state.local is not None else None
+        check = self.checks.get(route.check) if route is not None else None
+        config = check.parameters.get("name", "") if check is not None else ""
+        queue = local.cluster_queue if local is not None else ""
+        return self.around.of(
+            self.stream_of_job(state), queue, check.name if check else "", config, route.clusters if route else ()
+        )
+
     def _queue_policy(self, local: WorkloadObserved | None) -> str:
         queue = self.queues.get(local.cluster_queue) if local else None
         return queue.execution_policy if queue else ""
@@ -186,7 +199,7 @@ class Index:
 
     def job_of(self, state: WorkloadState) -> JobObserved | None:
         """Return the user's job of a Workload, if it is the one that the owner reference means."""
-        stream, owner = self._job_stream(state), state.owner
+        stream, owner = self.stream_of_job(state), state.owner
         job = self.jobs.get(stream) if stream else None
         if job is None or owner is None or (owner.uid and owner.uid != job.uid):
             return None
@@ -201,22 +214,7 @@ class Index:
 
         A reflector that starts with it notices what vanished while nobody watched.
         """
-        return {seen.uid: (seen.namespace, seen.name, seen.resource_version) for seen in self._existing(cluster, kind)}
-
-    def _existing(self, cluster: str, kind: str) -> Iterable[Seen]:
-        if cluster == MANAGEMENT:
-            named: dict[str, Iterable[Seen]] = {
-                WORKLOADS.name: [state.local for state in self.workloads.values() if state.local is not None],
-                ADMISSION_CHECKS.name: self.checks.values(),
-                MULTIKUEUE_CONFIGS.name: self.configs.values(),
-                MULTIKUEUE_CLUSTERS.name: self.clusters.values(),
-                CLUSTER_QUEUES.name: self.queues.values(),
-            }
-            return named.get(kind, [job for job in self.jobs.values() if job.kind == kind])
-        remotes = [state.remotes[cluster] for state in self.workloads.values() if cluster in state.remotes]
-        if kind == WORKLOADS.name:
-            return [remote.clone for remote in remotes if remote.clone is not None]
-        return [remote.job for remote in remotes if remote.job is not None and remote.job.kind == kind]
+        return {seen.uid: (seen.namespace, seen.name, seen.resource_version) for seen in existing(self, cluster, kind)}
 
     def _route(self, local: WorkloadObserved) -> Route | None:
         for entry in local.checks:
@@ -226,7 +224,8 @@ class Index:
                 return Route(entry.name, clusters, error)
         return None
 
-    def _job_stream(self, state: WorkloadState | None) -> str:
+    def stream_of_job(self, state: WorkloadState | None) -> str:
+        """Return the stream of the job of a Workload, "" if that cannot be told."""
         if state is None or state.owner is None:
             return ""
         adapter = self.policy.adapters.get(state.owner.gvk)
@@ -252,6 +251,7 @@ class Index:
         stream = recorded.stream
         before = self.workloads.get(stream)
         state = fold(before or initial(stream), recorded)
+        state = msgspec.structs.replace(state, marks=of_workload(before or initial(stream), state, recorded))
         if isinstance(recorded.event, CheckStateDecided) and recorded.event.reason == Reason.REMOTE_LOST:
             self.requeues.append(recorded.recorded_at)
             while self.requeues[0] <= recorded.recorded_at - timedelta(minutes=1):
@@ -292,7 +292,7 @@ class Index:
         return job is None or job.resource_version != relay.resource_version
 
     def _depend(self, stream: str, before: WorkloadState | None, after: WorkloadState | None) -> None:
-        old, new = self._job_stream(before), self._job_stream(after)
+        old, new = self.stream_of_job(before), self.stream_of_job(after)
         if old == new:
             return
         if old:

@@ -6,7 +6,7 @@ change (whatever the change was: then it is decided anew from what is there) or 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime
 
 import msgspec
@@ -76,7 +76,8 @@ class WorkloadState(Writes[Write, Trouble], frozen=True, kw_only=True):
     its job was seen. `relayed` is the status that was last written to the user's job, as it was on the worker. `returned`:
     the clusters that came back with a copy of it, and when; `judged`: what was said of each. `unsure`: where the job may have been
     created although the attempt ended before that was seen, and its kind; `runs_for`: the UID of the job whose copies these are.
-    `slice_of`: the elastic job of which this was a slice, until another one took its place.
+    `slice_of`: the elastic job of which this was a slice, until another one took its place. `marks`: where in the log it came to be as it
+    is (`controlplane.multikueue.marks`).
     """
 
     namespace: str
@@ -99,6 +100,7 @@ class WorkloadState(Writes[Write, Trouble], frozen=True, kw_only=True):
     slice_of: Owner | None = None
     relayed: str = ""
     relayed_at: datetime | None = None
+    marks: Mapping[str, int] = {}
 
     @property
     def owner(self) -> Owner | None:

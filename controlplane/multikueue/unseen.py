@@ -15,7 +15,7 @@ from controlplane.multikueue.state import WorkloadState
 
 def unseen(state: WorkloadState, context: Context, now: datetime, but: str = "") -> dict[str, datetime | None]:
     """Return the clusters, all but one, where a job may run unseen, and until when that counts; None: until they are seen or given up."""
-    if _of_another_job(state):
+    if of_another_job(state):
         return {}
     found: dict[str, datetime | None] = {}
     for cluster in sorted(state.remotes.keys() | state.unsure.keys()):
@@ -28,7 +28,7 @@ def unseen(state: WorkloadState, context: Context, now: datetime, but: str = "")
 
 def rests_on(state: WorkloadState, context: Context, cluster: str, now: datetime) -> bool:
     """Whether a job may run on a cluster that is away, or was sent there, and the Workload still has to wait for word from there."""
-    if state.local is None or state.local.is_true("Finished") or _of_another_job(state):
+    if state.local is None or state.local.is_true("Finished") or of_another_job(state):
         return False
     if not may_run(state, cluster) and f"{cluster}/Job" not in state.effects:
         return False
@@ -39,7 +39,7 @@ def rests_on(state: WorkloadState, context: Context, cluster: str, now: datetime
     return until is None or now < until
 
 
-def _of_another_job(state: WorkloadState) -> bool:
+def of_another_job(state: WorkloadState) -> bool:
     """Whether what runs elsewhere is another job's, that had a Workload of this name."""
     owner = state.local.owner if state.local is not None else None
     return bool(state.runs_for) and (owner is None or owner.uid != state.runs_for)

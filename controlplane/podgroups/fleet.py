@@ -112,11 +112,17 @@ class PodGroups(Writer[Write]):
             if isinstance(decision, GroupStatusDecided) and decision.reason == Reason.ROOM_FOUND:
                 claim = claim_of(self.index.groups[stream], self.index.members_of(stream))
                 self.index.admitting[stream] = claim.min_resources if claim is not None else {}
+        cause = self._cause(stream, slot)
         events = [
-            NewEvent(stream=stream, event=event, cluster=self.policy.cluster, caused_by=slot.position)
+            NewEvent(stream=stream, event=event, cluster=self.policy.cluster, caused_by=cause)
             for event in plan.decisions
         ]
         return Decided(events, slot.version, plan.wake)
+
+    def _cause(self, stream: str, slot: Slot) -> int:
+        """Return the event that decisions about a stream rest on: its newest, or of a group that of its members, which make it."""
+        members = (member.slot.position for member in self.index.members_of(stream))
+        return max(slot.position, *members, 0)
 
     def _plan(self, stream: str, now: datetime) -> Plan:
         index = self.index

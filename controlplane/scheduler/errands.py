@@ -231,7 +231,8 @@ class Plain:
         event = reserved.events[0].event
         assert isinstance(event, NodeReserved)
         more = way_of(stream, event, way, now)
-        return Answer([*reserved.events, NewEvent(stream=stream, event=more)], reserved.expected)
+        begun = NewEvent(stream=stream, event=more, caused_by=reserved.events[0].caused_by)
+        return Answer([*reserved.events, begun], reserved.expected)
 
     def go_on(self, stream: str, way: Way, now: datetime) -> Answer:
         """Begin the binding, or what comes before it."""

@@ -299,7 +299,9 @@ class Loop:
                 continue
             if not victim.terminating and not self._leaving(victim.uid):
                 chosen.append(victim)
-        return Answer([*answer.events, *victims_of(chosen, pod, node, framework.scheduler_name)], answer.expected)
+        cause = max((said.caused_by for said in answer.events), default=0)
+        going = victims_of(chosen, pod, node, framework.scheduler_name, cause)
+        return Answer([*answer.events, *going], answer.expected)
 
     # ---------------------------------------------------------------- Permit, from outside
 

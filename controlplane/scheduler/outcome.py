@@ -56,8 +56,8 @@ def refusing(found: Decision) -> list[str]:
     return sorted(plugins - {""})
 
 
-def victims_of(victims: Sequence[Pod], pod: Pod, node: str, scheduler: str) -> list[NewEvent]:
-    """Return the events that choose the pods which have to go for another."""
+def victims_of(victims: Sequence[Pod], pod: Pod, node: str, scheduler: str, cause: int) -> list[NewEvent]:
+    """Return the events that choose the pods which have to go for another; `cause` is what that one's own answer rests on."""
     return [
         NewEvent(
             stream=victim_stream(victim.namespace, victim.name),
@@ -69,6 +69,7 @@ def victims_of(victims: Sequence[Pod], pod: Pod, node: str, scheduler: str) -> l
                 scheduler=scheduler,
                 reason=SchedulingReason.LOWER_PRIORITY,
             ),
+            caused_by=cause,
         )
         for victim in victims
     ]

@@ -50,7 +50,7 @@ class Quorums:
         self._begun = False
         self._noted: dict[Place, Start] = {}  # what the log knows of each start, or will
         self._noting: set[Place] = set()
-        self.judged: Callable[[Place], tuple[int, GangJudged | None]] = lambda place: (0, None)
+        self.judged: Callable[[Place], tuple[int, int, GangJudged | None]] = lambda place: (0, 0, None)
         self.started: Callable[[Place], Start] = lambda place: Start()
 
     # ---------------------------------------------------------------- what happened to a member
@@ -251,7 +251,7 @@ class Quorums:
     def _judge(self, place: Place, why: str = "") -> None:
         """Record what is to be said of a group, if it is news."""
         verdict, stream = self._gangs.verdict(place, why), gang_stream(*place)
-        version, known = self.judged(place)
+        version, cause, known = self.judged(place)
         if verdict is None or (verdict.type == "Scheduled" and known is not None and known.condition == verdict.type):
             return  # how many more have come since the quorum is the members' own business
         if verdict.type != "Scheduled" and not why:
@@ -263,7 +263,8 @@ class Quorums:
             reason=SchedulingReason.CONDITION_CHANGED,
         )
         if known != event:
-            news = [NewEvent(stream=stream, event=one) for one in (event, self._news(place)) if one is not None]
+            both = (one for one in (event, self._news(place)) if one is not None)
+            news = [NewEvent(stream=stream, event=one, caused_by=cause) for one in both]
             self._record(place, Answer(news, {stream: version}))
 
     def _news(self, place: Place) -> GangStart | None:
@@ -293,8 +294,8 @@ class Quorums:
         if place not in self._gangs.groups:
             self._noted.pop(place, None)
         elif (event := self._news(place)) is not None:
-            stream = gang_stream(*place)
-            self._record(place, Answer([NewEvent(stream=stream, event=event)], {stream: self.judged(place)[0]}))
+            stream, (version, cause, _) = gang_stream(*place), self.judged(place)
+            self._record(place, Answer([NewEvent(stream=stream, event=event, caused_by=cause)], {stream: version}))
 
     def _record(self, place: Place, answer: Answer) -> None:
         start = next((new.event for new in answer.events if isinstance(new.event, GangStart)), None)

@@ -187,10 +187,10 @@ class Verdicts(Book[GangState]):
             if state.seen is not None
         }
 
-    def judged(self, place: Place) -> tuple[int, GangJudged | None]:
-        """Return the version of a group's stream, and what was said of it last."""
+    def judged(self, place: Place) -> tuple[int, int, GangJudged | None]:
+        """Return the version of a group's stream, where its newest event is, and what was said of it last."""
         state = self.states.get(gang_stream(*place))
-        return (state.version, state.judged) if state is not None else (0, None)
+        return (state.version, state.position, state.judged) if state is not None else (0, 0, None)
 
     def started(self, place: Place) -> Start:
         """Return how far a group's start had come when that was recorded last."""

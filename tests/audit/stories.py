@@ -41,6 +41,24 @@ def lost(script: Script) -> Life:
     return life.decide().seen(check="Retry").drained()
 
 
+def short_lost(script: Script, *, still_runs: bool = False) -> Life:
+    """Runs on c, which is lost for longer than the grace; runs on b; c comes back, where the job runs on, or not; finishes on b."""
+    life = lost(script).job(suspended=True, status="33", inactive=True)
+    life.again().seen(nominated=["a", "b"]).decide().clone("a").clone("b")
+    life.clone("b", {"QuotaReserved": True, "Admitted": True}).decide().clone_gone("a").decide()
+    life.remote_job("b", suspended=True).decide()
+    life.seen({"Admitted": True}, check="Ready", cluster_name="b", nominated=[]).decide()
+    life.job(suspended=False).remote_job("b", status="44", inactive=False).decide()
+    script.now += timedelta(minutes=5)
+    if still_runs:
+        script.connect("c")
+        life.remote_job("c", status="55", inactive=False).decide()
+        return life.remote_job_gone("c").decide().clone_gone("c").decide().finishes("b")
+    life.remote_job_gone("c").clone_gone("c")  # a list is recorded before it counts as complete
+    script.connect("c")
+    return life.decide().finishes("b")
+
+
 def rejected(script: Script) -> Life:
     """Its job is managed by somebody else."""
     life = script.workload(ODD).job(managed_by="example.com/other").seen({"QuotaReserved": True}).decide()

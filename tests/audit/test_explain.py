@@ -177,7 +177,14 @@ CASES: list[tuple[str, Callable[[], Life], str, list[str]]] = [
         "Running",
         after(fresh, lambda life: life.runs("b", *WORKERS)),
         "It runs on b because b was the only one that had admitted it.",
-        ["CloneObserved", "WinnerChosen", "RemoteJobObserved", "CheckStateDecided", "WorkloadObserved"],
+        [
+            "CloneObserved",
+            "WinnerChosen",
+            "RemoteJobObserved",
+            "CheckStateDecided",
+            "WorkloadObserved",
+            "RemoteJobObserved",
+        ],
     ),
     (
         "Running",
@@ -197,6 +204,7 @@ CASES: list[tuple[str, Callable[[], Life], str, list[str]]] = [
             "RemoteJobObserved",
             "CheckStateDecided",
             "WorkloadObserved",
+            "RemoteJobObserved",
         ],
     ),
     (

@@ -171,6 +171,19 @@ def test_why_for_programs(url: str) -> None:
     ]
 
 
+def test_why_of_what_has_ended(url: str) -> None:
+    text = invoke(url, "why", "default/train").stdout
+    assert "PROVED BY" in text
+    assert "it was never on two clusters at once" in text
+    found = asked(url, "why", "default/train")
+    assert [one["about"] for one in found["statements"]] == ["Offered", "Placed", "Ran", "Times", "AtOnce"]
+    ran = found["statements"][2]
+    assert (ran["cluster"], ran["seconds"]) == ("b", 0.0)  # the stories are in one commit
+    began = next(e for e in asked(url, "events", "--after", str(ran["positions"][0] - 1), "--limit", "1"))
+    assert (began["type"], began["cluster"]) == ("RemoteJobObserved", "b")
+    assert asked(url, "why", "default/etl")["statements"] == []  # it still runs
+
+
 async def test_why_of_a_workload_that_is_long_gone(database_url: str) -> None:
     script = Script("a")
     script.workload("w-0a1b2").runs("a").finishes("a").gone()

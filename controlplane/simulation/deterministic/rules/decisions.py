@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from controlplane.app import operate
 from controlplane.connectivity.events import ClusterForgotten, MassOutageAccepted, ServiceStarted
 from controlplane.log.event import Recorded, Unknown
+from controlplane.multikueue.causes import may_cause
 from controlplane.multikueue.context import NEVER_TWICE
 from controlplane.multikueue.events import (
     CheckStateDecided,
@@ -33,6 +34,7 @@ _REASONS = frozenset(Reason)
 _SHORTEST_PAUSE = timedelta(seconds=0.9)
 _SLACK = timedelta(seconds=5)  # between signs of life
 ORDER = "steps are taken in their order"
+CAUSE = "every decision has a cause"
 WORD = "an operator says what he may"
 PATIENCE = "a lost cluster is waited for"
 
@@ -43,6 +45,7 @@ class Decisions:
     def __init__(self, trace: Trace, index: Index, absences: Sequence[tuple[datetime, datetime]] = ()) -> None:
         self._trace, self._index, self._absences = trace, index, absences
         self._versions: dict[str, int] = {}
+        self._streams: dict[int, str] = {}
         self._position = 0
         self._writer = ""
         self._failed: dict[tuple[str, str, str], datetime] = {}
@@ -61,6 +64,7 @@ class Decisions:
             place = f"position {recorded.position} after {self._position}, version {recorded.version} not {expected}"
             self._trace.violate("positions have no holes", place)
         self._position, self._versions[recorded.stream] = recorded.position, recorded.version
+        self._streams[recorded.position] = recorded.stream
         if isinstance(event, Unknown):
             self._trace.violate("every event can be read", f"{event.type}: {event.error}")
         elif isinstance(event, Decision):
@@ -71,6 +75,7 @@ class Decisions:
     def resume(self, recorded: Recorded) -> None:
         """Take an event of a log that went back for looked at."""
         self._position, self._versions[recorded.stream] = recorded.position, recorded.version
+        self._streams[recorded.position] = recorded.stream
         if isinstance(recorded.event, ServiceStarted):
             self._writer = recorded.event.holder
 
@@ -90,8 +95,7 @@ class Decisions:
         what = f"{type(event).__name__} at {recorded.position} on {recorded.stream}"
         if event.reason not in _REASONS:
             self._trace.violate("every decision has a reason", what)
-        if recorded.caused_by >= recorded.position:
-            self._trace.violate("every decision has a cause", f"{what}: caused by {recorded.caused_by}")
+        self._cause(recorded, what)
         if isinstance(event, Write):
             cluster, _, where = event.target.partition("/")
             if not cluster or not where or recorded.cluster != event.cluster:
@@ -106,6 +110,16 @@ class Decisions:
             wrong = rule(state, event)
             if wrong:
                 self._trace.violate(ORDER, f"{what}: {wrong}")
+
+    def _cause(self, recorded: Recorded, what: str) -> None:
+        """A decision rests on an event that is there, lies before it, and is on a stream that may cause it."""
+        if not 0 < recorded.caused_by < recorded.position:
+            self._trace.violate(CAUSE, f"{what}: caused by {recorded.caused_by}")
+            return
+        cause = self._streams[recorded.caused_by]
+        job = self._index.stream_of_job(self._index.workloads.get(recorded.stream))
+        if not may_cause(cause, recorded.stream, job):
+            self._trace.violate(CAUSE, f"{what}: caused by {recorded.caused_by} on {cause}")
 
     def _taken(self, recorded: Recorded, what: str) -> None:
         """A Workload is taken from a lost cluster: not during a mass outage, not before somebody has looked for a whole grace, and not from

@@ -69,7 +69,7 @@ class LogRules:
     def _write(self, recorded: Recorded, event: SourceWrite | TargetWrite | SchedulingWrite, what: str) -> None:
         if event.reason not in _REASONS:
             self._trace.violate("every decision has a reason", what)
-        if not 0 <= recorded.caused_by < recorded.position:
+        if not 0 < recorded.caused_by < recorded.position:
             self._trace.violate("every decision has a cause", f"{what}: caused by {recorded.caused_by}")
         opened = [write for write in self._open(recorded.stream) if write.target == event.target]
         if opened and type(event).__name__ not in _OVERRIDING:

@@ -67,7 +67,7 @@ class Events:
         what = f"{type(event).__name__} at {recorded.position} on {recorded.stream}"
         if not any(event.reason in reasons for reasons in _REASONS):
             self._trace.violate("every decision has a reason", what)
-        if recorded.caused_by >= recorded.position:
+        if not 0 < recorded.caused_by < recorded.position:
             self._trace.violate("every decision has a cause", f"{what}: caused by {recorded.caused_by}")
         if not isinstance(event, GroupWrite | RunWrite | SchedulingWrite):
             return
