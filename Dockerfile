@@ -20,8 +20,9 @@ RUN chmod -R a+rX LICENSE examples \
 # files of a clone may be closed.
 FROM postgres:18 AS database
 COPY deploy/postgres/roles.sql /roles.sql
+COPY deploy/postgres/rights.sql /rights.sql
 COPY deploy/compose/init.sh /docker-entrypoint-initdb.d/10-roles.sh
-RUN chmod 0644 /roles.sql && chmod 0755 /docker-entrypoint-initdb.d/10-roles.sh
+RUN chmod 0644 /roles.sql && chmod 0644 /rights.sql && chmod 0755 /docker-entrypoint-initdb.d/10-roles.sh
 
 FROM python:3.14-slim
 LABEL org.opencontainers.image.title="controlplane" \

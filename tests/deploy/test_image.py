@@ -151,9 +151,9 @@ def initialised(psql: dict[str, str], password: str, folder: Path) -> None:
     found = shutil.which("psql")
     if found is None:
         pytest.skip("psql is not there")
-    script = (
-        (ROOT / "deploy/compose/init.sh").read_text().replace("/roles.sql", str(ROOT / "deploy/postgres/roles.sql"))
-    )
+    script = (ROOT / "deploy/compose/init.sh").read_text()
+    for name in ("roles", "rights"):
+        script = script.replace(f"/{name}.sql", str(ROOT / f"deploy/postgres/{name}.sql"))
     path = folder / "init.sh"
     path.write_text(script)
     given = compose_environment("postgres", OWNER_PASSWORD=password, SERVICE_PASSWORD=password)
