@@ -1,4 +1,4 @@
-# The service in one image: `docker run controlplane:0.1.0 run`. Two stages, so that pip and its caches stay behind.
+# The service in one image: `docker run controlplane:0.1.0 run`. Two stages, so that pip and its caches stay behind. (`database` is for compose.)
 # The dependencies come from the locks, hash by hash, before the code, so that a change of code rebuilds one small layer.
 FROM python:3.14-slim AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
@@ -11,8 +11,18 @@ COPY pyproject.toml README.md LICENSE ./
 COPY migrations migrations
 COPY examples examples
 COPY controlplane controlplane
-RUN pip wheel --no-deps --no-build-isolation --wheel-dir /tmp/wheel . \
+# What is copied keeps its mode, and a clone under umask 077 is closed to the user as whom all this runs.
+RUN chmod -R a+rX LICENSE examples \
+ && pip wheel --no-deps --no-build-isolation --wheel-dir /tmp/wheel . \
  && pip --python /opt/venv/bin/python install --no-deps --no-index /tmp/wheel/*.whl
+
+# PostgreSQL with the installation's roles, which an empty data directory gets. Copied and not mounted: the server runs as a user to whom the
+# files of a clone may be closed.
+FROM postgres:18 AS database
+COPY deploy/postgres/roles.sql /roles.sql
+COPY deploy/postgres/rights.sql /rights.sql
+COPY deploy/compose/init.sh /docker-entrypoint-initdb.d/10-roles.sh
+RUN chmod 0644 /roles.sql && chmod 0644 /rights.sql && chmod 0755 /docker-entrypoint-initdb.d/10-roles.sh
 
 FROM python:3.14-slim
 LABEL org.opencontainers.image.title="controlplane" \
@@ -21,9 +31,9 @@ LABEL org.opencontainers.image.title="controlplane" \
 RUN groupadd --gid 65532 controlplane \
  && useradd --uid 65532 --gid 65532 --create-home --home-dir /var/lib/controlplane --shell /usr/sbin/nologin controlplane
 COPY --from=build /opt/venv /opt/venv
-COPY LICENSE /usr/share/doc/controlplane/LICENSE
+COPY --from=build /src/LICENSE /usr/share/doc/controlplane/LICENSE
 WORKDIR /var/lib/controlplane
-COPY examples examples
+COPY --from=build /src/examples examples
 ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 USER 65532:65532
 EXPOSE 8080

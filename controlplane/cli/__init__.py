@@ -20,6 +20,10 @@ VERBS: dict[str, Entry] = {
     "run": Entry(
         "controlplane.cli.run:run", "Run the service: follow the log, and dispatch workloads while leading it."
     ),
+    "submit": Entry(
+        "controlplane.cli.submit:submit",
+        "Create the jobs of a file on the management cluster; `-` reads standard input.",
+    ),
     "clusters": Entry(
         "controlplane.cli.clusters:clusters", "Show the clusters: whether each can be reached, and what runs there."
     ),

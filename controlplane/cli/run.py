@@ -89,7 +89,15 @@ async def usable(database: Database) -> str:
     from psycopg.errors import InvalidParameterValue
 
     from controlplane.log import schema
+    from controlplane.log.connect import unverified_host
+    from controlplane.telemetry import logger
 
+    if host := unverified_host(database.url):
+        logger(__name__).warning(
+            "the database's certificate is not verified: whoever answers as that host gets the password and the history",
+            host=host,
+            set="sslmode=verify-full and sslrootcert in database.url",
+        )
     revision = await asyncio.to_thread(schema.check, database.url)
     try:
         connection = await database.connect("start")

@@ -7,6 +7,7 @@ the log, the objects in the clusters, their ports and so the kubeconfigs.
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +27,16 @@ if TYPE_CHECKING:
 _PORT = click.IntRange(0, 65_535)
 
 
+def _an_address(_context: click.Context, _parameter: click.Parameter, text: str | None) -> str | None:
+    """Return an IP address as it was given."""
+    if text is not None:
+        try:
+            ipaddress.ip_address(text)
+        except ValueError:
+            raise click.BadParameter(f'must be an IP address such as 0.0.0.0 or 127.0.0.1, not "{text}"') from None
+    return text
+
+
 @click.command(cls=Verb)
 @click.option(
     "--data", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Where everything is kept."
@@ -33,22 +44,22 @@ _PORT = click.IntRange(0, 65_535)
 @click.option("--workers", type=int, metavar="N", help="Worker clusters, if the folder is new.  [default: 3]")
 @click.option("--cpu", metavar="AMOUNT", help="CPUs of each worker's queue, if the folder is new.  [default: 4]")
 @click.option("--management-port", type=_PORT, metavar="PORT", help="The port of the management cluster's API server.")
+@click.option("--cluster-ports", type=_PORT, metavar="PORT", help="The first port of the clusters' API servers.")
+@click.option(
+    "--address",
+    callback=_an_address,
+    metavar="IP",
+    help="Where the clusters' API servers listen.  [default: 127.0.0.1]",
+)
+@click.option("--inside", metavar="COMMAND", help="What runs a command in the container in which this runs.")
 @click.option("--database-port", type=_PORT, metavar="PORT", help="The port of the embedded PostgreSQL.")
 @click.pass_obj
-def up(
-    options: Options,
-    data: Path | None,
-    workers: int | None,
-    cpu: str | None,
-    management_port: int | None,
-    database_port: int | None,
-) -> None:
+def up(options: Options, data: Path | None, inside: str | None, **asked: int | str | None) -> None:
     """Run everything on this machine: a database, simulated clusters, the service.
 
     Without --data it is kept in /var/lib/controlplane for root, and in ~/.local/share/controlplane for others. Started again on the same
     folder it goes on where it was. With --database-url (or database.url) the log is kept in that database instead of an embedded one.
     """
-    asked = {"workers": workers, "cpu": cpu, "management_port": management_port, "database_port": database_port}
     resolved = options.resolve()
     from controlplane import telemetry
     from controlplane.local import DataFolder, LocalError, PortError, default_folder
@@ -60,12 +71,12 @@ def up(
     try:
         with DataFolder(data or default_folder()) as folder:
             fleet = folder.fleet({name: value for name, value in asked.items() if value is not None})
-            asyncio.run(_up(folder, fleet, resolved, options.output))
+            asyncio.run(_up(folder, fleet, resolved, options.output, inside or ""))
     except LocalError as error:
         raise Failure(str(error), Exit.LISTEN if isinstance(error, PortError) else Exit.FAILED) from error
 
 
-async def _up(folder: DataFolder, fleet: Fleet, resolved: Resolved, form: str) -> None:
+async def _up(folder: DataFolder, fleet: Fleet, resolved: Resolved, form: str, inside: str) -> None:
     from controlplane.cli.run import serve, stop_on_signals, usable
     from controlplane.local import Place
 
@@ -75,7 +86,7 @@ async def _up(folder: DataFolder, fleet: Fleet, resolved: Resolved, form: str) -
         revision = await usable(place.database)
 
         def tell(server: Server) -> None:
-            _tell(place, f"http://{server.address}:{server.port}", form)
+            _tell(place, f"http://{server.address}:{server.port}", form, inside)
 
         if not stop.is_set():
             await serve(settings, place.database, revision, place.open_management, stop, tell)
@@ -93,7 +104,7 @@ def _local(resolved: Resolved) -> Settings:
     return msgspec.structs.replace(settings, http=msgspec.structs.replace(settings.http, **local))
 
 
-def _tell(place: Place, http: str, form: str) -> None:
+def _tell(place: Place, http: str, form: str, inside: str) -> None:
     """Print where everything is."""
     kubeconfigs = {name: str(place.folder.kubeconfig(name)) for name in place.world.clusters}
     if form != "table":
@@ -102,9 +113,6 @@ def _tell(place: Place, http: str, form: str) -> None:
             {"data": str(place.folder.root), "database": place.shown_url, "http": http, "kubeconfigs": kubeconfigs},
         )
         return
-    from controlplane.local.examples import jobs_file
-
-    management = kubeconfigs["management"]
     line(f"data         {place.folder.root}")
     line(f"database     {place.shown_url}")
     line(f"metrics      {http}/metrics  (and /readyz)")
@@ -112,10 +120,35 @@ def _tell(place: Place, http: str, form: str) -> None:
         line(f"{name:<12} {path}")
     line("")
     line("Try, in another terminal:")
-    line(f"  {_kubectl(management, 'apply', '-f', str(jobs_file()))}")
-    line(f"  {_kubectl(management, 'get', 'jobs,workloads,multikueueclusters', '-A')}")
-    line(f"  {_command('--database-url', place.shown_url, 'workloads')}")
+    for command in _proposed(place, kubeconfigs["management"], inside):
+        line(f"  {command}")
     line("Ctrl-C stops everything and keeps the data.")
+
+
+def _proposed(place: Place, kubeconfig: str, inside: str) -> list[str]:
+    """Return what to type next: commands that work as they stand where people are, which may be outside the container of this process."""
+    from controlplane.local.examples import jobs_file
+
+    shown = "jobs,workloads,multikueueclusters"
+    if inside:
+        # The container's environment names the database and the kubeconfig.
+        file = Path(kubeconfig).name
+        service = shlex.split(inside)[-1]
+        return [
+            f"{inside} {_command('submit', str(jobs_file()))}",
+            f"{inside} {_command('workloads')}",
+            shlex.join(["docker", "compose", "cp", f"{service}:{kubeconfig}", file]),
+            _kubectl(file, "get", shown, "-A"),
+        ]
+    # Somebody's own database: the password is not ours to print, and it was told to this process by the environment or a file.
+    url = () if "***" in place.shown_url else ("--database-url", place.shown_url)
+    given = "  (with the database as it was given here)" if not url else ""
+    return [
+        _kubectl(kubeconfig, "apply", "-f", str(jobs_file())),
+        _kubectl(kubeconfig, "get", shown, "-A"),
+        _command("submit", "--kubeconfig", kubeconfig, str(jobs_file())) + "  (without kubectl)",
+        _command(*url, "workloads") + given,
+    ]
 
 
 def _kubectl(kubeconfig: str, *words: str) -> str:

@@ -24,6 +24,7 @@ from controlplane.embedded.holding import NotHeldError, hold
 _FLEET = "fleet.json"
 _QUANTITY = re.compile(r"[0-9]+(\.[0-9]+)?m?")
 MOST_WORKERS = 100
+_LAST_PORT = 65_535
 
 
 class LocalError(Exception):
@@ -37,12 +38,15 @@ class PortError(LocalError):
 class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     """How large a local fleet is: the number of workers and the CPUs that each lets Kueue give away.
 
-    Ports are those that were asked for, 0 for any free one; `last_database_port` is tried first then.
+    Ports are those that were asked for, 0 for any free one; `last_database_port` is tried first then. `cluster_ports` is the management
+    cluster's, and the workers have the next ones; `address` is where the clusters' API servers listen.
     """
 
     workers: int = 3
     cpu: str = "4"
     management_port: int = 0
+    cluster_ports: int = 0
+    address: str = "127.0.0.1"
     database_port: int = 0
     last_database_port: int = 0
 
@@ -50,6 +54,13 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     def names(self) -> list[str]:
         """The names of the workers."""
         return [f"worker-{number}" for number in range(1, self.workers + 1)]
+
+    @property
+    def ports(self) -> list[int]:
+        """The ports that were asked for: the management cluster's, and each worker's; 0 for any free one."""
+        first = self.cluster_ports
+        workers = range(first + 1, first + 1 + self.workers) if first else [0] * self.workers
+        return [self.management_port or first, *workers]
 
 
 class DataFolder:
@@ -110,8 +121,9 @@ class DataFolder:
                     f"the fleet in {self.root} was made with --{name} {getattr(known, name)}: leave --{name} out, "
                     "or choose another folder with --data"
                 )
-        ports = {name: port for name, port in asked.items() if name.endswith("_port")}
-        return msgspec.structs.replace(known, **ports)
+        places = {name: value for name, value in asked.items() if name not in ("workers", "cpu")}
+        places.setdefault("address", Fleet().address)  # to be reached from elsewhere has to be asked for at each start
+        return _checked(msgspec.structs.replace(known, **places))
 
     def remember(self, fleet: Fleet) -> None:
         """Write the fleet down for the next start."""
@@ -126,6 +138,8 @@ def _checked(fleet: Fleet) -> Fleet:
         raise LocalError(f"--workers must be a number from 1 to {MOST_WORKERS}, not {fleet.workers}")
     if not _QUANTITY.fullmatch(fleet.cpu) or not fleet.cpu.strip("0.m"):
         raise LocalError(f'--cpu must be an amount of CPUs such as 4, 0.5 or 500m, not "{fleet.cpu}"')
+    if fleet.ports[-1] > _LAST_PORT:
+        raise LocalError(f"--cluster-ports {fleet.cluster_ports} leaves no ports for {fleet.workers} workers")
     return fleet
 
 

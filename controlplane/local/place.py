@@ -91,9 +91,8 @@ class Place:
         try:
             await self.world.start()
         except OSError as error:
-            if error.errno in {errno.EADDRINUSE, errno.EACCES}:
-                port = fleet.management_port
-                raise PortError(f"port {port} cannot be listened on: choose another --management-port") from error
+            if error.errno in {errno.EADDRINUSE, errno.EACCES, errno.EADDRNOTAVAIL}:
+                raise PortError(self._unlistened(error)) from error
             raise LocalError(f"the simulated clusters cannot be started: {error}") from error
         except ValueError as error:
             raise LocalError(f"{error}: restore {self.folder.clusters}, or begin anew with another --data") from error
@@ -101,14 +100,27 @@ class Place:
         self.fleet = fleet
         self.folder.remember(fleet)
 
+    def _unlistened(self, error: OSError) -> str:
+        if error.errno == errno.EADDRNOTAVAIL:
+            return f"{self.fleet.address} is no address of this machine: choose another --address"
+        unserved = (cluster.spec.port for cluster in self.world.clusters.values() if not cluster.server.url)
+        port = next(unserved, self.fleet.management_port)
+        option = "--management-port" if port == self.fleet.management_port else "--cluster-ports"
+        return f"port {port} cannot be listened on: choose another {option}"
+
 
 def _world(folder: DataFolder, fleet: Fleet) -> World:
     """Each worker has its own small quota, and the management cluster as much as all of them together, so that workers decide."""
     together = spell("cpu", milli(fleet.cpu) * fleet.workers)
     memory = _MEMORY_OF_A_WORKER * fleet.workers
-    management = ClusterSpec(quota={"cpu": together, "memory": f"{memory}Gi"}, port=fleet.management_port)
-    worker = ClusterSpec(quota={"cpu": fleet.cpu, "memory": f"{_MEMORY_OF_A_WORKER}Gi"})
-    workers = dict.fromkeys(fleet.names, worker)
+    management = ClusterSpec(
+        quota={"cpu": together, "memory": f"{memory}Gi"}, port=fleet.ports[0], address=fleet.address
+    )
+    quota = {"cpu": fleet.cpu, "memory": f"{_MEMORY_OF_A_WORKER}Gi"}
+    workers = {
+        name: ClusterSpec(quota=quota, port=port, address=fleet.address)
+        for name, port in zip(fleet.names, fleet.ports[1:], strict=True)
+    }
     return World(management, workers, folder=folder.root, data=folder.clusters, save_period=_SAVE_PERIOD)
 
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 import psycopg
 from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import TupleRow as Row
 
 from controlplane.log.schema import libpq_url
@@ -30,6 +32,29 @@ def unacceptable(error: Exception) -> bool:
     if error.sqlstate is None:
         return isinstance(error, (psycopg.DataError, psycopg.ProgrammingError, psycopg.NotSupportedError))
     return error.sqlstate[:2] in _OF_THE_CONTENT
+
+
+def unverified_host(url: str, environ: Mapping[str, str] = os.environ) -> str:
+    """Return the other host that a connection would go to without checking its certificate, as libpq reads URL and environment; else "".
+
+    Loopback and unix sockets need no check. `verify-ca` trusts whoever has a certificate of that authority: its owner's to judge.
+    """
+    given = conninfo_to_dict(libpq_url(url))
+    system = (given.get("sslrootcert") or environ.get("PGSSLROOTCERT")) == "system"
+    mode = given.get("sslmode") or environ.get("PGSSLMODE") or ("verify-full" if system else "prefer")
+    if mode in ("verify-ca", "verify-full"):
+        return ""
+    hosts = given.get("host") or given.get("hostaddr") or environ.get("PGHOST") or environ.get("PGHOSTADDR") or ""
+    return next((host for host in str(hosts).split(",") if not _here(host)), "")
+
+
+def _here(host: str) -> bool:
+    if host in ("", "localhost") or host.startswith(("/", "@")):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def first_line(error: psycopg.Error) -> str:

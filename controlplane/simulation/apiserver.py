@@ -1,4 +1,4 @@
-"""A simulated cluster's API server: the Kubernetes REST protocol over HTTP on 127.0.0.1, in front of one `Store`.
+"""A simulated cluster's API server: the Kubernetes REST protocol over HTTP, in front of one `Store`.
 
 In: HTTP requests of any client that speaks the protocol, kubectl included. Out: answers and watches, and whatever
 trouble `Faults` prescribes. Everything about objects is the store's; everything about the protocol is in `rest`,
@@ -34,6 +34,7 @@ _WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
 _LARGEST_BODY = 3 * 1024 * 1024
 _JSON = "application/json"
+_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - what people asked for, and how it is reached
 _LINGER_NONE = struct.pack("ii", 1, 0)
 
 
@@ -68,14 +69,20 @@ class ApiServer:
         """How many watches are open now."""
         return len(self._open)
 
-    async def start(self, port: int = 0) -> str:
-        """Listen on 127.0.0.1 and return the URL; OSError if the port is taken."""
+    async def start(self, port: int = 0, address: str = "127.0.0.1") -> str:
+        """Listen on an IP address and return the URL; OSError if the port is taken.
+
+        The URL of a server that listens on every address names loopback: the way from here, and from the host of a container that
+        publishes the port there.
+        """
         self._web = web.Server(
             self._handle, request_factory=_request, handler_cancellation=True, access_log=None, keepalive_timeout=75
         )
-        self._listener = await asyncio.get_running_loop().create_server(self._accept, "127.0.0.1", port)
+        self._listener = await asyncio.get_running_loop().create_server(self._accept, address, port)
         self._unlisten = self.store.listen(self._wake)
-        self.url = f"http://127.0.0.1:{self._listener.sockets[0].getsockname()[1]}"
+        host = _LOOPBACK.get(address, address)
+        spelled = f"[{host}]" if ":" in host else host
+        self.url = f"http://{spelled}:{self._listener.sockets[0].getsockname()[1]}"
         return self.url
 
     async def stop(self) -> None:

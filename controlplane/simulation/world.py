@@ -1,8 +1,8 @@
 """A management cluster and its workers, simulated: stores, servers, behaviours, and what an administrator would have
 set up in them.
 
-In: a description of each cluster, and a folder to remember them in, if they shall survive. Out: running API servers on
-127.0.0.1, a kubeconfig file for each, and access to every cluster's store, faults and behaviours. Without servers
+In: a description of each cluster, and a folder to remember them in, if they shall survive. Out: running API servers (on
+127.0.0.1 unless told otherwise), a kubeconfig file for each, and access to every cluster's store, faults and behaviours. Without servers
 (`assemble`, `settle`) the same world runs synchronously, for simulations that own time.
 """
 
@@ -59,7 +59,7 @@ class ClusterSpec:
     """One cluster: its quota by resource, the names of its queues, how its jobs run, and Kueue's gates.
 
     `namespaces` get the LocalQueue each. `port` 0 takes a free one, and the same again at the next start if the world
-    is remembered. `history` is the number of changes of a kind that watches can resume from.
+    is remembered; `address` is the IP address to listen on. `history` is the number of changes of a kind that watches can resume from.
     """
 
     quota: Mapping[str, str] = field(default_factory=lambda: {"cpu": "64", "memory": "256Gi"})
@@ -72,6 +72,7 @@ class ClusterSpec:
     pace: Pace = field(default_factory=Pace)
     kinds: tuple[ServedKind, ...] = DEFAULT_KINDS
     port: int = 0
+    address: str = "127.0.0.1"
     history: int = 10_000
 
 
@@ -107,11 +108,11 @@ class SimulatedCluster:
     async def serve(self) -> None:
         """Start the server. OSError if the port that was asked for is taken; one that was only remembered is replaced."""
         try:
-            await self.server.start(self.port)
+            await self.server.start(self.port, self.spec.address)
         except OSError:
             if self.spec.port or not self.port:
                 raise
-            await self.server.start()
+            await self.server.start(address=self.spec.address)
         self.port = int(self.server.url.rpartition(":")[2])
 
     def vary_uids(self) -> None:

@@ -3,6 +3,7 @@
 # In: OWNER_PASSWORD and SERVICE_PASSWORD. psql quotes them (:'…').
 set -eu
 psql --set ON_ERROR_STOP=1 --username "$POSTGRES_USER" --dbname postgres --file /roles.sql
+psql --set ON_ERROR_STOP=1 --username "$POSTGRES_USER" --dbname controlplane --file /rights.sql
 psql --set ON_ERROR_STOP=1 --username "$POSTGRES_USER" --dbname postgres \
   --set "owner=$OWNER_PASSWORD" --set "service=$SERVICE_PASSWORD" <<'SQL'
 ALTER ROLE controlplane_owner PASSWORD :'owner';

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 from psycopg import errors
 
+from controlplane.log import schema
 from tests.audit.script import Script, write
 
 READER, SERVICE = "controlplane_reader", "controlplane_service"
@@ -71,6 +72,16 @@ def test_a_reader_cannot_write_anything(url: str, statement: str) -> None:
     # A view over a join is no table to write to, whoever asks.
     with pytest.raises((errors.InsufficientPrivilege, errors.ObjectNotInPrerequisiteState)):
         attempt(url, READER, statement)
+
+
+@pytest.mark.parametrize("role", [READER, SERVICE])
+@pytest.mark.parametrize(
+    "statement", ["CREATE TEMP TABLE mine (x int)", "SELECT lo_create(0)", "SELECT lo_from_bytea(0, 'x')"]
+)
+def test_nobody_keeps_anything_else_in_the_database(empty_database_url: str, role: str, statement: str) -> None:
+    schema.upgrade(empty_database_url)  # the rights on a database are not copied from a template
+    with pytest.raises(errors.InsufficientPrivilege):
+        attempt(empty_database_url, role, statement)
 
 
 def test_a_reader_has_select_and_nothing_else(url: str) -> None:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
+import psycopg
 import pytest
 import yaml
+from sqlalchemy.engine import make_url
 
+from controlplane.embedded import EmbeddedPostgres
+from controlplane.local.folder import Fleet
 from controlplane.settings.load import load
 from tests.deploy.manifests import ROOT, one, render
+from tests.support import postgres
 
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, Any] = COMPOSE["services"]
@@ -48,11 +57,26 @@ def test_what_is_copied_is_there_and_not_ignored() -> None:
             assert source in kept
 
 
+def test_a_clone_that_is_closed_to_others_works() -> None:
+    """What is copied or mounted keeps its mode, and neither the service nor PostgreSQL runs as the owner of the clone."""
+    assert not [volume for service in SERVICES.values() for volume in service.get("volumes", ()) if volume[0] in "./~"]
+    for stage in DOCKERFILE.split("\nFROM ")[1:]:
+        if "COPY --from=build" in stage:  # the service's: everything comes from a stage that opened it
+            assert not [line for line in stage.splitlines() if line.startswith("COPY ") and "--from=build" not in line]
+            continue
+        copied = [line.split() for line in stage.splitlines() if line.startswith("COPY ") and " AS database" in stage]
+        for *_, target in copied:
+            assert re.search(rf"chmod 0[67][45][45] {re.escape(target)}", stage), target
+    built = DOCKERFILE.split("\nFROM ")[1]
+    assert re.search(r"chmod -R a\+rX LICENSE examples", built)
+
+
 def test_the_version_of_the_image_is_the_package_s() -> None:
     version = re.search(r'^version = "([^"]+)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     assert version is not None
     image = f"controlplane:{version[1]}"
     assert {SERVICES[name]["image"] for name in ("migrate", "controlplane")} == {image}
+    assert SERVICES["postgres"]["image"] == f"controlplane-database:{version[1]}"
     for folder, kind in (("deploy/base", "Deployment"), ("deploy/migrate", "Job")):
         assert one(render(folder), kind)["spec"]["template"]["spec"]["containers"][0]["image"] == image
 
@@ -69,17 +93,89 @@ def test_compose_starts_in_order() -> None:
 )
 def test_each_logs_in_as_its_own_role(service: str, role: str) -> None:
     given = {name: filled(text) for name, text in SERVICES[service]["environment"].items()}
+    password = given.pop("PGPASSWORD")  # not in the URL, where some characters would have to be encoded
     url = urlsplit(load(None, given).database.url.reveal())
     postgres = {name: filled(text) for name, text in SERVICES["postgres"]["environment"].items()}
     passwords = {"controlplane_owner": postgres["OWNER_PASSWORD"], "controlplane_service": postgres["SERVICE_PASSWORD"]}
-    assert (url.username, url.password, url.hostname) == (role, passwords[role], "postgres")
+    assert (url.username, url.password, url.hostname) == (role, None, "postgres")
+    assert password == passwords[role]
     assert f"CREATE ROLE {role} LOGIN" in (ROOT / "deploy/postgres/roles.sql").read_text()
 
 
-def test_mounted_files_and_volumes_exist() -> None:
-    for volume in SERVICES["postgres"]["volumes"]:
-        source = volume.split(":")[0]
-        assert Path(ROOT / source).is_file() if source.startswith("./") else source in COMPOSE["volumes"]
+@pytest.mark.parametrize("password", ["p@ss", "p#1", "a/b?c%20d:'\\\"e&f=g h", "ü"])
+def test_any_password_will_do(password: str, tmp_path: Path) -> None:
+    """The roles get it as the image's script gives it, and the service logs in with the environment that compose makes."""
+    with postgres.folder() as folder:
+        server = EmbeddedPostgres(folder, durable=False, port=0)
+        server.launch()
+        try:
+            at = make_url(server.tcp_url)
+            psql = {
+                "PGHOST": "127.0.0.1",
+                "PGPORT": str(at.port),
+                "PGPASSWORD": str(at.password),
+                "POSTGRES_USER": str(at.username),
+            }
+            with psycopg.connect(at.set(drivername="postgresql", database="postgres").render_as_string(False)) as own:
+                own.autocommit = True
+                own.execute("DROP DATABASE controlplane WITH (FORCE)")
+            initialised(psql, password, tmp_path)
+            environment = compose_environment("migrate", OWNER_PASSWORD=password)
+            url = urlsplit(environment["CONTROLPLANE_DATABASE_URL"])
+            place = f"{url.username}@127.0.0.1:{at.port}"
+            environment["CONTROLPLANE_DATABASE_URL"] = urlunsplit(url._replace(netloc=place))
+            done = subprocess.run(
+                [sys.executable, "-m", "controlplane", "db", "upgrade"],
+                env=os.environ | environment,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert done.returncode == 0, done.stderr
+        finally:
+            server.shutdown()
+
+
+def compose_environment(service: str, **given: str) -> dict[str, str]:
+    """Return a service's environment as compose fills it in."""
+
+    def fill(found: re.Match[str]) -> str:
+        return given.get(found[1], found[2])
+
+    texts: dict[str, str] = SERVICES[service]["environment"]
+    return {name: re.sub(r"\$\{(\w+):-([^}]*)\}", fill, text) for name, text in texts.items()}
+
+
+def initialised(psql: dict[str, str], password: str, folder: Path) -> None:
+    """Run the script of the database's image with a psql that is at hand, or skip."""
+    found = shutil.which("psql")
+    if found is None:
+        pytest.skip("psql is not there")
+    script = (ROOT / "deploy/compose/init.sh").read_text()
+    for name in ("roles", "rights"):
+        script = script.replace(f"/{name}.sql", str(ROOT / f"deploy/postgres/{name}.sql"))
+    path = folder / "init.sh"
+    path.write_text(script)
+    given = compose_environment("postgres", OWNER_PASSWORD=password, SERVICE_PASSWORD=password)
+    subprocess.run(["sh", str(path)], env=os.environ | given | psql, check=True, capture_output=True)
+
+
+def test_volumes_exist() -> None:
+    for service in SERVICES.values():
+        assert {volume.split(":")[0] for volume in service.get("volumes", ())} <= set(COMPOSE["volumes"])
+
+
+def test_the_clusters_are_published_on_loopback_where_the_kubeconfigs_say() -> None:
+    (published,) = SERVICES["controlplane"]["ports"]
+    address, outside, inside = published.split(":")
+    first, last = map(int, outside.split("-"))
+    assert (address, outside) == ("127.0.0.1", inside)
+    words = dict(word[2:].partition("=")[::2] for word in SERVICES["controlplane"]["command"][1:])
+    fleet = Fleet(cluster_ports=int(words["cluster-ports"]), address=words["address"])
+    assert fleet.ports == list(range(first, last + 1))
+    kubeconfig = SERVICES["controlplane"]["environment"]["CONTROLPLANE_MANAGEMENT_KUBECONFIG"]
+    assert kubeconfig == f"{words['data']}/management.kubeconfig"
+    assert kubeconfig in (ROOT / "docker-compose.yml").read_text().split("name:")[0]
 
 
 def test_no_file_names_the_host_of_a_registry() -> None:

@@ -16,6 +16,15 @@ from controlplane.embedded import EmbeddedPostgres
 from controlplane.log import schema
 from tests.deploy.manifests import ROOT
 
+FILLING = (
+    "CREATE TEMP TABLE mine (x int)",
+    "SELECT lo_create(0)",
+    "SELECT lo_creat(-1)",
+    "SELECT lo_from_bytea(0, 'x')",
+    "SELECT lo_put(1, 0, 'x')",
+    "SELECT lo_import('/etc/hostname')",
+    "SELECT lo_export(1, '/tmp/x')",
+)
 TABLES = ("log_head", "streams", "sources", "events", "bodies", "batches")
 
 
@@ -35,15 +44,22 @@ def installed() -> Iterator[str]:
         yield from serve(server)
 
 
+def statements(name: str) -> list[bytes]:
+    text = (ROOT / f"deploy/postgres/{name}.sql").read_text()
+    lines = [line for line in text.splitlines() if not line.startswith("--")]
+    return [statement.encode() for statement in " ".join(lines).split(";")[:-1]]
+
+
 def serve(server: EmbeddedPostgres) -> Iterator[str]:
     try:
         url = server.launch()
         with psycopg.connect(at(url, database="postgres"), autocommit=True) as administrator:
             administrator.execute("DROP DATABASE controlplane")
-            text = (ROOT / "deploy/postgres/roles.sql").read_text()
-            lines = [line for line in text.splitlines() if not line.startswith("--")]
-            for statement in " ".join(lines).split(";")[:-1]:
-                administrator.execute(statement.encode())
+            for statement in statements("roles"):
+                administrator.execute(statement)
+        with psycopg.connect(at(url, database="controlplane"), autocommit=True) as administrator:
+            for statement in statements("rights"):
+                administrator.execute(statement)
         schema.upgrade(at(url, role="controlplane_owner", database="controlplane"))
         yield at(url, database="controlplane")
     finally:
@@ -81,6 +97,43 @@ def test_the_service_changes_no_event_and_no_schema(installed: str) -> None:
             pytest.raises(InsufficientPrivilege),
         ):
             connection.execute(statement.encode())
+
+
+@pytest.mark.parametrize("role", ["controlplane_service", "controlplane_reader"])
+@pytest.mark.parametrize("statement", FILLING)
+def test_nobody_fills_the_disk(installed: str, role: str, statement: str) -> None:
+    with psycopg.connect(installed) as connection:
+        connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
+        with pytest.raises(InsufficientPrivilege):
+            connection.execute(statement.encode())
+
+
+def test_every_function_that_makes_large_objects_is_closed(installed: str) -> None:
+    """Where a PostgreSQL has another one, it is named here."""
+    with psycopg.connect(installed) as connection:
+        rows = connection.execute(
+            "SELECT oid::regprocedure::text FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace"
+            " AND (proname LIKE 'lo\\_%' OR proname IN ('lowrite', 'loread'))"
+            " AND has_function_privilege('controlplane_service', oid, 'EXECUTE') ORDER BY 1"
+        ).fetchall()
+    harmless = {"lo_close", "lo_get", "lo_lseek", "lo_lseek64", "lo_tell", "lo_tell64", "loread"}
+    assert {row[0].partition("(")[0] for row in rows} <= harmless
+
+
+def test_the_owner_migrates_where_nobody_took_the_large_objects_away() -> None:
+    with tempfile.TemporaryDirectory(prefix="controlplane-roles-") as folder:
+        Path(folder).chmod(0o711)
+        server = EmbeddedPostgres(Path(folder) / "server", durable=False)
+        try:
+            url = server.launch()
+            with psycopg.connect(at(url, database="postgres"), autocommit=True) as administrator:
+                administrator.execute("CREATE ROLE plain LOGIN CREATEROLE")
+                administrator.execute("CREATE DATABASE shared")
+                administrator.execute("GRANT CREATE ON DATABASE shared TO plain")
+            schema.upgrade(at(url, role="plain", database="shared"))
+            assert schema.check(at(url, role="plain", database="shared"))
+        finally:
+            server.shutdown()
 
 
 def test_a_stranger_cannot_even_connect(installed: str) -> None:

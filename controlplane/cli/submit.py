@@ -1,0 +1,92 @@
+"""`controlplane submit`: jobs from a file, created on the management cluster, for whoever has no kubectl where this runs.
+
+In: a file with Jobs, JobSets or PipelineRuns. Out: what was created, and what the API server refused.
+"""
+
+from __future__ import annotations
+
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from controlplane.cli.errors import Exit, Failure
+from controlplane.cli.frame import Verb
+from controlplane.cli.options import Options
+from controlplane.cli.output import dump, table
+
+if TYPE_CHECKING:
+    from controlplane.kube import Json, Kind
+    from controlplane.settings import Settings
+
+_COLUMNS = ("KIND", "NAMESPACE", "NAME", "RESULT")
+_CREATED = "created"
+
+
+@click.command(cls=Verb)
+@click.argument("files", nargs=-1, required=True, type=click.File(encoding="utf-8"), metavar="FILE…")
+@click.option("--kubeconfig", metavar="FILE", help="The management cluster's kubeconfig; else management.kubeconfig.")
+@click.pass_obj
+def submit(options: Options, files: tuple[IO[str], ...], kubeconfig: str | None) -> None:
+    """Create the jobs of a file on the management cluster; `-` reads standard input.
+
+    Jobs, JobSets and PipelineRuns, as `kubectl create` would. What is there already is left as it is. The code is 1 if one was refused.
+    """
+    import asyncio
+
+    if kubeconfig is not None:
+        options.more["management.kubeconfig"] = (kubeconfig, "--kubeconfig")
+    settings = options.settings()
+    objects = [found for file in files for found in _objects(file)]
+    rows = asyncio.run(_submit(settings, objects))
+    if options.output == "table":
+        table(_COLUMNS, rows)
+    else:
+        dump(options.output, [dict(zip(map(str.lower, _COLUMNS), row, strict=True)) for row in rows])
+    if any(row[-1] not in (_CREATED, "AlreadyExists") for row in rows):
+        raise Failure("not everything was created (see above)", Exit.FAILED)
+
+
+def _objects(file: IO[str]) -> list[tuple[Kind, Json]]:
+    """Return the objects of a file with their kinds; `Failure` for a file that holds anything else."""
+    import yaml
+
+    from controlplane.kube import JOBS, JOBSETS, PIPELINE_RUNS
+
+    kinds = {(kind.api_version, kind.kind): kind for kind in (JOBS, JOBSETS, PIPELINE_RUNS)}
+    try:
+        documents: list[Any] = [document for document in yaml.safe_load_all(file) if document is not None]
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise Failure(f"{file.name} cannot be read as YAML: {' '.join(str(error).split())}", Exit.USAGE) from None
+    found = []
+    for document in documents:
+        named = isinstance(document, dict) and isinstance(document.get("metadata"), dict)
+        kind = kinds.get((str(document.get("apiVersion")), str(document.get("kind")))) if named else None
+        if kind is None:
+            raise Failure(f"{file.name} holds something else than Jobs, JobSets and PipelineRuns", Exit.USAGE)
+        found.append((kind, document))
+    return found
+
+
+async def _submit(settings: Settings, objects: list[tuple[Kind, Json]]) -> list[tuple[str, str, str, str]]:
+    """Create the objects one after another; `Failure` for a kubeconfig that cannot be used."""
+    from controlplane.cli.run import check_openable, open_management
+    from controlplane.clusters.port import ApiError
+
+    async def opened() -> Any:
+        return await open_management(settings)
+
+    await check_openable(settings, opened)
+    server = await opened()
+    rows = []
+    try:
+        for kind, body in objects:
+            namespace = str(body["metadata"].get("namespace") or "default")
+            try:
+                made = await server.create(kind, namespace, body)
+                rows.append((kind.kind, namespace, str(made["metadata"]["name"]), _CREATED))
+            except ApiError as error:
+                told = error.reason if error.reason == "AlreadyExists" else error.message
+                rows.append((kind.kind, namespace, str(body["metadata"].get("name", "")), told))
+    finally:
+        await server.close()
+    return rows
