@@ -46,6 +46,7 @@ VERBS: dict[str, Entry] = {
     "podgroups": Entry("controlplane.cli.podgroups:podgroups", "Say whose PodGroup a pod would be in, and why."),
     "config": Entry("controlplane.cli.config:config", "Show or check the settings."),
     "db": Entry("controlplane.cli.db:db", "Bring the database's schema up to date, or check it."),
+    "log": Entry("controlplane.cli.log:log", "Remove stored bodies of jobs and pods, or leave values out of them."),
     "version": Entry("controlplane.cli.version:version", "Show the version of this program."),
 }
 
