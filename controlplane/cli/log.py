@@ -39,7 +39,7 @@ class Age(click.ParamType[timedelta]):
 
 @click.group(cls=Group)
 def log() -> None:
-    """Leave values out of stored bodies, or remove them."""
+    """Remove stored bodies of jobs and pods, or leave values out of them."""
 
 
 @log.command("purge-bodies")

@@ -293,7 +293,6 @@ class Simulation:
             self.shadow.fold(recorded)
         for new, *_ in self.database.store.rows:
             self._refusals.appended(new)
-            self._whole.appended(new)
         for name in self.stage.places:
             cluster = HOME if name == MANAGEMENT else name
             self._history.new_era(cluster)
@@ -382,6 +381,7 @@ class Simulation:
             self.trace.note(topic(found.event), writer, words(found))
             self._history.appended(new)
             self._refusals.appended(new)
+            self._whole.appended(new)
             self._decisions.before_fold(found, writer)
             self._runs.before_fold(found)
             self.shadow.fold(found)
