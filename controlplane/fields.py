@@ -108,7 +108,7 @@ def identity(obj: Json) -> dict[str, Any]:
     }
 
 
-def refusal(kind: Kind, obj: Json, error: Exception) -> dict[str, str]:
+def refusal(kind: Kind, obj: Json, error: Exception) -> dict[str, Any]:
     """Return what every event of an object says that does not fit its API: which object, which of its versions, which field and why."""
     metadata = meta(obj)
     return {

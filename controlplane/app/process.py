@@ -24,7 +24,7 @@ from controlplane.clusters.budget import Limits
 from controlplane.clusters.facts import Fact, Reached
 from controlplane.clusters.home import Home
 from controlplane.clusters.link import incarnation_of
-from controlplane.clusters.port import ClusterError, Executes, Sink
+from controlplane.clusters.port import ClusterError, Executes, Looks, Sink
 from controlplane.clusters.reflector import Pace
 from controlplane.clusters.streams import ApiServer, WatchSpec
 from controlplane.clusters.surroundings import Surroundings, Timing
@@ -34,9 +34,10 @@ from controlplane.connectivity.identity import unbound
 from controlplane.connectivity.state import life_of, next_life
 from controlplane.connectivity.watched import Watched
 from controlplane.kube import Kind
-from controlplane.log.event import Event, Fenced, Head, LogReplaced, NewEvent, Recorded
+from controlplane.log.event import Body, Event, Fenced, Head, LogReplaced, NewEvent, Recorded
 from controlplane.log.port import Log
-from controlplane.reconcile.bodies import Bodies
+from controlplane.log.redaction import Redaction
+from controlplane.reconcile.bodies import Bodies, Place
 from controlplane.reconcile.effects import Effects
 from controlplane.reconcile.gate import Gate
 from controlplane.reconcile.leader import Leader
@@ -131,7 +132,9 @@ class ProcessTurn(ABC):
             refused=event_refused,
             stuck=lambda why: gate.set("record", why is None, why or ""),
             sole=sole,
+            redaction=Redaction(shared.settings.log.redact),
         )
+        bodies.look, bodies.complete = self._look_again, self._all_listed
         self._effects = Effects(
             log,
             rooms.capability,
@@ -301,6 +304,25 @@ class ProcessTurn(ABC):
         if self._same(cluster) and self._knows.listed(cluster, spec.label):
             return known
         return {uid: (namespace, name, "") for uid, (namespace, name, _) in known.items()}
+
+    async def _look_again(self, place: Place) -> Sequence[Body]:
+        """Return the bodies of an object as it is now; none if it cannot be read."""
+        looks, kind = self._look(place.cluster), place.kind
+        if looks is None:
+            return ()
+        try:
+            obj = await looks.look(kind.api_version, kind.kind, place.namespace, place.name)
+        except ClusterError:
+            return ()
+        return self._recorder.bodies_of(place, obj)
+
+    @abstractmethod
+    def _look(self, cluster: str) -> Looks | None:
+        """Return the reading face of a cluster, None while it is not connected."""
+
+    @abstractmethod
+    def _all_listed(self) -> bool:
+        """Whether everything was listed, or tried in vain, that shows what copies are made of."""
 
     @abstractmethod
     async def _facts(self, cluster: str, fact: Fact) -> None:

@@ -146,6 +146,18 @@ class Turn(ProcessTurn):
     def _look(self, cluster: str) -> Looks | None:
         return self._home.looks if cluster == MANAGEMENT else self._connections.looks(cluster)
 
+    def _all_listed(self) -> bool:
+        return not self._hosted.unseen and not self._untried()
+
+    def _untried(self) -> list[str]:
+        """Return the workers that were not tried yet since somebody leads."""
+        index = self._fleet.index
+        return [
+            name
+            for name, seen in index.clusters.items()
+            if not seen.deleting and ((known := index.connections.get(name)) is None or known.phase == "Unknown")
+        ]
+
     async def _home_sink(self, cluster: str, deltas: Sequence[Delta]) -> None:
         if deltas and deltas[0].kind == SECRETS:
             await self._secrets(cluster, deltas)
@@ -192,13 +204,8 @@ class Turn(ProcessTurn):
             self._gauges(full=count % _EVERY == 0)
             silent = self._silence()
             self._health.set("database", silent is None, silent or "")
-            index, unseen = self._fleet.index, self._hosted.unseen
+            unseen, untried = self._hosted.unseen, self._untried()
             self._health.set("caches", not unseen, unseen)
-            untried = [
-                name
-                for name, seen in index.clusters.items()
-                if not seen.deleting and ((known := index.connections.get(name)) is None or known.phase == "Unknown")
-            ]
             self._health.set(
                 "clusters", not unseen and not untried, f"not tried yet: {' '.join(untried)}" if untried else ""
             )

@@ -65,7 +65,9 @@ default is left out. [SQL](sql.md) says how to read them; `controlplane events -
 
 """
 _OBSERVATIONS = """\
-What an API server showed. `uid` and `resource_version` say which state of which object; specs and statuses are bodies, by hash.
+What an API server showed. `uid` and `resource_version` say which state of which object; specs and statuses are named by their
+hash. `kept` says under which hash a body is stored that is stored without [what is private](../howto/production/privacy.md), or the
+size of one that is too large.
 
 """
 _FIELDS = """\

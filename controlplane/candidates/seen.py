@@ -10,7 +10,7 @@ from datetime import datetime
 
 from controlplane.candidates.follow import Reference
 from controlplane.candidates.objects import Origin
-from controlplane.log.event import Event, Part
+from controlplane.log.event import Event, Kept, Part
 
 
 class Condition(Part, frozen=True, kw_only=True):
@@ -76,6 +76,7 @@ class SourcePodObserved(Seen, frozen=True, kw_only=True):
     group: str = ""
     priority: int = 0
     restarts: dict[str, int] = {}
+    kept: Kept = {}
 
 
 class SourceDeleted(Gone, frozen=True, kw_only=True):
@@ -141,6 +142,7 @@ class DelegateStatus(CandidateBound, frozen=True, kw_only=True):
     pod_status: str
     pod_phase: str = ""
     restarts: dict[str, int] = {}
+    kept: Kept = {}
 
 
 class DelegateMissing(CandidateBound, frozen=True, kw_only=True):
@@ -162,6 +164,7 @@ class CandidateObservationRefused(Event, frozen=True, kw_only=True):
     field: str
     error: str
     object: str
+    kept: Kept = {}
 
 
 OBSERVATIONS: tuple[type[Event], ...] = (

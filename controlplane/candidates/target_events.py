@@ -13,7 +13,7 @@ from controlplane.candidates.objects import Origin, Permission
 from controlplane.candidates.reasons import TargetReason
 from controlplane.candidates.seen import Condition, Gone, Seen
 from controlplane.connectivity.events import MANAGEMENT
-from controlplane.log.event import Event, Part
+from controlplane.log.event import Event, Kept, Part
 from controlplane.writes import WriteRefused, WriteUnneeded
 
 HERE = MANAGEMENT  # the API server that the scheduler stands beside
@@ -59,6 +59,7 @@ class CandidateObserved(Seen, frozen=True, kw_only=True):
     token: bool = False
     beyond_baseline: str = ""
     beyond_restricted: str = ""
+    kept: Kept = {}
 
 
 class CandidateVanished(Gone, frozen=True, kw_only=True):
@@ -72,6 +73,7 @@ class CandidatePodObserved(Seen, frozen=True, kw_only=True):
     node: str = ""
     phase: str = "Pending"
     status: str = ""
+    kept: Kept = {}
 
 
 class CandidatePodGone(Gone, frozen=True, kw_only=True):
@@ -109,6 +111,7 @@ class TargetObservationRefused(Event, frozen=True, kw_only=True):
     field: str
     error: str
     object: str
+    kept: Kept = {}
 
 
 # --- the scheduler's word -------------------------------------------------------------------------------------------

@@ -49,8 +49,10 @@ VERBS: dict[str, Entry] = {
     ),
     "podgroups": Entry("controlplane.cli.podgroups:podgroups", "Say whose PodGroup a pod would be in, and why."),
     "config": Entry("controlplane.cli.config:config", "Show or check the settings."),
-    "log": Entry("controlplane.cli.log:log", "Say to which management cluster the log belongs."),
     "db": Entry("controlplane.cli.db:db", "Bring the database's schema up to date, or check it."),
+    "log": Entry(
+        "controlplane.cli.log:log", "Move the log to another management cluster; remove what it keeps of jobs."
+    ),
     "version": Entry("controlplane.cli.version:version", "Show the version of this program."),
 }
 

@@ -19,9 +19,13 @@ def db() -> None:
 def upgrade(options: Options) -> None:
     """Bring the schema up to date. May be repeated, and run by several at once."""
     url = options.database_url()
-    from controlplane.log import schema
+    from controlplane.log import retention, schema
+    from controlplane.log.redaction import Redaction
 
     before, after = schema.upgrade(url)
+    redacted = retention.redact(url, Redaction(options.settings().log.redact))
+    if redacted and options.output == "table":
+        line(f"Values were left out of {redacted} stored bodies.")
     if options.output != "table":
         dump(options.output, {"before": before, "after": after})
     elif before == after:

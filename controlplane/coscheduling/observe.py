@@ -117,7 +117,7 @@ def _identity(obj: Json) -> dict[str, Any]:
     }
 
 
-def _last(obj: Json) -> dict[str, str]:
+def _last(obj: Json) -> dict[str, Any]:
     return {field: value for field, value in _identity(obj).items() if field in ("namespace", "name", "uid")}
 
 

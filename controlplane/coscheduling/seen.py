@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from controlplane.log.event import Event, Part
+from controlplane.log.event import Event, Kept, Part
 
 
 class WorkspaceSeen(Part, frozen=True, kw_only=True):
@@ -79,6 +79,7 @@ class WorkerRunObserved(Seen, frozen=True, kw_only=True):
     done: bool = False
     waits: bool = False
     auto_cleanup: bool = False
+    kept: Kept = {}
 
 
 class WorkerRunGone(Gone, frozen=True, kw_only=True):
@@ -179,6 +180,7 @@ class DefaultsObserved(Seen, frozen=True, kw_only=True):
 
     defaults: str
     problems: list[ProblemSeen] = []
+    kept: Kept = {}
 
 
 class DefaultsGone(Gone, frozen=True, kw_only=True):
@@ -195,3 +197,4 @@ class SightingRefused(Event, frozen=True, kw_only=True):
     error: str
     resource_version: str = ""
     object: str
+    kept: Kept = {}

@@ -33,8 +33,13 @@ class Unknown(msgspec.Struct, frozen=True):
     error: str = ""
 
 
+Kept = dict[str, str | int]
+"""By the field of an event that names a body: the hash of what is stored of it, if that is not the body as it was seen; or the size of one
+that is too large to be stored."""
+
+
 class Body(msgspec.Struct, frozen=True):
-    """A big object stored once, by the SHA-256 of its canonical JSON."""
+    """A big object, known by the SHA-256 of its canonical JSON. What of it the log stores, and under which hash, says `Redaction`."""
 
     hash: bytes
     text: str

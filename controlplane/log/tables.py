@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import JSON, BigInteger, Column, LargeBinary, MetaData, SmallInteger, Table, Text, Uuid
+from sqlalchemy import JSON, BigInteger, Boolean, Column, LargeBinary, MetaData, SmallInteger, Table, Text, Uuid
 from sqlalchemy.dialects.postgresql import TIMESTAMP
 
 metadata = MetaData(schema="controlplane")
@@ -58,6 +58,7 @@ bodies = Table(
     Column("hash", LargeBinary, primary_key=True),
     Column("body", JSON, nullable=False),
     Column("recorded_at", _stamp, nullable=False),
+    Column("redacted", Boolean),
 )
 batches = Table(
     "batches",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from controlplane.log.event import Event, Part
+from controlplane.log.event import Event, Kept, Part
 
 _REPLACED = "WorkloadSliceReplaced"
 
@@ -115,6 +115,7 @@ class WorkloadObserved(Conditioned, frozen=True, kw_only=True):
     assignments: list[dict[str, Any]] = []
     elastic: bool = False
     replaces: str = ""
+    kept: Kept = {}
 
     @property
     def sliced(self) -> bool:
@@ -146,6 +147,7 @@ class JobObserved(Seen, frozen=True, kw_only=True):
     execution_policy: str = ""
     template: str
     status: str
+    kept: Kept = {}
 
 
 class JobGone(Gone, frozen=True, kw_only=True):
@@ -225,6 +227,7 @@ class RemoteJobObserved(Seen, frozen=True, kw_only=True):
     finished: bool = False
     inactive: bool = True
     status: str
+    kept: Kept = {}
 
 
 class RemoteJobGone(Gone, frozen=True, kw_only=True):
@@ -244,3 +247,4 @@ class ObservationRefused(Event, frozen=True, kw_only=True):
     field: str
     error: str
     object: str
+    kept: Kept = {}

@@ -32,6 +32,8 @@ Outcome = Callable[[str, str, str], None]
 
 # Seconds before something that our own fault prevented is tried again.
 _FAULT_PAUSE = 30.0
+# Of so many times that the same content is missed, one counts as a conflict.
+_WAITS = 20
 
 
 class _Lane:
@@ -188,10 +190,14 @@ class Effects:
         return False
 
     async def _carry_out(self, write: OpenWrite, executor: Executes) -> None:
+        needed = self._capability.bodies_needed(write)
         try:
-            bodies = await self._bodies.get(self._capability.bodies_needed(write))
+            bodies = await self._bodies.get(needed)
         except LogUnavailable:
             self._again(write, 1.0)
+            return
+        if missing := [ref for ref in needed if ref not in bodies]:
+            await self._without(write, missing)
             return
         # The last look before acting: a decision that was overtaken while this one waited is not carried out.
         if self._closing or not self._gate.is_open or not self._sure() or not self._is_open(write):
@@ -217,6 +223,20 @@ class Effects:
             changed = await self._done(write, request, answer)
             if changed and announcement is not None and not self._closing:
                 await self._announcements.tell(write.cluster, announcement)
+
+    async def _without(self, write: OpenWrite, missing: list[str]) -> None:
+        """What a write is made of is not at hand: it was not listed yet, or the object has changed or gone since the decision.
+
+        Then the decision is obsolete, and is taken anew by what is there now. One that names the same again waits without a word: whatever
+        shows it is away.
+        """
+        if not self._bodies.complete():
+            self._again(write, 1.0)
+            return
+        if write in self._conflicted or self._bodies.missed(missing) % _WAITS == 1:
+            await self._overtaken(write, Failure(409, "Conflict", "what it was decided on has changed or gone since"))
+        else:
+            self._again(write, self._settle)
 
     async def _answered(self, write: OpenWrite, request: Request, error: ApiError) -> None:
         if error.status == 401:

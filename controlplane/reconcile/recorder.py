@@ -16,9 +16,11 @@ import structlog
 from controlplane.capability import Capability, Sighting
 from controlplane.clock import Clock
 from controlplane.clusters.port import Change, Delta, Off, Synced
-from controlplane.log.event import Append, Fenced, LogError, LogUnavailable, NewEvent
+from controlplane.kube import Json, meta
+from controlplane.log.event import Append, Body, Fenced, LogError, LogUnavailable, NewEvent
 from controlplane.log.port import Log
-from controlplane.reconcile.bodies import Bodies
+from controlplane.log.redaction import Redaction
+from controlplane.reconcile.bodies import Bodies, Place
 from controlplane.reconcile.several import Several
 
 _log = structlog.get_logger(__name__)
@@ -35,7 +37,7 @@ class Recorder:
     `incarnations` is told, before the first delta of a connection, which life of the cluster it shows. `sole`: one capability alone looks
     at every kind, so what reflectors know of it is in the log, and a list after a takeover or a cut costs only what is new.
     `refused(event, error)` makes the event that takes the place of one that the database refuses; `stuck(why)` hears when it takes neither,
-    and None when it takes something again.
+    and None when it takes something again. `redaction` says what the log keeps of bodies, which are whole in memory alone.
     """
 
     def __init__(
@@ -49,7 +51,9 @@ class Recorder:
         refused: Callable[[NewEvent, str], NewEvent],
         stuck: Callable[[str | None], None] = lambda why: None,
         sole: bool = False,
+        redaction: Redaction | None = None,
     ) -> None:
+        self._redaction = redaction or Redaction()
         self._write, self._bodies, self._clock, self._lift = log, bodies, clock, lift
         self._refused, self._stuck = refused, stuck
         self._observe, self._sole = _observing(capability), sole
@@ -61,14 +65,9 @@ class Recorder:
         events: list[NewEvent] = []
         for delta in deltas:
             if isinstance(delta, Change):
-                if delta.seen and self._sole:
-                    continue
-                gone = delta.op == "gone"
-                incarnation = self.incarnations.get(cluster, "")
-                sighting = Sighting(
-                    cluster, incarnation, delta.kind, delta.object, delta.resource_version, gone, delta.unreadable
-                )
-                events += self._observe(sighting, now)
+                seen = self._seen(cluster, delta, now)
+                # What the log holds is not offered again; the bodies of it are in no other place than in what is shown now.
+                events += () if delta.seen and self._sole else seen
             else:
                 events.append(self._lift(cluster, delta))
         await self.record(events)
@@ -82,6 +81,23 @@ class Recorder:
             return
         for event in events:
             self._bodies.keep(event.bodies)
+        await self._take([self._redaction.stored(event) for event in events])
+
+    def bodies_of(self, place: Place, obj: Json) -> list[Body]:
+        """Return the bodies of an object that was looked at again."""
+        version = str(meta(obj).get("resourceVersion", ""))
+        sighting = Sighting(place.cluster, self.incarnations.get(place.cluster, ""), place.kind, obj, version, False)
+        return [body for event in self._observe(sighting, self._clock.now()) for body in event.bodies]
+
+    def _seen(self, cluster: str, change: Change, now: datetime) -> Sequence[NewEvent]:
+        """Return the events of a change; the bodies are at hand before any of them is in the log."""
+        gone, life = change.op == "gone", self.incarnations.get(cluster, "")
+        sighting = Sighting(cluster, life, change.kind, change.object, change.resource_version, gone, change.unreadable)
+        events = self._observe(sighting, now)
+        self._bodies.saw(sighting, [body for event in events for body in event.bodies])
+        return events
+
+    async def _take(self, events: Sequence[NewEvent]) -> None:
         try:
             await self._append(events)
         except Fenced:
@@ -91,7 +107,7 @@ class Recorder:
                 await self._set_aside(events[0], str(error))
                 return
             for event in events:
-                await self.record([event])
+                await self._take([event])
 
     async def _set_aside(self, event: NewEvent, error: str) -> None:
         """Record that an event was refused. A log that refuses that too refuses everything: then both are tried again."""

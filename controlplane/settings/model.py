@@ -43,6 +43,9 @@ KINDS = ("batch/job", "jobset.x-k8s.io/jobset", "tekton.dev/pipelinerun")
 CONTROLLERS = ("multikueue", "candidates", "podgroups", "coscheduling")
 """What `controlplane run` can host."""
 
+REDACTED = ("args", "command", "script", "params.value")
+"""What the log leaves out of bodies unless a setting says otherwise: command lines and parameters hold tokens as often as variables do."""
+
 _USUAL_KINDS = KINDS[:2]
 
 _FINITE = 1_000_000
@@ -252,12 +255,20 @@ class Http(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Log(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The service's own messages on stderr."""
+    """The service's own messages on stderr, and what the log of events leaves out."""
 
     level: Annotated[
         str, Setting(Choice(("debug", "info", "warning", "error")), "The least important message to write.")
     ] = "info"
     format: Annotated[str, Setting(Choice(("json", "console")), "One JSON object a line, or text for people.")] = "json"
+    redact: Annotated[
+        tuple[str, ...],
+        Setting(
+            Items("field paths, such as `args` or `template.spec.volumes`", r"[^.\s,]+(\.[^.\s,]+)*", 253),
+            "What the database never gets of jobs and pods: fields, by the end of their path. The values of `env` are left out in any "
+            "case, and so are annotations that decide nothing. Copies on workers have all of it.",
+        ),
+    ] = REDACTED
 
 
 def identity() -> str:

@@ -24,7 +24,7 @@ from controlplane.app.scheduling.rooms import CANDIDATE_KINDS, SchedulerRooms
 from controlplane.clock import Clock
 from controlplane.clusters.facts import Connected, Fact, Lost
 from controlplane.clusters.home import Home
-from controlplane.clusters.port import Change, Delta, Executes
+from controlplane.clusters.port import Change, Delta, Executes, Looks
 from controlplane.clusters.sources import secret_not_found
 from controlplane.connectivity.events import MANAGEMENT, ClusterConnected
 from controlplane.connectivity.here import connectivity_event
@@ -127,6 +127,12 @@ class SchedulerTurn(ProcessTurn):
 
     def _executor(self, cluster: str) -> Executes | None:
         return self._home.executor if cluster == MANAGEMENT else None
+
+    def _look(self, cluster: str) -> Looks | None:
+        return self._home.looks if cluster == MANAGEMENT else None
+
+    def _all_listed(self) -> bool:
+        return self._begun
 
     def _ready(self) -> bool:
         """Whether cycles may run: everything is listed, the API server answers, and what nobody can do without may be read."""

@@ -125,7 +125,7 @@ def _identity(obj: Json) -> dict[str, Any]:
     }
 
 
-def _last(obj: Json) -> dict[str, str]:
+def _last(obj: Json) -> dict[str, Any]:
     return {key: str(meta(obj).get(key) or "") for key in ("namespace", "name", "uid")}
 
 

@@ -22,6 +22,7 @@ from controlplane.kube import (
 from controlplane.multikueue.adapters.base import ORIGIN_LABEL, QUEUE_LABEL
 from controlplane.multikueue.context import NEVER_TWICE
 from controlplane.multikueue.objects import EXECUTION_POLICY
+from controlplane.simulation.deterministic.rules.bodies import NOTE, PRIVATE
 from controlplane.simulation.deterministic.stage import Place
 from controlplane.simulation.deterministic.steps import NEVER_TWICE as NEVER_TWICE_NAME
 from controlplane.simulation.deterministic.steps import UNFIT, Step
@@ -71,7 +72,7 @@ def _workload(theatre: Theatre, job: str) -> Record | None:
 def _submit(kind: Kind) -> Act:
     def submit(theatre: Theatre, step: Step) -> None:
         """`seconds` is how long the job runs, `value` how many CPUs it asks for in all."""
-        annotations = {DURATION: f"{step.seconds:.0f}s"}
+        annotations = {DURATION: f"{step.seconds:.0f}s", NOTE: f"{PRIVATE} of {step.where}"}
         if step.where.startswith(NEVER_TWICE_NAME):
             annotations[EXECUTION_POLICY] = NEVER_TWICE
         elif step.where.startswith(UNFIT):
@@ -92,7 +93,13 @@ def _submit(kind: Kind) -> Act:
 
 
 def _job_spec(cpus: int) -> Json:
-    container = {"name": "main", "image": "example.com/work", "resources": {"requests": {"cpu": str(cpus)}}}
+    container = {
+        "name": "main",
+        "image": "example.com/work",
+        "args": ["--token", PRIVATE],
+        "env": [{"name": "TOKEN", "value": PRIVATE}],
+        "resources": {"requests": {"cpu": str(cpus)}},
+    }
     return {"template": {"spec": {"containers": [container], "restartPolicy": "Never"}}}
 
 

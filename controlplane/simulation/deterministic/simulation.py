@@ -31,6 +31,7 @@ from controlplane.simulation.deterministic.operators import Operators
 from controlplane.simulation.deterministic.plan import Plan
 from controlplane.simulation.deterministic.quiet import hushed, without_collector
 from controlplane.simulation.deterministic.replica import Replica, policy_of
+from controlplane.simulation.deterministic.rules.bodies import Whole
 from controlplane.simulation.deterministic.rules.decisions import Decisions
 from controlplane.simulation.deterministic.rules.history import History
 from controlplane.simulation.deterministic.rules.ownership import Ownership
@@ -116,6 +117,7 @@ class Simulation:
         self._history = History(self.trace)
         self.replay = Replay(self.trace, self.shadow.index)
         self._refusals = Refusals(self.trace)
+        self._whole = Whole(self.trace, HOME)
         self._writes = self._looked_at = 0
         self._ends: list[tuple[asyncio.TimerHandle, Callable[..., object], tuple[object, ...]]] = []
         self.stage = Stage(self.loop, seed, plan.quotas, self._on_commit)
@@ -355,7 +357,9 @@ class Simulation:
                 self._refusals.committed(cluster, HOME if home else cluster, record)
             if record.kind == WORKLOADS:
                 self._books[cluster].on_commit(commit)
-        if not home:
+        if home:
+            self._whole.on_commit(commit)
+        else:
             self._runs.on_commit(cluster, commit)
             self._ownership.on_commit(cluster, commit)
 
@@ -366,6 +370,7 @@ class Simulation:
             "request", write.process, f"{write.verb} {write.kind.plural}{where} {write.name} on {write.cluster}"
         )
         self._ownership.on_written(write)
+        self._whole.on_written(write)
 
     def _on_asked(self, process: str, cluster: str, asked: Asked, outcome: str) -> None:
         if outcome != "done":
@@ -376,6 +381,7 @@ class Simulation:
             self.trace.note(topic(found.event), writer, words(found))
             self._history.appended(new)
             self._refusals.appended(new)
+            self._whole.appended(new)
             self._decisions.before_fold(found, writer)
             self._runs.before_fold(found)
             self.shadow.fold(found)

@@ -1,0 +1,110 @@
+"""What the owner of the database may do to bodies: leave values out of those that are there, and remove the old ones. Events stay.
+
+In: the URL of a login with the owner's rights, which the service does not have. Out: how many bodies were changed or removed. Nothing that
+runs needs a stored body: what copies are made of is read where it is live.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, LiteralString, NamedTuple
+
+import psycopg
+
+from controlplane.log.event import Body
+from controlplane.log.redaction import Redaction
+from controlplane.log.schema import libpq_url
+
+_BATCH = 500
+
+_NEXT = """
+SELECT hash, body::text FROM controlplane.bodies
+WHERE hash > %s AND (redacted IS NULL OR (%s AND NOT redacted)) ORDER BY hash LIMIT %s"""
+_CHANGE = "UPDATE controlplane.bodies SET body = %s::text::json, redacted = true WHERE hash = %s"
+_LOOKED_AT = "UPDATE controlplane.bodies SET redacted = false WHERE hash = ANY(%b) AND redacted IS NULL"
+
+# Whatever looks like a hash in an event names a body, or nothing.
+_NAMED = """
+CREATE TEMP TABLE {} ON COMMIT PRESERVE ROWS AS
+SELECT DISTINCT decode(m.found[1], 'hex') AS hash
+FROM controlplane.events e, regexp_matches(e.data::text, '"([0-9a-f]{{64}})"', 'g') AS m (found)
+WHERE {}"""
+_OLD = """
+CREATE TEMP TABLE old ON COMMIT PRESERVE ROWS AS
+SELECT b.hash FROM controlplane.bodies b
+WHERE b.recorded_at < %(before)s AND NOT EXISTS (SELECT FROM recent r WHERE r.hash = b.hash)
+  AND (%(namespace)s::text IS NULL OR EXISTS (SELECT FROM theirs t WHERE t.hash = b.hash))"""
+_TAKE = "WITH taken AS (DELETE FROM old WHERE hash IN (SELECT hash FROM old LIMIT %s) RETURNING hash)"
+_REMOVE = """
+, gone AS (DELETE FROM controlplane.bodies b USING taken t WHERE b.hash = t.hash RETURNING octet_length(b.body::text) AS size)
+SELECT (SELECT count(*) FROM taken), (SELECT count(*) FROM gone), (SELECT coalesce(sum(size), 0)::bigint FROM gone)"""
+
+
+class Purged(NamedTuple):
+    """How many bodies were removed, and how many bytes of JSON they had."""
+
+    bodies: int
+    size: int
+
+
+def redact(url: str, redaction: Redaction, *, everything: bool = False) -> int:
+    """Leave out of stored bodies what is not stored any more; return of how many. Each batch is a commit, and may be the last for now.
+
+    Bodies that nobody has looked at yet, or `everything`: those too that were stored, or looked at, under other settings or by a version
+    that stored all. The hash stays what it was, so what names it still does; it is not the content's any more.
+    """
+    count, last = 0, b""
+    with psycopg.connect(libpq_url(url), autocommit=True) as connection:
+        while rows := connection.execute(_NEXT, (last, everything, _BATCH)).fetchall():
+            last = rows[-1][0]
+            changes = [(text, hash_) for hash_, stored in rows if (text := _left(redaction, hash_, stored)) is not None]
+            with connection.transaction():
+                with connection.cursor() as cursor:
+                    cursor.executemany(_CHANGE, changes)
+                connection.execute(_LOOKED_AT, ([hash_ for hash_, _ in rows],))
+            count += len(changes)
+    return count
+
+
+def _left(redaction: Redaction, hash_: bytes, stored: str) -> str | None:
+    """Return what is left of a body, None if that is all of it. Of one that is too large there is its size."""
+    found = redaction.of(Body(hash_, stored))
+    if isinstance(found, int):
+        return f'{{"size":{found}}}'
+    return found.text if found.text != stored else None
+
+
+def purge(url: str, older_than: timedelta, namespace: str | None = None) -> Purged:
+    """Remove bodies that were stored so long ago, and that no newer event names; of one namespace, those that an event of it names.
+
+    In batches, each a commit.
+    """
+    with psycopg.connect(libpq_url(url), autocommit=True) as connection:
+        (before,) = connection.execute("SELECT clock_timestamp() - %s::interval", (older_than,)).fetchone() or (None,)
+        _name(connection, "recent", "e.recorded_at >= %(before)s", {"before": before})
+        if namespace is not None:
+            of_it = (
+                "substring(e.stream FROM '/([^/]+)/[^/]+$') = %(namespace)s OR e.data ->> 'namespace' = %(namespace)s"
+            )
+            _name(connection, "theirs", of_it, {"namespace": namespace})
+        else:
+            _name(connection, "theirs", "false", {})
+        _execute(connection, _OLD, {"before": before, "namespace": namespace})
+        bodies = size = 0
+        while True:
+            taken, gone, freed = _execute(connection, _TAKE + _REMOVE, (_BATCH,)).fetchone() or (0, 0, 0)
+            if not taken:
+                return Purged(bodies, size)
+            bodies, size = bodies + gone, size + freed
+
+
+def _name(
+    connection: psycopg.Connection[Any], table: LiteralString, where: LiteralString, values: dict[str, Any]
+) -> None:
+    """Make a table of the bodies that events name."""
+    _execute(connection, _NAMED.format(table, where), values)
+
+
+def _execute(connection: psycopg.Connection[Any], statement: LiteralString, values: Any) -> psycopg.Cursor[Any]:
+    # Bound by the client: a statement that makes a table takes no parameters of the server's.
+    return psycopg.ClientCursor(connection).execute(statement, values)
