@@ -13,7 +13,7 @@ from psycopg import sql
 
 from controlplane.log.schema import libpq_url
 from tests.log.test_log_replaced import _TABLES as TABLES
-from tests.outages.stage import Stage, settings
+from tests.outages.stage import Replica, Stage, settings
 from tests.outages.test_database import JOBS_, all_done, wired
 
 __all__ = ["wired"]
@@ -133,11 +133,18 @@ async def test_a_jump_of_the_database_s_clock_keeps_nobody_from_the_lead(stage: 
     await on.until(lambda: on.replica.leads and on.replica.health.ready, "a leader")
 
 
+def folded(replica: Replica) -> int:
+    """Up to where a process has folded the log."""
+    return replica.service.fleet.index.position if replica.service.fleet is not None else 0
+
+
 async def test_a_follower_that_cannot_read_is_not_ready(wired: Callable[..., Any]) -> None:
     """With the server's processes stopped, a read had no limit: the follower hung, and stayed ready."""
     on, wire = await wired("a")
     follower = await on.up(ready=False)
-    await on.until(lambda: follower.health.ready, "a ready follower")
+    await on.until(lambda: folded(follower) >= on.position, "a follower that has read the log")
+    await asyncio.sleep(1.5)  # it has its connections by now
+    assert follower.health.ready
     wire.set("silent")
     await on.until(lambda: not follower.health.ready, "not ready")
     await on.until(lambda: not on.replicas[0].health.ready, "not ready")
