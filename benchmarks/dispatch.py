@@ -9,8 +9,12 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 
+import psycopg
+from psycopg import sql
+
 from benchmarks.fleet import MANAGEMENT, Run, dispatch, fleet
 from benchmarks.machine import database, show
+from controlplane.log.schema import libpq_url
 
 WORKERS = ("east", "north", "west")
 # Quoted, not measured here: what the existing controller (Kueue's MultiKueue) was reported to send for one workload.
@@ -21,8 +25,33 @@ async def run(args: argparse.Namespace) -> None:
     """Measure and print."""
     async with database(args.folder) as url, fleet(WORKERS) as clusters:
         measured = await dispatch(url, clusters, args.workloads, args.qps)
+        volume = _volume(url)
     _print_speed(measured)
     _print_requests(measured)
+    _print_volume(measured, volume)
+
+
+def _volume(url: str) -> list[tuple[str, int, int]]:
+    """Return the rows and bytes of what was written: columns as they are stored, without the pages around them."""
+    found = []
+    with psycopg.connect(libpq_url(url)) as connection:
+        for table in ("events", "bodies"):
+            row = connection.execute(
+                sql.SQL("SELECT count(*), coalesce(sum(pg_column_size(t.*)), 0)::bigint FROM controlplane.{} t").format(
+                    sql.Identifier(table)
+                )
+            ).fetchone()
+            assert row is not None
+            found.append((table, int(row[0]), int(row[1])))
+    return found
+
+
+def _print_volume(measured: Run, volume: list[tuple[str, int, int]]) -> None:
+    rows: list[list[object]] = [
+        [f"controlplane.{table}", count / measured.workloads, size / measured.workloads]
+        for table, count, size in volume
+    ]
+    show("the log, a workload", ["table", "rows", "bytes"], rows)
 
 
 def _print_speed(measured: Run) -> None:
