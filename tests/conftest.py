@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 from hypothesis import settings
@@ -12,6 +13,31 @@ from tests.support import postgres
 # How long an example takes says more about the machine than about the code: `benchmarks/` measures.
 settings.register_profile("here", settings.get_profile(settings.get_current_profile_name()), deadline=None)
 settings.load_profile("here")
+
+
+_run = ExitStack()
+_said: list[str] = []
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Start the container of the run, where Docker is the way, before any of its processes asks for a server."""
+    if hasattr(config, "workerinput") or config.option.collectonly:
+        return
+    try:
+        _said.append(postgres.share(_run))
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Say what is not as one might expect, under -q too."""
+    for said in filter(None, _said):
+        session.config.get_terminal_writer().line(said)
+
+
+def pytest_unconfigure() -> None:
+    """Stop what was started for the run."""
+    _run.close()
 
 
 def pytest_report_header() -> str:

@@ -41,6 +41,15 @@ class Group(click.Group):
         self.verbs = dict(verbs or {})
         self.params.extend(parameters())
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take the arguments, each of which has to be a text: nothing has a name that is not UTF-8, and no message could repeat it."""
+        for text in args:
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                ctx.fail(f"an argument is not UTF-8: {text.encode(errors='backslashreplace').decode()}")
+        return super().parse_args(ctx, args)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the verbs in the order of the registry, then the group's own."""
         return [*self.verbs, *sorted(super().list_commands(ctx))]

@@ -19,6 +19,8 @@ from controlplane.cli.errors import Exit, Failure
 if TYPE_CHECKING:
     from controlplane.settings import Resolved, Settings
 
+LARGEST = 2**63 - 1
+"""The largest number that the log and PostgreSQL count with."""
 FORMATS = ("table", "json", "yaml")
 
 

@@ -16,19 +16,20 @@ import click
 
 from controlplane.cli.errors import Exit, Failure
 from controlplane.cli.frame import Verb
-from controlplane.cli.options import Options
+from controlplane.cli.options import LARGEST, Options
 from controlplane.cli.output import dump, line, table
 
 if TYPE_CHECKING:
     from controlplane.simulation.deterministic.plan import Plan
     from controlplane.simulation.deterministic.simulation import Outcome
 
+_MOST_PROCESSES = 1024
 _PROGRESS = 2.0  # seconds between two lines of progress
 _Draw: TypeAlias = "Callable[[int], Plan]"
 
 
 @click.command(cls=Verb)
-@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="The seed to play.")
+@click.option("--seed", type=click.IntRange(0, LARGEST), metavar="N", help="The seed to play.")
 @click.option("--seeds", metavar="A..B", help="Play all seeds from A to B.")
 @click.option(
     "--steps", metavar="LIST", help="Only these steps of the seed's plan, such as 1,4-6 (`none`: no step at all)."
@@ -50,7 +51,11 @@ _Draw: TypeAlias = "Callable[[int], Plan]"
 @click.option("--trace", is_flag=True, help="Print every line of the trace.")
 @click.option("--no-shrink", is_flag=True, help="Tell a failure as it is, without looking for its smallest form.")
 @click.option(
-    "--processes", type=click.IntRange(min=1), default=1, show_default=True, help="How many seeds to play at a time."
+    "--processes",
+    type=click.IntRange(1, _MOST_PROCESSES),
+    default=1,
+    show_default=True,
+    help="How many seeds to play at a time.",
 )
 @click.pass_obj
 def simulate(
@@ -196,6 +201,8 @@ def _range(text: str) -> range:
         found = range(int(first), int(last) + 1)
     except ValueError:
         raise click.UsageError(f"--seeds: {text!r} is not of the form A..B") from None
+    if found.start < 0 or found.stop > LARGEST:
+        raise click.UsageError(f"--seeds: seeds are numbers from 0 to {LARGEST - 1}")
     if not dots or not found:
         raise Failure(f"--seeds: there is no seed in {text}", Exit.USAGE)
     return found

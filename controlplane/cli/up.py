@@ -41,7 +41,9 @@ def _an_address(_context: click.Context, _parameter: click.Parameter, text: str 
 @click.option(
     "--data", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Where everything is kept."
 )
-@click.option("--workers", type=int, metavar="N", help="Worker clusters, if the folder is new.  [default: 3]")
+@click.option(
+    "--workers", type=click.IntRange(1, 100), metavar="N", help="Worker clusters, if the folder is new.  [default: 3]"
+)
 @click.option("--cpu", metavar="AMOUNT", help="CPUs of each worker's queue, if the folder is new.  [default: 4]")
 @click.option("--management-port", type=_PORT, metavar="PORT", help="The port of the management cluster's API server.")
 @click.option("--cluster-ports", type=_PORT, metavar="PORT", help="The first port of the clusters' API servers.")

@@ -136,8 +136,8 @@ class Behaviour:
             heapq.heappop(self._timers)
         return self._timers[0][0] if self._timers else None
 
-    def step(self) -> bool:
-        """Handle one key; False if none is dirty or due."""
+    def step(self, tolerated: type[Exception] = ApiError) -> bool:
+        """Handle one key; False if none is dirty or due. What it fails of comes back to it later, if it is `tolerated`."""
         if self._timers:
             now = self.clock.monotonic()
             while (due := self.next_due()) is not None and due <= now:
@@ -149,7 +149,7 @@ class Behaviour:
         self._due.pop(key, None)
         try:
             delay = self.reconcile(key)
-        except ApiError as error:
+        except tolerated as error:
             self._failed(key, error)
         else:
             self._failures.pop(key, None)
@@ -167,10 +167,10 @@ class Behaviour:
         return count
 
     async def run(self) -> None:
-        """Handle keys for ever, giving way to other tasks after every burst."""
+        """Handle keys for ever, giving way to other tasks after every burst. No object ends it for the others."""
         while True:
             burst = 0
-            while burst < _BURST and self.step():
+            while burst < _BURST and self.step(Exception):
                 burst += 1
             if burst:
                 await asyncio.sleep(0)
@@ -190,14 +190,21 @@ class Behaviour:
         finally:
             await end(*racers)
 
-    def _failed(self, key: Key, error: ApiError) -> None:
+    def _failed(self, key: Key, error: Exception) -> None:
         """An object that is gone needs nothing; a conflict is retried with fresh eyes, anything else with back-off."""
-        if error.status == 404:
+        status = error.status if isinstance(error, ApiError) else 0
+        if status == 404:
             return
         count = self._failures[key] = self._failures.get(key, 0) + 1
-        if error.status == 409 and count < 5:
+        if status == 409 and count < 5:
             self.mark(key)
             return
         delay = min(_RETRY_MOST, _RETRY_FIRST * 2 ** min(count, 20))
-        _log.warning("simulated controller failed", controller=self.name, key=key, error=str(error), retry_in=delay)
+        _log.warning(
+            "simulated controller failed",
+            controller=self.name,
+            key=key,
+            error=f"{type(error).__name__}: {error}",
+            retry_in=delay,
+        )
         self.mark_after(key, delay)

@@ -18,6 +18,7 @@ import yaml
 from controlplane.kube import APPLY_PATCH, JOBS, PODS, Json
 from controlplane.simulation import errors
 from controlplane.simulation.core_events import to_core, to_stored
+from controlplane.simulation.decoding import check_applied, check_body, check_patched
 from controlplane.simulation.history import Record
 from controlplane.simulation.kinds import ServedKind
 from controlplane.simulation.pods import SUBRESOURCES, bind, evict
@@ -171,7 +172,7 @@ class Rest:
 
     def _create(self, call: Call) -> Answer:
         route = call.route
-        obj = self._placed(call, parse_body(call.body, yaml_too="yaml" in call.content_type))
+        obj = self._placed(call, self._decoded(call))
         created = self.store.create(route.served.stored, obj, field_manager=call.manager, dry_run=call.dry_run)
         return self._shown(call, created, 201)
 
@@ -191,7 +192,7 @@ class Rest:
 
     def _update(self, call: Call) -> Answer:
         route = call.route
-        obj = self._placed(call, parse_body(call.body, yaml_too="yaml" in call.content_type))
+        obj = self._placed(call, self._decoded(call))
         if obj["metadata"].setdefault("name", route.name) != route.name:
             raise errors.bad_request(
                 f"the name of the object ({obj['metadata']['name']}) does not match the name on the URL ({route.name})"
@@ -208,6 +209,8 @@ class Rest:
         if call.content_type == APPLY_PATCH:
             if not isinstance(body, dict):
                 raise errors.bad_request("an apply patch is one object")
+            if route.served.builtin:
+                check_applied(kind, route.namespace, route.name, body)
             applied, created = self.store.apply(
                 kind, route.namespace, route.name, self._stored(call, body),
                 subresource=route.subresource, field_manager=call.query.get("fieldManager", ""), force=force, dry_run=dry_run,
@@ -217,11 +220,28 @@ class Rest:
             raise errors.options_invalid("PatchOptions", "force", "Forbidden: may not be specified for non-apply patch")
         if isinstance(body, dict):
             body = self._stored(call, body)
+        if route.served.builtin:
+            check_patched(kind, route.name, body if isinstance(body, dict) else self._tried(call, body))
         patched = self.store.patch(
             kind, route.namespace, route.name, body,
             content_type=call.content_type, subresource=route.subresource, field_manager=call.manager, dry_run=dry_run,
         )  # fmt: skip
         return self._shown(call, patched, 200)
+
+    def _tried(self, call: Call, operations: Any) -> Json:
+        """Return what a JSON patch would make of an object: its operations do not say what types they leave behind."""
+        route = call.route
+        return self.store.patch(
+            route.served.stored, route.namespace, route.name, operations,
+            content_type=call.content_type, subresource=route.subresource, field_manager=call.manager, dry_run=True,
+        )  # fmt: skip
+
+    def _decoded(self, call: Call) -> Any:
+        """Return a body that is a whole object, if it decodes; 400 if it does not."""
+        body, served = parse_body(call.body, yaml_too="yaml" in call.content_type), call.route.served
+        if served.builtin and isinstance(body, dict):
+            check_body(served.kind, body)
+        return body
 
     def _delete(self, call: Call) -> Answer:
         route = call.route

@@ -43,7 +43,7 @@ from controlplane.simulation.kueue_common import MULTIKUEUE, Gates
 from controlplane.simulation.kueue_manager import KueueManager
 from controlplane.simulation.kueue_pipelineruns import PipelineRunFramework
 from controlplane.simulation.kueue_worker import KueueWorker
-from controlplane.simulation.persistence import load, snapshot
+from controlplane.simulation.persistence import Snapshot, load, snapshot
 from controlplane.simulation.seeding import ensure
 from controlplane.simulation.store import Store
 
@@ -171,6 +171,7 @@ class World:
             for name, spec in specs.items()
         }
         self._saved: dict[str, int] = {}
+        self._saving = asyncio.Lock()  # one file has one writer at a time
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -240,10 +241,14 @@ class World:
         """
         if self._data is None:
             return
+        async with self._saving:
+            await self._save_into(self._data)
+
+    async def _save_into(self, data: Path) -> None:
         for name, cluster in self.clusters.items():
             if self._saved.get(name) != cluster.store.version:
                 taken = snapshot(cluster.store)
-                await asyncio.to_thread(taken.write, self._data / f"{name}.jsonl")
+                await _written(taken, data / f"{name}.jsonl")
                 self._saved[name] = taken.version
 
     def _recall(self, data: Path) -> None:
@@ -292,6 +297,16 @@ class World:
         for cluster in self.clusters.values():
             await cluster.server.stop()
             cluster.view.stop()
+
+
+async def _written(taken: Snapshot, path: Path) -> None:
+    """Write a snapshot. A thread cannot be cancelled: whoever is, waits for its end, so that nobody else writes the file meanwhile."""
+    writing = asyncio.ensure_future(asyncio.to_thread(taken.write, path))
+    try:
+        await asyncio.shield(writing)
+    except asyncio.CancelledError:
+        await asyncio.gather(writing, return_exceptions=True)
+        raise
 
 
 def secret_name(worker: str) -> str:

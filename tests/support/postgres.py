@@ -1,8 +1,8 @@
 """The PostgreSQL of the test run: found or started once, with one migrated template from which every test gets a copy.
 
 In: the environment. `CONTROLPLANE_TEST_PG` = url | docker | embedded | auto says which server; auto takes the first that there is:
-`CONTROLPLANE_TEST_DATABASE_URL`, Docker, the embedded one. Out: a `Server`, whose role may create databases. Each process of a parallel
-run has a server of its own, or names of its own on a shared one.
+`CONTROLPLANE_TEST_DATABASE_URL`, Docker, the embedded one. Out: a `Server`, whose role may create databases. A run has one container, which
+its processes share with names of their own; each has an embedded server to itself.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -28,6 +28,7 @@ from controlplane.embedded import EmbeddedPostgres
 IMAGE = "postgres:18-alpine"
 WAYS = ("url", "docker", "embedded", "auto")
 _PREFIX = "controlplane-test-"
+_SHARED = "CONTROLPLANE_TEST_SHARED_IMAGE"  # set within a run: the server at the URL is its own container
 _ROOM = 2 * 2**30  # bytes: data, its copies, and the write-ahead log of a busy run
 _ABANDONED = 3600.0  # seconds after which a folder that nobody holds was left by a killed run
 
@@ -104,10 +105,67 @@ def chosen() -> str:
     return choose(os.environ, docker_answers)
 
 
+class NoContainerError(Exception):
+    """Docker answers, and cannot run the container; the message is one line."""
+
+
+def share(stack: ExitStack) -> str:
+    """Start the container of this run, if Docker is the way, for all of its processes; return a line if there can be none.
+
+    Raises `ValueError` if Docker was asked for and there can be no container. The environment tells the processes of a parallel run.
+    """
+    if chosen() != "docker":
+        return ""
+    try:
+        url = stack.enter_context(container())
+    except NoContainerError as error:
+        if os.environ.get("CONTROLPLANE_TEST_PG") == "docker":
+            raise ValueError(f"CONTROLPLANE_TEST_PG=docker, but {error}") from None
+        said, told = f"postgresql: {error}; the embedded server takes its place", {"CONTROLPLANE_TEST_PG": "embedded"}
+    else:
+        said, told = "", {"CONTROLPLANE_TEST_PG": "url", "CONTROLPLANE_TEST_DATABASE_URL": url, _SHARED: IMAGE}
+    stack.callback(_restore, {name: os.environ.get(name) for name in told})
+    os.environ.update(told)
+    chosen.cache_clear()
+    return said
+
+
+def _restore(before: Mapping[str, str | None]) -> None:
+    for name, value in before.items():
+        os.environ.pop(name, None)
+        if value is not None:
+            os.environ[name] = value
+
+
+@contextmanager
+def container() -> Iterator[str]:
+    """Have a PostgreSQL in a container, and yield its URL; `NoContainerError` if its image, or that of the reaper, is not to be had."""
+    from docker.errors import DockerException
+    from requests.exceptions import RequestException
+    from testcontainers.community.postgres import PostgresContainer
+    from testcontainers.core.exceptions import ContainerStartException
+
+    flags = " ".join(f"-c {flag}=off" for flag in ("fsync", "full_page_writes", "synchronous_commit"))
+    running = None
+    try:
+        running = PostgresContainer(IMAGE, driver=None).with_command(f"postgres {flags}")
+        url = running.start().get_connection_url()
+    except (DockerException, RequestException, ContainerStartException, OSError) as error:
+        if running is not None:
+            with suppress(Exception):
+                running.stop()
+        first = next(iter(str(error).splitlines()), type(error).__name__)
+        raise NoContainerError(f"Docker cannot run {IMAGE} ({first})") from None
+    try:
+        yield url
+    finally:
+        running.stop()
+
+
 def header() -> str:
     """Return the line for pytest's header."""
     explained = {
-        "url": "CONTROLPLANE_TEST_DATABASE_URL",
+        "url": f"Docker, {os.environ[_SHARED]}" if _SHARED in os.environ else "CONTROLPLANE_TEST_DATABASE_URL",
         "docker": f"Docker, {IMAGE}",
         "embedded": "embedded server, no fsync",
     }
@@ -121,11 +179,8 @@ def server() -> Iterator[Server]:
     if way == "url":
         yield Server(os.environ["CONTROLPLANE_TEST_DATABASE_URL"])
     elif way == "docker":
-        from testcontainers.community.postgres import PostgresContainer
-
-        flags = " ".join(f"-c {flag}=off" for flag in ("fsync", "full_page_writes", "synchronous_commit"))
-        with PostgresContainer(IMAGE, driver=None).with_command(f"postgres {flags}") as container:
-            yield Server(container.get_connection_url())
+        with container() as url:
+            yield Server(url)
     else:
         with folder() as data, embedded(data) as url:
             yield Server(url)
