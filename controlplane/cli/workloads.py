@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from controlplane.cli.frame import Verb
-from controlplane.cli.history import open_reader, policy_in_force, span
+from controlplane.cli.history import is_empty, open_reader, policy_in_force, span
 from controlplane.cli.options import Options
 from controlplane.cli.output import emit
 
 if TYPE_CHECKING:
+    from controlplane.audit.reads import Reader
+    from controlplane.multikueue.events import WorkloadObserved
     from controlplane.multikueue.index import Index
 
+RESULTS = ("Succeeded", "Failed")
 COLUMNS = ("namespace", "name", "job", "state", "cluster", "attempt", "age", "waits for")
 # The words of controlplane.audit.standing, here so that the help of the program loads nothing of it; a test compares them.
 STATES = (
@@ -41,9 +44,9 @@ STATES = (
     "--state",
     "states",
     multiple=True,
-    type=click.Choice(STATES, case_sensitive=False),
+    type=click.Choice((*STATES, *RESULTS), case_sensitive=False),
     metavar="STATE",
-    help=f"Only those in a state; may be repeated. {', '.join(STATES)}.",
+    help=f"Only those in a state; may be repeated. {', '.join(STATES)}; of those that have finished, {' or '.join(RESULTS)}.",
 )
 @click.option("-a", "--all", "everything", is_flag=True, help="Also those that have finished.")
 @click.pass_obj
@@ -54,24 +57,26 @@ def workloads(options: Options, namespace: str | None, states: tuple[str, ...], 
 
     \b
     With -o json or yaml, a list of objects:
-      namespace, name, job, kind, state, cluster, attempt, since (when it was
-      first seen), waits_for, queue, nominated, copies (clusters), position
+      namespace, name, job, kind, state, result (Succeeded, Failed or
+      what else ended it; "" before), cluster, attempt, since (when it was first
+      seen), waits_for, queue, nominated, copies (clusters), position
     """
     from controlplane.audit.fleet import load
     from controlplane.clock import SystemClock
 
     now = SystemClock().now()
-    finished = everything or "Finished" in states
+    finished = everything or bool({"Finished", *RESULTS}.intersection(states))
     with open_reader(options) as reader:
         index = load(reader, policy_in_force(options, reader), namespace, finished=finished)
         seen = reader.first_seen(list(index.workloads))
-    found = [one for one in describe(index, seen, now) if _asked(one, states, finished)]
+        found = [one for one in describe(index, seen, now) if _asked(one, states, finished)]
+        nothing = "" if found else _nothing(reader, namespace, states, finished=finished)
     rows = [
         (
             one["namespace"],
             one["name"],
             one["job"],
-            one["state"],
+            one["result"] or one["state"],
             one["cluster"],
             one["attempt"] or "",
             span(now - one["since"]),
@@ -80,12 +85,32 @@ def workloads(options: Options, namespace: str | None, states: tuple[str, ...], 
         for one in found
     ]
     emit(options.output, found, COLUMNS, rows)
+    if nothing:
+        click.echo(nothing, err=True)
 
 
 def _asked(one: dict[str, Any], states: tuple[str, ...], finished: bool) -> bool:
     if states:
-        return one["state"] in states
+        return one["state"] in states or one["result"] in states
     return finished or one["state"] != "Finished"
+
+
+def _nothing(reader: Reader, namespace: str | None, states: tuple[str, ...], *, finished: bool) -> str:
+    """Return that nothing was found, by what was asked for, and what may have been meant."""
+    import difflib
+
+    empty = is_empty(reader)
+    if empty:
+        return f"No workloads found: {empty}."
+    where = f" in namespace {namespace}" if namespace else ""
+    which = f" in state {' or '.join(states)}" if states else ""
+    text = f"No workloads found{where}{which}."
+    streams = reader.streams("workload")
+    known = sorted({stream.split("/")[1] for stream in streams})
+    if namespace and namespace not in known:
+        near = difflib.get_close_matches(namespace, known, n=3, cutoff=0.5)
+        return f"{text} Did you mean {' or '.join(near)}?" if near else text
+    return text if finished or states or not streams else f"{text} Those that have finished are shown with --all."
 
 
 def describe(index: Index, seen: dict[str, datetime], now: datetime) -> list[dict[str, Any]]:
@@ -103,6 +128,7 @@ def describe(index: Index, seen: dict[str, datetime], now: datetime) -> list[dic
                 "job": local.owner.name if local and local.owner else "",
                 "kind": local.owner.kind if local and local.owner else "",
                 "state": stands.word,
+                "result": _result(local) if stands.word == "Finished" else "",
                 "cluster": stands.cluster,
                 "attempt": state.attempt,
                 "since": seen.get(stream, now),
@@ -114,3 +140,9 @@ def describe(index: Index, seen: dict[str, datetime], now: datetime) -> list[dic
             }
         )
     return found
+
+
+def _result(local: WorkloadObserved | None) -> str:
+    """Return how a Workload has finished, in Kueue's word: Succeeded, Failed, or what else ended it."""
+    finished = local.condition("Finished") if local is not None else None
+    return finished.reason if finished is not None else ""

@@ -55,7 +55,12 @@ class Fleet(Writer[Write]):
         self.policy, self.identity = policy, identity
         self.index = Index(policy)
         self._granted: deque[datetime] = deque()
-        self._observer = Observer(policy.adapters, policy.controller_name, self.index.stream_of_remote_job)
+        self._observer = Observer(
+            policy.adapters,
+            policy.controller_name,
+            self.index.stream_of_remote_job,
+            lambda name: self.index.queues.get(name),
+        )
 
     # --- what was seen -----------------------------------------------------------------------------------------------
 

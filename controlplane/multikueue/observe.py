@@ -65,12 +65,18 @@ def job_stream(kind: str, namespace: str, name: str) -> str:
 class Observer:
     """Builds the events of MultiKueue's kinds. `adapters` by GVK; `controller_name` is the managedBy that makes a job ours.
 
-    `stream_of_job(cluster, uid)` tells where a job's copy was recorded: of one that vanished unseen only the name is known.
+    `stream_of_job(cluster, uid)` tells where a job's copy was recorded: of one that vanished unseen only the name is known. `queue(name)`
+    is a ClusterQueue as the log has it: its status changes with every Workload, and only its policy is decided on.
     """
 
     def __init__(
-        self, adapters: Mapping[str, Adapter], controller_name: str, stream_of_job: Callable[[str, str], str]
+        self,
+        adapters: Mapping[str, Adapter],
+        controller_name: str,
+        stream_of_job: Callable[[str, str], str],
+        queue: Callable[[str], ClusterQueueObserved | None] = lambda name: None,
     ) -> None:
+        self._queue, self._offered = queue, dict[str, tuple[str, ClusterQueueObserved]]()
         self._stream_of_job = stream_of_job
         self._adapters = {adapter.kind: adapter for adapter in adapters.values()}
         self._controller = controller_name
@@ -103,9 +109,29 @@ class Observer:
         if built is None:
             return None
         stream, event, bodies = built
+        if isinstance(event, ClusterQueueObserved) and self._says_nothing_new(sighting.incarnation, event):
+            return None
+        if isinstance(event, ClusterQueueGone):
+            self._offered.pop(event.name, None)
         if isinstance(event, Gone):  # a tombstone of a relist has no version of its own
             event = msgspec.structs.replace(event, resource_version=resource_version)
         return sighting.observed(stream, event, now, bodies)
+
+    def _says_nothing_new(self, incarnation: str, event: ClusterQueueObserved) -> bool:
+        """Whether a ClusterQueue shows nothing else that is decided on than it did last, in the same life of the cluster.
+
+        What was handed out last counts, since the log may not have it yet; and the log counts, since it may have refused that. So each
+        process records every queue once, and what comes after a restart or a restore is never taken for known.
+        """
+        before = self._offered.get(event.name)
+        self._offered[event.name] = (incarnation, event)
+        recorded = self._queue(event.name)
+        return (
+            before is not None
+            and recorded is not None
+            and before[0] == incarnation
+            and _decided_on(before[1]) == _decided_on(event) == _decided_on(recorded)
+        )
 
     def _seen(self, cluster: str, kind: Kind, obj: Json) -> _Built | None:
         adapter = self._adapters.get(kind)
@@ -273,6 +299,11 @@ def _config(obj: Json) -> _Built:
 def _queue(obj: Json) -> _Built:
     event = ClusterQueueObserved(**objects.identity(obj), execution_policy=objects.execution_policy(obj))
     return f"clusterqueue/{event.name}", event, ()
+
+
+def _decided_on(queue: ClusterQueueObserved) -> tuple[str, str, bool]:
+    """Return what of a ClusterQueue something is decided on."""
+    return queue.uid, queue.execution_policy, queue.deleting
 
 
 def _cluster(obj: Json) -> _Built:

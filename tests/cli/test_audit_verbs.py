@@ -96,6 +96,7 @@ def test_workloads_for_programs(url: str) -> None:
         "job": "etl",
         "kind": "Job",
         "state": "Running",
+        "result": "",
         "cluster": "b",
         "attempt": 2,
         "waits_for": "",
@@ -141,6 +142,22 @@ def test_timeline_with_every_event(url: str) -> None:
     text = invoke(url, "timeline", "default/train", "--all").stdout
     assert text.splitlines()[0].split()[0] == "POSITION"
     assert "StatusRelayDecided" in text
+
+
+def test_how_a_workload_finished(url: str) -> None:
+    rows = columns(invoke(url, "workloads", "--all").stdout)
+    assert ["default", "train", "Succeeded"] in [[row[0], row[2], row[3]] for row in rows[1:]]
+    (train,) = asked(url, "workloads", "--state", "succeeded")
+    assert (train["state"], train["result"]) == ("Finished", "Succeeded")
+    assert asked(url, "workloads", "--state", "Failed") == []
+
+
+def test_a_filter_that_matches_nothing_says_so(url: str) -> None:
+    assert "No workloads found in namespace nope." in invoke(url, "workloads", "-n", "nope").stderr
+    assert "No workloads found in namespace team. Did you mean team-b?" in invoke(url, "workloads", "-n", "team").stderr
+    none = invoke(url, "workloads", "-n", "team-b", "--state", "Lost").stderr
+    assert "No workloads found in namespace team-b in state Lost." in none
+    assert "No workloads found" not in invoke(url, "workloads").stderr
 
 
 def test_why(url: str) -> None:

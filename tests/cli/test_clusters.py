@@ -14,6 +14,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from controlplane.__main__ import run
+from controlplane.app.policy import in_force
 from controlplane.app.rooms import TYPES
 from controlplane.audit.absence import Absence
 from controlplane.cli import cli
@@ -27,6 +28,7 @@ from controlplane.connectivity.events import (
     MassOutageBegan,
 )
 from controlplane.log.event import NewEvent
+from controlplane.multikueue.context import Policy
 from tests.audit.database import with_stories
 from tests.audit.script import START, Script, at, write
 from tests.candidates.stage import Stage
@@ -126,6 +128,24 @@ def test_the_list_for_programs(url: str) -> None:
     assert by_name(url)["a"]["lost_since"] is None
 
 
+def test_a_grace_is_that_of_the_service(database_url: str) -> None:
+    script = Script("a", "b")
+    placed(script, "")
+    script.lose("a")
+    said = in_force(Policy(adapters={}, execution_policy="never-twice"), ["multikueue"])
+    script.put(NewEvent(stream="service", event=said))
+    put(database_url, script.appended)
+    assert by_name(database_url)["a"]["grace"] == "never"
+    refused = run(["--database-url", database_url, "clusters", "forget", "a"])
+    assert refused == 2
+    assert "does not say" not in invoke(database_url).stderr
+
+
+def test_where_the_log_says_no_policy_the_readers_own_is_shown_and_that_is_said(url: str) -> None:
+    assert "The log does not say by which settings it is led" in invoke(url).stderr
+    assert asked(url)["policy"]["worker_lost_timeout"] == "15m"
+
+
 def test_open_writes_are_counted_where_they_go(database_url: str) -> None:
     script = Script("a", "b")
     script.workload("w-0a1b2").job().seen({"QuotaReserved": True}).decide().seen(nominated=["a", "b"]).decide()
@@ -139,7 +159,9 @@ def test_open_writes_are_counted_where_they_go(database_url: str) -> None:
 
 def test_an_empty_log_is_no_failure(database_url: str) -> None:
     assert len(invoke(database_url).stdout.splitlines()) == 1
-    assert asked(database_url) == {"mass_outage": None, "clusters": []}
+    found = asked(database_url)
+    assert (found.keys(), found["mass_outage"], found["clusters"]) == ({"mass_outage", "policy", "clusters"}, None, [])
+    assert "does not say" not in invoke(database_url).stderr
 
 
 @pytest.mark.parametrize(
@@ -304,7 +326,8 @@ def test_accept_outage(capsys: pytest.CaptureFixture[str], database_url: str) ->
 @pytest.mark.parametrize("more", [[], ["--i-know"]], ids=["asks", "knows"])
 def test_where_there_is_no_mass_outage(capsys: pytest.CaptureFixture[str], database_url: str, more: list[str]) -> None:
     outage(database_url, "", away="a")
-    assert fails(capsys, database_url, "accept-outage", *more) == (1, "Error: there is no mass outage to accept\n")
+    code, told = fails(capsys, database_url, "accept-outage", *more)
+    assert (code, told.splitlines()[-1]) == (1, "Error: there is no mass outage to accept")
 
 
 # --- both ---------------------------------------------------------------------------------------------------------------

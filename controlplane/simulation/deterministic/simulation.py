@@ -33,7 +33,7 @@ from controlplane.simulation.deterministic.quiet import hushed, without_collecto
 from controlplane.simulation.deterministic.replica import Replica, policy_of
 from controlplane.simulation.deterministic.rules.bodies import Whole
 from controlplane.simulation.deterministic.rules.decisions import Decisions
-from controlplane.simulation.deterministic.rules.history import History
+from controlplane.simulation.deterministic.rules.history import History, is_news
 from controlplane.simulation.deterministic.rules.ownership import Ownership
 from controlplane.simulation.deterministic.rules.quota import Books
 from controlplane.simulation.deterministic.rules.refusals import Refusals
@@ -353,7 +353,8 @@ class Simulation:
             before = commit.previous is not None and ORIGIN_LABEL in commit.previous.labels
             ended = commit.type == "DELETED" and oddities.untold(cluster, record)
             if (home or ORIGIN_LABEL in record.labels or before) and not ended:
-                self._history.committed(HOME if home else cluster, record.kind, record.uid, record.version)
+                where = HOME if home else cluster
+                self._history.committed(where, record.kind, record.uid, record.version, news=is_news(commit))
                 self._refusals.committed(cluster, HOME if home else cluster, record)
             if record.kind == WORKLOADS:
                 self._books[cluster].on_commit(commit)

@@ -11,10 +11,12 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 
 from controlplane.connectivity.events import KindSynced
-from controlplane.kube import Kind
+from controlplane.kube import CLUSTER_QUEUES, Kind, meta
 from controlplane.log.event import Event, NewEvent
 from controlplane.multikueue.events import Gone
+from controlplane.multikueue.objects import execution_policy
 from controlplane.simulation.deterministic.trace import Trace
+from controlplane.simulation.history import Commit, Record
 
 RULE = "the log holds what was committed"
 
@@ -23,7 +25,8 @@ RULE = "the log holds what was committed"
 class Told:
     """One kind of one cluster in one era. `floor`: up to where lists have covered it; `listing`: up to where one is under way.
 
-    `inherited`: what was told in the era before, of objects that a backup brought back; it may be told again, and need not.
+    `inherited`: what was told in the era before, of objects that a backup brought back, and changes of what nobody decides on: it may be
+    told, and need not.
     """
 
     commits: list[int] = field(default_factory=list)
@@ -49,11 +52,13 @@ class History:
         self._before: dict[tuple[str, str], set[tuple[str, int]]] = {}
         self.commits = self.observations = 0
 
-    def committed(self, cluster: str, kind: Kind, uid: str, version: int) -> None:
-        """Note a change that the service is to be told of."""
+    def committed(self, cluster: str, kind: Kind, uid: str, version: int, *, news: bool = True) -> None:
+        """Note a change that the service is to be told of, or need not be where it is no `news` to any decision."""
         told = self._of(cluster, kind.name)
         told.commits.append(version)
         told.uids.append(uid)
+        if not news:
+            told.inherited.add((uid, version))
         self.commits += 1
 
     def listed(self, cluster: str, kind: Kind, version: int) -> None:
@@ -127,3 +132,15 @@ class History:
         if found is None:
             found = self._told[key] = Told()
         return found
+
+
+def is_news(commit: Commit) -> bool:
+    """Whether a change may matter to a decision: of a ClusterQueue only its execution policy, its deletion and its end do."""
+    record, before = commit.record, commit.previous
+    if record.kind != CLUSTER_QUEUES or before is None or commit.type != "MODIFIED" or before.uid != record.uid:
+        return True
+    return _shown(before) != _shown(record)
+
+
+def _shown(record: Record) -> tuple[object, object]:
+    return execution_policy(record.obj), meta(record.obj).get("deletionTimestamp")

@@ -14,9 +14,10 @@ from typing import Any
 import msgspec
 
 from controlplane.connectivity.events import MANAGEMENT
-from controlplane.kube import Kind
+from controlplane.kube import CLUSTER_QUEUES, Kind
 from controlplane.multikueue.adapters.base import ORIGIN_LABEL
 from controlplane.multikueue.index import Index
+from controlplane.multikueue.objects import execution_policy
 from controlplane.simulation.deterministic.oddities import odd
 from controlplane.simulation.deterministic.trace import Trace
 from controlplane.simulation.store import Store
@@ -128,6 +129,9 @@ def unlike(index: Index, cluster: str, store: Store, kinds: list[Kind]) -> str:
         found = index.known(cluster, kind.name).items()
         known = {uid: version for uid, (_, _, version) in found if uid not in unread}
         there = {record.uid: str(record.version) for record in records if record.uid not in unread}
+        if kind == CLUSTER_QUEUES:  # of whose versions the log has those with which what is decided on changed
+            known = {queue.uid: queue.execution_policy for queue in index.queues.values() if queue.uid not in unread}
+            there = {record.uid: execution_policy(record.obj) for record in records if record.uid not in unread}
         if known != there:
             return f"{kind.name} on {cluster}: the log says {known}, there is {there}"
     return ""

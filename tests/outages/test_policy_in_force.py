@@ -1,0 +1,35 @@
+"""The settings that decisions rest on are in the log: said when somebody begins to lead by others, and believed by whoever reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+
+from click.testing import CliRunner
+
+from controlplane.cli import cli
+from tests.outages.stage import Stage, settings
+
+Make = Callable[..., Awaitable[Stage]]
+
+
+async def test_it_is_said_at_each_lead_that_changes_it_and_never_else(stage: Make) -> None:
+    careful = settings(lost=90.0, execution_policy="never-twice")
+    on = await stage("a", settings=careful)
+    assert [said["execution_policy"] for said in on.said("PolicyInForce")] == ["never-twice"]
+    await on.kill()
+    await on.up(wanted=careful)
+    assert len(on.said("ServiceStarted")) == 2
+    assert len(on.said("PolicyInForce")) == 1
+    await on.kill()
+    await on.up(wanted=settings(lost=30.0))
+    assert [said["worker_lost_timeout_seconds"] for said in on.said("PolicyInForce")] == [90.0, 30.0]
+
+
+async def test_a_reader_shows_the_services_policy_and_not_his_own(stage: Make) -> None:
+    on = await stage("a", settings=settings(lost=90.0, execution_policy="never-twice"))
+    shown = CliRunner().invoke(cli, ["--database-url", on.url, "clusters", "-o", "json"], catch_exceptions=False)
+    assert shown.exit_code == 0
+    policy = json.loads(shown.stdout)["policy"]
+    assert (policy["execution_policy"], policy["worker_lost_timeout"]) == ("never-twice", "1m30s")
+    assert "does not say" not in shown.stderr
