@@ -2,6 +2,7 @@
 
 In: an observation with its bodies as they were seen. Out: the same observation with what is stored of them. What is stored has a hash of
 its own, so it is never taken for what was seen: that is known by the hash that the event names (`controlplane.reconcile.bodies`). Pure.
+Lists keep their order: that of variables, containers and arguments has a meaning, and of conditions it does not change by itself.
 """
 
 from __future__ import annotations
