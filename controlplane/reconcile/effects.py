@@ -147,7 +147,7 @@ class Effects:
             # Only a fence gets here; it ends the service's turn as the leader.
             if self.failure is not None and not self.failure.done():
                 self.failure.set_exception(error)
-            else:
+            elif not isinstance(error, Fenced):  # of several fences the first one has ended it
                 _log.error("executor ended", error=repr(error))
 
     async def _work(self, lane: _Lane) -> None:
@@ -293,7 +293,9 @@ class Effects:
         except Fenced:
             raise
         except LogError as error:
-            _log.error("outcome not recorded", action=write.action, stream=write.stream, error=str(error))
+            _log.warning(
+                "outcome not recorded, will try again", action=write.action, stream=write.stream, error=str(error)
+            )
             self._again(write, _FAULT_PAUSE)
 
     def _again(self, write: OpenWrite, delay: float) -> None:

@@ -80,7 +80,7 @@ class Reads:
             # Only a fence gets here; it ends the service's turn as the leader.
             if self.failure is not None and not self.failure.done():
                 self.failure.set_exception(error)
-            else:
+            elif not isinstance(error, Fenced):  # of several fences the first one has ended it
                 _log.error("reader ended", error=repr(error))
 
     async def _carry_out(self, read: OpenRead) -> None:
@@ -92,7 +92,7 @@ class Reads:
             except Fenced:
                 raise
             except LogError as error:
-                _log.error("answer not recorded", stream=read.stream, error=str(error))
+                _log.warning("answer not recorded, will try again", stream=read.stream, error=str(error))
                 pause = 1.0
             except Exception:
                 # A fault of ours on one read must not stop the others; it is tried again later.

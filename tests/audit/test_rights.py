@@ -19,10 +19,12 @@ INSERT = (
     " VALUES ('main', 1000, 's', 1, 'T', 1, '{}', now())"
 )
 APPEND = (
-    "SELECT * FROM controlplane.append('main', %s, gen_random_uuid(), ARRAY[0], ARRAY['s'], ARRAY[''],"
+    "SELECT * FROM controlplane.append('main', %s, %s::uuid, NULL, gen_random_uuid(), ARRAY[0], ARRAY['s'], ARRAY[''],"
     " ARRAY[0::bigint], ARRAY['T'], ARRAY[1], ARRAY['{}'], ARRAY[''], ARRAY[''], ARRAY[0::bigint], ARRAY[''],"
     " ARRAY[now()], ARRAY[]::int[], ARRAY[]::text[], ARRAY[]::bigint[], ARRAY[]::bytea[], ARRAY[]::text[])"
 )
+
+NONCE = "3f0c1a56-4c31-4c5c-9f3e-6a1d5b8e7a01"
 
 
 @pytest.fixture
@@ -97,7 +99,7 @@ def test_a_reader_has_select_and_nothing_else(url: str) -> None:
 
 def test_a_reader_cannot_append(url: str) -> None:
     with pytest.raises(errors.InsufficientPrivilege):
-        attempt(url, READER, APPEND, 1)
+        attempt(url, READER, APPEND, 1, NONCE)
 
 
 @pytest.mark.parametrize(
@@ -118,10 +120,14 @@ def test_the_service_cannot_change_the_history(url: str, statement: str) -> None
 
 
 def test_the_service_appends_with_its_epoch_and_no_other(url: str) -> None:
-    assert attempt(url, SERVICE, APPEND, 1) == [(0, "new")]
-    ((_, epoch),) = attempt(url, SERVICE, "SELECT * FROM controlplane.take_epoch('main', 'another')")
+    ((first,),) = attempt(url, SERVICE, "SELECT nonce FROM controlplane.log_head WHERE log = 'main'")
+    assert attempt(url, SERVICE, APPEND, 1, first) == [(0, "new")]
+    ((_, epoch),) = attempt(
+        url, SERVICE, "SELECT * FROM controlplane.take_epoch('main', 'another', %s::uuid, NULL)", NONCE
+    )
     assert epoch == 2
-    with pytest.raises(psycopg.Error) as refused:
-        attempt(url, SERVICE, APPEND, 1)
-    assert refused.value.sqlstate == "CP001"
-    assert attempt(url, SERVICE, APPEND, 2) == [(0, "new")]
+    for stale in ((1, first), (2, first), (1, NONCE)):
+        with pytest.raises(psycopg.Error) as refused:
+            attempt(url, SERVICE, APPEND, *stale)
+        assert refused.value.sqlstate == "CP001"
+    assert attempt(url, SERVICE, APPEND, 2, NONCE) == [(0, "new")]
