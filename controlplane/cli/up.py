@@ -56,7 +56,7 @@ def _an_address(_context: click.Context, _parameter: click.Parameter, text: str 
 @click.option("--inside", metavar="COMMAND", help="What runs a command in the container in which this runs.")
 @click.option("--database-port", type=_PORT, metavar="PORT", help="The port of the embedded PostgreSQL.")
 @click.pass_obj
-def up(options: Options, data: Path | None, inside: str | None, **asked: int | str | None) -> None:
+def up(options: Options, /, data: Path | None, inside: str | None, **asked: int | str | None) -> None:
     """Run everything on this machine: a database, simulated clusters, the service.
 
     Without --data it is kept in /var/lib/controlplane for root, and in ~/.local/share/controlplane for others. Started again on the same

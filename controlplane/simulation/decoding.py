@@ -19,7 +19,7 @@ _Quantity = Annotated[str, msgspec.Meta(pattern=r"^([+-]?[0-9.]+)([eEinumkKMGTP]
 _Texts = dict[str, str | None] | None
 
 
-class _Struct(msgspec.Struct, rename="camel", frozen=True):
+class _Struct(msgspec.Struct, rename="camel"):
     pass
 
 
