@@ -1,4 +1,4 @@
-"""A ClusterQueue's status changes with every Workload: it is recorded when what is decided on changes, and never taken for known wrongly."""
+"""A ClusterQueue's status changes with every Workload: it is recorded when what is decided on changes, and not taken for known wrongly."""
 
 from __future__ import annotations
 
