@@ -153,6 +153,6 @@ def test_every_batch_of_a_run_is_compared(monkeypatch: pytest.MonkeyPatch) -> No
         seen.append((index.position, self.batches - before))
 
     monkeypatch.setattr(Replay, "folded", folded)
-    simulate(plan(step(5, "submit", "job-1", 20, 1), replicas=2))
+    simulate(plan(step(5, "submit", "job-1", 20, 1), step(40, "submit", "job-2", 20, 1), replicas=2))
     assert len(seen) > 50
     assert all(compared == 1 for _, compared in seen)
