@@ -21,6 +21,7 @@ from controlplane.log.event import (
     Sign,
     VersionConflict,
 )
+from controlplane.log.traces import Traces
 
 _Row = tuple[NewEvent, int, str, int, str, datetime]
 
@@ -63,6 +64,7 @@ class MemoryLog:
 
     def __init__(self, store: MemoryStore, codec: Codec, now: Callable[[], datetime]) -> None:
         self._store, self._codec, self._now = store, codec, now
+        self.traces = Traces()
         self._epoch = 0
         self._holder: object = None
         self._read_to = 0
@@ -120,6 +122,7 @@ class MemoryLog:
 
     async def append(self, request: Append) -> int:
         """Append a request; see `controlplane.log.port.Log`."""
+        request = self.traces.given(request)
         store = self._store
         self._compare()
         self._fence()
@@ -167,6 +170,7 @@ class MemoryLog:
             )
         ]
         if found:
+            self.traces.read(found)
             self._read_to, self._read_last = found[-1].position, self._store.rows[found[-1].position - 1]
         return found
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from controlplane.log.event import Append, Head, Recorded, Sign
+from controlplane.log.traces import Traces
 
 
 class Log(Protocol):
@@ -37,6 +38,10 @@ class Log(Protocol):
 
     async def read(self, after: int, limit: int = 2000) -> Sequence[Recorded]:
         """Return the events after a position, in order, without holes."""
+
+    @property
+    def traces(self) -> Traces:
+        """What this process knows of the traces of the events that it has read."""
 
     async def wait(self, after: int, timeout: float) -> None:
         """Return when the log may have grown past `after`, or after `timeout` seconds."""

@@ -20,6 +20,7 @@ from controlplane.log.appender import Appender, fenced
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database, bounded, first_line
 from controlplane.log.event import Append, Head, LogReplaced, LogUnavailable, Recorded, Sign
+from controlplane.log.traces import Traces
 from controlplane.tasks import end
 
 _log = structlog.get_logger(__name__)
@@ -80,6 +81,7 @@ class PostgresLog:
         self.appender = Appender(database, log, codec, max_batch=max_batch, on_state=on_state, on_batch=on_batch)
         self._database, self._codec = database, codec
         self._reader, self._heart = _Line(database, "reader"), _Line(database, "leader")
+        self.traces = Traces()
         self._id: uuid.UUID | None = None
         self._read_to = 0
         self._read_batch: uuid.UUID | None = None
@@ -170,7 +172,7 @@ class PostgresLog:
     async def append(self, request: Append) -> int:
         """Commit a request with whatever else has arrived; see `controlplane.log.port.Log`."""
         try:
-            new = await self.appender.submit(request)
+            new = await self.appender.submit(self.traces.given(request))
         except LogReplaced as error:
             raise self._replaced(str(error), error.ends_at) from None
         self._ring()
@@ -195,6 +197,7 @@ class PostgresLog:
             for position, stream, version, name, schema, data, cluster, caused_by, trace, observed_at, recorded_at, _ in rows
         ]
         if found:
+            self.traces.read(found)
             self._read_to, self._read_batch = found[-1].position, rows[-1][-1]
         return found
 

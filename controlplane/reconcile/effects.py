@@ -18,7 +18,7 @@ import structlog
 from controlplane.capability import Capability, Failure, OpenWrite
 from controlplane.clock import Clock
 from controlplane.clusters.port import ApiError, Executes, Foreign, Unreachable
-from controlplane.kube import Json, Request, meta
+from controlplane.kube import Json, Request, meta, version_number
 from controlplane.log.event import Append, Fenced, LogError, LogUnavailable, NewEvent
 from controlplane.log.port import Log
 from controlplane.reconcile.announcements import Announcements
@@ -213,7 +213,15 @@ class Effects:
             answer = await executor.execute(request)
         except Unreachable as error:
             self._on_outcome(write.cluster, write.action, "unreachable")
-            _log.info("no answer, will try again", cluster=write.cluster, action=write.action, error=str(error))
+            trace = self._write.traces.of(write.position)
+            _log.info(
+                "no answer, will try again",
+                cluster=write.cluster,
+                action=write.action,
+                stream=write.stream,
+                error=str(error),
+                trace=trace,
+            )
             self._again(write, self._rng.uniform(0.5, 2.0))
         except Foreign as error:
             await self._refused(write, Failure(409, "Foreign", str(error)))
@@ -273,6 +281,7 @@ class Effects:
             code=failure.code,
             error=failure.error,
             message=failure.message,
+            trace=self._write.traces.of(write.position),
         )
         await self._note(write, self._capability.failed(write, failure, self._clock.now()))
 
@@ -283,6 +292,10 @@ class Effects:
         if request.verb == "patch" and version and version == request.resource_version:
             await self._note(write, self._capability.unneeded(write, version))
             return False
+        if answer:
+            # The watch will show what was made: it belongs to what led to it.
+            traces, uid = self._write.traces, str(meta(answer).get("uid", ""))
+            traces.expect(uid, version_number(version), traces.of(write.position))
         self._again(write, self._settle)
         return True
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.app.process import turn_after_turn
+from controlplane.app.process import Replaced, turn_after_turn
 from controlplane.app.workers import Workers
 from controlplane.clusters import connections
 from controlplane.clusters.budget import Budget
@@ -234,7 +234,7 @@ async def turns() -> Stage:
             asker = asyncio.create_task(_soon(20))
             asker.add_done_callback(lambda _: stop.set())
             stack.push_async_callback(end, asker)
-            await turn_after_turn(turn, stop, SimpleNamespace(warning=print))  # type: ignore[arg-type]
+            await turn_after_turn(turn, stop, SimpleNamespace(warning=print), Replaced())  # type: ignore[arg-type]
 
     yield work()
 

@@ -63,6 +63,7 @@ class DatabaseLog:
     def __init__(self, database: Database, process: Process, on_state: Callable[[bool, str], None]) -> None:
         self._database, self._process, self._on_state = database, process, on_state
         self._log = MemoryLog(database.store, database.codec, database.clock.now)
+        self.traces = self._log.traces
         self._queue: deque[tuple[Append, asyncio.Future[int]]] = deque()
         self._pumping = self._closed = False
         self._answers = True
