@@ -19,6 +19,8 @@ HELPS: Mapping[str, str] = {
     "InterPodAffinity": "a node comes or changes its labels, or a pod that its affinity means comes, goes or changes",
     "VolumeBinding": "its claim or volume changes, or a node comes or changes its labels",
     "VolumeZone": "its claim or volume changes, or a node comes or changes its labels",
+    "VolumeRestrictions": "the pod that uses its claim goes",
+    "DynamicResources": "it asks for no resource claims",
     "SchedulingGates": "its scheduling gates are taken away",
     "Gang": "its PodGroup may be tried as a whole again",
 }
