@@ -42,7 +42,7 @@ class Age(click.ParamType[timedelta]):
 
 @click.group(cls=Group)
 def log() -> None:
-    """Move the log to another management cluster; remove stored bodies of jobs and pods, or leave values out of them."""
+    """Move the log to another management cluster; remove what it keeps of jobs."""
 
 
 @log.command()

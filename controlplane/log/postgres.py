@@ -265,7 +265,7 @@ class _Line:
                     await self.close()
                     # A connection that died while idle says nothing about the server: try once on a new one.
                     if fresh or attempt == 2:
-                        raise LogUnavailable(f"the database does not answer: {first_line(error)}") from None
+                        raise LogUnavailable(f"{_how(error)}: {first_line(error)}") from None
         raise AssertionError("unreachable")
 
     async def _once(self, query: LiteralString, parameters: Mapping[str, object] | Sequence[object]) -> list[Row]:
@@ -280,3 +280,8 @@ class _Line:
         if self._connection is not None:
             connection, self._connection = self._connection, None
             await connection.close()
+
+
+def _how(error: psycopg.Error) -> str:
+    away = isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
+    return "the database does not answer" if away else "the database refuses"

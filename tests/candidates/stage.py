@@ -76,6 +76,7 @@ class Stage:
                 name=name,
                 phase="Lost" if name in self.away else "Connected",
                 lost_since=START if name in self.away else None,
+                lost_clock=START if name in self.away else None,
                 synced=frozenset() if name in self.hidden else frozenset({CANDIDATES.name}),
                 off={CANDIDATES.name: "candidates is forbidden"} if name in self.hidden else {},
                 out_since={CANDIDATES.name: self.hidden[name]} if name in self.hidden else {},

@@ -81,7 +81,8 @@ def test_an_event_for_programs(url: str) -> None:
         "what": "chosen (attempt 1)",
     }
     assert event["data"]["among"].keys() == {"a", "b"}
-    assert event["caused_by"] == event["position"] - 1
+    (cause,) = [found for found in events(url, "--type", "CloneObserved") if found["position"] == event["caused_by"]]
+    assert (cause["stream"], cause["cluster"]) == (event["stream"], "b")
     assert set(event) >= {"at", "stream", "trace", "observed_at"}
 
 

@@ -159,6 +159,7 @@ class Config:
                 name=self.target(t),
                 phase="Connected" if up else "Lost",
                 lost_since=None if up else START,
+                lost_clock=None if up else START,
                 synced=frozenset({CANDIDATES.name}),
                 connected_once=True,
                 forgotten=self.forgotten(links, t),
