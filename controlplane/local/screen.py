@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from controlplane.local.demo import Screen
-from controlplane.local.progress import Row
+from controlplane.local.progress import ENDS, Row
 
 _STYLES = {
     "queued": "dim",
@@ -52,9 +52,14 @@ class Lines:
         click.echo(f"{time.monotonic() - self._began:6.1f} s  {text}")
 
     def show(self, jobs: Sequence[Row], running: dict[str, str], service: str) -> None:
-        """Write a line for each job that got further: placed, or ended."""
+        """Write a line for each job that got further: placed, or ended.
+
+        One that was started in the moment of the kill may end before its Workload says where it is.
+        """
         for row in jobs:
-            shown = f"is {row.word} on {row.cluster}" if row.cluster else ""
+            shown = (
+                f"is {row.word}{f' on {row.cluster}' if row.cluster else ''}" if row.cluster or row.word in ENDS else ""
+            )
             if shown and self._last.get(row.job) != shown:
                 self.say(f"{row.job} {shown}")
             self._last[row.job] = shown
