@@ -264,11 +264,11 @@ def the_epoch_is_not_checked(patch: pytest.MonkeyPatch) -> None:
     append, renew = MemoryLog.append, MemoryLog.renew
 
     async def any_append(self: MemoryLog, request: Append) -> int:
-        self._epoch = self._store.epoch
+        self._epoch, self._holder = self._store.epoch, self._store.holder
         return await append(self, request)
 
     async def any_renew(self: MemoryLog, *, resign: bool = False) -> None:
-        self._epoch = self._store.epoch
+        self._epoch, self._holder = self._store.epoch, self._store.holder
         await renew(self, resign=resign)
 
     patch.setattr(MemoryLog, "append", any_append)
