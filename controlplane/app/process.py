@@ -105,6 +105,7 @@ class ProcessTurn(ABC):
     """See the module. `rooms` are those of the process; `concurrency` is how many writes to one cluster are on their way at once."""
 
     runner: Runner
+    _bound = False  # whether the log belongs to one cluster, the first one, until an operator says otherwise
 
     def __init__(
         self,
@@ -161,7 +162,6 @@ class ProcessTurn(ABC):
             known=self._known,
             newest=lambda cluster, kind: knows.newest(cluster, kind.name) if self._same(cluster) else 0,
             is_gone=lambda cluster, uid: self._same(cluster) and knows.is_gone(cluster, uid),
-            objection=lambda cluster, incarnation: unbound(incarnation, knows.connections.get(cluster)),
             on_request=lambda cluster, verb, resource, code: shared.metrics.api_requests.labels(
                 cluster=cluster, verb=verb, resource=resource, code=code
             ).inc(),
@@ -190,7 +190,8 @@ class ProcessTurn(ABC):
         try:
             while not stop.is_set():
                 if await self._follow() and acquiring is None:
-                    await self._belongs()
+                    if self._bound:
+                        await self._belongs()
                     acquiring = asyncio.create_task(self._leader.acquire(), name="acquire")
                 waiting = {stopping, acquiring} if acquiring else {stopping}
                 await asyncio.wait(waiting, timeout=0.5, return_when=asyncio.FIRST_COMPLETED)

@@ -54,6 +54,8 @@ __all__ = ["Shared", "Turn"]
 class Turn(ProcessTurn):
     """See the module. `shared` is what outlives it."""
 
+    _bound = True
+
     def __init__(
         self,
         shared: Shared,
