@@ -57,10 +57,6 @@ LAPSED = written(
     step(5.032, "database-away", "source", 31.0),
     *(step(28.0, "blind", f"near-{w}", 30.0, CANDIDATES_KIND) for w in BOTH),
 )
-UNCONFIRMED = written(
-    *(pod(5.0 + 0.02 * n, f"web-{n}") for n in (1, 2, 3)),
-    *(step(5.03, "errors", f"near-{w}", 25.0, 60) for w in BOTH),
-)
 UNSEEN = written(pod(5.0), step(5.05, "blind", "near-east", 90.0, PODS_KIND), traits=(NEVER_TWICE,))
 LATE = written(
     pod(20.0),
@@ -144,7 +140,7 @@ BUGS: dict[str, Bug] = {
         scene=UNSEEN,
     ),
     "same-fence": Bug(
-        "every fence of a permit says the same", bugs.every_fence_says_the_same, FOR_EVER, scene=UNCONFIRMED
+        "every fence of a permit says the same", bugs.every_fence_says_the_same, FOR_EVER, 52
     ),
     "finalizer-first": Bug(
         "a Candidate goes before its Pod", bugs.the_finalizer_goes_first, "a Candidate stays until its Pod is gone", 2
