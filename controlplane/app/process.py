@@ -46,7 +46,7 @@ from controlplane.telemetry import Metrics
 from controlplane.web.health import Health
 
 # Seconds that a turn is given to end by itself once the process stops.
-_DRAIN = 15.0
+DRAIN = 15.0
 
 OpenManagement = Callable[[], Awaitable[ApiServer]]
 Part = Coroutine[Any, Any, Any]
@@ -243,7 +243,7 @@ async def turn_after_turn(
             running = asyncio.create_task(turn(stop), name="turn")
             await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if not running.done():
-                await asyncio.wait({running}, timeout=_DRAIN)
+                await asyncio.wait({running}, timeout=DRAIN)
                 running.cancel()
             try:
                 await running

@@ -9,14 +9,11 @@ from __future__ import annotations
 import asyncio
 import random
 
-import structlog
-
-from controlplane.app.process import turn_after_turn
+from controlplane.app.process import DRAIN
 from controlplane.log.event import Fenced
 from controlplane.simulation.deterministic.loop import Process, VirtualClock, VirtualLoop
 from controlplane.simulation.deterministic.trace import Trace
 
-_log = structlog.get_logger(__name__)
 STOPPED_WITHIN = 30.0  # seconds that Kubernetes gives a pod
 
 
@@ -28,6 +25,7 @@ class Living:
         self.clock = VirtualClock(loop)
         self.process = Process(name)
         self._lives = self._pauses = 0
+        self._main: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
 
     @property
@@ -48,7 +46,7 @@ class Living:
         """Let go of what belongs to the life before."""
 
     def _launch(self, process: Process, stop: asyncio.Event) -> None:
-        self._loop.create_task(self._run(process, stop), name=process.name, context=process.context())
+        self._main = self._loop.create_task(self._run(process, stop), name=process.name, context=process.context())
 
     def crash(self, why: str) -> None:
         """Die between two awaits: nothing is cleaned up, nothing is said."""
@@ -77,7 +75,13 @@ class Living:
         """Ask it to end in good order, and see that it does, unless it stands still meanwhile."""
         self._trace.note("process", self.process.name, "is asked to stop")
         self._stop.set()
+        self._loop.world_later(DRAIN, self._cut_short, self.process, self._main)
         self._loop.world_later(STOPPED_WITHIN, self._stopped, self.process, self._pauses)
+
+    def _cut_short(self, process: Process, main: asyncio.Task[None] | None) -> None:
+        """What `turn_after_turn` does once a turn has had its time to end."""
+        if not process.dead and main is not None:
+            main.cancel()
 
     def _stopped(self, process: Process, pauses: int) -> None:
         if not process.dead and self._pauses == pauses:
@@ -86,18 +90,17 @@ class Living:
     async def _run(self, process: Process, stop: asyncio.Event) -> None:
         """What `Service.run` and `SchedulerService.run` do."""
         source = random.Random(f"{process.name} {self._seed}")  # noqa: S311 - reproducible on purpose
-
-        async def turn(stop: asyncio.Event) -> None:
+        while not stop.is_set():
             try:
                 await self._turn(process, source, stop)
             except Fenced as fenced:
                 self._trace.note("process", process.name, f"is deposed: {fenced}")
-                raise
+            except asyncio.CancelledError:
+                if not stop.is_set():
+                    raise
             except Exception as error:
                 self._trace.violate("no part fails", f"{process.name}: {type(error).__name__}: {error}")
                 raise
-
-        await turn_after_turn(turn, stop, _log)
         self._trace.note("process", process.name, "has stopped")
         process.dead = True
 
