@@ -33,9 +33,12 @@ def test_targets_go_back_to_what_was_deleted_since(at: float, policy: tuple[str,
 
 
 @POLICIES
-def test_a_target_that_is_built_anew_has_lost_what_it_ran(policy: tuple[str, ...]) -> None:
+def test_what_ran_on_a_target_that_is_built_anew_is_unknown_and_not_gone(policy: tuple[str, ...]) -> None:
+    """It is placed again once its grace is over; what must not run twice, once an operator has given the target up."""
     outcome = played(pod(5.0), *(step(30.0, "rebuild", where, 5.0) for where in ("east", "west")), traits=policy)
-    assert len(told(outcome, "DelegateLost", "PodMissing")) == 1
+    assert told(outcome, "ClusterConnectFailed", "leads to another cluster than before")
+    assert len(told(outcome, "DelegateLost", "TargetForgotten" if policy else "TargetLost")) == 1
+    assert not told(outcome, "DelegateLost", "PodMissing")
     assert len(told(outcome, "binding pods web-1")) == 2
 
 
