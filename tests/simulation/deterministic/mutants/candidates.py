@@ -139,9 +139,7 @@ BUGS: dict[str, Bug] = {
         ONE,
         scene=UNSEEN,
     ),
-    "same-fence": Bug(
-        "every fence of a permit says the same", bugs.every_fence_says_the_same, FOR_EVER, 52
-    ),
+    "same-fence": Bug("every fence of a permit says the same", bugs.every_fence_says_the_same, FOR_EVER, 52),
     "finalizer-first": Bug(
         "a Candidate goes before its Pod", bugs.the_finalizer_goes_first, "a Candidate stays until its Pod is gone", 2
     ),

@@ -355,7 +355,7 @@ MUTANTS: dict[str, Mutant] = {
         "a watch that was cut goes on without a list", a_cut_watch_is_resumed, 1, "everything settles"
     ),
     "absence-counts": Mutant(
-        "time in which no process ran counts", our_absence_counts, 8, "a lost cluster is waited for", edition=3
+        "time in which no process ran counts", our_absence_counts, 70, "a lost cluster is waited for", edition=3
     ),
     "rejected-once": Mutant(
         "nothing without quota is rejected", a_rejection_needs_quota, 1, "everything settles", edition=3
