@@ -288,6 +288,7 @@ class Simulation:
         self._decisions = Decisions(self.trace, self.shadow.index, self.database.absences)
         self.replay = Replay(self.trace, self.shadow.index)
         self._refusals.forget_told()
+        self._runs.log_went_back(len(self.database.store.rows))
         for recorded in self.database.read(0, 10**9):
             self._decisions.resume(recorded)
             self.shadow.fold(recorded)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from controlplane.connectivity.events import ClusterConnected, ClusterForgotten
@@ -80,6 +80,15 @@ class Runs:
                 self._expired[cluster] = expiry
             for period in self._given_up.get(cluster, ()):
                 period[1] = min(period[1], recorded.position)
+
+    def log_went_back(self, position: int) -> None:
+        """The log ends at a position now: what was decided after it was decided before all that comes."""
+        self._decided = {key: min(decided, position) for key, decided in self._decided.items()}
+        self._made = {uid: min(decided, position) for uid, decided in self._made.items()}
+        for here in self._running.values():
+            here.update({name: replace(run, decided=min(run.decided, position)) for name, run in here.items()})
+        for periods in self._given_up.values():
+            periods[:] = [[since, until] for since, until in periods if since <= position]
 
     def on_commit(self, cluster: str, commit: Commit) -> None:
         """Look at a change on a worker."""
