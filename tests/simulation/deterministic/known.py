@@ -6,7 +6,12 @@ edition of plans; `OPEN_IN_2`: of the second.
 
 from __future__ import annotations
 
-KNOWN: dict[int, str] = {}
+KNOWN: dict[int, str] = {
+    129: (
+        "an operator gave w2 up during a mass outage, and the Workload's Retry was refused for a minute: it is decided again after w2"
+        " was reached in between, so that the word of the operator does not hold any more"
+    ),
+}
 
 OPEN: list[tuple[int, str, str]] = []
 
