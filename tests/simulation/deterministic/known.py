@@ -8,8 +8,8 @@ from __future__ import annotations
 
 KNOWN: dict[int, str] = {
     129: (
-        "an operator gave w2 up during a mass outage, and the Workload's Retry was refused for a minute: it is decided again after w2"
-        " was reached in between, so that the word of the operator does not hold any more"
+        "w2, which an operator gave up during a mass outage, is back at position 292; a Retry that was decided before that was folded is"
+        " appended at 293: the decision does not name the version of the cluster's stream that it rests on"
     ),
 }
 
