@@ -20,13 +20,14 @@ from controlplane.connectivity.outage import decide_outage
 from controlplane.kube import Request
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.multikueue import conditions, render
-from controlplane.multikueue.causes import causes_of
+from controlplane.multikueue.causes import about, causes_of
 from controlplane.multikueue.context import Policy
 from controlplane.multikueue.decide import decide
 from controlplane.multikueue.events import (
     EVENTS,
     AdmissionCheckObserved,
     ConditionDecided,
+    Decision,
     EffectFailed,
     EffectUnneeded,
     MultiKueueClusterObserved,
@@ -35,12 +36,13 @@ from controlplane.multikueue.events import (
 from controlplane.multikueue.index import Index
 from controlplane.multikueue.observe import Observer
 from controlplane.multikueue.reasons import Reason
-from controlplane.multikueue.state import Trouble
+from controlplane.multikueue.state import Trouble, WorkloadState
 from controlplane.multikueue.unseen import rests_on
 from controlplane.rendering import Obsolete
 from controlplane.writes import Writer, Writes
 
 _MINUTE = timedelta(minutes=1)
+_LOST = (Reason.REMOTE_LOST, Reason.LOST_BEFORE_READY)
 
 __all__ = ["Fleet", "service_started"]
 
@@ -105,7 +107,16 @@ class Fleet(Writer[Write]):
         around = self.index.marks(state) if plan.decisions else {}
         causes = causes_of(plan.decisions, state, around)
         events = [_event(stream, decision, cause) for decision, cause in zip(plan.decisions, causes, strict=True)]
-        return Decided(events, state.version, plan.wake)
+        return Decided(events, state.version, plan.wake, self._rested_on(plan.decisions, state))
+
+    def _rested_on(self, decisions: Sequence[Decision], state: WorkloadState) -> dict[str, int]:
+        """Return the versions of the streams by which a cluster counts as lost: it may be back before the decision is in the log."""
+        lost = {about(decision, state) for decision in decisions if getattr(decision, "reason", "") in _LOST}
+        known = [self.index.connections[cluster] for cluster in sorted(lost) if cluster in self.index.connections]
+        if not known:
+            return {}
+        versions = {cluster_stream(connection.name): connection.version for connection in known}
+        return {**versions, FLEET_STREAM: self.index.outage.version}
 
     def _requeue_at(self, now: datetime) -> datetime | None:
         """Return when the next re-queue from a lost cluster is allowed, None if it is now.

@@ -122,11 +122,15 @@ class Runner:
         for request, answer in zip(requests, answers, strict=True):
             if isinstance(answer, (Fenced, asyncio.CancelledError)):
                 raise answer
-            if isinstance(answer, LogError) and not isinstance(answer, VersionConflict):
-                stream = next(iter(request.expected or {}))
+            stream = next(iter(request.expected or {}))
+            if isinstance(answer, VersionConflict):
+                # What came on the stream itself makes it decided about again. What came on another one may be no news to it.
+                if len(request.expected or {}) > 1:
+                    self._wake(stream, now)
+            elif isinstance(answer, LogError):
                 _log.warning("decision not recorded, will try again", stream=stream, error=str(answer))
                 self._wake(stream, now + timedelta(seconds=5))
-            elif isinstance(answer, BaseException) and not isinstance(answer, LogError):
+            elif isinstance(answer, BaseException):
                 raise answer
 
     def _wake(self, stream: str, when: datetime) -> None:

@@ -24,7 +24,8 @@ from controlplane.connectivity.events import (
 from controlplane.kube import WORKLOADS
 from controlplane.log.event import Event
 from controlplane.multikueue.events import CheckState, CheckStateDecided
-from tests.multikueue.scene import CHECK, HOME_KINDS, START, Scene, stamp
+from controlplane.multikueue.reasons import Reason
+from tests.multikueue.scene import CHECK, HOME_KINDS, START, STREAM, Scene, stamp
 
 
 def lead(scene: Scene, unwatched_since: datetime | None) -> Scene:
@@ -132,6 +133,25 @@ def test_a_log_of_a_version_that_did_not_say_when_it_looked_folds_as_before() ->
     connection = scene.fleet.index.connections["a"]
     assert (connection.lost_since, connection.lost_clock) == (lost, lost)
     assert taken(scene.tick(minutes=5))
+
+
+def test_what_is_taken_back_from_a_lost_cluster_holds_only_while_the_cluster_is_away() -> None:
+    """The cluster may be back in the log before the decision is: the append names the versions that the loss was read from."""
+    scene = Scene("a", "b").running("a", "a", "b").lose("a").tick(minutes=15)
+    decided = scene.fleet.decide(STREAM, scene.now)
+    assert [event.event.reason for event in decided.events if isinstance(event.event, CheckStateDecided)] == [
+        Reason.REMOTE_LOST
+    ]
+    index = scene.fleet.index
+    assert decided.others == {cluster_stream("a"): index.connections["a"].version, FLEET_STREAM: index.outage.version}
+    assert decided.others[cluster_stream("a")] > 0
+
+
+def test_what_rests_on_no_loss_names_no_cluster() -> None:
+    scene = Scene("a", "b").job().reserved()
+    decided = scene.fleet.decide(STREAM, scene.now)
+    assert decided.events
+    assert decided.others == {}
 
 
 def test_since_when_a_cluster_is_lost_is_told_as_it_was() -> None:

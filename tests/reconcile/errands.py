@@ -86,7 +86,7 @@ class Errand:
 class Errands:
     """The capability. Streams in `broken` cannot be decided about, those in `unrenderable` not be turned into requests, and those in
     `obsolete` have nothing to send; `decided` keeps what was asked about and when, `misused` the closed writes that somebody wanted to
-    carry out nevertheless."""
+    carry out nevertheless. What is decided rests on the stream `beside` too, if one is named."""
 
     types: Sequence[type[Event]] = (Asked, Began, Shown, Refused, Unneeded, Listed)
 
@@ -98,6 +98,7 @@ class Errands:
         self.decided: list[tuple[str, datetime]] = []
         self.misused: list[OpenWrite] = []
         self.given: dict[str, Mapping[str, bytes]] = {}
+        self.beside = ""
         self._dirty: dict[str, None] = {}
 
     def observe(self, sighting: Sighting, now: datetime) -> NewEvent | None:
@@ -141,7 +142,8 @@ class Errands:
         if now < errand.since:
             return Decided(version=errand.version, wake=errand.since)
         began = Began(cluster=errand.wish.cluster, verb=errand.wish.verb)
-        return Decided((NewEvent(stream=stream, event=began),), errand.version)
+        others = {self.beside: self.errands[self.beside].version} if self.beside else {}
+        return Decided((NewEvent(stream=stream, event=began),), errand.version, others=others)
 
     def open_writes(self, stream: str) -> Sequence[OpenWrite]:
         errand = self.errands[stream]

@@ -103,6 +103,25 @@ async def test_a_conflict_on_one_stream_does_not_touch_the_decisions_on_others(r
     assert len(running.events(Began)) == 1
 
 
+async def test_a_decision_that_rests_on_another_stream_is_taken_again_when_that_one_went_on(running: Bench) -> None:
+    """What came on the other stream may be no news to this one, so nothing else would ask about it again."""
+
+    async def go_on_there(request: Append) -> None:
+        running.log.before_append = None
+        await MemoryLog.append(running.log, Append([shown("beside")]))
+
+    await running.tell(shown("beside"))
+    running.capability.beside = "beside"
+    running.log.before_append = go_on_there
+    await running.tell(asked("a"))
+    assert running.east.names == ["a"]
+    assert [event for event in running.events() if isinstance(event, (Began, Shown))] == [
+        Shown(),
+        Shown(),
+        Began(verb="create", cluster="east"),
+    ]
+
+
 async def test_a_decision_that_the_log_does_not_take_is_tried_again(running: Bench) -> None:
     async def refuse(request: Append) -> None:
         if request.events[0].stream == "a":

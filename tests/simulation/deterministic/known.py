@@ -6,12 +6,7 @@ edition of plans; `OPEN_IN_2`: of the second.
 
 from __future__ import annotations
 
-KNOWN: dict[int, str] = {
-    129: (
-        "w2, which an operator gave up during a mass outage, is back at position 292; a Retry that was decided before that was folded is"
-        " appended at 293: the decision does not name the version of the cluster's stream that it rests on"
-    ),
-}
+KNOWN: dict[int, str] = {}
 
 OPEN: list[tuple[int, str, str]] = []
 

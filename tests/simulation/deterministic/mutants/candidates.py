@@ -75,7 +75,9 @@ VANISHED = written(
 #: Put back to between the binding and its report; to before the binding; to when the pod was not yet deleted.
 WENT_BACK = written(pod(5.0), step(5.1, "restore", "east", 40.0))
 UNBOUND = written(pod(5.0), *(step(5.07, "restore", w, 40.0) for w in BOTH))
-UNDELETED = written(pod(5.0), *(step(5.1, "restore", w, 47.0) for w in BOTH), step(19.6, "delete-pod", "web-1"), seed=6)
+UNDELETED = written(
+    pod(5.0), *(step(5.1, "restore", w, 55.3) for w in BOTH), step(19.78, "delete-pod", "web-1"), seed=45
+)
 COPIED = written(
     pod(5.0, "conf-1"),
     *(step(20.0, "restore", w, 40.0) for w in BOTH),
