@@ -1,0 +1,170 @@
+"""Logs that this version wrote, and what follows from them: every later version has to read the same out of them.
+
+`python -m tests.interface.logs` plays seeds of the simulation and writes `recorded/*.jsonl`, an event a line, and beside each
+what is folded, decided and said of it (`*.json`). It is run when something new is to be kept; what is there already stays.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from controlplane.app.rooms import Hosted
+from controlplane.app.scheduling.rooms import SchedulerRooms
+from controlplane.audit.words import what
+from controlplane.log.codec import Codec
+from controlplane.log.event import Recorded, Unknown
+from controlplane.reconcile.several import Several
+from controlplane.settings import Settings
+from controlplane.simulation.deterministic.decentral.processes import source_settings
+from controlplane.simulation.deterministic.decentral.run import Candidacy
+from controlplane.simulation.deterministic.local_rooms import processes as local
+from controlplane.simulation.deterministic.local_rooms.simulation import LocalSimulation
+from controlplane.simulation.deterministic.playing import plan_of
+from controlplane.simulation.deterministic.quiet import hushed
+from controlplane.simulation.deterministic.simulation import Simulation
+
+FOLDER = Path(__file__).parent / "recorded"
+HOSTS: dict[str, Callable[[], Several]] = {
+    "workloads": lambda: Hosted(Settings()).capability,
+    "source": lambda: Hosted(source_settings()).capability,
+    "target": lambda: SchedulerRooms(Settings(), ["default-scheduler"], gangs=True).capability,
+    "local": lambda: local.hosted().capability,
+    "local-scheduler": lambda: local.scheduler_rooms("shadow").capability,
+}
+"""Who writes each sort of log, by the first word of a log's file."""
+LATER = timedelta(minutes=20)
+
+
+class Line(msgspec.Struct, array_like=True):
+    """An event as the table `events` has it."""
+
+    position: int
+    stream: str
+    version: int
+    type: str
+    schema: int
+    data: str
+    cluster: str
+    caused_by: int
+    recorded_at: datetime
+
+
+def written(name: str) -> list[Line]:
+    return [msgspec.json.decode(line, type=Line) for line in (FOLDER / f"{name}.jsonl").read_bytes().splitlines()]
+
+
+def recorded(line: Line, codec: Codec) -> Recorded:
+    return Recorded(
+        position=line.position,
+        stream=line.stream,
+        version=line.version,
+        event=codec.decode(line.type, line.schema, line.data),
+        cluster=line.cluster,
+        caused_by=line.caused_by,
+        recorded_at=line.recorded_at,
+    )
+
+
+def host_of(name: str) -> Several:
+    return HOSTS[name.rpartition("-")[0]]()
+
+
+def consequences(name: str) -> dict[str, Any]:
+    """What follows from a log: what each event says, and after each quarter of it what is open, and what is decided next and when."""
+    hosted = host_of(name)
+    codec = Codec(hosted.types)
+    events = [recorded(line, codec) for line in written(name)]
+    quarters = {len(events) * quarter // 4 for quarter in (1, 2, 3, 4)}
+    after = {}
+    for count, event in enumerate(events, 1):
+        hosted.fold(event)
+        if count in quarters:
+            after[str(count)] = state(hosted, events[:count], codec)
+    return {
+        "unknown": [event.position for event in events if isinstance(event.event, Unknown)],
+        "left alone": dict(hosted.left_alone),
+        "says": [f"{event.position} {event.stream}: {what(event.event)}" for event in events],
+        "after": after,
+    }
+
+
+def state(hosted: Several, events: Sequence[Recorded], codec: Codec) -> dict[str, Any]:
+    now, streams = events[-1].recorded_at + LATER, sorted({event.stream for event in events})
+    return {
+        "open": [found for stream in streams for found in opened(hosted, stream)],
+        "next": {stream: found for stream in streams if (found := decided(hosted, stream, now, codec))},
+    }
+
+
+def opened(hosted: Several, stream: str) -> Iterator[list[Any]]:
+    for write in hosted.open_writes(stream):
+        yield [stream, write.target, write.cluster, write.position, write.action]
+
+
+def decided(hosted: Several, stream: str, now: datetime, codec: Codec) -> list[Any]:
+    found = hosted.decide(stream, now)
+    events = [[event.stream, *codec.encode(event.event), event.cluster, event.caused_by] for event in found.events]
+    if not events and found.wake is None:
+        return []
+    return [found.version, found.wake.isoformat() if found.wake else "", events]
+
+
+def text(value: Any) -> str:
+    return json.dumps(value, indent=1) + "\n"
+
+
+# --- writing what is not there yet -----------------------------------------------------------------------------------
+
+
+def lines(events: Sequence[Recorded], codec: Codec) -> Iterator[Line]:
+    for one in events:
+        assert not isinstance(one.event, Unknown)
+        encoded = codec.encode(one.event)
+        yield Line(one.position, one.stream, one.version, *encoded, one.cluster, one.caused_by, one.recorded_at)
+
+
+def played() -> Iterator[tuple[str, Any]]:
+    """Play the seeds; their logs and databases."""
+    for seed in (5, 23):
+        with hushed():
+            run = Simulation(plan_of(seed))
+            run.play()
+        yield f"workloads-{seed}", run.database
+        run.close()
+    for seed in (3,):
+        with hushed():
+            both = Candidacy(plan_of(seed, scene="candidates"))
+            both.play()
+        for name, database in both.databases.items():
+            yield f"{'source' if name == 'source' else 'target'}-{name}{seed}", database
+        both.close()
+    for seed in (2,):
+        with hushed():
+            own = LocalSimulation(plan_of(seed, scene="local"))
+            own.play()
+        yield f"local-{seed}", own.databases[local.ROOMS]
+        yield f"local-scheduler-{seed}", own.databases[local.SCHEDULER]
+        own.close()
+
+
+def main() -> None:
+    """Write what is not there yet."""
+    FOLDER.mkdir(exist_ok=True)
+    for name, database in played():
+        file = FOLDER / f"{name}.jsonl"
+        if not file.exists():
+            rows = lines(database.read(0, 100_000), database.codec)
+            file.write_bytes(b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
+        found = FOLDER / f"{name}.json"
+        if not found.exists():
+            found.write_text(text(consequences(name)))
+
+
+if __name__ == "__main__":
+    main()
