@@ -112,10 +112,10 @@ class Fleet(Writer[Write]):
     def _rested_on(self, decisions: Sequence[Decision], state: WorkloadState) -> dict[str, int]:
         """Return the versions of the streams by which a cluster counts as lost: it may be back before the decision is in the log."""
         lost = {about(decision, state) for decision in decisions if getattr(decision, "reason", "") in _LOST}
-        known = [self.index.connections[cluster] for cluster in sorted(lost) if cluster in self.index.connections]
-        if not known:
+        streams = [cluster_stream(cluster) for cluster in sorted(lost) if cluster in self.index.connections]
+        if not streams:
             return {}
-        versions = {cluster_stream(connection.name): connection.version for connection in known}
+        versions = {stream: self.index.slots.get(stream).version for stream in streams}
         return {**versions, FLEET_STREAM: self.index.outage.version}
 
     def _requeue_at(self, now: datetime) -> datetime | None:

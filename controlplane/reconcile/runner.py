@@ -24,6 +24,9 @@ from controlplane.reconcile.reads import Reads
 
 _log = structlog.get_logger(__name__)
 
+# How long a decision rests that another stream overtook: until that is folded.
+_AGAIN = timedelta(milliseconds=100)
+
 
 class Runner:
     """One capability over one log.
@@ -126,7 +129,7 @@ class Runner:
             if isinstance(answer, VersionConflict):
                 # What came on the stream itself makes it decided about again. What came on another one may be no news to it.
                 if len(request.expected or {}) > 1:
-                    self._wake(stream, now)
+                    self._wake(stream, now + _AGAIN)
             elif isinstance(answer, LogError):
                 _log.warning("decision not recorded, will try again", stream=stream, error=str(answer))
                 self._wake(stream, now + timedelta(seconds=5))

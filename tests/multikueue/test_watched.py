@@ -137,14 +137,14 @@ def test_a_log_of_a_version_that_did_not_say_when_it_looked_folds_as_before() ->
 
 def test_what_is_taken_back_from_a_lost_cluster_holds_only_while_the_cluster_is_away() -> None:
     """The cluster may be back in the log before the decision is: the append names the versions that the loss was read from."""
-    scene = Scene("a", "b").running("a", "a", "b").lose("a").tick(minutes=15)
-    decided = scene.fleet.decide(STREAM, scene.now)
+    scene = Scene("a", "b").running("a", "a", "b").lose("a")
+    scene.cluster("a")  # what is not about the connection is on the stream too
+    decided = scene.tick(minutes=15).fleet.decide(STREAM, scene.now)
     assert [event.event.reason for event in decided.events if isinstance(event.event, CheckStateDecided)] == [
         Reason.REMOTE_LOST
     ]
-    index = scene.fleet.index
-    assert decided.others == {cluster_stream("a"): index.connections["a"].version, FLEET_STREAM: index.outage.version}
-    assert decided.others[cluster_stream("a")] > 0
+    assert decided.others == {stream: scene.versions.get(stream, 0) for stream in (cluster_stream("a"), FLEET_STREAM)}
+    assert decided.others[cluster_stream("a")] > scene.fleet.index.connections["a"].version
 
 
 def test_what_rests_on_no_loss_names_no_cluster() -> None:

@@ -114,6 +114,7 @@ async def test_a_decision_that_rests_on_another_stream_is_taken_again_when_that_
     running.capability.beside = "beside"
     running.log.before_append = go_on_there
     await running.tell(asked("a"))
+    await running.pass_(0.2)
     assert running.east.names == ["a"]
     assert [event for event in running.events() if isinstance(event, (Began, Shown))] == [
         Shown(),
