@@ -1,8 +1,8 @@
 """Logs that this version wrote, and what follows from them: every later version has to read the same out of them.
 
-`python -m tests.interface.logs` plays seeds of the simulation and writes `recorded/*.jsonl`, an event a line, and beside each
-what is folded, decided and said of it (`*.json`). It is run when something new is to be kept; what is there already stays.
-"""
+`python -m tests.interface.logs` plays seeds of the simulation and writes `recorded/*.jsonl`, an event a line, and
+beside each what is folded, decided and said of it (`*.json`). It is run when something new is to be kept; what is there
+already stays."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from typing import Any
 
 import msgspec
 
-from controlplane.app.rooms import Hosted
-from controlplane.app.scheduling.rooms import SchedulerRooms
+from controlplane.app.hosted import HostedControllers
+from controlplane.app.scheduler_controllers import SchedulerControllers
 from controlplane.audit.words import what
+from controlplane.dst.engine.quiet import hushed
+from controlplane.dst.play import plan_of
+from controlplane.dst.scenes.candidates.processes import source_settings
+from controlplane.dst.scenes.candidates.run import CandidateRun
+from controlplane.dst.scenes.local import processes as local
+from controlplane.dst.scenes.local.run import LocalRun
+from controlplane.dst.scenes.workloads.run import WorkloadRun
 from controlplane.log.codec import Codec
 from controlplane.log.event import Recorded, Unknown
-from controlplane.reconcile.several import Several
+from controlplane.runtime.router import ControllerRouter
 from controlplane.settings import Settings
-from controlplane.simulation.deterministic.decentral.processes import source_settings
-from controlplane.simulation.deterministic.decentral.run import Candidacy
-from controlplane.simulation.deterministic.local_rooms import processes as local
-from controlplane.simulation.deterministic.local_rooms.simulation import LocalSimulation
-from controlplane.simulation.deterministic.playing import plan_of
-from controlplane.simulation.deterministic.quiet import hushed
-from controlplane.simulation.deterministic.simulation import Simulation
 
 FOLDER = Path(__file__).parent / "recorded"
-HOSTS: dict[str, Callable[[], Several]] = {
-    "workloads": lambda: Hosted(Settings()).capability,
-    "source": lambda: Hosted(source_settings()).capability,
-    "target": lambda: SchedulerRooms(Settings(), ["default-scheduler"], gangs=True).capability,
+HOSTS: dict[str, Callable[[], ControllerRouter]] = {
+    "workloads": lambda: HostedControllers(Settings()).capability,
+    "source": lambda: HostedControllers(source_settings()).capability,
+    "target": lambda: SchedulerControllers(Settings(), ["default-scheduler"], gangs=True).capability,
     "local": lambda: local.hosted().capability,
     "local-scheduler": lambda: local.scheduler_rooms("shadow").capability,
 }
@@ -71,12 +71,14 @@ def recorded(line: Line, codec: Codec) -> Recorded:
     )
 
 
-def host_of(name: str) -> Several:
+def host_of(name: str) -> ControllerRouter:
     return HOSTS[name.rpartition("-")[0]]()
 
 
 def consequences(name: str) -> dict[str, Any]:
-    """What follows from a log: what each event says, and after each quarter of it what is open, and what is decided next and when."""
+    """What follows from a log: what each event says, and after each quarter of it what is open, and what is decided
+    next and when.
+    """
     hosted = host_of(name)
     codec = Codec(hosted.types)
     events = [recorded(line, codec) for line in written(name)]
@@ -94,7 +96,7 @@ def consequences(name: str) -> dict[str, Any]:
     }
 
 
-def state(hosted: Several, events: Sequence[Recorded], codec: Codec) -> dict[str, Any]:
+def state(hosted: ControllerRouter, events: Sequence[Recorded], codec: Codec) -> dict[str, Any]:
     now, streams = events[-1].recorded_at + LATER, sorted({event.stream for event in events})
     return {
         "open": [found for stream in streams for found in opened(hosted, stream)],
@@ -102,12 +104,12 @@ def state(hosted: Several, events: Sequence[Recorded], codec: Codec) -> dict[str
     }
 
 
-def opened(hosted: Several, stream: str) -> Iterator[list[Any]]:
+def opened(hosted: ControllerRouter, stream: str) -> Iterator[list[Any]]:
     for write in hosted.open_writes(stream):
         yield [stream, write.target, write.cluster, write.position, write.action]
 
 
-def decided(hosted: Several, stream: str, now: datetime, codec: Codec) -> list[Any]:
+def decided(hosted: ControllerRouter, stream: str, now: datetime, codec: Codec) -> list[Any]:
     found = hosted.decide(stream, now)
     events = [[event.stream, *codec.encode(event.event), event.cluster, event.caused_by] for event in found.events]
     if not events and found.wake is None:
@@ -133,20 +135,20 @@ def played() -> Iterator[tuple[str, Any]]:
     """Play the seeds; their logs and databases."""
     for seed in (5, 23):
         with hushed():
-            run = Simulation(plan_of(seed))
+            run = WorkloadRun(plan_of(seed))
             run.play()
         yield f"workloads-{seed}", run.database
         run.close()
     for seed in (3,):
         with hushed():
-            both = Candidacy(plan_of(seed, scene="candidates"))
+            both = CandidateRun(plan_of(seed, scene="candidates"))
             both.play()
         for name, database in both.databases.items():
             yield f"{'source' if name == 'source' else 'target'}-{name}{seed}", database
         both.close()
     for seed in (2,):
         with hushed():
-            own = LocalSimulation(plan_of(seed, scene="local"))
+            own = LocalRun(plan_of(seed, scene="local"))
             own.play()
         yield f"local-{seed}", own.databases[local.ROOMS]
         yield f"local-scheduler-{seed}", own.databases[local.SCHEDULER]

@@ -1,8 +1,7 @@
 """The interface of this version as plain values: what users, their logs and their scripts rely on.
 
-Event types with their fields, the first words of streams with the identities of observations, metrics, commands with their
-options, settings.
-"""
+Event types with their fields, the first words of streams with the identities of observations, metrics, commands with
+their options, settings."""
 
 from __future__ import annotations
 
@@ -12,11 +11,11 @@ from typing import Any
 import click
 import msgspec
 
-from controlplane.app.rooms import TYPES, Hosted
-from controlplane.app.scheduling.rooms import SchedulerRooms
+from controlplane.app.hosted import TYPES, HostedControllers
+from controlplane.app.scheduler_controllers import SchedulerControllers
 from controlplane.cli import cli
 from controlplane.log.event import Event
-from controlplane.reconcile.several import Several
+from controlplane.runtime.router import ControllerRouter
 from controlplane.settings import Settings
 from controlplane.settings.model import LEAVES
 from controlplane.telemetry import Metrics
@@ -30,12 +29,12 @@ def everything() -> Settings:
     return msgspec.structs.replace(settings, run=msgspec.structs.replace(settings.run, controllers=CONTROLLERS))
 
 
-def service() -> Several:
-    return Hosted(everything()).capability
+def service() -> ControllerRouter:
+    return HostedControllers(everything()).capability
 
 
-def scheduler() -> Several:
-    return SchedulerRooms(Settings(), ["default-scheduler"], gangs=True).capability
+def scheduler() -> ControllerRouter:
+    return SchedulerControllers(Settings(), ["default-scheduler"], gangs=True).capability
 
 
 def picture() -> dict[str, Any]:
@@ -61,7 +60,7 @@ def fields(event: type[Event]) -> dict[str, Any]:
     }
 
 
-def streams(hosted: Several) -> dict[str, str]:
+def streams(hosted: ControllerRouter) -> dict[str, str]:
     """Of each first word of a stream what the identities of its owner's observations begin with."""
     return {word: room.mark for room in hosted.rooms for word in sorted(room.owns)}
 

@@ -1,4 +1,5 @@
-"""Nothing of what users rely on is lost: whatever `shape.json` names is still there. What is new is added to it by hand.
+"""Nothing of what users rely on is lost: whatever `shape.json` names is still there. What is new is added to it by
+hand.
 
 `python -m tests.interface.test_shape` adds what is new to the file and keeps what it has.
 """

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from controlplane.connectivity.events import (
+from controlplane.controllers.connectivity.events import (
     FLEET_STREAM,
     MANAGEMENT,
     ClusterConnected,
@@ -21,10 +21,10 @@ from controlplane.connectivity.events import (
     ServiceStopped,
     cluster_stream,
 )
-from controlplane.kube import WORKLOADS
+from controlplane.controllers.multikueue.events import CheckState, CheckStateDecided
+from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.kube.kinds import WORKLOADS
 from controlplane.log.event import Event
-from controlplane.multikueue.events import CheckState, CheckStateDecided
-from controlplane.multikueue.reasons import Reason
 from tests.multikueue.scene import CHECK, HOME_KINDS, START, STREAM, Scene, stamp
 
 
@@ -136,12 +136,14 @@ def test_a_log_of_a_version_that_did_not_say_when_it_looked_folds_as_before() ->
 
 
 def test_what_is_taken_back_from_a_lost_cluster_holds_only_while_the_cluster_is_away() -> None:
-    """The cluster may be back in the log before the decision is: the append names the versions that the loss was read from."""
+    """The cluster may be back in the log before the decision is: the append names the versions that the loss was read
+    from.
+    """
     scene = Scene("a", "b").running("a", "a", "b").lose("a")
     scene.cluster("a")  # what is not about the connection is on the stream too
     decided = scene.tick(minutes=15).fleet.decide(STREAM, scene.now)
     assert [event.event.reason for event in decided.events if isinstance(event.event, CheckStateDecided)] == [
-        Reason.REMOTE_LOST
+        WorkloadReason.REMOTE_LOST
     ]
     assert decided.others == {stream: scene.versions.get(stream, 0) for stream in (cluster_stream("a"), FLEET_STREAM)}
     assert decided.others[cluster_stream("a")] > scene.fleet.index.connections["a"].version
