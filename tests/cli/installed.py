@@ -12,7 +12,7 @@ MODULE = '''
 import os
 
 from controlplane.kube.kinds import PODS, ObjectRef, Request
-from controlplane.controllers.scheduling import framework as f
+from controlplane.controllers.scheduling.framework import plugin as f
 from controlplane.controllers.scheduling.framework.args import Args
 from controlplane.controllers.scheduling.framework.status import SKIP, SUCCESS, Code, Status, failed, unschedulable
 

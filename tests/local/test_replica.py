@@ -47,9 +47,9 @@ def test_it_does_not_outlive_us(tmp_path: Path) -> None:
     """Its parent is killed while the replica cannot notice anything: it is stopped."""
     program = (
         "import asyncio, json, os, signal, sys, time\nfrom pathlib import Path\n"
-        "from controlplane.local.replica import Replica\n"
+        "from controlplane.local.replica import LocalReplica\n"
         "async def main():\n"
-        "    replica = Replica(json.loads(sys.argv[1]), Path(sys.argv[2]))\n"
+        "    replica = LocalReplica(json.loads(sys.argv[1]), Path(sys.argv[2]))\n"
         "    await replica.start()\n"
         "    while b'spawn.py' in Path(f'/proc/{replica.pid}/cmdline').read_bytes():\n"
         "        await asyncio.sleep(0.01)\n"

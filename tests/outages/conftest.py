@@ -18,7 +18,7 @@ from tests.outages.stage import Stage
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten what no setting shortens: the back-off of connecting, and how often a suspected cluster is asked."""
     brief = functools.partial(ConnectionTiming, backoff_base=0.1, backoff_cap=0.3, suspect_heartbeat=0.1)
-    monkeypatch.setattr(lifecycle, "Timing", brief)
+    monkeypatch.setattr(lifecycle, "ConnectionTiming", brief)
 
 
 @pytest.fixture

@@ -180,7 +180,7 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     brief = functools.partial(
         ConnectionTiming, backoff_base=0.1, backoff_cap=0.3, suspect_heartbeat=0.1, away_probe=0.3
     )
-    monkeypatch.setattr(lifecycle, "Timing", brief)
+    monkeypatch.setattr(lifecycle, "ConnectionTiming", brief)
 
 
 @contextlib.asynccontextmanager
