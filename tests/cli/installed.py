@@ -94,13 +94,13 @@ class Tiny(
 
     def permit(self, state, pod, node):
         told("permit")
-        return f.Permission()
+        return f.PermitAnswer()
 
     def pre_bind(self, state, pod, node):
         told("pre_bind")
         body = {"metadata": {"annotations": {"example.com/node": node}}}
         ref = ObjectRef(PODS, pod.namespace, pod.name)
-        return f.Writes(requests=(Request("patch", ref, body, uid=pod.uid),), timeout=30.0)
+        return f.PluginWrites(requests=(Request("patch", ref, body, uid=pod.uid),), timeout=30.0)
 
     def prepared(self, state, pod, node):
         told("prepared")
@@ -108,7 +108,7 @@ class Tiny(
 
     def bind(self, state, pod, node):
         told("bind")
-        return f.Writes(SKIP)
+        return f.PluginWrites(SKIP)
 
     def post_bind(self, state, pod, node):
         told("post_bind")
