@@ -16,6 +16,7 @@ import msgspec
 from controlplane.candidates import target_calls as calls
 from controlplane.candidates.objects import CANDIDATE_LABEL, CANDIDATE_SOURCES, CANDIDATES, PODS
 from controlplane.candidates.reasons import TargetReason
+from controlplane.candidates.target_causes import CANDIDATE, CAUSES, said
 from controlplane.candidates.target_decide import TargetContext, TargetPolicy, target_decide
 from controlplane.candidates.target_events import (
     TARGET_EVENTS,
@@ -35,6 +36,7 @@ from controlplane.capability import Decided, Failure, OpenWrite, Sighting
 from controlplane.connectivity.events import ClusterConnected, ClusterRestored, KindSynced
 from controlplane.kube import Request, meta
 from controlplane.log.event import Event, NewEvent, Recorded, Unknown
+from controlplane.marks import Ledger, cause_of, causes_of
 from controlplane.rendering import Obsolete
 from controlplane.writes import Writer
 
@@ -53,6 +55,8 @@ class TargetCandidates(Writer[TargetWrite]):
         self.priority_classes: frozenset[str] | None = None
         self.candidates: dict[str, TargetState] = {}
         self.invitations: dict[str, InvitationObserved] = {}
+        self._marks: Ledger[TargetState] = Ledger("it", CANDIDATE)
+        self._around: dict[str, int] = {}  # since when a namespace has its invitations, and as many candidates
         self._pods: set[str] = set()  # by UID: seen, and not folded as gone
         self._unlisted: frozenset[str] = frozenset()  # of a cluster that went back: what is not listed since
         self._dirty: dict[str, None] = {}
@@ -83,15 +87,21 @@ class TargetCandidates(Writer[TargetWrite]):
                 self.invitations[stream] = event
             elif isinstance(event, InvitationGone):
                 self.invitations.pop(stream, None)
+            self._around[f"invitation/{stream.split('/')[1]}"] = recorded.position
             self.touch_all()
         elif room == STREAM:
             if isinstance(event, CandidatePodObserved):
                 self._pods.add(event.uid)
             elif isinstance(event, CandidatePodGone):
                 self._pods.discard(event.uid)
-            after = target_fold(self.candidates.get(stream) or target_initial(stream), recorded)
+            before = self.candidates.get(stream)
+            after = target_fold(before or target_initial(stream), recorded)
+            self._marks.note(stream, before, after, recorded.position)
+            if (before is not None and before.admitted) != after.admitted:
+                self._around[f"others/{after.namespace}"] = recorded.position
             if after.settled:
                 self.candidates.pop(stream, None)
+                self._marks.forget(stream)
             else:
                 self.candidates[stream] = after
             self._dirty[stream] = None
@@ -140,8 +150,19 @@ class TargetCandidates(Writer[TargetWrite]):
         if state is None:
             return Decided()
         plan = target_decide(state, self._context(state), now)
-        events = [NewEvent(stream=stream, event=event, caused_by=state.position) for event in plan.decisions]
-        return Decided(events, state.version, plan.wake)
+        return Decided(self._events(stream, state, plan.decisions), state.version, plan.wake)
+
+    def _events(self, stream: str, state: TargetState, decisions: Sequence[Event]) -> list[NewEvent]:
+        bounded = any(known.most for known in self.invitations.values() if known.namespace == state.namespace)
+        names = ("invitation", "others") if bounded else ("invitation",)
+        around = {name: self._around.get(f"{name}/{state.namespace}", 0) for name in names}
+        causes = causes_of(
+            decisions,
+            {**self._marks.of(stream), **around},
+            lambda event, own: cause_of(CAUSES, event, own, {}) or state.position,
+            said,
+        )
+        return [NewEvent(stream=stream, event=one, caused_by=at) for one, at in zip(decisions, causes, strict=True)]
 
     def _writes(self, stream: str) -> TargetState | None:
         return self.candidates.get(stream)
@@ -207,22 +228,22 @@ class TargetCandidates(Writer[TargetWrite]):
         not wait for one any more.
         """
         state = self.candidates.get(stream)
-        said = calls.reserved(state, self.policy, node, score, now) if state else None
-        if said is not None and (scores or feasible):
-            said = msgspec.structs.replace(said, scores=dict(scores or {}), feasible=feasible)
-        return self._said(stream, state, said)
+        word = calls.reserved(state, self.policy, node, score, now) if state else None
+        if word is not None and (scores or feasible):
+            word = msgspec.structs.replace(word, scores=dict(scores or {}), feasible=feasible)
+        return self._said(stream, state, word)
 
     def not_schedulable(
         self, stream: str, message: str, now: datetime, *, preemptable: bool = False, making_room: bool = False
     ) -> Decided:
         """Say that no node was found; `preemptable`: one would be if pods of lower priority went; `making_room`: they are going."""
         state = self.candidates.get(stream)
-        said = None
+        word = None
         if state is not None:
-            said = calls.not_schedulable(
+            word = calls.not_schedulable(
                 state, self.policy, message, now, preemptable=preemptable, making_room=making_room
             )
-        return self._said(stream, state, said)
+        return self._said(stream, state, word)
 
     def must_unreserve(self, stream: str, reason: TargetReason, message: str = "") -> Decided:
         """Say that a reservation has to be given up (its node is gone, a more important pod needs it); nothing if it is being bound."""
@@ -248,4 +269,4 @@ class TargetCandidates(Writer[TargetWrite]):
     def _said(self, stream: str, state: TargetState | None, event: Event | None) -> Decided:
         if state is None or event is None:
             return Decided()
-        return Decided([NewEvent(stream=stream, event=event, caused_by=state.position)], state.version)
+        return Decided(self._events(stream, state, [event]), state.version)

@@ -7,6 +7,7 @@ its copy and the job's there, and outside a Workload's stream those of streams.
 from __future__ import annotations
 
 from controlplane.connectivity.events import MANAGEMENT
+from controlplane.connectivity.marks import LOST
 from controlplane.connectivity.state import Connection
 from controlplane.kube import WORKLOADS
 from controlplane.log.event import Recorded
@@ -66,8 +67,7 @@ JOB: Facets[JobObserved] = {
     "status": lambda seen: seen.status,
 }
 CONNECTION: Facets[Connection] = {
-    "lost": lambda state: state.lost_since is None,
-    "forgotten": lambda state: state.forgotten,
+    **LOST,
     "view": lambda state: state.in_view(WORKLOADS.name),
     "kinds": lambda state: (state.connected, state.synced, state.off),
 }
