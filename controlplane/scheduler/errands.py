@@ -312,9 +312,7 @@ class Plain:
         return self._said(stream, *events)
 
     def _said(self, stream: str, *events: Event) -> Answer:
-        state = self._placements.states[stream]
-        said = [NewEvent(stream=stream, event=event, caused_by=state.position) for event in events]
-        return Answer(said, {stream: state.version})
+        return Answer(self._placements.said(stream, *events), {stream: self._placements.states[stream].version})
 
 
 def way_of(stream: str, held: NodeReserved, way: Way, now: datetime) -> PreBindDecided | BindingDecided:

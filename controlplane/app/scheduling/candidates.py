@@ -17,7 +17,6 @@ from controlplane.candidates.target_events import BindStarted
 from controlplane.candidates.target_state import TargetState
 from controlplane.capability import Decided, OpenWrite
 from controlplane.kube import PODS, ObjectRef, Request
-from controlplane.log.event import NewEvent
 from controlplane.scheduler.books import Placements
 from controlplane.scheduler.errands import Answer, Dropped, Score, Way, way_of
 from controlplane.scheduler.events import NodeReserved, ReservationDropped, SchedulingFailed, request_of
@@ -152,8 +151,7 @@ class CandidateErrands:
             way._replace(timeout=_PATIENCE) if way.timeout is None else way
         )  # the binding is the protocol's to begin
         events = [reserved, way_of(place, reserved, patient, now)]
-        said = [NewEvent(stream=place, event=event, caused_by=own.position) for event in events]
-        return Answer(said, {place: own.version})
+        return Answer(self._placements.said(place, *events), {place: own.version})
 
     def decided(self, stream: str) -> tuple[Request, ...]:
         """Return what was decided to be written before the binding, under the reservation that is held."""
@@ -184,7 +182,7 @@ class CandidateErrands:
             return Answer()
         place = pod_stream(own.namespace, own.name)
         event = ReservationDropped(number=own.held.number, reason=SchedulingReason.PERMIT_REFUSED)
-        return Answer([NewEvent(stream=place, event=event, caused_by=own.position)], {place: own.version})
+        return Answer(self._placements.said(place, event), {place: own.version})
 
     def elsewhere(self, stream: str) -> str:
         """Return "": the candidate's stream is where it is decided."""
@@ -203,8 +201,7 @@ class CandidateErrands:
         known = self._placements.states.get(own)
         if known is None or (known.told is not None and known.told.says == failed.says):
             return answer
-        said = NewEvent(stream=own, event=failed, caused_by=known.position)
-        return Answer([*answer.events, said], {**answer.expected, own: known.version})
+        return Answer([*answer.events, *self._placements.said(own, failed)], {**answer.expected, own: known.version})
 
     def permit(self, stream: str, plugin: str, now: datetime) -> Answer:
         """Reserve the node that was kept, and let the source know: its permit comes after that."""

@@ -21,6 +21,7 @@ from controlplane.capability import OpenWrite
 from controlplane.connectivity.events import ClusterForgotten, ServiceStarted
 from controlplane.log.event import Recorded, Unknown
 from controlplane.multikueue.index import Index
+from controlplane.scheduler import causes as scheduler_causes
 from controlplane.scheduler.events import SchedulingWrite, SchedulingWriteFailed, VictimChosen
 from controlplane.scheduler.reasons import SchedulingReason
 from controlplane.simulation.deterministic.rules.decisions import WORD
@@ -45,7 +46,9 @@ def _may_cause(cause: str, stream: str) -> bool:
     room = stream.partition("/")[0]
     if room in source_causes.MAY_CAUSE:
         return source_causes.may_cause(cause, stream)
-    return room not in target_causes.MAY_CAUSE or target_causes.may_cause(cause, stream)
+    if room in target_causes.MAY_CAUSE:
+        return target_causes.may_cause(cause, stream)
+    return scheduler_causes.may_cause(cause, stream)
 
 
 class LogRules:
