@@ -243,7 +243,7 @@ def test_a_pod_that_is_deleted_lets_the_others_of_its_workload_go_on() -> None:
         world.schedule("a")
     assert world.bound() == ["a"]
     world.submit("second", "rs-1")
-    for _ in range(4):
+    for _ in range(12):
         world.step()
         world.schedule("a")
     assert len([row for row in world.source.rows if isinstance(row.event, PermitGranted)]) == 1
