@@ -1,4 +1,6 @@
-"""`caused_by` on the source side: of each decision that can be taken, the one event that it rests on, among much that changes nothing."""
+"""`caused_by` on the source side: of each decision that can be taken, the one event that it rests on, among much that
+changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,12 @@ from collections.abc import Callable
 
 import pytest
 
-from controlplane.candidates import copies, placing
-from controlplane.candidates.causes import CAUSES, may_cause
-from controlplane.candidates.copies import Copies
-from controlplane.candidates.copy_events import (
+from controlplane.controllers.candidates.objects import CANDIDATE_TARGETS, CANDIDATES, PODS
+from controlplane.controllers.candidates.reasons import CandidateReason
+from controlplane.controllers.candidates.references import controller as copies
+from controlplane.controllers.candidates.references.controller import ReferenceController
+from controlplane.controllers.candidates.references.decide import NamedObject
+from controlplane.controllers.candidates.references.events import (
     COPY_EVENTS,
     CopyDecided,
     CopyDropped,
@@ -19,9 +23,14 @@ from controlplane.candidates.copy_events import (
     NamedMissing,
     NamedObserved,
 )
-from controlplane.candidates.events import (
+from controlplane.controllers.candidates.source import controller as placing
+from controlplane.controllers.candidates.source.causes import CAUSES, may_cause
+from controlplane.controllers.candidates.source.controller import SourceController
+from controlplane.controllers.candidates.source.delegate_status import DELEGATED, FOLLOWED
+from controlplane.controllers.candidates.source.events import (
     EVENTS,
     CandidateBound,
+    CandidateDecision,
     CandidateDropped,
     CandidateRequested,
     CandidateReserved,
@@ -30,7 +39,6 @@ from controlplane.candidates.events import (
     CandidateWaiting,
     CleanupDone,
     Condition,
-    Decision,
     DelegateHinted,
     DelegateLost,
     DelegateMissing,
@@ -42,8 +50,7 @@ from controlplane.candidates.events import (
     RevokeAcked,
     StatusShown,
 )
-from controlplane.candidates.follow import Reference
-from controlplane.candidates.gang_events import (
+from controlplane.controllers.candidates.source.gang_events import (
     GANG_EVENTS,
     GangDissolved,
     GangFormed,
@@ -54,23 +61,19 @@ from controlplane.candidates.gang_events import (
     GangWaits,
     GangWithdrawn,
 )
-from controlplane.candidates.objects import CANDIDATE_TARGETS, CANDIDATES, PODS
-from controlplane.candidates.placing import Placing
-from controlplane.candidates.policy import NEVER_TWICE, Placement
-from controlplane.candidates.reasons import Reason
-from controlplane.candidates.status import DELEGATED, FOLLOWED
-from controlplane.connectivity.events import MANAGEMENT, KindOff, cluster_stream
-from controlplane.kube import POD_GROUPS
-from controlplane.marks import ANY
-from controlplane.reconcile.several import Room, Several
+from controlplane.controllers.candidates.source.policy import NEVER_TWICE, PlacementPolicy
+from controlplane.controllers.connectivity.events import MANAGEMENT, KindOff, cluster_stream
+from controlplane.kube.kinds import POD_GROUPS
+from controlplane.runtime.marks import ANY
+from controlplane.runtime.router import ControllerRouter, Registration
 from tests.candidates.stage import NS
 from tests.candidates.test_capabilities import Process
 from tests.candidates.told import Told, options
 
-R = Reason
-Row = tuple[type[Decision], str, Callable[[], Told]]
-BEST = Placement(mode="BestOf", min_candidates=2)
-SPREAD = Placement(max_skew=1)
+R = CandidateReason
+Row = tuple[type[CandidateDecision], str, Callable[[], Told]]
+BEST = PlacementPolicy(mode="BestOf", min_candidates=2)
+SPREAD = PlacementPolicy(max_skew=1)
 LEASE = 30 + 5 + 30 + 1  # the lease, the skew, the patience, and a little
 
 
@@ -405,7 +408,7 @@ GANGS: list[Row] = [
     (GangRested, R.GANG_FITS_NOWHERE, lambda: resting().cause_before(GangRested)),
     (GangWaits, R.GANG_FITS_NOWHERE, lambda: full(Told("a").gang("m-0", "m-1"), "a", pods=("m-0", "m-1")).cause()),
 ]
-REFS = [Reference("Secret", "keys"), Reference("ConfigMap", "files")]
+REFS = [NamedObject("Secret", "keys"), NamedObject("ConfigMap", "files")]
 
 
 class Following(Told):
@@ -413,15 +416,15 @@ class Following(Told):
 
     def __init__(self, *targets: str) -> None:
         super().__init__(*targets)
-        self.copies = Copies(self.placing)
+        self.copies = ReferenceController(self.placing)
         self.process = Process(
-            Several(
+            ControllerRouter(
                 [
-                    Room("candidates", self.placing, placing.OWNS, placing.HEARS),
-                    Room("copies", self.copies, copies.OWNS, copies.HEARS, mark="copies"),
+                    Registration("candidates", self.placing, placing.OWNS, placing.HEARS),
+                    Registration("copies", self.copies, copies.OWNS, copies.HEARS, mark="copies"),
                 ]
             ),
-            (*Placing.types, *COPY_EVENTS),
+            (*SourceController.types, *COPY_EVENTS),
         )
         self.process.versions = Counter()
         self._tell(*targets)
@@ -510,7 +513,7 @@ TABLE = [*ELECTIONS, *REQUESTS, *PERMITS, *ENDS, *SHOWN, *GANGS, *COPIES]
 
 
 @pytest.mark.parametrize(("decision", "reason", "story"), TABLE, ids=[f"{row[0].__name__}-{row[1]}" for row in TABLE])
-def test_it_rests_on(decision: type[Decision], reason: str, story: Callable[[], Told]) -> None:
+def test_it_rests_on(decision: type[CandidateDecision], reason: str, story: Callable[[], Told]) -> None:
     told = story().noise().settle()
     rows = [row for row in told.rows[told.expected :] if type(row.event) is decision and row.event.reason == reason]
     # Of a gang the same is decided for each of its pods: what is asked is that of the pod that it happened to.
@@ -520,7 +523,7 @@ def test_it_rests_on(decision: type[Decision], reason: str, story: Callable[[], 
     described = {at: told.rows[at - 1] for at in (found[0], told.expected)}
     assert found[0] == told.expected, described
     for number, row in enumerate(told.rows, 1):
-        if isinstance(row.event, Decision):
+        if isinstance(row.event, CandidateDecision):
             assert 0 < row.caused_by < number
             assert may_cause(told.rows[row.caused_by - 1].stream, row.stream), (row, told.rows[row.caused_by - 1])
 
@@ -534,5 +537,5 @@ def test_every_row_of_the_table_is_told() -> None:
 
 
 def test_every_decision_has_a_row() -> None:
-    every = {one for one in (*EVENTS, *GANG_EVENTS, *COPY_EVENTS) if issubclass(one, Decision)}
+    every = {one for one in (*EVENTS, *GANG_EVENTS, *COPY_EVENTS) if issubclass(one, CandidateDecision)}
     assert every <= CAUSES.keys()

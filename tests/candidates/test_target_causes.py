@@ -1,4 +1,6 @@
-"""`caused_by` in a target: of each decision that can be taken, the one event that it rests on, among some that change nothing."""
+"""`caused_by` in a target: of each decision that can be taken, the one event that it rests on, among some that change
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from controlplane.candidates.objects import FINALIZER, Origin, Permission
-from controlplane.candidates.reasons import TargetReason
-from controlplane.candidates.target import TargetCandidates
-from controlplane.candidates.target_causes import CAUSES, may_cause
-from controlplane.candidates.target_decide import TargetPolicy
-from controlplane.candidates.target_events import (
+from controlplane.controllers.candidates.objects import FINALIZER, Origin, PermitSpec
+from controlplane.controllers.candidates.reasons import TargetReason
+from controlplane.controllers.candidates.target.causes import CAUSES, may_cause
+from controlplane.controllers.candidates.target.controller import TargetController
+from controlplane.controllers.candidates.target.decide import TargetPolicy
+from controlplane.controllers.candidates.target.events import (
     HERE,
     TARGET_EVENTS,
     Admitted,
@@ -41,10 +43,10 @@ from controlplane.candidates.target_events import (
     Unreserved,
     Withdrawn,
 )
-from controlplane.candidates.target_state import POD
-from controlplane.capability import Decided
+from controlplane.controllers.candidates.target.state import POD
 from controlplane.log.event import Event, NewEvent
-from controlplane.marks import ANY
+from controlplane.runtime.controller import Decided
+from controlplane.runtime.marks import ANY
 from tests.candidates.model.world import START
 from tests.candidates.stage import NS
 from tests.candidates.test_capabilities import Process
@@ -56,7 +58,7 @@ class Told:
     """A target, told event by event what was seen. Nothing is decided before `settle`."""
 
     def __init__(self) -> None:
-        self.targets = TargetCandidates(TargetPolicy())
+        self.targets = TargetController(TargetPolicy())
         self.targets.ready = True
         self.targets.priority_classes = frozenset()
         self.process = Process(self.targets, TARGET_EVENTS)
@@ -154,7 +156,7 @@ class Told:
 
     def permitted(self, kind: str = "Bind") -> Told:
         until = self.process.now + timedelta(seconds=30)
-        return self.candidate(permit=Permission(number=1, reservation=1, kind=kind, until=until))
+        return self.candidate(permit=PermitSpec(number=1, reservation=1, kind=kind, until=until))
 
     def binding(self) -> Told:
         return self.reserved().permitted().settle().bind()

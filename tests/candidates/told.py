@@ -8,7 +8,9 @@ from typing import Any
 
 import msgspec
 
-from controlplane.candidates.events import (
+from controlplane.controllers.candidates.objects import CANDIDATE_TARGETS, CANDIDATES, PODS, Origin
+from controlplane.controllers.candidates.source.controller import SourceController
+from controlplane.controllers.candidates.source.events import (
     CandidateBound,
     CandidateGone,
     CandidateRequested,
@@ -16,23 +18,21 @@ from controlplane.candidates.events import (
     CandidateSeen,
     CandidateWaiting,
     DelegateStatus,
-    Options,
+    PlacementOptions,
     SourceDeleted,
     SourcePodObserved,
 )
-from controlplane.candidates.gang_events import SourceGroupGone, SourceGroupObserved
-from controlplane.candidates.objects import CANDIDATE_TARGETS, CANDIDATES, PODS, Origin
-from controlplane.candidates.placing import Placing
-from controlplane.candidates.policy import Policy
-from controlplane.candidates.surroundings import CandidateTargetGone, CandidateTargetObserved
-from controlplane.connectivity.events import (
+from controlplane.controllers.candidates.source.gang_events import SourceGroupGone, SourceGroupObserved
+from controlplane.controllers.candidates.source.policy import SourcePolicy
+from controlplane.controllers.candidates.source.targets import CandidateTargetGone, CandidateTargetObserved
+from controlplane.controllers.connectivity.events import (
     MANAGEMENT,
     ClusterConnected,
     ClusterForgotten,
     ClusterLost,
     cluster_stream,
 )
-from controlplane.kube import POD_GROUPS
+from controlplane.kube.kinds import POD_GROUPS
 from controlplane.log.event import Event, NewEvent
 from tests.candidates.model.world import START
 from tests.candidates.stage import NS
@@ -46,8 +46,8 @@ class Told:
 
     def __init__(self, *targets: str, tiers: dict[str, int] | None = None, **policy: Any) -> None:
         policy = {"namespaces": frozenset({NS}), **policy}
-        self.placing = Placing(Policy(cluster="home", **policy), "test")
-        self.process = Process(self.placing, Placing.types)
+        self.placing = SourceController(SourcePolicy(cluster="home", **policy), "test")
+        self.process = Process(self.placing, SourceController.types)
         self.targets, self.expected, self._versions = targets, 0, 0
         self._pods: dict[str, SourcePodObserved] = {}
         self._seen: dict[tuple[str, str], CandidateSeen] = {}
@@ -76,7 +76,9 @@ class Told:
         return self
 
     def cause(self, of: type[Event] = Event, stream: str = "") -> Told:
-        """The event that was put last is the cause of what is asked for, or the last one of a type; what comes now is none."""
+        """The event that was put last is the cause of what is asked for, or the last one of a type; what comes now is
+        none.
+        """
         rows = enumerate(self.rows, 1)
         found = [number for number, row in rows if isinstance(row.event, of) and row.stream.endswith(stream)]
         self.expected = found[-1]
@@ -209,5 +211,5 @@ class Told:
         return self.group(least or len(pods)).asked(*pods, group="gang")
 
 
-def options(*targets: str, **more: Any) -> Options:
-    return Options(targets=list(targets), **more)
+def options(*targets: str, **more: Any) -> PlacementOptions:
+    return PlacementOptions(targets=list(targets), **more)

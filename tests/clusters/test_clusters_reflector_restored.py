@@ -1,4 +1,6 @@
-"""Following one kind of a store that may be another one: what was overtaken, what the log knows better, and what is no other history."""
+"""Following one kind of a store that may be another one: what was overtaken, what the log knows better, and what is no
+other history.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,8 @@ async def test_a_cut_connection_costs_a_list_because_the_store_may_be_another_on
         assert f.restored == []
 
 
-#: What a cluster shows after a backup was restored and more was written than we had seen: a at 11 and b at 12, up to 13, are what we know.
+#: What a cluster shows after a backup was restored and more was written than we had seen: a at 11 and b at 12, up to
+#: 13, are what we know.
 OVERTAKEN = [
     ("an object that was written in the past that we know", [obj("a", 11), obj("b", 12), obj("c", 13)], "ns/c is at"),
     (

@@ -1,4 +1,6 @@
-"""`caused_by` of a scheduler: of each decision that can be taken about a pod, the event on its stream that it rests on."""
+"""`caused_by` of a scheduler: of each decision that can be taken about a pod, the event on its stream that it rests
+on.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +10,12 @@ from typing import Any
 
 import pytest
 
-from controlplane.log.event import Event, NewEvent, Recorded
-from controlplane.marks import ANY
-from controlplane.scheduler.books import Book, Evictions, Placements
-from controlplane.scheduler.causes import CAUSES, may_cause
-from controlplane.scheduler.errands import Plain
-from controlplane.scheduler.events import (
+from controlplane.controllers.scheduling.binding.pod_scheduling import Book, Evictions, Placements
+from controlplane.controllers.scheduling.binding.protocol import Plain
+from controlplane.controllers.scheduling.causes import CAUSES, may_cause
+from controlplane.controllers.scheduling.events import (
     SCHEDULING_EVENTS,
     BindingDecided,
-    Call,
     GangConditionDecided,
     GangJudged,
     GangObserved,
@@ -24,6 +23,7 @@ from controlplane.scheduler.events import (
     NodeReserved,
     PendingPodObserved,
     PermitGiven,
+    PluginRequest,
     PodStatusDecided,
     PreBindDecided,
     PreBindSeen,
@@ -36,14 +36,16 @@ from controlplane.scheduler.events import (
     VictimRemovalDecided,
     VictimSeen,
 )
-from controlplane.scheduler.reasons import SchedulingReason
-from controlplane.scheduler.state import BINDING, PRE_BIND
-from controlplane.scheduler.verdicts import Verdicts
+from controlplane.controllers.scheduling.gangs.conditions import PodGroupConditions
+from controlplane.controllers.scheduling.reasons import SchedulingReason
+from controlplane.controllers.scheduling.state import BINDING, PRE_BIND
+from controlplane.log.event import Event, NewEvent, Recorded
+from controlplane.runtime.marks import ANY
 
 R = SchedulingReason
 POD, VICTIM, GANG = "pod/team/web", "victim/team/web", "gang/team/web"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-CALL = Call(verb="patch", group="", version="v1", kind="Pod", plural="pods")
+CALL = PluginRequest(verb="patch", group="", version="v1", kind="Pod", plural="pods")
 
 
 class Told:
@@ -51,7 +53,7 @@ class Told:
 
     def __init__(self) -> None:
         self.placements = Placements(["ours"], "test")
-        verdicts = Verdicts("test", enabled=True)
+        verdicts = PodGroupConditions("test", enabled=True)
         self.books: dict[str, Book[Any]] = {POD: self.placements, VICTIM: Evictions("test"), GANG: verdicts}
         self.errands = Plain(self.placements)
         self.now, self.expected = NOW, 0
@@ -113,7 +115,7 @@ class Told:
     def permit(self, plugin: str) -> Told:
         return self.take(self.errands.permit(POD, plugin, self.now).events)
 
-    def prepare(self, *calls: Call, until: float = 0) -> Told:
+    def prepare(self, *calls: PluginRequest, until: float = 0) -> Told:
         end = NOW + timedelta(seconds=until) if until else None
         decided = PreBindDecided(number=1, calls=list(calls), until=end, reason=R.PRE_BIND)
         return self.take(self.placements.said(POD, decided))

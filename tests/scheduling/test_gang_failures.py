@@ -6,15 +6,15 @@ from datetime import timedelta
 
 import pytest
 
-from controlplane.capability import OpenWrite
-from controlplane.scheduler.events import (
+from controlplane.controllers.scheduling.events import (
     BindingDecided,
     GangJudged,
     GangStart,
     NodeReserved,
     ReservationDropped,
 )
-from controlplane.scheduler.storage import SELECTED_NODE
+from controlplane.controllers.scheduling.snapshot.storage import SELECTED_NODE
+from controlplane.runtime.controller import OpenWrite
 from tests.scheduling.bench import CLAIMS, Bench
 from tests.scheduling.test_quorums import CONFIG, come, gang, ready, run
 from tests.scheduling.volumes import CSI, VolumeBench

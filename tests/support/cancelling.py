@@ -1,8 +1,8 @@
 """Cancel a coroutine at each of its awaits, one after the other, and see that it ends and leaves nothing behind.
 
-In: a scene, which sets up what the coroutine needs and gives it out. Out: how many awaits there were. A coroutine that never ends by itself
-is cancelled at each await until it only waits. What is waited for here is turns of the loop and never seconds, except `over_sockets`.
-"""
+In: a scene, which sets up what the coroutine needs and gives it out. Out: how many awaits there were. A coroutine that
+never ends by itself is cancelled at each await until it only waits. What is waited for here is turns of the loop and
+never seconds, except `over_sockets`."""
 
 from __future__ import annotations
 

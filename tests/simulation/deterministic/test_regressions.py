@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.simulation.deterministic.plan import chosen, plan_of
-from controlplane.simulation.deterministic.simulation import simulate
-from controlplane.simulation.deterministic.story import command
+from controlplane.dst.engine.story import command
+from controlplane.dst.scenes.workloads.plan import chosen, plan_of
+from controlplane.dst.scenes.workloads.run import simulate
 from tests.simulation.deterministic.known import OPEN, OPEN_IN_2
 
 _OVERTAKEN = "a restored or rebuilt cluster was not noticed once its resourceVersions had reached ours"
