@@ -22,7 +22,6 @@ from controlplane.controllers.scheduling.reasons import SchedulingReason
 from controlplane.controllers.scheduling.render import scheduled
 from controlplane.controllers.scheduling.state import PodState, pod_stream
 from controlplane.kube.kinds import PODS, ObjectRef, Request
-from controlplane.log.event import NewEvent
 from controlplane.runtime.controller import Decided, OpenWrite
 
 _PATIENCE = 60.0
@@ -154,8 +153,7 @@ class CandidateErrands:
             way._replace(timeout=_PATIENCE) if way.timeout is None else way
         )  # the binding is the protocol's to begin
         events = [reserved, way_of(place, reserved, patient, now)]
-        said = [NewEvent(stream=place, event=event, caused_by=own.position) for event in events]
-        return ProposedAppend(said, {place: own.version})
+        return ProposedAppend(self._placements.said(place, *events), {place: own.version})
 
     def decided(self, stream: str) -> tuple[Request, ...]:
         """Return what was decided to be written before the binding, under the reservation that is held."""
@@ -186,7 +184,7 @@ class CandidateErrands:
             return ProposedAppend()
         place = pod_stream(own.namespace, own.name)
         event = ReservationDropped(number=own.held.number, reason=SchedulingReason.PERMIT_REFUSED)
-        return ProposedAppend([NewEvent(stream=place, event=event, caused_by=own.position)], {place: own.version})
+        return ProposedAppend(self._placements.said(place, event), {place: own.version})
 
     def elsewhere(self, stream: str) -> str:
         """Return "": the candidate's stream is where it is decided."""
@@ -205,8 +203,9 @@ class CandidateErrands:
         known = self._placements.states.get(own)
         if known is None or (known.told is not None and known.told.says == failed.says):
             return answer
-        said = NewEvent(stream=own, event=failed, caused_by=known.position)
-        return ProposedAppend([*answer.events, said], {**answer.expected, own: known.version})
+        return ProposedAppend(
+            [*answer.events, *self._placements.said(own, failed)], {**answer.expected, own: known.version}
+        )
 
     def permit(self, stream: str, plugin: str, now: datetime) -> ProposedAppend:
         """Reserve the node that was kept, and let the source know: its permit comes after that."""

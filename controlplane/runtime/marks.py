@@ -3,29 +3,40 @@ so.
 
 In: an object before and after an event, and what of it something is decided on (its facets). Out: for each facet the
 position of the event with which its present value began; of an object that is gone, the event with which it went. Pure,
-and made anew by every replay."""
+and made anew by every replay. A room's table says which facets each of its decisions rests on, by its reason (`Table`):
+of all that had to be so, what came last is the cause. A decision that only time let ripen, such as the end of a grace,
+rests on what began the time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 Facets = Mapping[str, Callable[[T], object]]
 Marks = Mapping[str, int]
+Words = Mapping[str, Iterable[str]]
+Table = Mapping[type, Mapping[str, tuple[str, ...]]]
+ANY = "*"
+"""The row of a table for every reason that has none of its own."""
 
 
 def moved(marks: Marks, name: str, facets: Facets[T], before: T | None, after: T | None, position: int) -> Marks:
     """Return the marks after one more event at a position; `name` is the object's."""
+    changed = changes(name, facets, before, after, position)
+    return {**marks, **changed} if changed else marks
+
+
+def changes(name: str, facets: Facets[T], before: T | None, after: T | None, position: int) -> dict[str, int]:
+    """Return the marks that an event at a position sets."""
     if before is after:
-        return marks
-    changed = {
+        return {}
+    return {
         _named(name, facet): position
         for facet, of in facets.items()
         if (of(before) if before is not None else None) != (of(after) if after is not None else None)
     }
-    return {**marks, **changed} if changed else marks
 
 
 @lru_cache(maxsize=8192)
@@ -37,3 +48,65 @@ def _named(name: str, facet: str) -> str:
 def newest(marks: Marks, keys: Iterable[str]) -> int:
     """Return the newest of some marks: of several things that were all needed, what came last; 0 if none is marked."""
     return max((marks.get(key, 0) for key in keys), default=0)
+
+
+class Ledger(Generic[T]):
+    """The marks of many objects of a kind, beside the states that they are of: one short dict for each, changed in
+    place.
+    """
+
+    def __init__(self, name: str, facets: Facets[T]) -> None:
+        self._name, self._facets = name, facets
+        self._marks: dict[str, dict[str, int]] = {}
+
+    def note(self, key: str, before: T | None, after: T | None, position: int) -> dict[str, int]:
+        """Take note of an object as it was before and after an event; return its marks, to add others."""
+        marks = self._marks.setdefault(key, {})
+        marks.update(changes(self._name, self._facets, before, after, position))
+        return marks
+
+    def of(self, key: str) -> dict[str, int]:
+        """Return the marks of an object."""
+        return self._marks.get(key, {})
+
+    def forget(self, key: str) -> None:
+        """Drop the marks of an object of which nothing is left."""
+        self._marks.pop(key, None)
+
+
+def cause_of(table: Table, decision: object, marks: Marks, words: Words) -> int:
+    """Return the position of the event that a decision rests on by its table; 0 if nothing of it is marked.
+
+    `words` are what stands for a word in braces in the table's keys, such as the cluster that a decision is about.
+    """
+    return newest(marks, (name for key in _keys(table, decision) for name in _spelled(key, words)))
+
+
+def causes_of(
+    decisions: Iterable[T], marks: Marks, cause: Callable[[T, Marks], int], said: Callable[[T], str]
+) -> list[int]:
+    """Return the causes of what was decided in one pass: what rests on another decision of it has no position of that
+    yet, and rests on what that one rests on. `cause` is a decision's by the marks, `said` the mark that it sets by
+    itself, "" if it sets none."""
+    found: list[int] = []
+    for decision in decisions:
+        found.append(cause(decision, marks))
+        if name := said(decision):
+            marks = {**marks, name: found[-1]}
+    return found
+
+
+def _keys(table: Table, decision: object) -> tuple[str, ...]:
+    rows = table.get(type(decision), {})
+    return rows.get(str(getattr(decision, "reason", "")), rows.get(ANY, ()))
+
+
+def _spelled(key: str, words: Words) -> Iterator[str]:
+    """Yield the names of marks that a key of a table means: one for each thing that its word stands for."""
+    head, brace, rest = key.partition("{")
+    if not brace:
+        yield key
+        return
+    word, _, tail = rest.partition("}")
+    for each in words.get(word, ()):
+        yield f"{head}{each}{tail}"

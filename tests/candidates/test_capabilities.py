@@ -240,6 +240,25 @@ def test_a_workloads_pods_are_spread_over_the_targets(pods: int) -> None:
     assert world.bound() == sorted(["a", "b", "c"] * (pods // 3))
 
 
+def test_a_pod_that_is_deleted_lets_the_others_of_its_workload_go_on() -> None:
+    """What is waited for is that the spread allows it: nothing else happens to whoever waits."""
+    world = Federation("a", "b", placement=PlacementPolicy(max_skew=1))
+    world.submit("first", "rs-1")
+    for _ in range(6):
+        world.step()
+        world.schedule("a")
+    assert world.bound() == ["a"]
+    world.submit("second", "rs-1")
+    for _ in range(12):
+        world.step()
+        world.schedule("a")
+    assert len([row for row in world.source.rows if isinstance(row.event, PermitGranted)]) == 1
+    world.home = {**world.home, "pods": {name: made for name, made in world.home["pods"].items() if name != "first"}}
+    world.step()
+    granted = [row.stream for row in world.source.rows if isinstance(row.event, PermitGranted)]
+    assert granted[1:] == [f"sourcepod/{NS}/second"]
+
+
 def test_a_target_that_is_lost_is_not_asked_until_it_is_back() -> None:
     world = Federation("a", "b")
     lost = ClusterLost(reason="Unreachable", message="no route")

@@ -6,11 +6,9 @@ rests on what began the time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-import msgspec
-
-from controlplane.controllers.connectivity.events import FLEET_STREAM, MANAGEMENT, cluster_stream
+from controlplane.controllers.connectivity.events import FLEET_STREAM, MANAGEMENT
 from controlplane.controllers.multikueue.events import (
     CheckStateDecided,
     CloneDecided,
@@ -32,12 +30,13 @@ from controlplane.controllers.multikueue.events import (
 from controlplane.controllers.multikueue.marks import said
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.state import WorkloadState
-from controlplane.runtime.marks import Marks, newest
+from controlplane.runtime import marks
+from controlplane.runtime.marks import ANY, Marks
 
 R = WorkloadReason
-_ANY = "*"
 # What a removal waits for, whatever its reason: the copy, and that its cluster is in view.
-_THERE = ("{c}/w.present", "{c}.view")
+_THERE = ("{c}/w.present", "cluster/{c}.view")
+_GONE = ("{any}/w.present", "{any}/j.present", "{any}/j.inactive")
 _UNFIT = ("{c}/w.deleting", "{c}/w.active", "{c}/w.finished", "{c}/w.spec", "w.spec")
 _REMOVALS: Mapping[str, tuple[str, ...]] = {
     R.ANOTHER_CLUSTER_WON: ("winner", "w.cluster", "judged/{c}"),
@@ -62,38 +61,38 @@ CAUSES: Mapping[type[WorkloadDecision], Mapping[str, tuple[str, ...]]] = {
             "route",
             "views",
             "fit",
-            "refused",
+            "refused/{any}",
         ),
         R.NOMINATED: ("winner", "w.nominated"),
     },
     CloneDecided: {R.NOMINATED: ("w.nominated", *_THERE, "{c}/j.present")},
-    WinnerChosen: {_ANY: ("{c}/w.admitted", "w.nominated", "released", "judged/{c}")},
+    WinnerChosen: {ANY: ("{c}/w.admitted", "w.nominated", "released", "judged/{c}")},
     WinnerReleased: {
         R.EVICTED_BEFORE_READY: ("{c}/w.evicted", "{c}/w.admitted", *_UNFIT),
         R.GONE_BEFORE_READY: ("{c}/w.present", "{c}/w.deleting", "{c}/j.present"),
-        R.LOST_BEFORE_READY: ("{c}.lost", "{c}.forgotten", "{c}.view"),
+        R.LOST_BEFORE_READY: ("cluster/{c}.lost", "cluster/{c}.forgotten", "cluster/{c}.view"),
     },
     ClusterRefused: {
         R.REJECTED_BY_WORKER: ("{c}/w.active", "{c}/w.evicted"),
         R.OUT_OF_SYNC: ("{c}/w.finished",),
-        _ANY: ("failed/{c}/Job",),
+        ANY: ("failed/{c}/Job",),
     },
     CopyJudged: {
-        R.FINISHED: ("w.finished", "{c}.view"),
-        R.STILL_THE_WINNER: ("{c}.view",),
-        R.STALE_COPY: (*_UNFIT, "w.active", "{c}.view"),
-        R.FINISHED_MEANWHILE: ("{c}/w.finished", "{c}.view"),
-        R.FENCED: ("winner", "w.cluster", "{c}.view"),
-        R.ANOTHER_CLUSTER_WON: ("winner", "w.cluster", "{c}.view"),
-        _ANY: ("w.quota", "w.evicted", "{c}.view"),
+        R.FINISHED: ("w.finished", "cluster/{c}.view"),
+        R.STILL_THE_WINNER: ("cluster/{c}.view",),
+        R.STALE_COPY: (*_UNFIT, "w.active", "cluster/{c}.view"),
+        R.FINISHED_MEANWHILE: ("{c}/w.finished", "cluster/{c}.view"),
+        R.FENCED: ("winner", "w.cluster", "cluster/{c}.view"),
+        R.ANOTHER_CLUSTER_WON: ("winner", "w.cluster", "cluster/{c}.view"),
+        ANY: ("w.quota", "w.evicted", "cluster/{c}.view"),
     },
-    JobCreationDecided: {_ANY: ("winner", "w.nominated", "{c}/w.admitted", "losers")},
+    JobCreationDecided: {ANY: ("winner", "w.nominated", "{c}/w.admitted", "{other}/w.present", "{other}/j.present")},
     CheckStateDecided: {
         R.ADMITTED_ON_WORKER: ("{c}/j.present", "{c}/w.admitted", "winner"),
         R.TOPOLOGY_ASSIGNED: ("{c}/w.topology", "w.topology", "w.cluster"),
         R.REMOTE_EVICTED: ("{c}/w.evicted",),
         R.REMOTE_GONE: ("{c}/w.present", "{c}/j.present", *_UNFIT, "route"),
-        R.REMOTE_LOST: ("{c}.lost", "{c}.forgotten", "{c}.view", "outage"),
+        R.REMOTE_LOST: ("cluster/{c}.lost", "cluster/{c}.forgotten", "cluster/{c}.view", "outage"),
         R.OUT_OF_SYNC: ("{c}/w.finished",),
         R.NO_CLUSTER_NAME: ("w.checks", "w.cluster"),
         R.CONTRADICTING_POLICIES: ("job.policy", "queue", "w.checks", "w.present"),
@@ -106,14 +105,14 @@ CAUSES: Mapping[type[WorkloadDecision], Mapping[str, tuple[str, ...]]] = {
     StatusRelayDecided: {
         R.STATUS_CHANGED: ("{c}/j.status", "{c}/j.suspended", "job.suspended"),
         R.FINAL_STATUS: ("{c}/j.status", "{c}/j.finished", "{c}/w.finished"),
-        R.NOTHING_RUNS: ("w.evicted", "gone", "job.suspended"),
+        R.NOTHING_RUNS: ("w.evicted", *_GONE, "job.suspended"),
     },
-    FinishDecided: {_ANY: ("{c}/w.finished", "judged/{c}")},
-    NamesClearDecided: {_ANY: ("w.quota", "w.evicted", "w.cluster", "w.nominated")},
+    FinishDecided: {ANY: ("{c}/w.finished", "judged/{c}")},
+    NamesClearDecided: {ANY: ("w.quota", "w.evicted", "w.cluster", "w.nominated")},
     RemovalDecided: {reason: (*keys, *_THERE) for reason, keys in _REMOVALS.items()},
     FinalizerRemovalDecided: {reason: (*keys, *_THERE) for reason, keys in _REMOVALS.items()},
-    CloneUpdateDecided: {_ANY: ("w.priority", "{c}/w.priority")},
-    DeactivationDecided: {_ANY: ("w.evicted", "{c}/w.present", "{c}.view")},
+    CloneUpdateDecided: {ANY: ("w.priority", "{c}/w.priority")},
+    DeactivationDecided: {ANY: ("w.evicted", "{c}/w.present", "cluster/{c}.view")},
 }
 """What each kind of decision may rest on, by its reason; `{c}` is the cluster that it is about."""
 
@@ -143,24 +142,16 @@ def may_cause(cause: str, stream: str, job: str) -> bool:
 def causes_of(decisions: Sequence[WorkloadDecision], state: WorkloadState, around: Marks) -> list[int]:
     """Return the causes of what was decided in one pass: what rests on another decision of it has no position of that
     yet, and rests on what that one rests on."""
-    found: list[int] = []
-    for decision in decisions:
-        cause = cause_of(decision, state, around)
-        found.append(cause)
-        named = said(decision)
-        if named:
-            state = msgspec.structs.replace(state, marks={**state.marks, named: cause})
-    return found
+    return marks.causes_of(decisions, state.marks, lambda one, own: cause_of(one, state, own, around), said)
 
 
-def cause_of(decision: WorkloadDecision, state: WorkloadState, around: Marks) -> int:
-    """Return the position of the event that a decision rests on. `around` are marks outside the Workload's stream, as
-    `Around.of` names them. What no rule knows rests on the newest event of the stream."""
-    by_reason = CAUSES.get(type(decision), {})
-    keys = by_reason.get(decision.reason, by_reason.get(_ANY, ()))
+def cause_of(decision: WorkloadDecision, state: WorkloadState, own: Marks, around: Marks) -> int:
+    """Return the position of the event that a decision rests on. `own` are the Workload's marks, `around` those outside
+    its stream, as `Around.of` names them. What no rule knows rests on the newest event of the stream."""
     cluster = about(decision, state)
-    wanted = [each for key in keys for each in _expanded(key, cluster, state.marks)]
-    return max(newest(state.marks, wanted), newest(around, wanted)) or state.position
+    known = {where for name in own for where in (name.rpartition("/")[0], name.rpartition("/")[2]) if where}
+    words = {"c": (cluster,), "any": known, "other": known - {cluster}}
+    return max(marks.cause_of(CAUSES, decision, each, words) for each in (own, around)) or state.position
 
 
 def about(decision: WorkloadDecision, state: WorkloadState) -> str:
@@ -170,23 +161,3 @@ def about(decision: WorkloadDecision, state: WorkloadState) -> str:
         return own
     placed = state.local.cluster_name if state.local is not None else ""
     return str(getattr(decision, "winner", "") or getattr(decision, "source", "")) or placed or state.winner
-
-
-def _expanded(key: str, cluster: str, marks: Marks) -> Iterator[str]:
-    """Yield the marks that a key of the table means."""
-    if key == "refused":
-        yield from (name for name in marks if name.startswith("refused/"))
-    elif key == "losers":
-        yield from (name for name in marks if name.endswith(".present") and _elsewhere(name, cluster))
-    elif key == "gone":
-        yield from (name for name in marks if name.endswith((".present", "/j.inactive")) and _elsewhere(name, ""))
-    elif key.startswith("{c}."):
-        yield f"{cluster_stream(cluster)}{key.removeprefix('{c}')}"
-    else:
-        yield key.replace("{c}", cluster)
-
-
-def _elsewhere(name: str, cluster: str) -> bool:
-    """Whether a mark is one of a copy, on another cluster than one."""
-    where, slash, _ = name.rpartition("/")
-    return bool(slash) and where != cluster and "/" not in where

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from controlplane.controllers.connectivity.eligibility import ROOM as FIT
 from controlplane.controllers.connectivity.eligibility import ClustersJudged
 from controlplane.controllers.connectivity.events import FLEET_STREAM, PolicyInForce, ServiceStarted, cluster_stream
+from controlplane.controllers.connectivity.marks import ConnectionMarks
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.multikueue.events import JobObserved
 from controlplane.controllers.multikueue.marks import CONNECTION, JOB
@@ -29,8 +30,7 @@ class ContextMarks:
 
     def __init__(self) -> None:
         self._jobs: dict[str, tuple[JobObserved, Marks]] = {}
-        self._before: dict[str, Connection] = {}
-        self._clusters: dict[str, int] = {}
+        self._connections = ConnectionMarks(CONNECTION)
         self._streams: dict[str, int] = {}
         self.in_force: PolicyInForce | None = None
 
@@ -42,12 +42,11 @@ class ContextMarks:
             self._fold_job(stream, jobs.get(stream), at)
         elif room == "cluster":
             self._streams[stream] = at
-            self._fold_connection(name, connections.get(name), at)
+            self._connections.fold(connections, [name], at)
         elif isinstance(recorded.event, PolicyInForce):
             self.in_force = recorded.event
         elif isinstance(recorded.event, ServiceStarted):
-            for known, connection in connections.items():
-                self._fold_connection(known, connection, at)
+            self._connections.fold(connections, connections, at)
         elif (room == FIT and isinstance(recorded.event, ClustersJudged)) or room in _ONCE or stream == FLEET_STREAM:
             self._streams[stream] = at
 
@@ -58,18 +57,11 @@ class ContextMarks:
         else:
             self._jobs[stream] = (after, moved(marks, "job", JOB, before, after, at))
 
-    def _fold_connection(self, name: str, after: Connection | None, at: int) -> None:
-        if after is None:
-            return
-        before = self._before.get(name)
-        self._clusters.update(moved({}, cluster_stream(name), CONNECTION, before, after, at))
-        self._before[name] = after
-
     def of(self, job: str, queue: str, check: str, config: str, clusters: tuple[str, ...]) -> Marks:
         """Return the marks around a Workload: `job` is the stream of its job, the others are names, "" for none."""
         kind, _, rest = job.removeprefix("job/").partition("/")
         namespace, _, name = rest.partition("/")
-        views = (self._clusters.get(f"{cluster_stream(cluster)}.kinds", 0) for cluster in clusters)
+        views = (self._connections.marks.get(f"{cluster_stream(cluster)}.kinds", 0) for cluster in clusters)
         own = {
             "queue": self._streams.get(f"clusterqueue/{queue}", 0),
             "route": max(
@@ -80,7 +72,7 @@ class ContextMarks:
             "outage": self._streams.get(FLEET_STREAM, 0),
         }
         marks = self._jobs[job][1] if job in self._jobs else {}
-        return ChainMap(dict(marks), own, self._clusters)
+        return ChainMap(dict(marks), own, self._connections.marks)
 
     def condition(self, stream: str, beside: Iterable[str]) -> int:
         """Return the newest event that a condition may rest on: of the object's stream, and of others."""
@@ -88,4 +80,4 @@ class ContextMarks:
 
     def outage(self, of: Iterable[str]) -> int:
         """Return the newest event with which one of some clusters was lost, or was connected again."""
-        return max((self._clusters.get(f"{cluster_stream(one)}.lost", 0) for one in of), default=0)
+        return max((self._connections.marks.get(f"{cluster_stream(one)}.lost", 0) for one in of), default=0)

@@ -7,6 +7,7 @@ In: states before and after an event. Out: `controlplane.runtime.marks.Marks`. T
 from __future__ import annotations
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.controllers.connectivity.marks import LOST
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.multikueue.events import (
     CloneObserved,
@@ -66,8 +67,7 @@ JOB: Facets[JobObserved] = {
     "status": lambda seen: seen.status,
 }
 CONNECTION: Facets[Connection] = {
-    "lost": lambda state: state.lost_since is None,
-    "forgotten": lambda state: state.forgotten,
+    **LOST,
     "view": lambda state: state.in_view(WORKLOADS.name),
     "kinds": lambda state: (state.connected, state.synced, state.off),
 }

@@ -27,6 +27,7 @@ from controlplane.controllers.candidates.references.events import (
     NamedMissing,
     NamedObserved,
 )
+from controlplane.controllers.candidates.references.marks import CopyMarks
 from controlplane.controllers.candidates.source.controller import SourceController
 from controlplane.controllers.candidates.source.events import (
     CandidateWrite,
@@ -75,10 +76,9 @@ class ReferenceController(WritingController[CandidateWrite]):
         self._users: dict[str, set[str]] = {}
         self._dirty: dict[str, None] = {}
         self._missing: dict[tuple[str, str, str], str] = {}
-        self._named_at: dict[tuple[str, str, str], int] = {}
-        self._wanted_at: dict[str, int] = {}
+        self._marks = CopyMarks(self._cluster)
         self._told: dict[str, dict[tuple[str, str], str]] = {}
-        placing.obstacles_of = self.obstacles
+        placing.obstacles_of, placing.obstacles_at = self.obstacles, self.obstacles_at
 
     # --- what was seen -----------------------------------------------------------------------------------------------
 
@@ -127,8 +127,8 @@ class ReferenceController(WritingController[CandidateWrite]):
             if isinstance(event, (NamedObserved, NamedMissing)):
                 key = (event.kind, event.namespace, event.name)
                 self.named[key] = event if isinstance(event, NamedObserved) else None
+                self._marks.named(recorded.stream, event, recorded.position)
                 self._missing[key] = event.message if isinstance(event, NamedMissing) else ""
-                self._named_at[key] = recorded.position
                 self._dirty.update(dict.fromkeys(s for s in self._streams() if s.split("/")[2] == event.namespace))
         elif room == COPIES:
             self._fold_copy(recorded)
@@ -160,10 +160,12 @@ class ReferenceController(WritingController[CandidateWrite]):
         self.watch_changed = True
         for there in {*before, *now}:
             users = self._users.setdefault(there, set())
+            others = [self._where[user][there] for user in users if user != stream]
+            changed = before.get(there, frozenset()) ^ now.get(there, frozenset())
+            self._marks.wanted(there, [ref for ref in changed if not any(ref in refs for refs in others)], position)
             users.add(stream) if there in now else users.discard(stream)
             if not users:
                 del self._users[there]
-            self._wanted_at[there] = position
             self._dirty[there] = None
         self._where.pop(stream, None)
         if now:
@@ -174,6 +176,10 @@ class ReferenceController(WritingController[CandidateWrite]):
         there = _replace(there, version=recorded.version, position=recorded.position)
         if isinstance(event, (CopyObserved, CopyGone)):
             key = f"{event.kind}/{event.name}"
+            before, after = there.copies.get(key), event if isinstance(event, CopyObserved) else None
+            self._marks.copied(f"{recorded.stream}/{key}", before, after, recorded.position)
+            if key in there.trouble:
+                self._marks.refused(f"{recorded.stream}/{key}", recorded.position)
             there = closed(there, key)
             if isinstance(event, CopyObserved):
                 there = _replace(there, copies={**there.copies, key: event})
@@ -182,6 +188,7 @@ class ReferenceController(WritingController[CandidateWrite]):
         elif isinstance(event, CandidateWrite):
             there = opened(there, event, recorded)
         elif isinstance(event, CandidateWriteFailed):
+            self._marks.refused(f"{recorded.stream}/{event.target}", recorded.position)
             there = refused(there, event)
         elif isinstance(event, CandidateWriteUnneeded):
             there = closed(there, event.target)
@@ -287,19 +294,16 @@ class ReferenceController(WritingController[CandidateWrite]):
                 continue
             decisions.append(wanted)
         events = [
-            NewEvent(stream=stream, event=d, cluster=cluster, caused_by=self._cause(stream, d.target))
+            NewEvent(stream=stream, event=d, cluster=cluster, caused_by=self._marks.cause(stream, d) or there.position)
             for d in decisions
         ]
         return Decided(events, there.version, wake)
 
-    def _cause(self, stream: str, target: str) -> int:
-        """Return the event that a write to a copy (`KIND/NAME`) rests on: its object's newest, or the last change of
-        who names it there.
+    def obstacles_at(self, pod: str) -> int:
+        """Return the last event that put something in the way of an object that a pod names, or took it away; 0 if
+        there is none.
         """
-        kind, _, name = target.partition("/")
-        named = self._named_at.get((kind, stream.split("/")[2], name), 0)
-        there = self._there.get(stream, _There())
-        return max(named, self._wanted_at.get(stream, 0)) or there.position
+        return self._marks.obstacles((there, ref) for there, refs in self._where.get(pod, {}).items() for ref in refs)
 
     def _following(self, stream: str, there: _There) -> follow.Following:
         """Return what is to be done in a namespace of a target, by what was seen."""

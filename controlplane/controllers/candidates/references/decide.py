@@ -140,6 +140,11 @@ def _of_volume(volume: Json) -> Iterator[tuple[str, str, bool]]:
     yield from _mention("Secret", _object(volume, "azureFile"), "secretName")
 
 
+def useless(type_: str) -> bool:
+    """Whether a Secret of a type means nothing in another cluster."""
+    return type_ in _UNCOPIED_TYPES
+
+
 def follow(
     needed: Iterable[NamedObject], here: Iterable[KnownCopy], there: Iterable[KnownCopy], cluster: str, *, in_view: bool
 ) -> Following:
@@ -159,7 +164,7 @@ def follow(
         if source is None:
             if found is None and not optional and in_view:
                 obstacles.append(Obstacle(kind, name, "it does not exist in the source"))
-        elif source.type in _UNCOPIED_TYPES:
+        elif useless(source.type):
             obstacles.append(Obstacle(kind, name, f"a Secret of type {source.type} means nothing in another cluster"))
         elif found is None:
             copies.append(Copy(kind, name, source.resource_version))

@@ -114,6 +114,8 @@ class SourceController(SourceCandidates):
         before = _places(self.sources.get(recorded.stream))
         super().fold(recorded)
         self._count(before, _places(self.sources.get(recorded.stream)))
+        namespace, names = str(getattr(recorded.event, "namespace", "")), set(self._namespaces)
+        targets = self.targets(namespace)
         match recorded.event:
             case CandidateTargetObserved() as seen:
                 self._own.setdefault(seen.namespace, {})[seen.name] = seen
@@ -125,6 +127,9 @@ class SourceController(SourceCandidates):
                 self._namespaces.pop(left.name, None)
             case _:
                 return
+        self.marks.around |= {f"namespace/{name}": recorded.position for name in names ^ self._namespaces.keys()}
+        if self.targets(namespace) != targets:
+            self.marks.around[f"targets/{namespace}"] = recorded.position
         self.watch_changed = True
         self.touch_all()
 

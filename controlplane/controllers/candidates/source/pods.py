@@ -11,10 +11,12 @@ from datetime import datetime
 
 from controlplane.controllers.candidates.objects import CANDIDATES, PODS
 from controlplane.controllers.candidates.source import render
+from controlplane.controllers.candidates.source.causes import CAUSES, said, words_of
 from controlplane.controllers.candidates.source.decide import decide
-from controlplane.controllers.candidates.source.decision_pass import PodContext
+from controlplane.controllers.candidates.source.decision_pass import PodContext, PodPass
 from controlplane.controllers.candidates.source.events import (
     EVENTS,
+    CandidateDecision,
     CandidateGone,
     CandidateSeen,
     CandidateWrite,
@@ -27,7 +29,9 @@ from controlplane.controllers.candidates.source.events import (
 from controlplane.controllers.candidates.source.gang_capacity import contends
 from controlplane.controllers.candidates.source.gang_decide import gang_decide
 from controlplane.controllers.candidates.source.gang_events import GANG_EVENTS, GROUP
-from controlplane.controllers.candidates.source.gang_state import SourceGangs, rank_of
+from controlplane.controllers.candidates.source.gang_pass import GangPlan
+from controlplane.controllers.candidates.source.gang_state import SourceGangs, SourceGangState, rank_of
+from controlplane.controllers.candidates.source.marks import SourceMarks
 from controlplane.controllers.candidates.source.observe import SourceObserver
 from controlplane.controllers.candidates.source.pod_events import news
 from controlplane.controllers.candidates.source.policy import SourcePolicy, Target
@@ -41,6 +45,7 @@ from controlplane.kube.kinds import POD_GROUPS, ObjectRef, Request
 from controlplane.kube.requests import Obsolete, event_about
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
+from controlplane.runtime.marks import Marks, cause_of, causes_of
 from controlplane.runtime.writes import WritingController
 
 
@@ -61,6 +66,8 @@ class SourceCandidates(WritingController[CandidateWrite]):
         self.outage = Outage()
         self.gangs = SourceGangs()
         self.obstacles_of: Callable[[str], str] = lambda stream: ""
+        self.obstacles_at: Callable[[str], int] = lambda stream: 0
+        self.marks = SourceMarks()
         self._streams: dict[tuple[str, str], str] = {}
         self._workloads: dict[str, set[str]] = {}
         self._granted: dict[str, str] = {}
@@ -86,18 +93,24 @@ class SourceCandidates(WritingController[CandidateWrite]):
         if room == STREAM:
             self._fold_source(recorded)
         elif room == GROUP:
+            before = self.gangs.groups.get(recorded.stream)
             self.gangs.fold(recorded)
+            self.marks.group(before, self.gangs.state(recorded.stream), recorded)
+            self._tidy([recorded.stream])
         elif room == "cluster" and isinstance(recorded.event, connectivity.EVENTS):
             self.connections[name] = fold_connection(self.connections.get(name, Connection(name=name)), recorded)
+            self.marks.connections.fold(self.connections, [name], recorded.position)
             if name == MANAGEMENT:
                 self.gangs.unseen = self.connections[name].off.get(POD_GROUPS.name, "")
             self.touch_all()
         elif recorded.stream == FLEET_STREAM:
             self.outage = fold_outage(self.outage, recorded)
+            self.marks.around[FLEET_STREAM] = recorded.position
             self.touch_all()
         elif isinstance(recorded.event, ServiceStarted):
             self.outage = outage_resumed(self.outage, recorded)
             self.connections = {key: restarted(known, recorded) for key, known in self.connections.items()}
+            self.marks.connections.fold(self.connections, self.connections, recorded.position)
             self.touch_all()
 
     def touch(self, streams: Iterable[str]) -> None:
@@ -119,26 +132,39 @@ class SourceCandidates(WritingController[CandidateWrite]):
             self._streams.pop((recorded.cluster, event.uid), None)
         if isinstance(event, PermitGranted):
             self._granted.pop(stream, None)
-        self._regroup(stream, before, after)
+        self._regroup(stream, before, after, recorded.position)
+        groups = self.marks.pod(before, after, recorded)
         if after.settled:
             self.sources.pop(stream, None)
+            self.marks.forget(stream)
         else:
             self.sources[stream] = after
         self.gangs.member(stream, self.sources.get(stream))
+        self._tidy(groups)
         self._dirty[stream] = None
 
-    def _regroup(self, stream: str, before: SourceState | None, after: SourceState) -> None:
+    def _tidy(self, groups: Iterable[str]) -> None:
+        """Forget the marks of groups of which nothing is left."""
+        for group in groups:
+            if group not in self.gangs.groups and not self.gangs.members(group):
+                self.marks.forget(group)
+
+    def _regroup(self, stream: str, before: SourceState | None, after: SourceState, position: int) -> None:
         old = before.pod.workload if before is not None and before.pod is not None else ""
         new = after.pod.workload if after.pod is not None else ""
         if old and old != new:
             self._workloads.get(old, set()).discard(stream)
             if not self._workloads.get(old):
                 self._workloads.pop(old, None)
+                self.marks.around.pop(f"spread/{old}", None)
         if new:
             self._workloads.setdefault(new, set()).add(stream)
-        if new and before is not None and _place(before) != _place(after):
+        if before is None or _place(before) == _place(after):
+            return
+        for workload in {old, new} & self._workloads.keys():
+            self.marks.around[f"spread/{workload}"] = position
             # Whoever waits for the spread to allow it may go now.
-            self._dirty.update(dict.fromkeys(sorted(self._workloads[new])))
+            self._dirty.update(dict.fromkeys(sorted(self._workloads[workload])))
 
     def take_dirty(self) -> list[str]:
         """Return the streams to decide about since the last call: gangs first, whose decisions rest on their members as
@@ -206,18 +232,29 @@ class SourceCandidates(WritingController[CandidateWrite]):
         for decision in plan.decisions:
             if isinstance(decision, PermitGranted) and decision.kind == "Bind":
                 self._granted[stream] = decision.cluster
+        causes = self._causes(stream, state, PodPass(state, context, now), plan.decisions) if plan.decisions else []
         events = [
-            NewEvent(
-                stream=stream,
-                event=decision,
-                cluster=getattr(decision, "cluster", "") or MANAGEMENT,
-                caused_by=state.position,
-            )
-            for decision in plan.decisions
+            NewEvent(stream=stream, event=one, cluster=getattr(one, "cluster", "") or MANAGEMENT, caused_by=cause)
+            for one, cause in zip(plan.decisions, causes, strict=True)
         ]
         permits = context.gang is not None and any(isinstance(one, PermitGranted) for one in plan.decisions)
         others = {context.gang.stream: context.gang.version} if context.gang is not None and permits else {}
         return Decided(events, state.version, plan.wake, others)
+
+    def _causes(
+        self, stream: str, state: SourceState, turn: PodPass, decisions: Sequence[CandidateDecision]
+    ) -> list[int]:
+        gang = turn.context.gang
+        known = {known.cluster for known in state.candidates.values()} | turn.targets().keys()
+        own = self.marks.of(stream, gang.stream if gang is not None else "", state.namespace, known)
+        own["obstacles"] = self.obstacles_at(stream)
+        if turn.placement.max_skew > 0 and state.pod is not None:
+            own["spread"] = self.marks.around.get(f"spread/{state.pod.workload}", 0)
+
+        def cause(decision: CandidateDecision, own: Marks) -> int:
+            return cause_of(CAUSES, decision, own, words_of(decision, turn)) or state.position
+
+        return causes_of(decisions, own, cause, said)
 
     def _decide_gang(self, stream: str, now: datetime) -> Decided:
         """Return what follows for a gang. A permission rests on all of its members, and so on the versions of all their
@@ -228,14 +265,28 @@ class SourceCandidates(WritingController[CandidateWrite]):
             namespace=group.namespace, name="", targets=[group.placed.cluster] if group.placed is not None else []
         )
         plan = gang_decide(stream, group, members, self.context("", known), now, lambda: self._ahead(stream))
-        events = [
-            NewEvent(
-                stream=on, event=said, cluster=getattr(said, "cluster", "") or MANAGEMENT, caused_by=group.position
-            )
-            for on, said in [*((stream, said) for said in plan.own), *plan.theirs]
-        ]
+        events = self._said_of(stream, group, plan) if plan.own or plan.theirs else []
         others = {name: state.version for name, state in members.items()} if plan.theirs else {}
         return Decided(events, group.version, plan.wake, others)
+
+    def _said_of(self, stream: str, group: SourceGangState, plan: GangPlan) -> list[NewEvent]:
+        """Return the events of what was decided about a gang. What is said on its members' streams with it rests on the
+        same.
+        """
+        names = {target.name for target in self._targets_of(group.namespace)}
+        own = self.marks.of("", stream, group.namespace, names)
+
+        def cause(said: CandidateDecision) -> int:
+            words = {"c": (getattr(said, "cluster", ""),), "every": names, "mine": ("members",)}
+            return cause_of(CAUSES, said, own, words) or group.position
+
+        whole = max((cause(said) for said in plan.own), default=0)
+        found = [(stream, said, cause(said)) for said in plan.own]
+        found += [(on, said, whole or cause(said)) for on, said in plan.theirs]
+        return [
+            NewEvent(stream=on, event=said, cluster=getattr(said, "cluster", "") or MANAGEMENT, caused_by=at)
+            for on, said, at in found
+        ]
 
     def _ahead(self, stream: str) -> bool:
         """Whether a gang of ours that comes before this one holds places in a target where this one does."""

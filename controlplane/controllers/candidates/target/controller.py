@@ -16,6 +16,7 @@ import msgspec
 from controlplane.controllers.candidates.objects import CANDIDATE_LABEL, CANDIDATE_SOURCES, CANDIDATES, PODS
 from controlplane.controllers.candidates.reasons import TargetReason
 from controlplane.controllers.candidates.target import calls as calls
+from controlplane.controllers.candidates.target.causes import CANDIDATE, CAUSES, said
 from controlplane.controllers.candidates.target.decide import TargetContext, TargetPolicy, target_decide
 from controlplane.controllers.candidates.target.events import (
     TARGET_EVENTS,
@@ -36,6 +37,7 @@ from controlplane.kube.kinds import Request, meta
 from controlplane.kube.requests import Obsolete
 from controlplane.log.event import Event, NewEvent, Recorded, Unknown
 from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite, WriteRefusal
+from controlplane.runtime.marks import Ledger, cause_of, causes_of
 from controlplane.runtime.writes import WritingController
 
 _LISTED = frozenset({PODS.name, CANDIDATES.name, CANDIDATE_SOURCES.name})
@@ -53,6 +55,8 @@ class TargetController(WritingController[TargetWrite]):
         self.priority_classes: frozenset[str] | None = None
         self.candidates: dict[str, TargetState] = {}
         self.invitations: dict[str, InvitationObserved] = {}
+        self._marks: Ledger[TargetState] = Ledger("it", CANDIDATE)
+        self._around: dict[str, int] = {}  # since when a namespace has its invitations, and as many candidates
         self._pods: set[str] = set()  # by UID: seen, and not folded as gone
         self._unlisted: frozenset[str] = frozenset()  # of a cluster that went back: what is not listed since
         self._dirty: dict[str, None] = {}
@@ -83,15 +87,21 @@ class TargetController(WritingController[TargetWrite]):
                 self.invitations[stream] = event
             elif isinstance(event, InvitationGone):
                 self.invitations.pop(stream, None)
+            self._around[f"invitation/{stream.split('/')[1]}"] = recorded.position
             self.touch_all()
         elif room == STREAM:
             if isinstance(event, CandidatePodObserved):
                 self._pods.add(event.uid)
             elif isinstance(event, CandidatePodGone):
                 self._pods.discard(event.uid)
-            after = target_fold(self.candidates.get(stream) or target_initial(stream), recorded)
+            before = self.candidates.get(stream)
+            after = target_fold(before or target_initial(stream), recorded)
+            self._marks.note(stream, before, after, recorded.position)
+            if (before is not None and before.admitted) != after.admitted:
+                self._around[f"others/{after.namespace}"] = recorded.position
             if after.settled:
                 self.candidates.pop(stream, None)
+                self._marks.forget(stream)
             else:
                 self.candidates[stream] = after
             self._dirty[stream] = None
@@ -142,8 +152,19 @@ class TargetController(WritingController[TargetWrite]):
         if state is None:
             return Decided()
         plan = target_decide(state, self._context(state), now)
-        events = [NewEvent(stream=stream, event=event, caused_by=state.position) for event in plan.decisions]
-        return Decided(events, state.version, plan.wake)
+        return Decided(self._events(stream, state, plan.decisions), state.version, plan.wake)
+
+    def _events(self, stream: str, state: TargetState, decisions: Sequence[Event]) -> list[NewEvent]:
+        bounded = any(known.most for known in self.invitations.values() if known.namespace == state.namespace)
+        names = ("invitation", "others") if bounded else ("invitation",)
+        around = {name: self._around.get(f"{name}/{state.namespace}", 0) for name in names}
+        causes = causes_of(
+            decisions,
+            {**self._marks.of(stream), **around},
+            lambda event, own: cause_of(CAUSES, event, own, {}) or state.position,
+            said,
+        )
+        return [NewEvent(stream=stream, event=one, caused_by=at) for one, at in zip(decisions, causes, strict=True)]
 
     def _writes(self, stream: str) -> TargetState | None:
         return self.candidates.get(stream)
@@ -212,10 +233,10 @@ class TargetController(WritingController[TargetWrite]):
         """Say that a node was reserved, by `scores` of the plugins among so many feasible ones; nothing comes back if
         the candidate does not wait for one any more."""
         state = self.candidates.get(stream)
-        said = calls.reserved(state, self.policy, node, score, now) if state else None
-        if said is not None and (scores or feasible):
-            said = msgspec.structs.replace(said, scores=dict(scores or {}), feasible=feasible)
-        return self._said(stream, state, said)
+        word = calls.reserved(state, self.policy, node, score, now) if state else None
+        if word is not None and (scores or feasible):
+            word = msgspec.structs.replace(word, scores=dict(scores or {}), feasible=feasible)
+        return self._said(stream, state, word)
 
     def not_schedulable(
         self, stream: str, message: str, now: datetime, *, preemptable: bool = False, making_room: bool = False
@@ -224,12 +245,12 @@ class TargetController(WritingController[TargetWrite]):
         are going.
         """
         state = self.candidates.get(stream)
-        said = None
+        word = None
         if state is not None:
-            said = calls.not_schedulable(
+            word = calls.not_schedulable(
                 state, self.policy, message, now, preemptable=preemptable, making_room=making_room
             )
-        return self._said(stream, state, said)
+        return self._said(stream, state, word)
 
     def must_unreserve(self, stream: str, reason: TargetReason, message: str = "") -> Decided:
         """Say that a reservation has to be given up (its node is gone, a more important pod needs it); nothing if it is
@@ -257,4 +278,4 @@ class TargetController(WritingController[TargetWrite]):
     def _said(self, stream: str, state: TargetState | None, event: Event | None) -> Decided:
         if state is None or event is None:
             return Decided()
-        return Decided([NewEvent(stream=stream, event=event, caused_by=state.position)], state.version)
+        return Decided(self._events(stream, state, [event]), state.version)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
+from controlplane.controllers.scheduling.causes import CAUSES, POD, VICTIM, Parts, marked, said
 from controlplane.controllers.scheduling.decide import SchedulingPlan, decide_pod, decide_victim
 from controlplane.controllers.scheduling.events import (
     SCHEDULING_EVENTS,
@@ -42,6 +43,7 @@ from controlplane.controllers.scheduling.state import (
 from controlplane.kube.kinds import PODS, Json, Request, meta, version_number
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
+from controlplane.runtime.marks import cause_of, causes_of
 from controlplane.runtime.writes import WritingController
 
 S = TypeVar("S", bound=StreamState)
@@ -52,10 +54,12 @@ class Book(WritingController[SchedulingWrite], Generic[S]):
 
     types: Sequence[type[Event]] = SCHEDULING_EVENTS
     FAILED, UNNEEDED = SchedulingWriteFailed, SchedulingWriteUnneeded
+    PARTS: ClassVar[Parts] = {}
 
     def __init__(self, identity: str) -> None:
         self.identity = identity
         self.states: dict[str, S] = {}
+        self._marks: dict[str, dict[str, int]] = {}
         self._dirty: dict[str, None] = {}
 
     def take_dirty(self) -> list[str]:
@@ -70,16 +74,34 @@ class Book(WritingController[SchedulingWrite], Generic[S]):
     def _writes(self, stream: str) -> S | None:
         return self.states.get(stream)
 
-    def _keep(self, stream: str, state: S) -> None:
+    def said(self, stream: str, *events: Event) -> list[NewEvent]:
+        """Return events that are decided together about a stream, each with the event that it rests on."""
+        state = self.states[stream]
+        causes = causes_of(
+            events,
+            self._marks.get(stream, {}),
+            lambda event, own: cause_of(CAUSES, event, own, {}) or state.position,
+            said,
+        )
+        return [NewEvent(stream=stream, event=one, caused_by=cause) for one, cause in zip(events, causes, strict=True)]
+
+    def _decided(self, stream: str, plan: SchedulingPlan) -> Decided:
+        return Decided(self.said(stream, *plan.decisions), self.states[stream].version, plan.wake)
+
+    def _keep(self, stream: str, state: S, position: int) -> None:
         if state.settled:
             self.states.pop(stream, None)
+            self._marks.pop(stream, None)
         else:
+            marked(self._marks.setdefault(stream, {}), self.PARTS, self.states.get(stream), state, position)
             self.states[stream] = state
         self._dirty[stream] = None
 
 
 class Placements(Book[PodState]):
     """The pods that are ours to schedule: those that name one of `profiles`."""
+
+    PARTS = POD
 
     def __init__(self, profiles: Collection[str], identity: str) -> None:
         super().__init__(identity)
@@ -138,7 +160,7 @@ class Placements(Book[PodState]):
         elif isinstance(event, PendingPodObserved | PendingPodGone):
             self._shown.pop(event.uid, None)
         self._await(stream, before, after)
-        self._keep(stream, after)
+        self._keep(stream, after, recorded.position)
 
     def _await(self, stream: str, before: PodState, after: PodState) -> None:
         if before.pre_bind is not None or after.pre_bind is not None:
@@ -150,7 +172,7 @@ class Placements(Book[PodState]):
     def decide(self, stream: str, now: datetime) -> Decided:
         """Return what follows for a pod."""
         state = self.states.get(stream)
-        return _decided(stream, state, decide_pod(state, now)) if state is not None else Decided()
+        return self._decided(stream, decide_pod(state, now)) if state is not None else Decided()
 
     def request(self, write: OpenWrite, bodies: Mapping[str, bytes], now: datetime) -> Request | None:
         """Return the request that carries a write out, None if there is nothing to do."""
@@ -172,6 +194,8 @@ class Placements(Book[PodState]):
 
 class Evictions(Book[VictimState]):
     """The pods that have to go for others."""
+
+    PARTS = VICTIM
 
     def __init__(self, identity: str) -> None:
         super().__init__(identity)
@@ -202,12 +226,12 @@ class Evictions(Book[VictimState]):
             self._streams.pop(before.chosen.uid, None)
         if after.chosen is not None:
             self._streams[after.chosen.uid] = stream
-        self._keep(stream, after)
+        self._keep(stream, after, recorded.position)
 
     def decide(self, stream: str, now: datetime) -> Decided:
         """Return what follows for a victim."""
         state = self.states.get(stream)
-        return _decided(stream, state, decide_victim(state, now)) if state is not None else Decided()
+        return self._decided(stream, decide_victim(state, now)) if state is not None else Decided()
 
     def request(self, write: OpenWrite, bodies: Mapping[str, bytes], now: datetime) -> Request | None:
         """Return the request that carries a write out, None if there is nothing to do."""
@@ -229,11 +253,6 @@ class Evictions(Book[VictimState]):
         """Return the victims that the log knows: UID to (namespace, name, no version)."""
         states = ((state, state.chosen) for state in self.states.values())
         return {chosen.uid: (state.namespace, state.name, "") for state, chosen in states if chosen is not None}
-
-
-def _decided(stream: str, state: PodState | VictimState, plan: SchedulingPlan) -> Decided:
-    events = [NewEvent(stream=stream, event=event, caused_by=state.position) for event in plan.decisions]
-    return Decided(events, state.version, plan.wake)
 
 
 def _place(sighting: ObjectChange) -> tuple[str, str, str]:

@@ -328,9 +328,7 @@ class Plain:
         return self._said(stream, *events)
 
     def _said(self, stream: str, *events: Event) -> ProposedAppend:
-        state = self._placements.states[stream]
-        said = [NewEvent(stream=stream, event=event, caused_by=state.position) for event in events]
-        return ProposedAppend(said, {stream: state.version})
+        return ProposedAppend(self._placements.said(stream, *events), {stream: self._placements.states[stream].version})
 
 
 def way_of(stream: str, held: NodeReserved, way: BindingRequests, now: datetime) -> PreBindDecided | BindingDecided:

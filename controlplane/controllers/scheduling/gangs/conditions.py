@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from controlplane.controllers.scheduling.binding.pod_scheduling import Book
+from controlplane.controllers.scheduling.causes import GANG
 from controlplane.controllers.scheduling.events import (
     GangConditionDecided,
     GangGone,
@@ -110,6 +111,8 @@ def conditions(group: GangObserved, decision: GangConditionDecided, now: datetim
 class PodGroupConditions(Book[GangState]):
     """What is said of the PodGroups whose pods we place. `enabled`: whether a profile has the plugin Gang."""
 
+    PARTS = GANG
+
     def __init__(self, identity: str, *, enabled: bool) -> None:
         super().__init__(identity)
         self._enabled = enabled
@@ -143,7 +146,7 @@ class PodGroupConditions(Book[GangState]):
         stream, event = recorded.stream, recorded.event
         if isinstance(event, GangGone):
             self._versions.pop(event.uid, None)
-        self._keep(stream, gang_fold(self.states.get(stream) or gang_initial(stream), recorded))
+        self._keep(stream, gang_fold(self.states.get(stream) or gang_initial(stream), recorded), recorded.position)
 
     def decide(self, stream: str, now: datetime) -> Decided:
         """Return the write that makes a PodGroup say how it stands, if it does not."""
@@ -163,7 +166,7 @@ class PodGroupConditions(Book[GangState]):
             return Decided()
         if trouble is not None and trouble.until > now:
             return Decided([], state.version, trouble.until)
-        return Decided([NewEvent(stream=stream, event=decision, caused_by=state.position)], state.version)
+        return Decided(self.said(stream, decision), state.version)
 
     def request(self, write: OpenWrite, bodies: Mapping[str, bytes], now: datetime) -> Request | None:
         """Return the patch of a PodGroup's conditions; None if it is gone."""

@@ -11,8 +11,10 @@ from datetime import datetime, timedelta
 
 from controlplane.app import operate
 from controlplane.controllers.candidates.reasons import CandidateReason, TargetReason
+from controlplane.controllers.candidates.source import causes as source_causes
 from controlplane.controllers.candidates.source.events import CandidateWrite as SourceWrite
 from controlplane.controllers.candidates.source.events import CandidateWriteFailed
+from controlplane.controllers.candidates.target import causes
 from controlplane.controllers.candidates.target.controller import TargetController
 from controlplane.controllers.candidates.target.events import (
     Admitted,
@@ -23,6 +25,7 @@ from controlplane.controllers.candidates.target.events import (
 )
 from controlplane.controllers.connectivity.events import ClusterForgotten, ServiceStarted
 from controlplane.controllers.multikueue.index import WorkloadIndex
+from controlplane.controllers.scheduling import causes as scheduler_causes
 from controlplane.controllers.scheduling.events import SchedulingWrite, SchedulingWriteFailed, VictimChosen
 from controlplane.controllers.scheduling.reasons import SchedulingReason
 from controlplane.dst.engine.trace import Trace
@@ -44,6 +47,16 @@ INVITED = "who is not invited is not taken"
 PREEMPTS = "room is made only under a permit"
 
 
+def _may_cause(cause: str, stream: str) -> bool:
+    """Whether an event on one stream can be what a decision on another rests on."""
+    room = stream.partition("/")[0]
+    if room in source_causes.MAY_CAUSE:
+        return source_causes.may_cause(cause, stream)
+    if room in causes.MAY_CAUSE:
+        return causes.may_cause(cause, stream)
+    return scheduler_causes.may_cause(cause, stream)
+
+
 class LogRules:
     """Looks at each event of one log before it is folded. `open_writes(stream)` is of the state before it."""
 
@@ -51,6 +64,7 @@ class LogRules:
         self._name, self._trace, self._open = name, trace, open_writes
         self._versions: dict[str, int] = {}
         self._position, self._writer = 0, ""
+        self._streams = [""]
         self._failed: dict[tuple[str, str, str], datetime] = {}
 
     def before_fold(self, recorded: Recorded, writer: str) -> None:
@@ -65,6 +79,7 @@ class LogRules:
             place = f"{what}: after {self._position}, version {recorded.version} not {expected} of {recorded.stream}"
             self._trace.violate("positions have no holes", place)
         self._position, self._versions[recorded.stream] = recorded.position, recorded.version
+        self._streams.append(recorded.stream)
         if isinstance(event, Unknown):
             self._trace.violate("every event can be read", f"{event.type}: {event.error}")
         elif isinstance(event, _FAILED):
@@ -75,8 +90,10 @@ class LogRules:
     def _write(self, recorded: Recorded, event: SourceWrite | TargetWrite | SchedulingWrite, what: str) -> None:
         if event.reason not in _REASONS:
             self._trace.violate("every decision has a reason", what)
-        if not 0 < recorded.caused_by < recorded.position:
-            self._trace.violate("every decision has a cause", f"{what}: caused by {recorded.caused_by}")
+        cause = self._streams[recorded.caused_by] if 0 < recorded.caused_by < recorded.position else ""
+        if not cause or not _may_cause(cause, recorded.stream):
+            where = f"caused by {recorded.caused_by} on {cause or 'no stream'}"
+            self._trace.violate("every decision has a cause", f"{what}: {where}")
         opened = [write for write in self._open(recorded.stream) if write.target == event.target]
         if opened and type(event).__name__ not in _OVERRIDING:
             self._trace.violate("one open write to a target", f"{what}: {opened[0].action} to {event.target} is open")

@@ -15,6 +15,7 @@ from controlplane.controllers.coscheduling.events import CoschedulingWrite as Ru
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason as RunReason
 from controlplane.controllers.podgroups.events import GroupWrite, GroupWriteFailed
 from controlplane.controllers.podgroups.reasons import PodGroupReason as GroupReason
+from controlplane.controllers.scheduling.causes import may_cause
 from controlplane.controllers.scheduling.events import (
     GangConditionDecided,
     PodStatusDecided,
@@ -40,6 +41,7 @@ class Events:
         self._trace, self._capability = trace, capability
         self._versions: dict[str, int] = {}
         self._position = 0
+        self._streams = [""]
         self._writer = ""
         self._failed: dict[tuple[str, str, str], datetime] = {}
 
@@ -55,6 +57,7 @@ class Events:
             place = f"position {recorded.position} after {self._position}, version {recorded.version} not {expected}"
             self._trace.violate("positions have no holes", place)
         self._position, self._versions[recorded.stream] = recorded.position, recorded.version
+        self._streams.append(recorded.stream)
         if isinstance(event, Unknown):
             self._trace.violate("every event can be read", f"{event.type}: {event.error}")
         elif isinstance(event, DECISIONS):
@@ -68,6 +71,9 @@ class Events:
             self._trace.violate("every decision has a reason", what)
         if not 0 < recorded.caused_by < recorded.position:
             self._trace.violate("every decision has a cause", f"{what}: caused by {recorded.caused_by}")
+        elif isinstance(event, SchedulingWrite) and not may_cause(self._streams[recorded.caused_by], recorded.stream):
+            where = f"caused by {recorded.caused_by} on {self._streams[recorded.caused_by]}"
+            self._trace.violate("every decision has a cause", f"{what}: {where}")
         if not isinstance(event, GroupWrite | RunWrite | SchedulingWrite):
             return
         if not event.target or recorded.cluster not in ("", event.cluster):

@@ -95,13 +95,17 @@ def holders(index: WorkloadIndex) -> Iterator[tuple[str, _Held]]:
     """Yield each part of an index, the parts of its parts included, by the attributes among which it is the one of that
     name.
     """
-    for name, value in vars(index).items():
+    return _holders("", vars(index))
+
+
+def _holders(of: str, among: _Held) -> Iterator[tuple[str, _Held]]:
+    for name, value in among.items():
         if name not in _NOT_STATE:
             inner = getattr(value, "__dict__", None)
             if inner is None:
-                yield name, vars(index)
+                yield f"{of}{name}", among
             else:
-                yield from ((f"{name}.{more}", inner) for more in inner)
+                yield from _holders(f"{of}{name}.", inner)
 
 
 def parts(index: WorkloadIndex) -> Iterator[tuple[str, Any]]:

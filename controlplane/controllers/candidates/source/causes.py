@@ -1,0 +1,234 @@
+"""Which event a decision about a source pod, a gang or a copy rests on: of all that had to be so, what came last.
+
+In: a decision, and marks (`controlplane.controllers.candidates.source.marks`). Out: a position in the log, for
+`caused_by`. Pure: one table, and a rule for which streams may cause what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from controlplane.controllers.candidates.reasons import CandidateReason
+from controlplane.controllers.candidates.references.events import CopyDecided, CopyDropped
+from controlplane.controllers.candidates.source.decision_pass import PodPass
+from controlplane.controllers.candidates.source.events import (
+    CandidateDecision,
+    CandidateDropped,
+    CandidateRequested,
+    CleanupDone,
+    DelegateHinted,
+    DelegateLost,
+    Elected,
+    ElectionRefused,
+    EpochClosed,
+    PermitGranted,
+    PermitRevoked,
+    RevokeAcked,
+    StatusShown,
+)
+from controlplane.controllers.candidates.source.gang_events import (
+    GangDissolved,
+    GangFormed,
+    GangKept,
+    GangPermitted,
+    GangReleased,
+    GangRested,
+    GangWaits,
+    GangWithdrawn,
+)
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.runtime.marks import ANY, Table, Words
+
+R = CandidateReason
+# What lets a pod be elected, or keeps it from it: what it is, and of a gang what holds all of its members.
+_WHOLE = ("gang.seen", "members.present", "members.gated", "members.problem", "members.options", "members.failed")
+_ELECTS = ("pod.present", "pod.gated", "pod.problem", "pod.options", "pod.epoch", "namespace", "targets", *_WHOLE)
+_ELECTED: Mapping[str, tuple[str, ...]] = dict.fromkeys(
+    (
+        R.OPTED_IN,
+        R.DELEGATE_WAS_LOST,
+        R.PERMIT_WAS_OUTLIVED,
+        R.TARGET_FORGOTTEN,
+        R.TARGETS_CHANGED,
+        R.GANG_INCOMPLETE,
+        R.GANG_DISSOLVED,
+    ),
+    (*_ELECTS, "gang.placed", "gang.rests"),
+)
+_PROBLEMS = (
+    R.INVALID_OPTION,
+    R.INVALID_CONSTRAINT,
+    R.FORGED_ANNOTATION,
+    R.BOUND_ELSEWHERE,
+    R.GANG_NEVER_SPREADS,
+)
+_REFUSED: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(_PROBLEMS, ("pod.present", "pod.problem", "pod.epoch")),
+    R.NAMESPACE_NOT_ALLOWED: ("pod.present", "pod.problem", "namespace", "pod.epoch"),
+    R.GATED: ("pod.present", "pod.gated", "pod.problem", "namespace", "pod.epoch"),
+    R.NO_TARGETS: ("pod.present", "pod.gated", "pod.problem", "targets", "namespace", "pod.epoch"),
+    R.UNKNOWN_TARGET: ("pod.present", "pod.gated", "pod.problem", "pod.options", "targets", "namespace", "pod.epoch"),
+    R.GANG_RESTS: ("pod.present", "gang.rests", "pod.epoch"),
+    R.GROUP_MISSING: (*_ELECTS, "unseen"),
+    R.TOO_FEW_MEMBERS: _ELECTS,
+    R.GANG_TARGETS_DIFFER: _ELECTS,
+}
+# That nobody else is permitted, and nobody of an earlier attempt runs.
+_FREE = ("pod.permit", "pod.epoch", "pod.stopped")
+_CHOSEN = ("{x}.ready", "{c}.view", "{rival}.answer", "{rivals_at}.view", "spread", *_FREE)
+_CHOICES = (R.FIRST_READY, R.ONLY_READY, R.BEST_SCORE, R.PREFERRED_TIER, R.WINDOW_CLOSED)
+_ANSWERS = ("{mine}.answer", "{every}.view", "{every}.failed", "spread", *_FREE)
+# What a deletion waits for, whatever its reason: the candidate, and that its target is in view.
+_THERE = ("{x}.there", "{c}.view")
+# Why an attempt ended is what its end was decided on, which is in the log by then.
+_LOST = (R.POD_MISSING, R.TARGET_LOST, R.TARGET_FORGOTTEN, R.GANG_DISSOLVED)
+_TOGETHER = (
+    "members/{c}.ready",
+    "members.permit",
+    "members.epoch",
+    "members.stopped",
+    "gang.seen",
+    "gang.placed",
+    "gang.rests",
+    "{c}.view",
+)
+_FOUND = ("members.delegate", "members.permit", "members.present", "members.over", "members.failed")
+_NOWHERE = ("members/{every}.answer", "members.there", "members.refusal", "{every}.view", "gang.seen", "gang.placed")
+_COPY = ("{object}.version", "{copy}.copy", "{copy}.wanted")
+
+CAUSES: Table = {
+    Elected: _ELECTED,
+    ElectionRefused: _REFUSED,
+    CandidateRequested: {R.TARGET_OF_EPOCH: ("pod.epoch", "{x}.there", "{c}.view", "targets", "gang.formed")},
+    PermitGranted: {
+        **dict.fromkeys(_CHOICES, _CHOSEN),
+        R.ROOM_BY_PREEMPTION: (*_ANSWERS, "gang.placed"),
+        R.GANG_FOLLOWS: ("{x}.ready", "{c}.view", "gang.placed", "gang.withdrawing", "members.permit", *_FREE),
+        R.PERMIT_OPEN: ("pod.permit", "{x}.permit", "{c}.view"),
+    },
+    PermitRevoked: {
+        R.LEASE_ENDED: ("pod.permit", "{c}.view"),
+        R.GANG_INCOMPLETE: ("pod.permit", "gang.withdrawing", "{c}.view"),
+    },
+    RevokeAcked: {
+        R.CANDIDATE_GONE: ("{x}.there", "pod.permit"),
+        R.ANSWERED: ("{x}.tried", "{x}.ready", "pod.permit"),
+        R.ACKNOWLEDGED: ("{x}.acknowledged", "pod.permit"),
+        R.UNRESERVED: ("{x}.answer", "pod.permit"),
+        R.ANOTHER_READY: ("{mine}.ready", "{every}.view", "pod.permit"),
+        R.LEASE_ENDED: ("pod.permit", "{c}.view"),
+    },
+    CandidateDropped: {
+        R.SOURCE_DELETED: ("pod.present", "pod.deleting", *_THERE),
+        R.SOURCE_TERMINAL: ("pod.over", "pod.failed", *_THERE),
+        R.OLD_EPOCH: ("pod.epoch", *_THERE),
+        R.ANOTHER_TARGET_WON: ("pod.delegate", "gang.formed", *_THERE),
+        R.NOT_A_TARGET: ("pod.epoch", "targets", "pod.permit", *_THERE),
+        R.BOUND_WITHOUT_PERMIT: ("{x}.bound", "pod.permit", *_THERE),
+    },
+    DelegateLost: {
+        R.POD_MISSING: ("{x}.missing", "{x}.there", "{x}.answer", "pod.delegate"),
+        R.TARGET_LOST: ("{c}.lost", "{c}.view", "outage", "pod.delegate"),
+        R.TARGET_FORGOTTEN: ("{c}.forgotten", "pod.delegate"),
+    },
+    EpochClosed: {
+        R.TARGETS_CHANGED: ("targets", "pod.options", "members.options", "pod.permit", "gang.placed", "pod.epoch"),
+        R.GANG_INCOMPLETE: (*_WHOLE, "gang.rests", "gang.placed", "pod.permit", "pod.epoch"),
+        R.GANG_DISSOLVED: ("gang.dissolved", "pod.delegate"),
+        R.PERMIT_WAS_OUTLIVED: ("pod.permit", "{c}.view", "outage"),
+        R.TARGET_FORGOTTEN: ("{c}.forgotten", "pod.permit"),
+    },
+    StatusShown: {
+        R.STATUS_CHANGED: ("{x}.status", "{x}.bound", "pod.delegate", "{told}"),
+        R.STATUS_FINAL: ("{x}.status", "{x}.bound", "pod.delegate", "{told}"),
+        **dict.fromkeys(_REFUSED, ("pod.refused",)),
+        **dict.fromkeys(_LOST, ("pod.epoch",)),
+        R.UNSCHEDULABLE_EVERYWHERE: _ANSWERS,
+        R.CANDIDATES_UNREADABLE: ("{every}.view", "pod.epoch"),
+        R.SKEW_TOO_LARGE: _ANSWERS,
+        R.PREDECESSOR_STOPS: ("pod.epoch", "{mine}.answer"),
+        R.AWAITS_GANG: ("gang.waits", "gang.placed", "{home}.answer", "{homes_at}.view"),
+        R.AWAITS_ANSWER: ("pod.permit", "{c}.view"),
+        R.DELEGATE_WAS_LOST: ("pod.epoch",),
+    },
+    DelegateHinted: {R.DELEGATE_FOUND: ("{x}.pod", "pod.delegate", "pod.hints")},
+    CleanupDone: {R.NOTHING_LEFT: ("pod.present", "left", "pod.writes")},
+    GangPermitted: {
+        **dict.fromkeys(_CHOICES, _TOGETHER),
+        R.ROOM_BY_PREEMPTION: (*_NOWHERE, "members.permit", "gang.rests"),
+        R.GANG_FOUND: (*_FOUND, "gang.placed"),
+    },
+    GangFormed: {R.GANG_FORMED: ("members.delegate", "gang.placed")},
+    GangWithdrawn: {R.GANG_INCOMPLETE: (*_FOUND, "members.revoking", "gang.placed", "gang.withdrawing")},
+    GangKept: {R.GANG_BOUND_MEANWHILE: ("members.delegate", "members.permit", "gang.withdrawing")},
+    GangDissolved: {R.GANG_DISSOLVED: ("gang.placed", "members.delegate", "{c}.view")},
+    GangReleased: {ANY: (*_FOUND, "members.stopped", "gang.placed")},
+    GangRested: {ANY: (*_NOWHERE, "members.permit")},
+    GangWaits: {ANY: (*_NOWHERE, "members.permit")},
+    CopyDecided: {R.NAMED_BY_DELEGATE: _COPY},
+    CopyDropped: {R.NOT_NAMED: _COPY},
+}
+"""What each kind of decision may rest on, by its reason; `{x}` is the candidate that it is about, `{c}` its target."""
+
+_AROUND = frozenset(("cluster", "fleet", "service", "candidatetarget", "sourcenamespace", "sourcegroup", "sourcepod"))
+MAY_CAUSE: Mapping[str, frozenset[str]] = {
+    "sourcepod": _AROUND | {"named", "copies"},
+    "sourcegroup": _AROUND,
+    "copies": frozenset(("cluster", "service", "sourcepod", "named", "copies")),
+}
+"""First words of the streams on which there is the cause of what is decided on a stream, by its first word."""
+
+
+def may_cause(cause: str, stream: str) -> bool:
+    """Whether an event on one stream can be what a decision on another rests on, by their names."""
+    room, of = cause.partition("/")[0], stream.partition("/")[0]
+    if room == of == "copies" or room == of == "sourcegroup":
+        return cause == stream
+    return room in MAY_CAUSE.get(of, frozenset())
+
+
+def said(decision: CandidateDecision) -> str:
+    """Return the name of the mark that a decision sets by itself, for what is decided with it; "" if it sets none."""
+    match decision:
+        case DelegateLost() | EpochClosed():
+            return "pod.epoch"
+        case RevokeAcked():
+            return "pod.permit"
+        case ElectionRefused():
+            return "pod.refused"
+        case _:
+            return ""
+
+
+def words_of(decision: CandidateDecision, turn: PodPass) -> Words:
+    """Return what the words in the table stand for, in a decision about a pod."""
+    state, gang, current = turn.state, turn.context.gang, turn.current()
+    mine = {name for name, _ in current.values()}
+    permit, chosen, home = state.permit, state.chosen, gang.home if gang is not None else ""
+    about = getattr(decision, "candidate", "") or state.delegate or (permit.candidate if permit else "")
+    there = chosen.cluster if chosen else permit.cluster if permit else ""
+    cluster = getattr(decision, "cluster", "")
+    rivals = _rivals(decision, turn) if isinstance(decision, PermitGranted) else []
+    told = ("obstacles", "pod.told") if getattr(decision, "obstacles", "") else ("obstacles",)
+    return {
+        "x": (about,),
+        "c": (there if cluster in ("", MANAGEMENT) else cluster,),
+        "mine": mine,
+        "every": turn.targets(),
+        "rival": [current[name][0] for name in rivals if name in current],
+        "rivals_at": rivals,
+        "home": [current[home][0]] if home in current else (),
+        "homes_at": (home,),
+        "told": told if isinstance(decision, StatusShown) else (),
+    }
+
+
+def _rivals(decision: PermitGranted, turn: PodPass) -> list[str]:
+    """Return the targets for whose answer the choice waited: all where the best of several is chosen, else those that
+    come before.
+    """
+    failures, targets = turn.state.failures, turn.targets()
+    others = targets.keys() - {decision.cluster}
+    if decision.cluster not in targets or turn.placement.mode == "BestOf":
+        return sorted(others)
+    tried, tier = failures.get(decision.cluster, 0), targets[decision.cluster].tier
+    return sorted(name for name in others if failures.get(name, 0) < tried or targets[name].tier < tier)

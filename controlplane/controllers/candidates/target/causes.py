@@ -1,0 +1,127 @@
+"""Which event a decision of a target rests on: of all that had to be so, what came last.
+
+In: states of a candidate before and after an event, and later a decision. Out: marks (`controlplane.runtime.marks`),
+and a position in the log, for `caused_by`. What only the scheduler saw, such as a node, is in no log: its word rests on
+what had it look for one."""
+
+from __future__ import annotations
+
+from controlplane.controllers.candidates.objects import FINALIZER
+from controlplane.controllers.candidates.reasons import TargetReason
+from controlplane.controllers.candidates.target.decide import report_of
+from controlplane.controllers.candidates.target.events import (
+    Admitted,
+    BindStarted,
+    Bound,
+    CandidateObserved,
+    FinalizerReleased,
+    NotSchedulable,
+    PermitSeen,
+    PodFenced,
+    PodMade,
+    PodRemoved,
+    Refused,
+    Reported,
+    Reserved,
+    StatusReported,
+    Unreserved,
+    Withdrawn,
+)
+from controlplane.controllers.candidates.target.state import POD, TargetState
+from controlplane.log.event import Event
+from controlplane.runtime.marks import ANY, Facets, Table
+
+R = TargetReason
+
+
+def _asks(seen: CandidateObserved) -> tuple[object, ...]:
+    """Return what a candidate is judged by."""
+    beyond = (seen.beyond_baseline, seen.beyond_restricted)
+    return seen.problem, seen.problem_message, seen.priority_class, seen.template, seen.account, seen.token, beyond
+
+
+def _unsaid(state: TargetState) -> Reported | None:
+    """Return what the source is to be told and does not know yet."""
+    wanted = report_of(state)
+    return wanted if state.seen is not None and wanted != state.seen.reported else None
+
+
+CANDIDATE: Facets[TargetState] = {
+    "present": lambda state: state.seen.uid if state.seen else None,
+    "deleting": lambda state: (state.seen.deleting or None) if state.seen else None,
+    "finalizer": lambda state: FINALIZER in state.seen.finalizers if state.seen else None,
+    "asks": lambda state: _asks(state.seen) if state.seen else None,
+    "permit": lambda state: state.seen.permit if state.seen else None,
+    "revoked": lambda state: (state.seen.withdrawn or None) if state.seen else None,
+    "report": lambda state: _unsaid(state),
+    "pod": lambda state: state.pod.uid if state.pod else None,
+    "leaving": lambda state: (state.pod.deleting or None) if state.pod else None,
+    "node": lambda state: (state.pod.node or None) if state.pod else None,
+    "trouble": lambda state: state.trouble.get(POD),
+    "admitted": lambda state: state.admitted,
+    "refused": lambda state: state.refused,
+    "held": lambda state: state.held.number if state.held else None,
+    "binding": lambda state: state.binding.number if state.binding else None,
+    "unsure": lambda state: state.bind_failed or None,
+    "bound": lambda state: state.bound.uid if state.bound else None,
+}
+
+_INVITED = ("it.present", "it.asks", "invitation")
+# What a cycle looks for a node for: the Pod is there, and nothing is held for it.
+_WAITS = ("it.admitted", "it.pod", "it.held", "it.binding")
+_REFUSALS = {
+    **dict.fromkeys((R.INVALID_POD, R.FORGED_ANNOTATION), ("it.asks",)),
+    **dict.fromkeys((R.POD_NAME_TAKEN, R.POD_REFUSED, R.POD_NOT_CREATED), ("it.trouble", "it.asks")),
+    **dict.fromkeys(
+        (
+            R.NOT_INVITED,
+            R.PRIORITY_CLASS_NOT_ALLOWED,
+            R.UNKNOWN_PRIORITY_CLASS,
+            R.SERVICE_ACCOUNT_NOT_ALLOWED,
+            R.POD_SECURITY,
+        ),
+        _INVITED,
+    ),
+    R.TOO_MANY_CANDIDATES: (*_INVITED, "others"),
+}
+CAUSES: Table = {
+    Admitted: {R.INVITED: (*_INVITED, "it.trouble", "others")},
+    Refused: {str(reason): keys for reason, keys in _REFUSALS.items()},
+    PodMade: {R.TO_BE_SCHEDULED: ("it.admitted", "it.refused", "it.pod")},
+    PodRemoved: {
+        R.DELETED: ("it.present", "it.deleting", "it.pod"),
+        ANY: ("it.refused", "it.pod"),
+    },
+    Reserved: {R.NODE_FOUND: _WAITS},
+    NotSchedulable: {R.NO_NODE: (*_WAITS, "it.permit")},
+    PermitSeen: {R.PERMITTED: ("it.permit", "it.held")},
+    BindStarted: {R.PERMITTED: ("it.permit", "it.held", "it.pod")},
+    PodFenced: {R.FENCED: ("it.revoked", "it.unsure", "it.binding")},
+    Bound: {R.PERMITTED: ("it.node",)},
+    Withdrawn: {R.WITHDRAWN: ("it.revoked", "it.binding")},
+    Unreserved: {
+        R.TIMEOUT: ("it.held", "it.permit"),
+        R.REVOKED: ("it.revoked", "it.binding"),
+        R.POD_GONE: ("it.pod", "it.held"),
+        R.DELETED: ("it.deleting", "it.refused", "it.held", "it.binding"),
+        ANY: ("it.held",),
+    },
+    StatusReported: {R.REPORT: ("it.report",)},
+    FinalizerReleased: {R.POD_STOPPED: ("it.deleting", "it.finalizer", "it.pod")},
+}
+"""What each kind of decision may rest on, by its reason."""
+
+MAY_CAUSE = frozenset(("candidate", "invitation"))
+"""First words of the streams on which there is the cause of what is decided on a candidate's."""
+
+
+def may_cause(cause: str, stream: str) -> bool:
+    """Whether an event on one stream can be what a decision on another rests on, by their names: of others' candidates
+    that they went.
+    """
+    return cause.partition("/")[0] in MAY_CAUSE and cause.split("/")[1] == stream.split("/")[1]
+
+
+def said(event: Event) -> str:
+    """Return the name of the mark that a decision sets by itself, for what is decided with it; "" if it sets none."""
+    return "it.refused" if isinstance(event, Refused) else ""

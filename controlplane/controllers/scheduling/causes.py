@@ -1,0 +1,113 @@
+"""Which event a scheduler's decision rests on: of all that had to be so, what came last.
+
+In: states before and after an event, and later a decision. Out: marks (`controlplane.runtime.marks`), and a position in
+the log, for `caused_by`. Nodes and other schedulers' pods are in no log: what was found, or not found, on them rests on
+what had the pod wait for a node. How a group stands, and that its members may be bound, rests on the members' events as
+far as the group's own stream tells (`verdicts`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from controlplane.controllers.scheduling.events import (
+    BindingDecided,
+    GangConditionDecided,
+    NodeReserved,
+    PermitGiven,
+    PodStatusDecided,
+    PreBindDecided,
+    ReservationDropped,
+    SchedulingFailed,
+    VictimMarkDecided,
+    VictimRemovalDecided,
+)
+from controlplane.controllers.scheduling.reasons import SchedulingReason
+from controlplane.controllers.scheduling.state import BINDING, PRE_BIND
+from controlplane.log.event import Event
+from controlplane.runtime.marks import ANY, Facets, Table
+
+R = SchedulingReason
+Parts = Mapping[str, Facets[Any]]
+# By the field of a state that they are facets of: a field that is what it was is not looked at, since there are many
+# pods.
+POD: Parts = {
+    "pod": {
+        "it.present": lambda pod: pod.uid,
+        "it.leaving": lambda pod: pod.deleting or pod.over or None,
+        "it.gates": lambda pod: pod.gates or None,
+        "it.problem": lambda pod: pod.problem or None,
+    },
+    "held": {"it.held": lambda held: held.number},
+    "allowed": {"it.allowed": lambda plugins: plugins or None},
+    "pre_bind": {"it.pre_bind": lambda decided: decided.number},
+    "pre_bound": {"it.pre_bound": lambda done: done or None},
+    "trouble": {"it.refused": lambda trouble: trouble.get(BINDING) or trouble.get(PRE_BIND)},
+    "told": {"it.told": lambda told: told},
+}
+VICTIM: Parts = {
+    "chosen": {"it.chosen": lambda chosen: chosen.uid},
+    "marked": {"it.marked": lambda marked: marked or None},
+}
+GANG: Parts = {
+    "seen": {"it.present": lambda seen: seen.uid},
+    "judged": {"it.judged": lambda judged: judged},
+}
+
+# What a cycle looks for a node for: a pod that may be scheduled, for which nothing is held.
+_WAITS = ("it.present", "it.gates", "it.held")
+CAUSES: Table = {
+    NodeReserved: {R.NODE_FOUND: _WAITS},
+    PermitGiven: {R.PERMITTED: ("it.held",)},
+    ReservationDropped: {
+        R.POD_GONE: ("it.leaving", "it.held"),
+        R.PERMIT_TIMEOUT: ("it.held",),
+        R.PRE_BIND_FAILED: ("it.refused", "it.pre_bind"),
+        R.PRE_BIND_TIMEOUT: ("it.pre_bind",),
+        R.BIND_FAILED: ("it.refused",),
+        ANY: ("it.held",),
+    },
+    SchedulingFailed: {
+        R.UNSCHEDULABLE: _WAITS,
+        R.SCHEDULER_ERROR: (*_WAITS, "it.problem"),
+    },
+    PreBindDecided: {R.PRE_BIND: ("it.held", "it.allowed")},
+    BindingDecided: {
+        R.BIND: ("it.held", "it.allowed", "it.pre_bind", "it.pre_bound"),
+        R.BIND_AGAIN: ("it.refused",),
+    },
+    PodStatusDecided: {R.CONDITION_CHANGED: ("it.told", "it.gates")},
+    VictimMarkDecided: {R.LOWER_PRIORITY: ("it.chosen",)},
+    VictimRemovalDecided: {R.LOWER_PRIORITY: ("it.chosen", "it.marked")},
+    GangConditionDecided: {R.CONDITION_CHANGED: ("it.present", "it.judged")},
+}
+"""What each kind of decision may rest on, by its reason."""
+
+
+def may_cause(cause: str, stream: str) -> bool:
+    """Whether an event on one stream can be what a decision on another rests on, by their names: what is said of an
+    object rests on its own stream, and that a pod is a victim on the pod's that needs its room."""
+    room, of = cause.partition("/")[0], stream.partition("/")[0]
+    return cause == stream or (of == "victim" and room in ("pod", "candidate"))
+
+
+def said(event: Event) -> str:
+    """Return the name of the mark that a decision sets by itself, for what is decided with it; "" if it sets none."""
+    match event:
+        case NodeReserved() | ReservationDropped():
+            return "it.held"
+        case SchedulingFailed():
+            return "it.told"
+        case _:
+            return ""
+
+
+def marked(marks: dict[str, int], parts: Parts, before: object | None, after: object, position: int) -> None:
+    """Take note, in an object's marks, of what an event at a position changed."""
+    for field, facets in parts.items():
+        one, other = getattr(before, field, None), getattr(after, field)
+        if one is other:
+            continue
+        for name, of in facets.items():
+            if (of(one) if one is not None else None) != (of(other) if other is not None else None):
+                marks[name] = position
