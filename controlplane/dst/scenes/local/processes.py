@@ -50,7 +50,7 @@ _LEASE, _RENEW = 12.0, 3.0
 _POLL = 5.0  # the log's alarm clock is never lost here
 
 OnFolded = Callable[[str, Any, int], None]
-"""`folded(process, rooms, position)`: a process has folded so far, and these are its rooms: `HostedControllers` or `SchedulerControllers`."""
+"""`folded(process, hosted, position)`: a process has folded so far, and these are its controllers."""
 
 
 @functools.cache
