@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from controlplane.app import process
 from controlplane.app.process import Replaced, turn_after_turn
 from controlplane.app.workers import Workers
 from controlplane.clusters import connections
@@ -239,6 +240,32 @@ async def turns() -> Stage:
     yield work()
 
 
+@asynccontextmanager
+async def overdue_turn() -> Stage:
+    """A turn that is out of time when it is asked to stop: it is cancelled, and what is heard meanwhile is meant for us."""
+    stop = asyncio.Event()
+
+    async def turn(stop: asyncio.Event) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await _soon(5)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(process, "_DRAIN", 0.0)
+        yield _after_one(turn_after_turn(turn, stop, SimpleNamespace(warning=print), Replaced()), stop)  # type: ignore[arg-type]
+
+
+async def _after_one(work: Any, stop: asyncio.Event) -> None:
+    """Let the first turn begin before it is asked to stop."""
+    asking = asyncio.create_task(_soon(3))
+    asking.add_done_callback(lambda _: stop.set())
+    try:
+        await work
+    finally:
+        await end(asking)
+
+
 SCENES = (
     ending,
     racing,
@@ -254,6 +281,7 @@ SCENES = (
     effects,
     reads,
     turns,
+    overdue_turn,
 )
 
 
