@@ -22,6 +22,7 @@ from controlplane.local.replica import Replica
 from controlplane.local.verdict import Evidence
 from controlplane.local.witness import Witness, ending
 from controlplane.simulation.jobs import OUTCOME
+from controlplane.tasks import end
 
 READY_WITHIN = 30.0  # seconds
 DONE_WITHIN = 60.0  # seconds, from the first job to the last
@@ -111,8 +112,7 @@ class Demo:
                 await asyncio.sleep(_LOOK)
         finally:
             if killing is not None:
-                killing.cancel()
-                await asyncio.gather(killing, return_exceptions=True)
+                await end(killing)
         self._screen.say(f"Time is up: not everything is done after {DONE_WITHIN:.0f} s.")
 
     def _check(self, killing: asyncio.Task[None] | None) -> None:

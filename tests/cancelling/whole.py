@@ -1,7 +1,7 @@
 """Whole processes between clusters and a log that are in memory, and take turns of the event loop and no time.
 
-In: what a process is to meet. Out: a stage with the service or the scheduler on it. What is opened is counted, and has to be closed when the
-process has ended: `left` says what is not.
+In: what a process is to meet. Out: a stage with the service or the scheduler on it. What is opened is counted, and has to be closed when
+the process has ended.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ _METRICS = Metrics()  # one registry holds each metric once
 
 
 def _object(name: str, namespace: str = "", **rest: Any) -> Json:
-    head = {"name": name, "uid": f"uid-{name}", "resourceVersion": "5"} | ({"namespace": namespace} if namespace else {})
+    head = {"name": name, "uid": f"uid-{name}", "resourceVersion": "5"} | (
+        {"namespace": namespace} if namespace else {}
+    )
     return {"metadata": head | rest.pop("metadata", {}), **rest}
 
 
@@ -65,7 +67,12 @@ def _management() -> dict[Kind, list[Json]]:
     """Two workers, and a Workload with quota that is to be dispatched to them."""
     parameters = {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": "config"}
     check = {"name": "multikueue", "state": "Pending", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-    reserved = {"type": "QuotaReserved", "status": "True", "reason": "Test", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    reserved = {
+        "type": "QuotaReserved",
+        "status": "True",
+        "reason": "Test",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "uid-train", "controller": True}
     kubeconfig = {"kubeconfig": base64.b64encode(KUBECONFIG).decode()}
     source = {"kubeConfig": {"location": "secret", "locationType": "Secret"}}
@@ -76,9 +83,7 @@ def _management() -> dict[Kind, list[Json]]:
         MULTIKUEUE_CONFIGS: [_object("config", spec={"clusters": ["a", "b"]})],
         MULTIKUEUE_CLUSTERS: [_object(name, spec={"clusterSource": source}) for name in ("a", "b")],
         SECRETS: [_object("secret", "kueue-system", data=kubeconfig)],
-        JOBS: [
-            _object("train", NS, spec={"suspend": True, "managedBy": "kueue.x-k8s.io/multikueue", "template": {}})
-        ],
+        JOBS: [_object("train", NS, spec={"suspend": True, "managedBy": "kueue.x-k8s.io/multikueue", "template": {}})],
         WORKLOADS: [
             _object(
                 "job-train",

@@ -24,10 +24,12 @@ _TURNS = 3000
 _SECONDS = 30.0
 
 
-def cancelled_at_every_await(scene: Scene, *, most: int = 400, over_sockets: bool = False, stride: int = 1) -> int:
-    """Play the scene again and again; returns at how many awaits the coroutine was cancelled."""
+def cancelled_at_every_await(
+    scene: Scene, *, most: int = 400, over_sockets: bool = False, stride: int = 1, times: int = 1
+) -> int:
+    """Play the scene again and again; returns at how many awaits the coroutine was cancelled, `times` in a row."""
     for played, number in enumerate(range(1, most, stride), start=1):
-        if asyncio.run(_played(scene, number, over_sockets)):
+        if asyncio.run(_played(scene, number, over_sockets, times)):
             return played
     return played
 
@@ -58,7 +60,7 @@ async def _interrupted(scene: Scene, number: int, interrupt: Interrupt | None) -
     return "cancelled" if task.cancelled() else "ended"
 
 
-async def _played(scene: Scene, number: int, over_sockets: bool) -> bool:
+async def _played(scene: Scene, number: int, over_sockets: bool, times: int) -> bool:
     """Cancel at one await; returns whether there is none of that number."""
     async with scene() as coroutine:
         before = asyncio.all_tasks()
@@ -67,6 +69,9 @@ async def _played(scene: Scene, number: int, over_sockets: bool) -> bool:
         task: asyncio.Task[Any] = asyncio.create_task(_counted(coroutine, number, reached, heard), name="cancelled")
         await _turns(lambda: bool(reached) or task.done(), over_sockets)
         if not reached:
+            task.cancel()
+        for _ in range(times - 1):
+            await asyncio.sleep(0.001 if over_sockets else 0)
             task.cancel()
         await _turns(task.done, over_sockets)
         where = f"cancelled at await {number}" if reached else "cancelled while it waited"

@@ -112,7 +112,8 @@ class History:
 
     def _may_be_of_before(self, cluster: str, kind: str, uid: str, mark: int) -> bool:
         """Whether both eras have this change, and the log does not know yet that another one has begun."""
-        return self._life[cluster] in self._past.get(cluster, ()) and (uid, mark) in self._before.get((cluster, kind), ())
+        before = self._before.get((cluster, kind), ())
+        return self._life[cluster] in self._past.get(cluster, ()) and (uid, mark) in before
 
     def _no_gap(self, told: Told, mark: int, what: str) -> None:
         """A watch shows everything of its kind in order: whatever lies between the last list and this is told by now."""
