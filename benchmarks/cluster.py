@@ -1,8 +1,7 @@
 """One simulated cluster in a process of its own, so that what it costs is not counted as the service's.
 
-In: its role, its name and for how many seconds its Jobs run as arguments, then one JSON command a line on stdin. Out: one JSON answer a
-line on stdout, the first with the way to reach it. It ends with its stdin.
-"""
+In: its role, its name and for how many seconds its Jobs run as arguments, then one JSON command a line on stdin. Out:
+one JSON answer a line on stdout, the first with the way to reach it. It ends with its stdin."""
 
 from __future__ import annotations
 
@@ -16,9 +15,9 @@ from typing import Any
 import orjson
 import yaml
 
-from controlplane.kube import JOBS, MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, SECRETS, WORKLOADS, Json
-from controlplane.simulation.jobs import Pace
-from controlplane.simulation.kueue_common import is_true
+from controlplane.kube.kinds import JOBS, MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, SECRETS, WORKLOADS, Json
+from controlplane.simulation.controllers.jobs import JobPace
+from controlplane.simulation.kueue.common import is_true
 from controlplane.simulation.seeding import ensure
 from controlplane.simulation.world import CHECK, KUEUE_NAMESPACE, ClusterSpec, World, secret_name
 
@@ -29,7 +28,7 @@ class Cluster:
     """The management cluster, or the worker `name`, and what it can be told to do."""
 
     def __init__(self, name: str, runs_for: timedelta, *, manages: bool) -> None:
-        spec = ClusterSpec(quota=ROOM, pace=Pace(duration=runs_for))
+        spec = ClusterSpec(quota=ROOM, pace=JobPace(duration=runs_for))
         # A worker's world has a management cluster as well; nobody talks to it.
         self._world = World(spec, {}) if manages else World(ClusterSpec(), {name: spec})
         self._cluster = self._world.management if manages else self._world.workers[name]
@@ -72,7 +71,9 @@ class Cluster:
         self._started = time.process_time()
 
     def state(self) -> Json:
-        """Return how many Workloads are finished, how many objects there are, the requests so far, and processor seconds."""
+        """Return how many Workloads are finished, how many objects there are, the requests so far, and processor
+        seconds.
+        """
         store, server = self._cluster.store, self._cluster.server
         workloads, _ = store.list(WORKLOADS)
         jobs, _ = store.list(JOBS)

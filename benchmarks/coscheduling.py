@@ -1,9 +1,10 @@
-"""A wave of PipelineRuns: what placing them costs in decisions, time and requests, folded, and beside it planned anew in each pass.
+"""A wave of PipelineRuns: what placing them costs in decisions, time and requests, folded, and beside it planned anew
+in each pass.
 
-The room follows the wave as its loop would: every object that changes is observed, folded and decided on, and each write is counted and
-answered by an API server that is a dictionary. Nothing waits, so the time is the core's own. The other way is a reconciler without a
-memory: at each change it looks up what is there and plans from nothing, by the same functions that build the objects.
-"""
+The room follows the wave as its loop would: every object that changes is observed, folded and decided on, and each
+write is counted and answered by an API server that is a dictionary. Nothing waits, so the time is the core's own. The
+other way is a reconciler without a memory: at each change it looks up what is there and plans from nothing, by the same
+functions that build the objects."""
 
 from __future__ import annotations
 
@@ -15,15 +16,15 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from benchmarks.machine import show
-from controlplane.capability import Sighting
-from controlplane.connectivity.events import MANAGEMENT, ClusterConnected, cluster_stream
-from controlplane.coscheduling.objects import CLAIMS, CONFIG_MAPS, NODES, PODS, STATEFUL_SETS
-from controlplane.coscheduling.observe import KINDS
-from controlplane.coscheduling.plan import Cluster, plan
-from controlplane.coscheduling.room import Coscheduling, Policy
-from controlplane.coscheduling.world import World
-from controlplane.kube import PIPELINE_RUNS, Json, Kind, Request, meta
+from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterConnected, cluster_stream
+from controlplane.controllers.coscheduling.controller import CoschedulingController, CoschedulingPolicy
+from controlplane.controllers.coscheduling.objects import CLAIMS, CONFIG_MAPS, NODES, PODS, STATEFUL_SETS
+from controlplane.controllers.coscheduling.observe import KINDS
+from controlplane.controllers.coscheduling.placement.objects_by_kind import ObjectsByKind
+from controlplane.controllers.coscheduling.placement.plan import PlannedCluster, plan
+from controlplane.kube.kinds import PIPELINE_RUNS, Json, Kind, Request, meta
 from controlplane.log.event import NewEvent, Recorded
+from controlplane.runtime.controller import ObjectChange
 
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 _NODES = 20
@@ -77,7 +78,7 @@ class _Wave:
     """The room, its log and a dictionary of objects."""
 
     def __init__(self) -> None:
-        self.room = Coscheduling(Policy(image="nop"), "benchmark")
+        self.room = CoschedulingController(CoschedulingPolicy(image="nop"), "benchmark")
         self.objects: dict[tuple[Kind, str], Json] = {}
         self.requests: Counter[tuple[str, str]] = Counter()
         self.passes = 0
@@ -136,7 +137,7 @@ class _Wave:
         self._see(kind, self.objects.pop((kind, name)), gone=True)
 
     def _see(self, kind: Kind, obj: Json, *, gone: bool) -> None:
-        seen = self.room.observe(Sighting(MANAGEMENT, "life", kind, obj, meta(obj)["resourceVersion"], gone), _NOW)
+        seen = self.room.observe(ObjectChange(MANAGEMENT, "life", kind, obj, meta(obj)["resourceVersion"], gone), _NOW)
         if seen is not None:
             self._append(seen)
 
@@ -201,7 +202,7 @@ class _Wave:
         )
 
 
-class _Counting(World):
+class _Counting(ObjectsByKind):
     """Objects whose every lookup would be a request to an API server."""
 
     lookups = 0
@@ -222,11 +223,13 @@ def _timed(wave: _Wave, objects: list[Json]) -> float:
 
 
 def _from_nothing(wave: list[Json]) -> tuple[int, float]:
-    """Return the lookups and the seconds of planning each run anew at its start, at each change, at a cordon, and at its end."""
-    cluster, lookups, seconds = Cluster(flags={"coschedule": "pipelineruns"}), 0, 0.0
+    """Return the lookups and the seconds of planning each run anew at its start, at each change, at a cordon, and at
+    its end.
+    """
+    cluster, lookups, seconds = PlannedCluster(flags={"coschedule": "pipelineruns"}), 0, 0.0
     done: Json = {"conditions": [{"type": "Succeeded", "status": "True"}]}
     for obj in wave:
-        made = plan(obj, World([obj]), cluster).stateful_sets
+        made = plan(obj, ObjectsByKind([obj]), cluster).stateful_sets
         around = [*made, *({"kind": "Node", "metadata": {"name": f"node-{number}"}} for number in range(_NODES))]
         for status in [{}, *({"childReferences": [{"name": str(number)}]} for number in range(_QUIET + 1)), done]:
             world = _Counting([obj, *around])

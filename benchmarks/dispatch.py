@@ -1,8 +1,8 @@
 """How many workloads a second the whole service dispatches, and how many requests each costs, by cluster and verb.
 
-The ordinary path alone: Jobs are created on the management cluster, dispatched to three workers, one wins, its Job runs, its status
-comes back, everything is cleaned up. The clusters are simulated, in processes of their own: theirs is the larger part of the work.
-"""
+The ordinary path alone: Jobs are created on the management cluster, dispatched to three workers, one wins, its Job
+runs, its status comes back, everything is cleaned up. The clusters are simulated, in processes of their own: theirs is
+the larger part of the work."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""How long nobody leads when the leader is killed while many Jobs run: until the follower leads, sees everything, and places a new Job.
+"""How long nobody leads when the leader is killed while many Jobs run: until the follower leads, sees everything, and
+places a new Job.
 
-In: a fleet of simulated clusters, a leader in a process of its own, a warm follower in this one. Out: seconds from SIGKILL, and what the
-follower asked of the API servers to get there. Unlike `takeover`, the lease and the lists of the clusters are in it, and the clusters'
-own time, which share the machine.
-"""
+In: a fleet of simulated clusters, a leader in a process of its own, a warm follower in this one. Out: seconds from
+SIGKILL, and what the follower asked of the API servers to get there. Unlike `takeover`, the lease and the lists of the
+clusters are in it, and the clusters' own time, which share the machine."""
 
 from __future__ import annotations
 

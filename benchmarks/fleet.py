@@ -1,7 +1,7 @@
 """A management cluster and workers as child processes, and the service running against them in this one.
 
-In: the names of the workers, a database, a number of Jobs. Out: how long they took, what they cost, and the log in the database.
-"""
+In: the names of the workers, a database, a number of Jobs. Out: how long they took, what they cost, and the log in the
+database."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from pathlib import Path
 import orjson
 
 from controlplane.app.service import Service
-from controlplane.clusters.management import from_kubeconfig
-from controlplane.kube import Json
+from controlplane.clusters.management_access import from_kubeconfig
+from controlplane.kube.kinds import Json
 from controlplane.log.connect import Database
 from controlplane.settings import Settings
 from controlplane.settings.model import Budget, Budgets
@@ -27,7 +27,8 @@ from controlplane.web.health import Health
 
 ROLE = "controlplane_service"
 MANAGEMENT = "management"
-# Long enough that every Workload is admitted before its Job ends, however slow the machine: a shorter path costs fewer requests.
+# Long enough that every Workload is admitted before its Job ends, however slow the machine: a shorter path costs fewer
+# requests.
 RUNS_FOR = 20.0
 
 
@@ -95,7 +96,9 @@ async def fleet(workers: Sequence[str], runs_for: float = RUNS_FOR) -> AsyncIter
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What dispatching some Jobs took: seconds, this process's processor seconds, and the clusters' states at the end."""
+    """What dispatching some Jobs took: seconds, this process's processor seconds, and the clusters' states at the
+    end.
+    """
 
     workloads: int
     seconds: float
@@ -112,7 +115,9 @@ def service(url: str, clusters: Fleet, settings: Settings, health: Health) -> Se
 
 
 async def dispatch(url: str, clusters: Fleet, workloads: int, qps: int) -> Run:
-    """Run the service until all Jobs have run and nothing is left on the workers; RuntimeError if they do not get there."""
+    """Run the service until all Jobs have run and nothing is left on the workers; RuntimeError if they do not get
+    there.
+    """
     budget = Budget(qps=qps, burst=qps, concurrency=64)
     settings = Settings(budgets=Budgets(management=budget, worker=budget) if qps else Budgets())
     health, stop = Health(), asyncio.Event()

@@ -1,9 +1,8 @@
 """The price of the log's promises: appending real events with everything on, beside the same rows by plain COPY.
 
-Everything: group commit of many small requests, epoch, expected versions, de-duplication, gapless positions, bodies, a notification
-each commit. COPY: one connection, the finished rows, into a table of the same columns and indexes, a commit for each batch. Both on the
-same durable server, one after the other, several times.
-"""
+Everything: group commit of many small requests, epoch, expected versions, de-duplication, gapless positions, bodies, a
+notification each commit. COPY: one connection, the finished rows, into a table of the same columns and indexes, a
+commit for each batch. Both on the same durable server, one after the other, several times."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psycopg
 
-from controlplane.embedded import EmbeddedPostgres
+from controlplane.local.postgres import EmbeddedPostgres
 from controlplane.log import schema
 
 

@@ -1,9 +1,10 @@
-"""Whose PodGroup ten thousand pods are in: reads of owners, requests and time, beside a walk that each pod does for itself.
+"""Whose PodGroup ten thousand pods are in: reads of owners, requests and time, beside a walk that each pod does for
+itself.
 
-The capability runs as the loop runs it (observe, fold, decide, read, fold), without a database and without a network: reads are
-answered at once from memory and counted. Three ways: owners shown by watches, owners that have to be read (as kinds are that nobody
-watches), and the naive walk in which every pod reads its own chain. All three are checked to put the same pods into the same groups.
-"""
+The capability runs as the loop runs it (observe, fold, decide, read, fold), without a database and without a network:
+reads are answered at once from memory and counted. Three ways: owners shown by watches, owners that have to be read (as
+kinds are that nobody watches), and the naive walk in which every pod reads its own chain. All three are checked to put
+the same pods into the same groups."""
 
 from __future__ import annotations
 
@@ -15,24 +16,24 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 from benchmarks.machine import show
-from controlplane.capability import ReadAnswer, Sighting
-from controlplane.connectivity.events import MANAGEMENT, ClusterConnected, cluster_stream
-from controlplane.kube import Json
-from controlplane.log.event import Event, Recorded
-from controlplane.podgroups.events import RULES_STREAM, OwnerResolved, RulesAccepted
-from controlplane.podgroups.fleet import PodGroups
-from controlplane.podgroups.index import Policy
-from controlplane.podgroups.objects import (
+from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterConnected, cluster_stream
+from controlplane.controllers.podgroups.controller import PodGroupController
+from controlplane.controllers.podgroups.events import RULES_STREAM, OwnerResolved, RulesAccepted
+from controlplane.controllers.podgroups.index import PodGroupPolicy
+from controlplane.controllers.podgroups.objects import (
     DEPLOYMENTS,
     POD_GROUPS,
     PODS,
     REPLICA_SETS,
-    Reference,
+    OwnerReference,
     owner_facts,
     pod_facts,
 )
-from controlplane.podgroups.rules import DEFAULT_DOCUMENT, read_text
-from controlplane.podgroups.walk import Answer, Resolution, resolve
+from controlplane.controllers.podgroups.ownership import OwnerAnswer, Resolution, resolve
+from controlplane.controllers.podgroups.rules import DEFAULT_DOCUMENT, read_text
+from controlplane.kube.kinds import Json
+from controlplane.log.event import Event, Recorded
+from controlplane.runtime.controller import ObjectChange, ReadAnswer
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 _KINDS = {kind.kind: kind for kind in (DEPLOYMENTS, REPLICA_SETS)}
@@ -94,7 +95,7 @@ def _object(api_version: str, kind: str, name: str, spec: Json, above: Json | No
 class _Log:
     """Positions and versions, as the log gives them."""
 
-    def __init__(self, fleet: PodGroups) -> None:
+    def __init__(self, fleet: PodGroupController) -> None:
         self.fleet, self.position = fleet, 0
         self.versions: Counter[str] = Counter()
 
@@ -108,13 +109,13 @@ class _Log:
 def _capability(
     pods: list[Json], owners: dict[tuple[str, str], Json], *, watched: bool
 ) -> tuple[dict[str, str], Counter[str], int]:
-    fleet = PodGroups(Policy(), "benchmark")
+    fleet = PodGroupController(PodGroupPolicy(), "benchmark")
     log = _Log(fleet)
     log.add(cluster_stream(MANAGEMENT), ClusterConnected(kinds=[PODS.name, POD_GROUPS.name]))
     log.add(RULES_STREAM, RulesAccepted(rules=list(read_text(DEFAULT_DOCUMENT).entries)))
     for obj in [*(owners.values() if watched else ()), *pods]:
         kind = _KINDS.get(obj["kind"], PODS)
-        new = fleet.observe(Sighting(MANAGEMENT, "life", kind, obj, "1", False), NOW)
+        new = fleet.observe(ObjectChange(MANAGEMENT, "life", kind, obj, "1", False), NOW)
         assert new is not None
         log.add(new.stream, new.event)
     groups: dict[str, str] = {}
@@ -137,7 +138,7 @@ def _capability(
     return groups, reads, writes
 
 
-def _streams(fleet: PodGroups) -> Iterator[str]:
+def _streams(fleet: PodGroupController) -> Iterator[str]:
     while streams := fleet.take_dirty():
         yield from streams
 
@@ -148,12 +149,12 @@ def _naive(pods: list[Json], owners: dict[tuple[str, str], Json]) -> tuple[dict[
     groups: dict[str, str] = {}
     reads: Counter[str] = Counter()
     for obj in pods:
-        pod, mine = pod_facts(obj), dict[Reference, Answer]()
+        pod, mine = pod_facts(obj), dict[OwnerReference, OwnerAnswer]()
 
-        def known(namespace: str, owner: Reference, mine: dict[Reference, Answer] = mine) -> Answer:
+        def known(namespace: str, owner: OwnerReference, mine: dict[OwnerReference, OwnerAnswer] = mine) -> OwnerAnswer:
             if owner not in mine:
                 reads[owner.uid] += 1
-                mine[owner] = Answer(outcome="Found", facts=owner_facts(owners[owner.kind, owner.name]))
+                mine[owner] = OwnerAnswer(outcome="Found", facts=owner_facts(owners[owner.kind, owner.name]))
             return mine[owner]
 
         step = resolve(pod, rules, known)

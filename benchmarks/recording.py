@@ -1,8 +1,7 @@
 """A history to measure with: what the service really recorded while it dispatched some Jobs.
 
-In: a database and a number of workloads. Out: the events as they are in the log, and as they once went in, as often over as is
-wanted, each copy on streams and of objects of its own.
-"""
+In: a database and a number of workloads. Out: the events as they are in the log, and as they once went in, as often
+over as is wanted, each copy on streams and of objects of its own."""
 
 from __future__ import annotations
 
@@ -13,25 +12,25 @@ import msgspec
 
 from benchmarks.dispatch import WORKERS
 from benchmarks.fleet import ROLE, dispatch, fleet
+from controlplane.controllers.multikueue.adapters import adapters_for
+from controlplane.controllers.multikueue.context import MultiKueuePolicy
+from controlplane.controllers.multikueue.controller import MultiKueueController
+from controlplane.controllers.multikueue.events import WorkloadDecision
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
 from controlplane.log.event import Append, Body, NewEvent, Recorded, Unknown
 from controlplane.log.postgres import PostgresLog
-from controlplane.multikueue.adapters import adapters_for
-from controlplane.multikueue.context import Policy
-from controlplane.multikueue.events import Decision
-from controlplane.multikueue.fleet import Fleet
 from controlplane.settings import Settings
 
 
-def new_fleet() -> Fleet:
+def new_fleet() -> MultiKueueController:
     """Return MultiKueue's states, empty."""
-    return Fleet(Policy(adapters=adapters_for(Settings().multikueue.kinds)), "benchmark")
+    return MultiKueueController(MultiKueuePolicy(adapters=adapters_for(Settings().multikueue.kinds)), "benchmark")
 
 
 def codec() -> Codec:
     """Return the codec of the service."""
-    return Codec(Fleet.types)
+    return Codec(MultiKueueController.types)
 
 
 async def record(url: str, args: argparse.Namespace) -> list[Recorded]:
@@ -101,7 +100,7 @@ def _new(recorded: Recorded, bodies: dict[str, Body], copy: str) -> NewEvent:
 
 
 def _is_decision(recorded: Recorded) -> bool:
-    return isinstance(recorded.event, Decision)
+    return isinstance(recorded.event, WorkloadDecision)
 
 
 def _refs(recorded: Recorded) -> list[str]:

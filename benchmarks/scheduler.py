@@ -1,9 +1,9 @@
-"""How long one scheduling cycle takes on a large cluster: all nodes at once with arrays, beside the same rules node by node.
+"""How long one scheduling cycle takes on a large cluster: all nodes at once with arrays, beside the same rules node by
+node.
 
-Nodes lie in ten zones with ten pods each, of deployments of fifty. Every pod is scheduled and then assumed on its node, so
-that the next one finds a changed cluster. "node by node" asks the same plugins' one-node forms for every node; what the
-snapshot keeps counted serves both.
-"""
+Nodes lie in ten zones with ten pods each, of deployments of fifty. Every pod is scheduled and then assumed on its node,
+so that the next one finds a changed cluster. "node by node" asks the same plugins' one-node forms for every node; what
+the snapshot keeps counted serves both."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import time
 from collections.abc import Iterator
 
 from benchmarks.machine import show
-from controlplane.kube import Json
-from controlplane.scheduler.configuration import default_framework
-from controlplane.scheduler.cycle import schedule
-from controlplane.scheduler.objects import HOSTNAME, ZONE, Pod, read_node, read_pod
-from controlplane.scheduler.snapshot import Snapshot
+from controlplane.controllers.scheduling.cycle import schedule
+from controlplane.controllers.scheduling.framework.configuration import default_framework
+from controlplane.controllers.scheduling.snapshot.objects import HOSTNAME, ZONE, Pod, read_node, read_pod
+from controlplane.controllers.scheduling.snapshot.snapshot import Snapshot
+from controlplane.kube.kinds import Json
 
 PODS_A_NODE = 10
 PODS_A_DEPLOYMENT = 50

@@ -1,10 +1,10 @@
 """How long a process takes from nothing, or from following, to leading a log with many live workloads in it.
 
-In: what the service recorded of some Jobs, up to the moment at which each ran, copied over and over inside the database until there are as
-many as wanted. Out: the events that were folded, and seconds: cold (read, decode, fold, take the lead, look at every workload once) and
-warm (the same for a follower that had everything folded already). What comes on top is not measured here: the lease of a leader that
-died, and the lists of the clusters, before which the look at the workloads decides nothing.
-"""
+In: what the service recorded of some Jobs, up to the moment at which each ran, copied over and over inside the database
+until there are as many as wanted. Out: the events that were folded, and seconds: cold (read, decode, fold, take the
+lead, look at every workload once) and warm (the same for a follower that had everything folded already). What comes on
+top is not measured here: the lease of a leader that died, and the lists of the clusters, before which the look at the
+workloads decides nothing."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from benchmarks.fleet import ROLE
 from benchmarks.machine import database, show
 from benchmarks.recording import codec, new_fleet, record
 from controlplane.clock import SystemClock
-from controlplane.connectivity.here import service_started
+from controlplane.controllers.connectivity.local_connection import service_started
+from controlplane.controllers.multikueue.controller import MultiKueueController
+from controlplane.controllers.multikueue.events import CloneObserved, JobObserved, RemoteJobObserved, WorkloadObserved
 from controlplane.log.connect import Database
 from controlplane.log.event import Append, Recorded
 from controlplane.log.postgres import PostgresLog
-from controlplane.multikueue.events import CloneObserved, JobObserved, RemoteJobObserved, WorkloadObserved
-from controlplane.multikueue.fleet import Fleet
-from controlplane.reconcile.bodies import Bodies
-from controlplane.reconcile.effects import Effects
-from controlplane.reconcile.gate import Gate
-from controlplane.reconcile.leader import Leader
-from controlplane.reconcile.runner import Runner
+from controlplane.runtime.bodies import Bodies
+from controlplane.runtime.effects import Effects
+from controlplane.runtime.gate import Gate
+from controlplane.runtime.leader import Leader
+from controlplane.runtime.runner import Runner
 
 # A copy of a stream: names and uids differ in a suffix, everything else is as it was recorded.
 _COPY = """
@@ -132,7 +132,7 @@ def _fill(url: str, shared: Sequence[int], own: Sequence[int], copies: int) -> N
         connection.execute("ANALYZE controlplane.events")
 
 
-def _runner(log: PostgresLog, states: Fleet) -> tuple[Runner, Effects]:
+def _runner(log: PostgresLog, states: MultiKueueController) -> tuple[Runner, Effects]:
     clock, gate = SystemClock(), Gate()
     chance = random.Random()
     effects = Effects(log, states, Bodies(log), clock, gate, lambda cluster: None, rng=chance)
@@ -168,7 +168,7 @@ async def _from_following(url: str) -> Seconds:
     return Seconds(folded, lead, look)
 
 
-async def _lead(log: PostgresLog, states: Fleet, runner: Runner) -> tuple[float, float]:
+async def _lead(log: PostgresLog, states: MultiKueueController, runner: Runner) -> tuple[float, float]:
     """Return the seconds of taking the lead, and of the first look at everything that it makes worth a look."""
     clock = SystemClock()
     started = time.perf_counter()

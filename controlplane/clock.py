@@ -1,8 +1,7 @@
 """Time, as an argument.
 
-Whatever waits or stamps asks a `Clock`, so that tests and the simulation can own time. The pure core gets its `now` handed in
-and needs none of this.
-"""
+Whatever waits or stamps asks a `Clock`, so that tests and the simulation can own time. The pure core gets its `now`
+handed in and needs none of this."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """What the service says about itself: messages on stderr and numbers for Prometheus.
 
-`configure` sets up structlog once, for our own messages and for those of libraries, with the context of the task at hand
-(`structlog.contextvars`) and with secrets masked whoever wrote them. `metrics` holds every metric of the service; a room counts by
-`metrics.events_appended.labels(type=…).inc()`. The names and labels are an interface: `docs/reference/metrics.md` is written from them.
-"""
+`configure` sets up structlog once, for our own messages and for those of libraries, with the context of the task at
+hand (`structlog.contextvars`) and with secrets masked whoever wrote them. `metrics` holds every metric of the service;
+a room counts by `metrics.events_appended.labels(type=…).inc()`. The names and labels are an interface:
+`docs/reference/metrics.md` is written from them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ M = TypeVar("M", bound=MetricWrapperBase)
 
 
 def configure(level: str, format: str, stream: TextIO | None = None) -> None:  # noqa: A002
-    """Send every message of this process to `stream` (stderr), as JSON lines or for people (coloured on a terminal only).
+    """Send every message of this process to `stream` (stderr), as JSON lines or for people (coloured on a terminal
+    only).
 
     May be called again; the last call holds.
     """
@@ -89,7 +90,7 @@ def configure(level: str, format: str, stream: TextIO | None = None) -> None:  #
 
 
 def logger(name: str) -> structlog.stdlib.BoundLogger:
-    """Return the logger of a room (`controlplane.reconcile`); `configure` decides later what becomes of its messages."""
+    """Return the logger of a room (`controlplane.runtime`); `configure` decides later what becomes of its messages."""
     found: structlog.stdlib.BoundLogger = structlog.stdlib.get_logger(name)
     return found
 

@@ -1,4 +1,6 @@
-"""How Alembic reaches the database: over the connection that `controlplane.log.schema` hands in, or over `-x url=…` by hand."""
+"""How Alembic reaches the database: over the connection that `controlplane.log.schema` hands in, or over `-x url=…` by
+hand.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What the whole suite has: a PostgreSQL server, a fresh migrated database for each test that asks for one, examples without a clock."""
+"""What the whole suite has: a PostgreSQL server, a fresh migrated database for each test that asks for one, examples
+without a clock.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""The admission webhook of coscheduling, on what this process has folded: every replica may answer, whether it leads or follows.
+"""The admission webhook of coscheduling, on what this process has folded: every replica may answer, whether it leads or
+follows.
 
-In: AdmissionReviews of TaskRuns, CustomRuns and Pods. Out: answers of the room (`controlplane.coscheduling.admission`) in the mode that the
-run is pinned to. Tekton makes a run's first TaskRuns within milliseconds, often before the run has come through the log: it is waited for a
-moment. Whatever stays in doubt is let through with a warning.
-"""
+In: AdmissionReviews of TaskRuns, CustomRuns and Pods. Out: answers of the room
+(`controlplane.controllers.coscheduling.admission`) in the mode that the run is pinned to. Tekton makes a run's first
+TaskRuns within milliseconds, often before the run has come through the log: it is waited for a moment. Whatever stays
+in doubt is let through with a warning."""
 
 from __future__ import annotations
 
@@ -11,11 +12,17 @@ from collections.abc import Callable
 from typing import Any
 
 from controlplane.clock import Clock
-from controlplane.coscheduling.admission import answer
-from controlplane.coscheduling.flags import Mode
-from controlplane.coscheduling.objects import ANNOTATION, RUN_LABEL, annotations_of, controller_of, labels_of
-from controlplane.coscheduling.room import Coscheduling
-from controlplane.kube import PIPELINE_RUNS, Json
+from controlplane.controllers.coscheduling.admission import answer
+from controlplane.controllers.coscheduling.controller import CoschedulingController
+from controlplane.controllers.coscheduling.flags import Mode
+from controlplane.controllers.coscheduling.objects import (
+    ANNOTATION,
+    RUN_LABEL,
+    annotations_of,
+    controller_of,
+    labels_of,
+)
+from controlplane.kube.kinds import PIPELINE_RUNS, Json
 from controlplane.telemetry import Metrics
 
 PATH = "/mutate/coscheduling"
@@ -26,7 +33,7 @@ class Admission:
     """Answers reviews. `room()` is the room of the present turn, None before the first; `patience` is in seconds."""
 
     def __init__(
-        self, room: Callable[[], Coscheduling | None], patience: float, clock: Clock, metrics: Metrics
+        self, room: Callable[[], CoschedulingController | None], patience: float, clock: Clock, metrics: Metrics
     ) -> None:
         self._room, self._patience, self._clock, self._metrics = room, patience, clock, metrics
 
@@ -53,7 +60,9 @@ class Admission:
 
 
 def _run_of(request: Any) -> tuple[str, str, str]:
-    """Return namespace, name and UID of the run that something created belongs to; the UID is "" where it need not be waited for."""
+    """Return namespace, name and UID of the run that something created belongs to; the UID is "" where it need not be
+    waited for.
+    """
     obj = request.get("object") if isinstance(request, dict) else None
     if not isinstance(obj, dict) or request.get("operation") != "CREATE":
         return "", "", ""

@@ -1,25 +1,32 @@
 """Which cluster answers under which name: who may not be used, by the log and by what this process is connected to.
 
-In: the facts of connections, as they are reported; questions of connections that have found an API server. Out: an objection, or none. A
-name has its identity from the moment at which its cluster was accepted, which is before the log knows of it: of two names that lead to one
-cluster and are tried together, one is too late.
-"""
+In: the facts of connections, as they are reported; questions of connections that have found an API server. Out: an
+objection, or none. A name has its identity from the moment at which its cluster was accepted, which is before the log
+knows of it: of two names that lead to one cluster and are tried together, one is too late."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
 
-from controlplane.app.rooms import Hosted
-from controlplane.clusters.facts import ConnectFailed, Disconnected, Fact, FailureReason, Lost, Reached, Removed
-from controlplane.connectivity import identity
-from controlplane.connectivity.events import MANAGEMENT
+from controlplane.app.hosted import HostedControllers
+from controlplane.clusters.connection_reports import (
+    ConnectFailed,
+    Disconnected,
+    Fact,
+    FailureReason,
+    Lost,
+    Reached,
+    Removed,
+)
+from controlplane.controllers.connectivity import identity
+from controlplane.controllers.connectivity.events import MANAGEMENT
 
 
 class Identities:
     """See the module. `now` is the log's time."""
 
-    def __init__(self, hosted: Hosted, now: Callable[[], datetime]) -> None:
+    def __init__(self, hosted: HostedControllers, now: Callable[[], datetime]) -> None:
         self._hosted, self._now = hosted, now
         self._answering: dict[str, str] = {}
 

@@ -1,8 +1,7 @@
 """What the metrics hear of the loop: one place that turns events and outcomes into numbers.
 
-Counters count what happens while this process leads. Gauges are set from the folds now and then (`Turn._report`); a process that does
-not lead shows none of a cluster, for what it last knew would be reported for ever.
-"""
+Counters count what happens while this process leads. Gauges are set from the folds now and then (`Turn._report`); a
+process that does not lead shows none of a cluster, for what it last knew would be reported for ever."""
 
 from __future__ import annotations
 
@@ -11,22 +10,25 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import get_args
 
-from controlplane.app.local import Local
-from controlplane.app.process_measure import ProcessMeasure
+from controlplane.app.own_cluster import Local
 from controlplane.audit.absence import owed
-from controlplane.candidates.events import CandidateObservationRefused
-from controlplane.candidates.events import Decision as CandidateDecision
-from controlplane.connectivity.events import ClusterConnected, ClusterSuspected
-from controlplane.coscheduling.events import Decision as RunDecision
-from controlplane.coscheduling.events import SightingRefused
-from controlplane.coscheduling.flags import Mode
+from controlplane.controllers.candidates.source.events import CandidateDecision, CandidateObservationRefused
+from controlplane.controllers.connectivity.events import ClusterConnected, ClusterSuspected
+from controlplane.controllers.coscheduling.events import CoschedulingDecision as RunDecision
+from controlplane.controllers.coscheduling.events import SightingRefused
+from controlplane.controllers.coscheduling.flags import Mode
+from controlplane.controllers.multikueue.controller import MultiKueueController
+from controlplane.controllers.multikueue.events import (
+    CheckStateDecided,
+    CloneDecided,
+    ObservationRefused,
+    WorkloadDecision,
+)
+from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.controllers.podgroups.events import GroupDecision, MemberRefused
+from controlplane.controllers.podgroups.phases import Phase as GroupPhase
 from controlplane.log.event import Recorded
-from controlplane.multikueue.events import CheckStateDecided, CloneDecided, Decision, ObservationRefused
-from controlplane.multikueue.fleet import Fleet
-from controlplane.multikueue.reasons import Reason
-from controlplane.podgroups.events import Decision as GroupDecision
-from controlplane.podgroups.events import MemberRefused
-from controlplane.podgroups.phases import Phase as GroupPhase
+from controlplane.runtime.measure import ProcessMeasure
 from controlplane.telemetry import Metrics
 
 Refused = ObservationRefused | CandidateObservationRefused | MemberRefused | SightingRefused
@@ -38,7 +40,7 @@ _MINUTE = timedelta(minutes=1)
 class Measure(ProcessMeasure):
     """Counts into a `Metrics` what the service says."""
 
-    def __init__(self, metrics: Metrics, fleet: Fleet) -> None:
+    def __init__(self, metrics: Metrics, fleet: MultiKueueController) -> None:
         super().__init__(metrics)
         self._fleet = fleet
         self._shown: set[str] = set()
@@ -55,9 +57,9 @@ class Measure(ProcessMeasure):
         super()._count(recorded)
         event = recorded.event
         match event:
-            case Decision() | CandidateDecision() | GroupDecision() | RunDecision():
+            case WorkloadDecision() | CandidateDecision() | GroupDecision() | RunDecision():
                 self._metrics.decisions.labels(type=type(event).__name__, reason=str(event.reason)).inc()
-                if isinstance(event, Decision):
+                if isinstance(event, WorkloadDecision):
                     self._count_dispatch(recorded, event)
             case ObservationRefused() | CandidateObservationRefused() | MemberRefused() | SightingRefused():
                 self._metrics.observations_refused.labels(cluster=recorded.cluster, kind=event.kind).inc()
@@ -66,14 +68,14 @@ class Measure(ProcessMeasure):
             case ClusterSuspected():
                 self._metrics.cluster_suspected.labels(cluster=recorded.cluster).inc()
 
-    def _count_dispatch(self, recorded: Recorded, event: Decision) -> None:
+    def _count_dispatch(self, recorded: Recorded, event: WorkloadDecision) -> None:
         state = self._fleet.index.workloads.get(recorded.stream)
         queue = state.local.cluster_queue if state and state.local else ""
         if isinstance(event, CloneDecided):
             self._metrics.workloads_dispatched.labels(cluster_queue=queue, cluster=event.cluster).inc()
-        elif isinstance(event, CheckStateDecided) and event.reason == Reason.ADMITTED_ON_WORKER:
+        elif isinstance(event, CheckStateDecided) and event.reason == WorkloadReason.ADMITTED_ON_WORKER:
             self._metrics.workloads_admitted.labels(cluster_queue=queue, cluster=event.winner).inc()
-        elif isinstance(event, CheckStateDecided) and event.reason == Reason.REMOTE_LOST:
+        elif isinstance(event, CheckStateDecided) and event.reason == WorkloadReason.REMOTE_LOST:
             cluster = state.local.cluster_name if state and state.local else ""
             self._metrics.requeues.labels(cluster=cluster).inc()
 
@@ -96,7 +98,9 @@ class Measure(ProcessMeasure):
         self._metrics.requeue_budget.set(max(0, limit - spent) if limit else float("inf"))
 
     def backlog(self, now: datetime) -> None:
-        """Set the gauges that need a look at every Workload: what is owed to whom, and the oldest open write to each cluster."""
+        """Set the gauges that need a look at every Workload: what is owed to whom, and the oldest open write to each
+        cluster.
+        """
         owing, oldest = owed(self._fleet.index), self._oldest()
         for name in self._shown:
             self._metrics.effects_oldest_seconds.labels(cluster=name).set(_seconds(now, oldest.get(name)))

@@ -1,15 +1,15 @@
 """What an operator may tell the log: that a lost cluster is given up, that a mass outage is real.
 
-In: a log, a name, who says so. Out: one event, appended beside the leader with its epoch and only if the stream is still as it was
-judged; the leader's loop does the rest. Refused with the reason if it does not fit what the log knows.
+In: a log, a name, who says so. Out: one event, appended beside the leader with its epoch and only if the stream is
+still as it was judged; the leader's loop does the rest. Refused with the reason if it does not fit what the log knows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from controlplane.app.rooms import TYPES
-from controlplane.connectivity.events import (
+from controlplane.app.hosted import TYPES
+from controlplane.controllers.connectivity.events import (
     FLEET_STREAM,
     MANAGEMENT,
     ClusterForgotten,
@@ -17,18 +17,18 @@ from controlplane.connectivity.events import (
     MassOutageAccepted,
     cluster_stream,
 )
-from controlplane.connectivity.state import Connection
+from controlplane.controllers.connectivity.state import Connection
+from controlplane.controllers.multikueue.context import MultiKueuePolicy
+from controlplane.controllers.multikueue.index import WorkloadIndex
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
 from controlplane.log.event import Append, Event, Fenced, NewEvent, VersionConflict
 from controlplane.log.folding import Folding
 from controlplane.log.port import Assisted
 from controlplane.log.postgres import PostgresLog
-from controlplane.multikueue.context import Policy
-from controlplane.multikueue.index import Index
 
 _TRIES = 3
-_Judge = Callable[[Index], tuple[str, int, Event, int]]
+_Judge = Callable[[WorkloadIndex], tuple[str, int, Event, int]]
 
 
 class NotAllowed(Exception):  # noqa: N818 - what the operator is told
@@ -39,16 +39,18 @@ class NoSuchCluster(NotAllowed):
     """The log knows no cluster of that name."""
 
 
-async def forget(database: Database, log: str, policy: Policy, name: str, by: str) -> int:
-    """End the grace of a lost cluster: its workloads may be queued again, under `never-twice` too. Return how many it has."""
+async def forget(database: Database, log: str, policy: MultiKueuePolicy, name: str, by: str) -> int:
+    """End the grace of a lost cluster: its workloads may be queued again, under `never-twice` too. Return how many it
+    has.
+    """
     async with PostgresLog(database, Codec(TYPES), log=log) as opened:
         return await forget_in(opened, policy, name, by)
 
 
-async def forget_in(log: Assisted, policy: Policy, name: str, by: str) -> int:
+async def forget_in(log: Assisted, policy: MultiKueuePolicy, name: str, by: str) -> int:
     """As `forget`, in an open log."""
 
-    def judge(index: Index) -> tuple[str, int, Event, int]:
+    def judge(index: WorkloadIndex) -> tuple[str, int, Event, int]:
         connection = forgettable(index, name)
         copies = sum(name in state.remotes for state in index.workloads.values())
         return cluster_stream(name), connection.version, ClusterForgotten(by=by), copies
@@ -56,7 +58,7 @@ async def forget_in(log: Assisted, policy: Policy, name: str, by: str) -> int:
     return await _append(log, policy, judge)
 
 
-def forgettable(index: Index, name: str) -> Connection:
+def forgettable(index: WorkloadIndex, name: str) -> Connection:
     """Return the connection of a cluster that may be forgotten; raises `NotAllowed` with the reason why not."""
     connection = index.connections.get(name)
     if connection is None or name.startswith("@"):
@@ -71,23 +73,23 @@ def forgettable(index: Index, name: str) -> Connection:
     return connection
 
 
-async def accept_outage(database: Database, log: str, policy: Policy, by: str) -> int:
+async def accept_outage(database: Database, log: str, policy: MultiKueuePolicy, by: str) -> int:
     """Say that the clusters of a mass outage are really gone. Return how many are away."""
     async with PostgresLog(database, Codec(TYPES), log=log) as opened:
         return await accept_outage_in(opened, policy, by)
 
 
-async def accept_outage_in(log: Assisted, policy: Policy, by: str) -> int:
+async def accept_outage_in(log: Assisted, policy: MultiKueuePolicy, by: str) -> int:
     """As `accept_outage`, in an open log."""
 
-    def judge(index: Index) -> tuple[str, int, Event, int]:
+    def judge(index: WorkloadIndex) -> tuple[str, int, Event, int]:
         acceptable(index)
         return FLEET_STREAM, index.outage.version, MassOutageAccepted(by=by), len(index.away()[0])
 
     return await _append(log, policy, judge)
 
 
-def acceptable(index: Index) -> None:
+def acceptable(index: WorkloadIndex) -> None:
     """Raise `NotAllowed` with the reason if there is no mass outage that may be accepted."""
     if index.outage.since is None:
         raise NotAllowed("there is no mass outage to accept")
@@ -95,24 +97,26 @@ def acceptable(index: Index) -> None:
         raise NotAllowed(f"the mass outage was accepted by {index.outage.accepted_by} already")
 
 
-async def rebind(database: Database, log: str, policy: Policy, by: str) -> int:
+async def rebind(database: Database, log: str, policy: MultiKueuePolicy, by: str) -> int:
     """Let a log follow another management cluster. Return how many Workloads it knows of the one before."""
     async with PostgresLog(database, Codec(TYPES), log=log) as opened:
         return await rebind_in(opened, policy, by)
 
 
-async def rebind_in(log: Assisted, policy: Policy, by: str) -> int:
+async def rebind_in(log: Assisted, policy: MultiKueuePolicy, by: str) -> int:
     """As `rebind`, in an open log."""
 
-    def judge(index: Index) -> tuple[str, int, Event, int]:
+    def judge(index: WorkloadIndex) -> tuple[str, int, Event, int]:
         connection = rebindable(index)
         return cluster_stream(MANAGEMENT), connection.version, LogRebound(by=by), len(index.workloads)
 
     return await _append(log, policy, judge)
 
 
-def rebindable(index: Index) -> Connection:
-    """Return the connection to the cluster that a log belongs to; raises `NotAllowed` if it belongs to none, or may move already."""
+def rebindable(index: WorkloadIndex) -> Connection:
+    """Return the connection to the cluster that a log belongs to; raises `NotAllowed` if it belongs to none, or may
+    move already.
+    """
     connection = index.connections.get(MANAGEMENT)
     if connection is None or not connection.incarnation:
         raise NotAllowed("the log belongs to no cluster yet: the first one that a service connects to will be its own")
@@ -121,8 +125,8 @@ def rebindable(index: Index) -> Connection:
     return connection
 
 
-async def _append(log: Assisted, policy: Policy, judge: _Judge) -> int:
-    index = Index(policy)
+async def _append(log: Assisted, policy: MultiKueuePolicy, judge: _Judge) -> int:
+    index = WorkloadIndex(policy)
     fold, position = Folding(index.fold), 0
     for last in range(_TRIES):
         await log.assist()

@@ -1,4 +1,6 @@
-"""From the settings to what decisions depend on. Apart from the service, so that a reader of the log needs nothing else of it."""
+"""From the settings to what decisions depend on. Apart from the service, so that a reader of the log needs nothing else
+of it.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,12 @@ from typing import Any
 
 import msgspec
 
-from controlplane.app.judging import judged_kinds
-from controlplane.candidates.policy import Mode, Placement, Target
-from controlplane.candidates.policy import Policy as CandidatePolicy
-from controlplane.connectivity.events import PolicyInForce
-from controlplane.multikueue.adapters import adapters_for
-from controlplane.multikueue.context import Policy
+from controlplane.app.feasibility import judged_kinds
+from controlplane.controllers.candidates.source.policy import Mode, PlacementPolicy, Target
+from controlplane.controllers.candidates.source.policy import SourcePolicy as CandidatePolicy
+from controlplane.controllers.connectivity.events import PolicyInForce
+from controlplane.controllers.multikueue.adapters import adapters_for
+from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.settings import KINDS, Settings
 
 _VALUES = ("origin", "controller_name", "execution_policy", "requeues_per_minute", "mass_outage_share")
@@ -27,10 +29,10 @@ _DURATIONS = (
 )
 
 
-def policy_of(settings: Settings) -> Policy:
+def policy_of(settings: Settings) -> MultiKueuePolicy:
     """Return what decisions depend on."""
     multikueue, dispatches = settings.multikueue, "multikueue" in settings.run.controllers
-    return Policy(
+    return MultiKueuePolicy(
         origin=multikueue.origin,
         controller_name=multikueue.controller_name,
         adapters=adapters_for(multikueue.kinds) if dispatches else {},
@@ -46,7 +48,7 @@ def policy_of(settings: Settings) -> Policy:
     )
 
 
-def in_force(policy: Policy, controllers: Sequence[str]) -> PolicyInForce:
+def in_force(policy: MultiKueuePolicy, controllers: Sequence[str]) -> PolicyInForce:
     """Return what a process says of the settings that it decides by."""
     seconds: dict[str, Any] = {
         f"{name}_seconds": (getattr(policy, name) or timedelta(0)).total_seconds() for name in _DURATIONS
@@ -61,9 +63,9 @@ def in_force(policy: Policy, controllers: Sequence[str]) -> PolicyInForce:
     )
 
 
-def reading_policy(settings: Settings, said: PolicyInForce | None = None) -> Policy:
-    """Return what a reader of the log folds it by: what the service said last, else his own settings. Of kinds every one that a service
-    may have dispatched, whatever either names."""
+def reading_policy(settings: Settings, said: PolicyInForce | None = None) -> MultiKueuePolicy:
+    """Return what a reader of the log folds it by: what the service said last, else his own settings. Of kinds every
+    one that a service may have dispatched, whatever either names."""
     own = msgspec.structs.replace(policy_of(settings), adapters=adapters_for(KINDS))
     if said is None:
         return own
@@ -82,7 +84,7 @@ def candidate_policy(settings: Settings) -> CandidatePolicy:
         cluster=chosen.cluster,
         scheduler_name=chosen.scheduler_name,
         namespaces=frozenset(chosen.namespaces),
-        placement=Placement(
+        placement=PlacementPolicy(
             mode=mode, min_candidates=chosen.min_candidates, max_wait=chosen.max_wait, max_skew=chosen.max_skew
         ),
         lease=chosen.lease,

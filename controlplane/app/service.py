@@ -1,8 +1,8 @@
 """The service: one process that follows a log and, when it leads, keeps it and acts on it.
 
-In: settings and a way to the management cluster. Out: everything that `controlplane run` does. A turn (`controlplane.app.turn`) ends with a
-fence or a fault; the process then starts over as a follower, with nothing but what the log says.
-"""
+In: settings and a way to the management cluster. Out: everything that `controlplane run` does. A turn
+(`controlplane.app.leadership`) ends with a fence or a fault; the process then starts over as a follower, with nothing
+but what the log says."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from importlib import metadata
 
 import structlog
 
+from controlplane.app.hosted import TYPES, HostedControllers
+from controlplane.app.leadership import ServiceTerm
 from controlplane.app.measure import Measure
-from controlplane.app.process import OpenManagement, Shared, turn_after_turn
-from controlplane.app.rooms import TYPES, Hosted
-from controlplane.app.turn import Turn
 from controlplane.clock import Clock, SystemClock
-from controlplane.connectivity.here import service_stopped
-from controlplane.coscheduling.room import Coscheduling
+from controlplane.controllers.connectivity.local_connection import service_stopped
+from controlplane.controllers.coscheduling.controller import CoschedulingController
+from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
 from controlplane.log.event import Append, LogError
 from controlplane.log.port import Log
 from controlplane.log.postgres import PostgresLog
-from controlplane.multikueue.fleet import Fleet
-from controlplane.reconcile.gate import Gate
-from controlplane.reconcile.leader import Leader
+from controlplane.runtime.gate import Gate
+from controlplane.runtime.leader import Leader
+from controlplane.runtime.lifecycle import OpenManagement, Shared, turn_after_turn
 from controlplane.settings import Settings
 from controlplane.telemetry import Metrics
 from controlplane.web.health import Health
 
 _log = structlog.get_logger(__name__)
 
-# What a page of a list is decoded into lives for milliseconds, and is more than the collector's own first thresholds many times over: it
-# would look at each page several times while it is made. `python -m benchmarks failover` shows it.
+# What a page of a list is decoded into lives for milliseconds, and is more than the collector's own first thresholds
+# many times over: it would look at each page several times while it is made. `python -m benchmarks failover` shows it.
 _COLLECT = (50_000, 20, 50)
 _LEAVE = 1.0  # seconds that the last event of a process may take
 
@@ -65,8 +65,8 @@ class Service:
             clock or SystemClock(),
             random.Random(),  # noqa: S311 - jitter
         )
-        self.fleet: Fleet | None = None
-        self.runs: Coscheduling | None = None
+        self.fleet: MultiKueueController | None = None
+        self.runs: CoschedulingController | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
         """Follow, lead, and start over, until `stop` is set."""
@@ -75,7 +75,7 @@ class Service:
     async def _turn(self, stop: asyncio.Event) -> None:
         """Follow the log until the lead is ours, then lead until stopped or fenced."""
         gc.unfreeze()  # what the turn before has left
-        hosted = Hosted(self._settings)
+        hosted = HostedControllers(self._settings)
         fleet = self.fleet = hosted.fleet
         self.runs = hosted.local.runs
         measure = Measure(self._shared.metrics, fleet)
@@ -88,7 +88,7 @@ class Service:
             on_batch=measure.appended,
         )
         leader = Leader(log, self._settings.leader.identity, self._shared.clock, gate)
-        turn = Turn(self._shared, hosted, measure, gate, log, leader)
+        turn = ServiceTerm(self._shared, hosted, measure, gate, log, leader)
         try:
             self._health.set("leader", True, "follows")
             head = await turn.follow_until(stop)
@@ -121,7 +121,9 @@ class Service:
 
 
 async def take_leave(log: Log, leader: Leader, epoch: int, identity: str) -> None:
-    """Say in the log that we look at no cluster from now on, if it can be said at once: resigning leaves no sign of life behind."""
+    """Say in the log that we look at no cluster from now on, if it can be said at once: resigning leaves no sign of
+    life behind.
+    """
     if leader.sure:
         with contextlib.suppress(LogError, TimeoutError):
             async with asyncio.timeout(_LEAVE):

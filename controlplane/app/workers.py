@@ -1,25 +1,27 @@
 """Keeps the connections in line with the MultiKueueClusters that the log knows.
 
-In: the names that changed in a fold. Out: `set` and `remove` on the connections, one at a time and in order, away from the loop.
-"""
+In: the names that changed in a fold. Out: `set` and `remove` on the connections, one at a time and in order, away from
+the loop."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from controlplane.clusters import facts
+from controlplane.clusters import connection_reports
+from controlplane.clusters.connection_reports import Fact
 from controlplane.clusters.connections import Connections
-from controlplane.clusters.facts import Fact
 from controlplane.clusters.sources import PathSource, SecretSource
-from controlplane.multikueue.events import MultiKueueClusterObserved
-from controlplane.multikueue.fleet import Fleet
+from controlplane.controllers.multikueue.controller import MultiKueueController
+from controlplane.controllers.multikueue.events import MultiKueueClusterObserved
 
 
 class Workers:
     """The driver of `Connections`; `report(cluster, fact)` is for what cannot even be tried."""
 
-    def __init__(self, fleet: Fleet, connections: Connections, report: Callable[[str, Fact], Awaitable[None]]) -> None:
+    def __init__(
+        self, fleet: MultiKueueController, connections: Connections, report: Callable[[str, Fact], Awaitable[None]]
+    ) -> None:
         self._fleet, self._connections, self._report = fleet, connections, report
         self._changed = asyncio.Event()
         self._sources: dict[str, tuple[str, ...]] = {}
@@ -51,7 +53,7 @@ class Workers:
         if seen.cluster_profile:
             await self._connections.remove(name)
             message = "load client config failed: MultiKueueClusterProfile feature gate is disabled"
-            failed = facts.ConnectFailed("MultiKueueClusterProfileFeatureDisabled", message, 0, None)
+            failed = connection_reports.ConnectFailed("MultiKueueClusterProfileFeatureDisabled", message, 0, None)
             await self._report(name, failed)
         elif seen.location_type == "Path":
             self._connections.set(name, PathSource(seen.location))

@@ -1,8 +1,9 @@
-"""What hangs on the clusters that cannot be reached: which Workloads stay with each, until when, and which copies are owed there.
+"""What hangs on the clusters that cannot be reached: which Workloads stay with each, until when, and which copies are
+owed there.
 
-In: the folds, the time. Out: an `Absence` for each cluster that is away. Pure, and it decides nothing: it asks `Context.lost_until`, which
-the decisions ask too. For the list of clusters, for the metrics, and for whoever is about to give a cluster up.
-"""
+In: the folds, the time. Out: an `Absence` for each cluster that is away. Pure, and it decides nothing: it asks
+`Context.lost_until`, which the decisions ask too. For the list of clusters, for the metrics, and for whoever is about
+to give a cluster up."""
 
 from __future__ import annotations
 
@@ -12,20 +13,20 @@ from datetime import datetime
 import msgspec
 
 from controlplane.audit.standing import grace
-from controlplane.connectivity.events import MANAGEMENT
-from controlplane.connectivity.state import Connection
-from controlplane.multikueue.context import Context
-from controlplane.multikueue.index import Index
-from controlplane.multikueue.state import WorkloadState
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.controllers.connectivity.state import Connection
+from controlplane.controllers.multikueue.context import WorkloadContext
+from controlplane.controllers.multikueue.index import WorkloadIndex
+from controlplane.controllers.multikueue.state import WorkloadState
 
 
 class Absence(msgspec.Struct, frozen=True, kw_only=True):
     """What hangs on one cluster that is away.
 
-    `stays`: Workloads that are placed there and are not taken back yet; `never` of them have a grace that does not end by itself; `ends`
-    is the earliest end of the others, perhaps past, None if there are no others. `owed`: copies there of Workloads that are elsewhere,
-    wait, or are over: they are judged, and as a rule removed, when the cluster is back.
-    """
+    `stays`: Workloads that are placed there and are not taken back yet; `never` of them have a grace that does not end
+    by itself; `ends` is the earliest end of the others, perhaps past, None if there are no others. `owed`: copies there
+    of Workloads that are elsewhere, wait, or are over: they are judged, and as a rule removed, when the cluster is
+    back."""
 
     stays: int = 0
     never: int = 0
@@ -34,7 +35,9 @@ class Absence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def placed(state: WorkloadState) -> str:
-    """Return the cluster that a Workload is placed on, or that was chosen for it; "" if there is none, or nothing is to run any more."""
+    """Return the cluster that a Workload is placed on, or that was chosen for it; "" if there is none, or nothing is to
+    run any more.
+    """
     local = state.local
     if local is None or local.deleting or local.is_true("Finished"):
         return ""
@@ -42,11 +45,13 @@ def placed(state: WorkloadState) -> str:
 
 
 def is_away(connection: Connection) -> bool:
-    """Whether a cluster was tried and cannot be reached, or is gone: not one of which nothing is known since a start."""
+    """Whether a cluster was tried and cannot be reached, or is gone: not one of which nothing is known since a
+    start.
+    """
     return connection.name != MANAGEMENT and not connection.connected and connection.phase != "Unknown"
 
 
-def absences(index: Index, now: datetime) -> dict[str, Absence]:
+def absences(index: WorkloadIndex, now: datetime) -> dict[str, Absence]:
     """Return what hangs on each cluster that is away, by name."""
     found = {name: Absence(ends=_by_default(index, name, now)) for name, c in index.connections.items() if is_away(c)}
     stays: Counter[str] = Counter()
@@ -75,7 +80,7 @@ def absences(index: Index, now: datetime) -> dict[str, Absence]:
     }
 
 
-def owed(index: Index) -> dict[str, int]:
+def owed(index: WorkloadIndex) -> dict[str, int]:
     """Return how many copies are owed on each cluster that is away; one pass without looking anything up."""
     counts = {name: 0 for name, connection in index.connections.items() if is_away(connection)}
     for state in index.workloads.values() if counts else ():
@@ -85,9 +90,11 @@ def owed(index: Index) -> dict[str, int]:
     return counts
 
 
-def _by_default(index: Index, cluster: str, now: datetime) -> datetime | None:
-    """Return when the grace ends of a Workload that asks for no policy of its own: what is said of a cluster without any."""
-    anybody = Context(
+def _by_default(index: WorkloadIndex, cluster: str, now: datetime) -> datetime | None:
+    """Return when the grace ends of a Workload that asks for no policy of its own: what is said of a cluster without
+    any.
+    """
+    anybody = WorkloadContext(
         policy=index.policy,
         ready=True,
         route=None,

@@ -12,14 +12,14 @@ from controlplane.audit.explain import Explanation, explain, without_workload
 from controlplane.audit.find import Found, story
 from controlplane.audit.fleet import fold, judgements, surroundings
 from controlplane.audit.outages import outages
-from controlplane.audit.reads import Filter, Reader
-from controlplane.audit.timeline import Moment, moments
+from controlplane.audit.reads import Filter, LogReader
+from controlplane.audit.timeline import TimelineEntry, moments
+from controlplane.controllers.multikueue import state as workload
+from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.log.event import Recorded
-from controlplane.multikueue import state as workload
-from controlplane.multikueue.context import Policy
 
 
-def answer(reader: Reader, policy: Policy, found: Found, now: datetime) -> Explanation:
+def answer(reader: LogReader, policy: MultiKueuePolicy, found: Found, now: datetime) -> Explanation:
     """Return why a Workload is where it is, by the log; of a job without a Workload, why it has none."""
     events = story(reader, found)
     if not found.workload:
@@ -36,13 +36,13 @@ def answer(reader: Reader, policy: Policy, found: Found, now: datetime) -> Expla
     return explain(state, index.context(state), everything, now)
 
 
-def told(reader: Reader, policy: Policy, found: Found) -> list[Moment]:
+def told(reader: LogReader, policy: MultiKueuePolicy, found: Found) -> list[TimelineEntry]:
     """Return the story of a Workload and its job, with the outages of its clusters told where they happened."""
     events = story(reader, found)
     around = outages(policy, _with_surroundings(reader, events), found.workload) if found.workload else []
     return sorted([*moments(events), *around], key=lambda moment: moment.position)
 
 
-def _with_surroundings(reader: Reader, events: list[Recorded], more: list[str] | None = None) -> list[Recorded]:
+def _with_surroundings(reader: LogReader, events: list[Recorded], more: list[str] | None = None) -> list[Recorded]:
     around = reader.events(Filter(streams=[*surroundings(reader), *(more or [])]))
     return list(heapq.merge(around, events, key=lambda recorded: recorded.position))

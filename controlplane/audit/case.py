@@ -13,7 +13,7 @@ import msgspec
 
 from controlplane.audit.sentences import because
 from controlplane.audit.standing import Standing
-from controlplane.connectivity.events import (
+from controlplane.controllers.connectivity.events import (
     MANAGEMENT,
     ClusterConnected,
     ClusterConnectFailed,
@@ -21,21 +21,21 @@ from controlplane.connectivity.events import (
     ClusterLost,
     cluster_stream,
 )
-from controlplane.log.event import Event, Recorded
-from controlplane.multikueue.context import Context
-from controlplane.multikueue.events import (
+from controlplane.controllers.multikueue.context import WorkloadContext
+from controlplane.controllers.multikueue.events import (
     CheckStateDecided,
     Conditioned,
     FinishDecided,
-    Seen,
+    Observation,
     StatusRelayDecided,
     WinnerChosen,
     WorkloadObserved,
 )
-from controlplane.multikueue.reasons import Reason
-from controlplane.multikueue.state import WorkloadState
+from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.log.event import Event, Recorded
 
-E = TypeVar("E", bound=Seen)
+E = TypeVar("E", bound=Observation)
 STAMP = "%Y-%m-%d %H:%M:%S UTC"
 Answer = tuple[str, list[Recorded | None]]
 """A sentence and the events it rests on, None for one that is not in the log."""
@@ -45,7 +45,7 @@ class Case(msgspec.Struct, frozen=True):
     """What the sentences are made of."""
 
     state: WorkloadState
-    context: Context
+    context: WorkloadContext
     now: datetime
     events: Sequence[Recorded]
     standing: Standing
@@ -60,7 +60,8 @@ class Case(msgspec.Struct, frozen=True):
         return next((e for e in reversed(self.events) if isinstance(e.event, types) and test(e)), None)
 
     def since(self, kind: type[E], test: Callable[[E], bool], cluster: str = MANAGEMENT) -> Recorded | None:
-        """Return the event since which something holds of the object that a cluster showed last: not the newest that shows it.
+        """Return the event since which something holds of the object that a cluster showed last: not the newest that
+        shows it.
 
         None if it does not hold of what was seen last.
         """
@@ -77,7 +78,9 @@ class Case(msgspec.Struct, frozen=True):
         return first
 
     def shown(self, test: Callable[[WorkloadObserved], bool]) -> Recorded | None:
-        """Return the observation since which something holds of the Workload; the newest one if it does not hold of that."""
+        """Return the observation since which something holds of the Workload; the newest one if it does not hold of
+        that.
+        """
         own = self.last(WorkloadObserved, test=lambda recorded: recorded.stream == self.stream)
         return self.since(WorkloadObserved, test) or own
 
@@ -87,14 +90,17 @@ class Case(msgspec.Struct, frozen=True):
 
 
 def result_of(case: Case, shows: Recorded | None = None) -> tuple[str, Recorded | None]:
-    """Return the cluster whose result the Workload has, and the decision that took it over; "" and None if nobody's was.
+    """Return the cluster whose result the Workload has, and the decision that took it over; "" and None if nobody's
+    was.
 
-    Kueue may finish the Workload by the last status of its job before we do. `shows` is the event that shows it finished.
-    """
+    Kueue may finish the Workload by the last status of its job before we do. `shows` is the event that shows it
+    finished."""
 
     def took(recorded: Recorded) -> bool:
         event, early = recorded.event, shows is None or recorded.position < shows.position
-        relayed = isinstance(event, StatusRelayDecided) and event.reason == Reason.FINAL_STATUS and event.source != ""
+        relayed = (
+            isinstance(event, StatusRelayDecided) and event.reason == WorkloadReason.FINAL_STATUS and event.source != ""
+        )
         return early and recorded.stream == case.stream and (isinstance(event, FinishDecided) or relayed)
 
     decided = case.last(FinishDecided, StatusRelayDecided, test=took)

@@ -1,5 +1,5 @@
-"""What became of a Workload that has ended: where it ran and why there, what was taken from it and when, how long it waited and ran, and
-whether it was ever on two clusters at once. Each statement names the events that prove it.
+"""What became of a Workload that has ended: where it ran and why there, what was taken from it and when, how long it
+waited and ran, and whether it was ever on two clusters at once. Each statement names the events that prove it.
 
 In: a `Case`. Out: `Statement`s, in the order in which things happened; those about all of it come last. Pure.
 """
@@ -13,18 +13,16 @@ from typing import Literal
 import msgspec
 
 from controlplane.audit.case import STAMP, Case, result_of, taken_back
-from controlplane.audit.runs_seen import Run, overlaps, runs, times
+from controlplane.audit.runs_seen import JobRun, overlaps, runs, times
 from controlplane.audit.sentences import because, listed
-from controlplane.connectivity.events import (
+from controlplane.controllers.connectivity.events import (
     ClusterConnected,
     ClusterConnectFailed,
     ClusterDisconnected,
     ClusterLost,
     cluster_stream,
 )
-from controlplane.durations import show
-from controlplane.log.event import Recorded
-from controlplane.multikueue.events import (
+from controlplane.controllers.multikueue.events import (
     CheckStateDecided,
     ClusterRefused,
     CopyJudged,
@@ -37,14 +35,16 @@ from controlplane.multikueue.events import (
     WorkloadGone,
     WorkloadObserved,
 )
+from controlplane.kube.durations import show
+from controlplane.log.event import Recorded
 
 About = Literal["Offered", "Placed", "GivenUp", "LeftOut", "Ran", "Away", "TakenBack", "Judged", "Times", "AtOnce"]
 _SECOND = timedelta(seconds=1)
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that is said of a Workload, with the events that prove it. `cluster` is the one that it is about, "" if it is about none
-    or several; `seconds` is how long that lasted, None if it is about no length of time."""
+    """One thing that is said of a Workload, with the events that prove it. `cluster` is the one that it is about, "" if
+    it is about none or several; `seconds` is how long that lasted, None if it is about no length of time."""
 
     about: About
     text: str
@@ -79,7 +79,9 @@ def _begin(case: Case) -> Recorded | None:
 
 
 def _end(case: Case, begin: Recorded) -> Recorded:
-    """Return the event with which it had ended: the first that shows it finished, else that it is gone, else the last one seen."""
+    """Return the event with which it had ended: the first that shows it finished, else that it is gone, else the last
+    one seen.
+    """
     after = [e for e in case.events if e.stream == case.stream and e.position >= begin.position]
     for recorded in after:
         event = recorded.event
@@ -182,7 +184,7 @@ def _away(cluster: str, lost: Recorded, back: Recorded | None) -> Statement:
     return Statement(about="Away", text=text, events=[lost, back], cluster=cluster, seconds=lasted.total_seconds())
 
 
-def _ran(case: Case, found: list[Run]) -> Iterator[Statement]:
+def _ran(case: Case, found: list[JobRun]) -> Iterator[Statement]:
     """Tell of each run, and what became of it."""
     source, _ = result_of(case)
     for run in found:
@@ -193,7 +195,7 @@ def _ran(case: Case, found: list[Run]) -> Iterator[Statement]:
         yield Statement(about="Ran", text=text, events=proof, cluster=run.cluster, seconds=lasted.total_seconds())
 
 
-def _ending(run: Run, source: str) -> str:
+def _ending(run: JobRun, source: str) -> str:
     """Return how a run ended, and whether it is the one that counted."""
     event = run.ended.event if run.ended is not None else None
     if run.ended is None:
@@ -208,7 +210,7 @@ def _ending(run: Run, source: str) -> str:
     return ""
 
 
-def _times(found: list[Run], begin: Recorded, end: Recorded) -> Statement:
+def _times(found: list[JobRun], begin: Recorded, end: Recorded) -> Statement:
     queued, ran, perhaps = times(found, begin.recorded_at, end.recorded_at)
     unseen = f", and may have run unseen for {_told(perhaps)} more" if perhaps else ""
     text = f"in all it was queued for {_told(queued)} and ran for {_told(ran)}{unseen}"
@@ -219,7 +221,7 @@ def _times(found: list[Run], begin: Recorded, end: Recorded) -> Statement:
     )
 
 
-def _at_once(found: list[Run], begin: Recorded, end: Recorded) -> Iterator[Statement]:
+def _at_once(found: list[JobRun], begin: Recorded, end: Recorded) -> Iterator[Statement]:
     both = overlaps(found, end.recorded_at)
     for overlap in both:
         one, other = overlap.clusters

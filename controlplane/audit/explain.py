@@ -1,11 +1,10 @@
 """Why a Workload is where it is: one sentence, and the events that it rests on.
 
-In: the events of a Workload, its job and the connections of the clusters, the folds of the same events, the time. Out: an
-`Explanation`. Pure: the same events give the same sentence, today or in a year.
+In: the events of a Workload, its job and the connections of the clusters, the folds of the same events, the time. Out:
+an `Explanation`. Pure: the same events give the same sentence, today or in a year.
 
-A sentence says the fact first and the cause after it. Its events are those that were decisive, each with the one that caused it
-(`caused_by`), so that nobody has to believe the sentence.
-"""
+A sentence says the fact first and the cause after it. Its events are those that were decisive, each with the one that
+caused it (`caused_by`), so that nobody has to believe the sentence."""
 
 from __future__ import annotations
 
@@ -30,15 +29,13 @@ from controlplane.audit.ended import Statement, statements
 from controlplane.audit.sentences import because, listed
 from controlplane.audit.standing import Standing, Word, check_of, grace, standing
 from controlplane.audit.words import face
-from controlplane.connectivity.events import MassOutageBegan
-from controlplane.connectivity.fitness import ClustersJudged
-from controlplane.log.event import Recorded
-from controlplane.multikueue.context import NEVER_TWICE, Context
-from controlplane.multikueue.events import (
+from controlplane.controllers.connectivity.eligibility import ClustersJudged
+from controlplane.controllers.connectivity.events import MassOutageBegan
+from controlplane.controllers.multikueue.context import NEVER_TWICE, WorkloadContext
+from controlplane.controllers.multikueue.events import (
     CheckStateDecided,
     CloneObserved,
     ClusterRefused,
-    Decision,
     EffectFailed,
     JobCreationDecided,
     JobGone,
@@ -46,18 +43,20 @@ from controlplane.multikueue.events import (
     RemoteJobObserved,
     WinnerChosen,
     WinnerReleased,
+    WorkloadDecision,
     WorkloadGone,
     WorkloadObserved,
 )
-from controlplane.multikueue.left_out import left_out
-from controlplane.multikueue.reasons import Reason
-from controlplane.multikueue.state import WorkloadState
-from controlplane.multikueue.unseen import unseen
+from controlplane.controllers.multikueue.ineligible import left_out
+from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.controllers.multikueue.unobserved_jobs import unseen
+from controlplane.log.event import Recorded
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """The answer: how far the Workload is, the sentence, and the events it rests on, by position; of one that has ended also what became
-    of it, statement by statement."""
+    """The answer: how far the Workload is, the sentence, and the events it rests on, by position; of one that has ended
+    also what became of it, statement by statement."""
 
     standing: Standing
     sentence: str
@@ -65,7 +64,7 @@ class Explanation(msgspec.Struct, frozen=True):
     statements: list[Statement] = []
 
 
-def explain(state: WorkloadState, context: Context, events: Sequence[Recorded], now: datetime) -> Explanation:
+def explain(state: WorkloadState, context: WorkloadContext, events: Sequence[Recorded], now: datetime) -> Explanation:
     """Return why a Workload is where it is.
 
     `events`, in order: those of its stream, of its job's and of the clusters'. Those not about it do no harm.
@@ -97,7 +96,7 @@ def _with_causes(chosen: Iterable[Recorded | None], events: Sequence[Recorded], 
     found |= {
         e.position: e
         for e in events
-        if e.position in causes and e.stream == stream and not isinstance(e.event, Decision)
+        if e.position in causes and e.stream == stream and not isinstance(e.event, WorkloadDecision)
     }
     return [found[position] for position in sorted(found)]
 
@@ -134,7 +133,8 @@ def _is(case: Case, kind: str) -> Recorded | None:
     return case.shown(lambda seen: seen.is_true(kind))
 
 
-# --- one sentence for each word -----------------------------------------------------------------------------------------
+# --- one sentence for each word
+# -----------------------------------------------------------------------------------------
 
 
 def _pending(case: Case) -> Answer:
@@ -278,7 +278,7 @@ def _placed(case: Case) -> Answer:
         test=lambda e: (
             isinstance(e.event, CheckStateDecided)
             and e.event.winner == cluster
-            and e.event.reason != Reason.TOPOLOGY_ASSIGNED
+            and e.event.reason != WorkloadReason.TOPOLOGY_ASSIGNED
         ),
     )
     evidence: list[Recorded | None] = [chosen, ready, _is_placed(case)]

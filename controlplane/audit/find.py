@@ -1,7 +1,7 @@
 """From what people type, NAMESPACE/NAME, to the streams that are meant.
 
-In: the name of a Workload or of a job. Out: the Workload's stream with those of its job, or the names that come nearest.
-"""
+In: the name of a Workload or of a job. Out: the Workload's stream with those of its job, or the names that come
+nearest."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ import difflib
 
 import msgspec
 
-from controlplane.audit.reads import Filter, Reader
+from controlplane.audit.reads import Filter, LogReader
+from controlplane.controllers.multikueue.events import WorkloadObserved
 from controlplane.log.event import Recorded
-from controlplane.multikueue.events import WorkloadObserved
 
 _NEAREST = 3
 _COMPARED = 5000  # names; comparing is slow
 
 
 class Found(msgspec.Struct, frozen=True):
-    """One Workload and its job, as streams. `workload` is "" if the job has none; `others` are older Workloads of the same job."""
+    """One Workload and its job, as streams. `workload` is "" if the job has none; `others` are older Workloads of the
+    same job.
+    """
 
     workload: str
     jobs: list[str]
@@ -30,7 +32,7 @@ class Found(msgspec.Struct, frozen=True):
         return [*filter(None, [self.workload]), *self.jobs]
 
 
-def find(reader: Reader, namespace: str, name: str) -> Found | None:
+def find(reader: LogReader, namespace: str, name: str) -> Found | None:
     """Return the Workload of this name, or the newest one of the job of this name; None if there is neither."""
     streams = reader.streams("workload", "job", namespace=namespace, name=name)
     workloads = [stream for stream in streams if stream.startswith("workload/")]
@@ -43,8 +45,10 @@ def find(reader: Reader, namespace: str, name: str) -> Found | None:
     return Found(workloads[0], reader.streams("job", namespace=namespace, name=owner.name) if owner else [])
 
 
-def story(reader: Reader, found: Found) -> list[Recorded]:
-    """Return the events of a Workload and of the job that owns it: not those of another job that had its name before or after."""
+def story(reader: LogReader, found: Found) -> list[Recorded]:
+    """Return the events of a Workload and of the job that owns it: not those of another job that had its name before or
+    after.
+    """
     events = list(reader.events(Filter(streams=found.streams)))
     owners = [recorded.event.owner for recorded in events if isinstance(recorded.event, WorkloadObserved)]
     uid = owners[-1].uid if owners and owners[-1] is not None else ""
@@ -53,7 +57,7 @@ def story(reader: Reader, found: Found) -> list[Recorded]:
     return [e for e in events if e.stream == found.workload or getattr(e.event, "uid", uid) == uid]
 
 
-def nearest(reader: Reader, namespace: str, name: str) -> list[str]:
+def nearest(reader: LogReader, namespace: str, name: str) -> list[str]:
     """Return the names, as NAMESPACE/NAME, that somebody may have meant; the most likely first."""
     here = {_last(stream) for stream in reader.streams("workload", "job", namespace=namespace)}
     close = difflib.get_close_matches(name, sorted(here)[:_COMPARED], n=_NEAREST, cutoff=0.5)

@@ -1,36 +1,41 @@
-"""The fleet as the log says it is: folded with the very folds of the service, from no more of the log than the question needs.
+"""The fleet as the log says it is: folded with the very folds of the service, from no more of the log than the question
+needs.
 
-In: a reader and the policy of the settings. Out: `controlplane.multikueue.index.Index`. Clusters, queues, checks and configs are few
-and read whole; of Workloads only those that are asked for, and of finished ones nothing unless somebody wants to see them.
-"""
+In: a reader and the policy of the settings. Out: `controlplane.controllers.multikueue.index.Index`. Clusters, queues,
+checks and configs are few and read whole; of Workloads only those that are asked for, and of finished ones nothing
+unless somebody wants to see them."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Sequence
 
-from controlplane.audit.reads import Filter, Reader
-from controlplane.connectivity.fitness import ROOM as FIT
+from controlplane.audit.reads import Filter, LogReader
+from controlplane.controllers.connectivity.eligibility import ROOM as FIT
+from controlplane.controllers.multikueue.context import MultiKueuePolicy
+from controlplane.controllers.multikueue.events import WorkloadObserved
+from controlplane.controllers.multikueue.index import WorkloadIndex
 from controlplane.log.event import Recorded
 from controlplane.log.folding import Folding
-from controlplane.multikueue.context import Policy
-from controlplane.multikueue.events import WorkloadObserved
-from controlplane.multikueue.index import Index
 
 _SURROUNDINGS = ("cluster", "clusterqueue", "admissioncheck", "multikueueconfig", "fleet", "service")
 
 
-def fold(policy: Policy, events: Iterable[Recorded]) -> Index:
-    """Return the index of some events, which are in the log's order; as in the service, a stream that cannot be folded is left alone."""
-    index = Index(policy)
+def fold(policy: MultiKueuePolicy, events: Iterable[Recorded]) -> WorkloadIndex:
+    """Return the index of some events, which are in the log's order; as in the service, a stream that cannot be folded
+    is left alone.
+    """
+    index = WorkloadIndex(policy)
     folding = Folding(index.fold)
     for recorded in events:
         folding(recorded)
     return index
 
 
-def surroundings(reader: Reader) -> list[str]:
-    """Return the streams of what every Workload depends on: the clusters, their connections, the queues, checks and configs."""
+def surroundings(reader: LogReader) -> list[str]:
+    """Return the streams of what every Workload depends on: the clusters, their connections, the queues, checks and
+    configs.
+    """
     return reader.streams(*_SURROUNDINGS)
 
 
@@ -39,7 +44,9 @@ def judgements(jobs: Iterable[str]) -> list[str]:
     return [f"{FIT}/{stream.partition('/')[2]}" for stream in jobs]
 
 
-def load(reader: Reader, policy: Policy, namespace: str | None = None, *, finished: bool = False) -> Index:
+def load(
+    reader: LogReader, policy: MultiKueuePolicy, namespace: str | None = None, *, finished: bool = False
+) -> WorkloadIndex:
     """Return the fleet as it is now; of finished Workloads only those of which something is left, unless `finished`."""
     workloads = reader.live_workloads(namespace, finished=finished)
     around = list(reader.events(Filter(streams=surroundings(reader))))

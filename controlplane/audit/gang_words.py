@@ -1,23 +1,23 @@
 """The words of gangs of candidate pods: what each event of a group says, and why its decisions were taken.
 
-In: an event of `controlplane.candidates.gang_events`. Out: as `pod_words`, of which these are a part. And of a reader, a pod's gang.
-"""
+In: an event of `controlplane.controllers.candidates.source.gang_events`. Out: as `pod_words`, of which these are a
+part. And of a reader, a pod's gang."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from controlplane.audit.reads import Filter, Reader
+from controlplane.audit.reads import Filter, LogReader
 from controlplane.audit.sentences import Sentence, listed
-from controlplane.candidates import gang_events as gangs
-from controlplane.candidates.gangs import group_stream
-from controlplane.candidates.reasons import Reason
-from controlplane.candidates.state import SourceState
+from controlplane.controllers.candidates.reasons import CandidateReason
+from controlplane.controllers.candidates.source import gang_events as gangs
+from controlplane.controllers.candidates.source.gang_state import group_stream
+from controlplane.controllers.candidates.source.state import SourceState
 from controlplane.log.event import Event, Recorded
 
 
-def gang_events(reader: Reader, state: SourceState) -> list[Recorded]:
+def gang_events(reader: LogReader, state: SourceState) -> list[Recorded]:
     """Return the events of the PodGroup that a source pod belongs to, in order; none if it is in none."""
     pod = state.pod
     if pod is None or not pod.group:
@@ -56,8 +56,8 @@ GANG_WORDS: Mapping[type[Event], Callable[[Any], str]] = {
     gangs.GangWaits: lambda e: f"gang waits: {e.message}",
 }
 
-R = Reason
-GANG_REASONS: Mapping[Reason, Sentence] = {
+R = CandidateReason
+GANG_REASONS: Mapping[CandidateReason, Sentence] = {
     R.GROUP_MISSING: Sentence("the PodGroup that the pod names is not there, or cannot be used", "{message}"),
     R.TOO_FEW_MEMBERS: Sentence("fewer pods of its PodGroup are there than have to start together", "{message}"),
     R.GANG_RESTS: Sentence("its PodGroup could not be placed as a whole, and rests before it tries again", "{message}"),

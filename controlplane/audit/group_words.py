@@ -1,8 +1,7 @@
 """The words of PodGroup ownership: what each event says, in a few words, and why each decision was taken.
 
-In: an event of `controlplane.podgroups`. Out: one short line, as `controlplane.audit.words` has them, and a clause that completes
-"because …". A test sees to it that no event and no reason is missing.
-"""
+In: an event of `controlplane.controllers.podgroups`. Out: one short line, as `controlplane.audit.words` has them, and a
+clause that completes "because …". A test sees to it that no event and no reason is missing."""
 
 from __future__ import annotations
 
@@ -10,9 +9,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from controlplane.audit.sentences import Sentence
+from controlplane.controllers.podgroups import events
+from controlplane.controllers.podgroups.reasons import PodGroupReason
 from controlplane.log.event import Event
-from controlplane.podgroups import events
-from controlplane.podgroups.reasons import Reason
 
 GROUP_EVENTS: tuple[type[Event], ...] = events.EVENTS
 _GIBI, _NANO = 2**30, 10**9
@@ -65,8 +64,8 @@ GROUP_WORDS: Mapping[type[Event], Callable[[Any], str]] = {
     events.GroupWriteUnneeded: lambda e: "write changed nothing",
 }
 
-R = Reason
-GROUP_REASONS: Mapping[Reason, Sentence] = {
+R = PodGroupReason
+GROUP_REASONS: Mapping[PodGroupReason, Sentence] = {
     R.RULE_MATCHED: Sentence("a rule names one of the pod's owners", "the rule {rule} matches {matched}"),
     R.FIRST_OWNER: Sentence(
         "no rule matches, so it is the pod's own owner", "no rule matches, and it is the pod's own owner"
@@ -98,7 +97,7 @@ GROUP_REASONS: Mapping[Reason, Sentence] = {
 }
 
 
-def group_because(decision: events.Decision) -> str:
+def group_because(decision: events.GroupDecision) -> str:
     """Return why a decision about a group or its pods was taken, to follow "because"."""
     rule = matched = ""
     if isinstance(decision, events.OwnerResolved):

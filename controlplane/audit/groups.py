@@ -1,8 +1,7 @@
 """Why a pod is in its PodGroup, and why a PodGroup is in its phase: one sentence, and the events that it rests on.
 
-In: the events of the pod or the group, for a pod also those of its group and its owners. Out: an `Explanation`, of the folds by which the
-service decides. Pure.
-"""
+In: the events of the pod or the group, for a pod also those of its group and its owners. Out: an `Explanation`, of the
+folds by which the service decides. Pure."""
 
 from __future__ import annotations
 
@@ -12,8 +11,7 @@ from controlplane.audit.explain import Explanation
 from controlplane.audit.group_words import group_because
 from controlplane.audit.standing import Standing, Word
 from controlplane.audit.words import what
-from controlplane.log.event import Recorded
-from controlplane.podgroups.events import (
+from controlplane.controllers.podgroups.events import (
     GroupGone,
     GroupObserved,
     GroupStatusDecided,
@@ -23,9 +21,10 @@ from controlplane.podgroups.events import (
     OwnerResolved,
     group_stream,
 )
-from controlplane.podgroups.reasons import Reason
-from controlplane.podgroups.state import GroupState, MemberState, fold_group, fold_member
-from controlplane.podgroups.walk import Resolution
+from controlplane.controllers.podgroups.ownership import Resolution
+from controlplane.controllers.podgroups.reasons import PodGroupReason
+from controlplane.controllers.podgroups.state import MemberState, PodGroupState, fold_group, fold_member
+from controlplane.log.event import Recorded
 
 _WORDS: dict[str, Word] = {"Inqueue": "Admitted", "Running": "Running", "Completed": "Finished"}
 
@@ -89,15 +88,15 @@ def _chain(found: Resolution) -> str:
     return " ← ".join(f"{one.kind} {one.name}" for one in found.chain)
 
 
-def _group_of(stream: str, around: Sequence[Recorded]) -> tuple[GroupState, list[Recorded | None]]:
-    state = GroupState()
+def _group_of(stream: str, around: Sequence[Recorded]) -> tuple[PodGroupState, list[Recorded | None]]:
+    state = PodGroupState()
     own = [recorded for recorded in around if recorded.stream == stream]
     for recorded in own:
         state = fold_group(state, recorded)
     return state, [_last(own, GroupObserved, GroupGone), _last(own, GroupStatusDecided)]
 
 
-def _phase(group: GroupState) -> str:
+def _phase(group: PodGroupState) -> str:
     if group.seen is None:
         return "The group is not there yet."
     seen = group.seen
@@ -106,7 +105,7 @@ def _phase(group: GroupState) -> str:
 
 def explain_group(events: Sequence[Recorded], around: Sequence[Recorded]) -> Explanation:
     """Return why a PodGroup is in its phase. `around` has the newest event of the cluster's room, if there is one."""
-    state = GroupState()
+    state = PodGroupState()
     for recorded in events:
         state = fold_group(state, recorded)
     if state.seen is None:
@@ -119,7 +118,7 @@ def explain_group(events: Sequence[Recorded], around: Sequence[Recorded]) -> Exp
     why = ""
     if decided is not None and isinstance(decided.event, GroupStatusDecided):
         why = f", because {group_because(decided.event)}"
-        if state.phase == "Pending" and decided.event.reason == Reason.MEMBERS_CHANGED:
+        if state.phase == "Pending" and decided.event.reason == PodGroupReason.MEMBERS_CHANGED:
             asks = ", ".join(f"{name} {amount}" for name, amount in sorted(seen.min_resources.items())) or "nothing"
             why = f": it waits for {seen.min_member} members, and for room for what they ask for together ({asks})"
     room = around[-1] if around and state.phase == "Pending" else None

@@ -1,8 +1,8 @@
 """What may help a pod that found no node, in words: for each plugin that refuses pods, what it waits for.
 
-In: the plugins of a `SchedulingFailed`. Out: a clause that completes "it is tried again when …". The queueing hints decide
-(`controlplane.scheduler.hints`); a test sees to it that every plugin that has some has its words here.
-"""
+In: the plugins of a `SchedulingFailed`. Out: a clause that completes "it is tried again when …". The queueing hints
+decide (`controlplane.controllers.scheduling.framework.hints`); a test sees to it that every plugin that has some has
+its words here."""
 
 from __future__ import annotations
 

@@ -1,16 +1,15 @@
 """The words of judging: what each event says about workers, and about the PipelineRuns that are to go to one.
 
-In: an event of `controlplane.coscheduling.judging`. Out: one short line, as `controlplane.audit.words` has them. A test sees to it that no
-event is missing.
-"""
+In: an event of `controlplane.controllers.coscheduling.feasibility`. Out: one short line, as `controlplane.audit.words`
+has them. A test sees to it that no event is missing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from controlplane.connectivity.fitness import ClustersJudged
-from controlplane.coscheduling.judging import events
+from controlplane.controllers.connectivity.eligibility import ClustersJudged
+from controlplane.controllers.coscheduling.feasibility import events
 from controlplane.log.event import Event
 
 

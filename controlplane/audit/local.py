@@ -1,8 +1,8 @@
-"""The stories of one's own cluster: a pod and its PodGroup, a PodGroup, a PipelineRun and what was made for it; and those that the log of a
-scheduler has (`controlplane.audit.story`).
+"""The stories of one's own cluster: a pod and its PodGroup, a PodGroup, a PipelineRun and what was made for it; and
+those that the log of a scheduler has (`controlplane.audit.story`).
 
-In: a reader and what people type (`pod/NS/NAME`, `podgroup/NS/NAME`, `candidate/NS/NAME`, `pipelinerun/NS/NAME`). Out: the events, why it
-is where it is, and the moments. The sentences are made of the folds by which the service decides.
+In: a reader and what people type (`pod/NS/NAME`, `podgroup/NS/NAME`, `candidate/NS/NAME`, `pipelinerun/NS/NAME`). Out:
+the events, why it is where it is, and the moments. The sentences are made of the folds by which the service decides.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from collections.abc import Hashable
 from controlplane.audit.explain import Explanation
 from controlplane.audit.group_words import group_because
 from controlplane.audit.groups import explain_group, explain_member
-from controlplane.audit.reads import Filter, Reader
+from controlplane.audit.reads import Filter, LogReader
 from controlplane.audit.run_words import run_because
 from controlplane.audit.runs import explain_run
 from controlplane.audit.scheduler_words import scheduling_because
 from controlplane.audit.story import Story, explain_of, scheduler_story, streams_of
 from controlplane.audit.target_words import target_because
-from controlplane.audit.timeline import Moment
+from controlplane.audit.timeline import TimelineEntry
 from controlplane.audit.words import reason_of, type_of, what
-from controlplane.candidates.target_events import (
+from controlplane.controllers.candidates.target.events import (
     BindStarted,
     NotSchedulable,
     Reserved,
@@ -32,11 +32,11 @@ from controlplane.candidates.target_events import (
     TargetWriteUnneeded,
     Unreserved,
 )
-from controlplane.coscheduling.events import CoschedulingFailed, CoschedulingUnneeded
-from controlplane.coscheduling.events import Decision as RunDecision
-from controlplane.log.event import Event, Recorded, Unknown
-from controlplane.podgroups.events import (
+from controlplane.controllers.coscheduling.events import CoschedulingDecision as RunDecision
+from controlplane.controllers.coscheduling.events import CoschedulingFailed, CoschedulingUnneeded
+from controlplane.controllers.podgroups.events import (
     ROOM_STREAM,
+    GroupDecision,
     GroupWriteFailed,
     GroupWriteUnneeded,
     MemberObserved,
@@ -45,8 +45,7 @@ from controlplane.podgroups.events import (
     member_stream,
     owner_stream,
 )
-from controlplane.podgroups.events import Decision as GroupDecision
-from controlplane.scheduler.events import (
+from controlplane.controllers.scheduling.events import (
     BindingDecided,
     NodeReserved,
     PendingPodObserved,
@@ -57,6 +56,7 @@ from controlplane.scheduler.events import (
     SchedulingWriteFailed,
     SchedulingWriteUnneeded,
 )
+from controlplane.log.event import Event, Recorded, Unknown
 
 PREFIXES = {
     "pod": "pod", "pods": "pod", "po": "pod",
@@ -82,7 +82,7 @@ _LOGS = 20  # logs of one database in which a name is looked for
 _BINDINGS = (BindingDecided.__name__, BindStarted.__name__)
 
 
-def story(reader: Reader, kind: str, namespace: str, name: str) -> Story | None:
+def story(reader: LogReader, kind: str, namespace: str, name: str) -> Story | None:
     """Return the story of an object; None if the log has none of it."""
     return _own(reader, kind, namespace, name) or scheduler_story(reader, kind, namespace, name)
 
@@ -97,8 +97,10 @@ def places(kind: str, namespace: str, name: str) -> list[str]:
     return [*own.get(kind, []), *streams_of(kind, namespace, name)]
 
 
-def near(reader: Reader, kind: str, namespace: str, name: str) -> list[str]:
-    """Return up to three objects of a kind that somebody may have meant, as KIND/NAMESPACE/NAME: near names, then other namespaces."""
+def near(reader: LogReader, kind: str, namespace: str, name: str) -> list[str]:
+    """Return up to three objects of a kind that somebody may have meant, as KIND/NAMESPACE/NAME: near names, then other
+    namespaces.
+    """
     kinds = {place.partition("/")[0] for place in places(kind, namespace, name)}
     here = {stream.rpartition("/")[2] for stream in reader.streams(*kinds, namespace=namespace)}
     close = difflib.get_close_matches(name, sorted(here)[:_COMPARED], n=_NEAREST, cutoff=_ALIKE)
@@ -108,13 +110,13 @@ def near(reader: Reader, kind: str, namespace: str, name: str) -> list[str]:
     ]
 
 
-def near_elsewhere(reader: Reader, kind: str, namespace: str, name: str) -> dict[str, list[str]]:
+def near_elsewhere(reader: LogReader, kind: str, namespace: str, name: str) -> dict[str, list[str]]:
     """Return the same by the other logs of the database, those that have any."""
-    others = (Reader(reader.connection, log) for log in reader.logs()[:_LOGS] if log != reader.log)
+    others = (LogReader(reader.connection, log) for log in reader.logs()[:_LOGS] if log != reader.log)
     return {other.log: found for other in others if (found := near(other, kind, namespace, name))}
 
 
-def _own(reader: Reader, kind: str, namespace: str, name: str) -> Story | None:
+def _own(reader: LogReader, kind: str, namespace: str, name: str) -> Story | None:
     if kind == "pod":
         return _pod(reader, namespace, name)
     if kind == "candidate":
@@ -127,7 +129,7 @@ def _own(reader: Reader, kind: str, namespace: str, name: str) -> Story | None:
     return Story(kind, stream, events, list(room))
 
 
-def _pod(reader: Reader, namespace: str, name: str) -> Story | None:
+def _pod(reader: LogReader, namespace: str, name: str) -> Story | None:
     stream = member_stream(namespace, name)
     events = list(reader.events(Filter(streams=[stream])))
     if not events:
@@ -158,9 +160,9 @@ def explain_story(found: Story) -> Explanation:
     return explain_of(found)
 
 
-def story_moments(found: Story) -> list[Moment]:
+def story_moments(found: Story) -> list[TimelineEntry]:
     """Return the moment of each event of an object; what repeats itself is there, and not noteworthy."""
-    told: list[Moment] = []
+    told: list[TimelineEntry] = []
     last: dict[Hashable, tuple[str, str]] = {}
     own = found.stream.partition("/")[2]
     for recorded in heapq.merge(found.events, found.others, key=lambda recorded: recorded.position):
@@ -170,7 +172,7 @@ def story_moments(found: Story) -> list[Moment]:
         new = new and not (found.kind == "candidate" and _said_by_candidate(recorded, found.stream))
         last[chain] = said
         told.append(
-            Moment(
+            TimelineEntry(
                 position=recorded.position,
                 at=recorded.recorded_at,
                 cluster=recorded.cluster,
@@ -214,7 +216,9 @@ def _why(event: Event | Unknown) -> str:
 
 
 def _chain(event: Event | Unknown) -> tuple[Hashable, ...]:
-    """Return the object within whose events one may repeat the one before: what was seen of it, or what was decided for it."""
+    """Return the object within whose events one may repeat the one before: what was seen of it, or what was decided for
+    it.
+    """
     if isinstance(event, _FINDINGS):
         return ("found",)
     decided = isinstance(event, GroupDecision | RunDecision | SchedulingDecision | TargetDecision)

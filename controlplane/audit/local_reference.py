@@ -12,10 +12,10 @@ from typing import TypeVar
 from controlplane.audit.group_words import GROUP_EVENTS, GROUP_REASONS
 from controlplane.audit.run_words import RUN_EVENTS, RUN_REASONS
 from controlplane.audit.sentences import Sentence
-from controlplane.coscheduling import events as coscheduling
-from controlplane.coscheduling.judging.events import JUDGING_EVENTS
+from controlplane.controllers.coscheduling import events as coscheduling
+from controlplane.controllers.coscheduling.feasibility.events import JUDGING_EVENTS
+from controlplane.controllers.podgroups import events as podgroups
 from controlplane.log.event import Event
-from controlplane.podgroups import events as podgroups
 
 STREAMS = """\
 | `member/NS/NAME` | a pod as a member of a PodGroup |
@@ -38,10 +38,15 @@ Table = Callable[[Sequence[str], Iterable[tuple[type[Event], *tuple[str, ...]]]]
 def parts(table: Table, doc: Callable[[type[Event]], str], fields: Callable[[type[Event]], str]) -> Iterable[str]:
     """Yield the sections, made with the page's own tables."""
     yield from _section(
-        "PodGroups", GROUP_EVENTS, podgroups.Decision, podgroups.Write, GROUP_REASONS, (table, doc, fields)
+        "PodGroups", GROUP_EVENTS, podgroups.GroupDecision, podgroups.GroupWrite, GROUP_REASONS, (table, doc, fields)
     )
     yield from _section(
-        "Pods of PipelineRuns", RUN_EVENTS, coscheduling.Decision, coscheduling.Write, RUN_REASONS, (table, doc, fields)
+        "Pods of PipelineRuns",
+        RUN_EVENTS,
+        coscheduling.CoschedulingDecision,
+        coscheduling.CoschedulingWrite,
+        RUN_REASONS,
+        (table, doc, fields),
     )
     yield "\n## Where PipelineRuns fit\n\nThe reasons of a judgement are those of the section before.\n\n"
     yield table(("event", "says"), ((event, doc(event)) for event in JUDGING_EVENTS))

@@ -1,8 +1,7 @@
 """Why a candidate is where it is, by the log of the scheduler beside its cluster, and how a group stands there.
 
-In: the events of `candidate/NS/NAME` with those of its Pod, or of `gang/NS/NAME`. Out: an `Explanation`, of the folds by which the
-target decides. Pure.
-"""
+In: the events of `candidate/NS/NAME` with those of its Pod, or of `gang/NS/NAME`. Out: an `Explanation`, of the folds
+by which the target decides. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from controlplane.audit.scheduled import answer, last
 from controlplane.audit.sentences import listed
 from controlplane.audit.standing import Standing, Word
 from controlplane.audit.target_words import WRITES, target_because
-from controlplane.candidates.target_events import (
+from controlplane.controllers.candidates.target.events import (
     Admitted,
     BindFailed,
     BindStarted,
@@ -30,9 +29,8 @@ from controlplane.candidates.target_events import (
     TargetWriteFailed,
     Unreserved,
 )
-from controlplane.candidates.target_state import CANDIDATE, POD, TargetState, target_fold, target_initial
-from controlplane.log.event import Recorded
-from controlplane.scheduler.events import (
+from controlplane.controllers.candidates.target.state import CANDIDATE, POD, TargetState, target_fold, target_initial
+from controlplane.controllers.scheduling.events import (
     GangGone,
     GangJudged,
     GangObserved,
@@ -40,7 +38,8 @@ from controlplane.scheduler.events import (
     SchedulingFailed,
     SchedulingWriteFailed,
 )
-from controlplane.scheduler.verdicts import gang_fold, gang_initial
+from controlplane.controllers.scheduling.gangs.conditions import gang_fold, gang_initial
+from controlplane.log.event import Recorded
 
 Said = tuple[Word, str, str, Sequence[type[object]]]
 

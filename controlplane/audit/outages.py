@@ -1,9 +1,9 @@
 """The outages in the story of a Workload: what happened to the clusters that held a copy of it, while they held one.
 
-In: the events of the Workload and of what is around it (the clusters, the fleet, checks, queues), in order. Out: moments, to be told
-among those of `timeline`. A cluster's history is on its own stream, and most of it is nobody's story: the events are folded one by
-one, and a cluster is told of only while a copy of the Workload is known to be there, or it is placed there.
-"""
+In: the events of the Workload and of what is around it (the clusters, the fleet, checks, queues), in order. Out:
+moments, to be told among those of `timeline`. A cluster's history is on its own stream, and most of it is nobody's
+story: the events are folded one by one, and a cluster is told of only while a copy of the Workload is known to be
+there, or it is placed there."""
 
 from __future__ import annotations
 
@@ -12,27 +12,29 @@ from datetime import datetime, timedelta
 
 from controlplane.audit.absence import is_away, placed
 from controlplane.audit.standing import grace
-from controlplane.audit.timeline import Moment
+from controlplane.audit.timeline import TimelineEntry
 from controlplane.audit.words import reason_of, type_of, what
-from controlplane.connectivity import events as connectivity
-from controlplane.connectivity.events import FLEET_STREAM
-from controlplane.connectivity.state import Connection
-from controlplane.durations import show
+from controlplane.controllers.connectivity import events as connectivity
+from controlplane.controllers.connectivity.events import FLEET_STREAM
+from controlplane.controllers.connectivity.state import Connection
+from controlplane.controllers.multikueue.context import MultiKueuePolicy
+from controlplane.controllers.multikueue.index import WorkloadIndex
+from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.kube.durations import show
 from controlplane.log.event import Recorded
 from controlplane.log.folding import Folding
-from controlplane.multikueue.context import Policy
-from controlplane.multikueue.index import Index
-from controlplane.multikueue.state import WorkloadState
 
 _STAMP = "%Y-%m-%d %H:%M:%S UTC"
 _SECOND = timedelta(seconds=1)
 
 
-def outages(policy: Policy, events: Iterable[Recorded], stream: str) -> list[Moment]:
-    """Return the moments of the clusters that concern the Workload of a stream; `events` are its own and those around it, in order."""
-    index = Index(policy)
+def outages(policy: MultiKueuePolicy, events: Iterable[Recorded], stream: str) -> list[TimelineEntry]:
+    """Return the moments of the clusters that concern the Workload of a stream; `events` are its own and those around
+    it, in order.
+    """
+    index = WorkloadIndex(policy)
     folding = Folding(index.fold)
-    told: list[Moment] = []
+    told: list[TimelineEntry] = []
     outage_told = False
     for recorded in events:
         cluster = recorded.stream.removeprefix("cluster/")
@@ -53,7 +55,7 @@ def outages(policy: Policy, events: Iterable[Recorded], stream: str) -> list[Mom
     return told
 
 
-def _of_fleet(index: Index, state: WorkloadState, recorded: Recorded, told: bool) -> Moment | None:
+def _of_fleet(index: WorkloadIndex, state: WorkloadState, recorded: Recorded, told: bool) -> TimelineEntry | None:
     """Tell of a mass outage if one of the Workload's clusters is away in it, and of its end if it was told of."""
     mine = {*state.remotes, placed(state)}
     if not told and not any(is_away(c) for name, c in index.connections.items() if name in mine):
@@ -68,7 +70,9 @@ def _of_fleet(index: Index, state: WorkloadState, recorded: Recorded, told: bool
     return _moment(recorded, "", why)
 
 
-def _of_cluster(index: Index, state: WorkloadState, recorded: Recorded, before: Connection) -> Moment | None:
+def _of_cluster(
+    index: WorkloadIndex, state: WorkloadState, recorded: Recorded, before: Connection
+) -> TimelineEntry | None:
     """Tell of a cluster's event; what changes nothing for the Workload is there, and not noteworthy."""
     cluster, event = before.name, recorded.event
     after = index.connections[cluster]
@@ -90,7 +94,7 @@ def _of_cluster(index: Index, state: WorkloadState, recorded: Recorded, before: 
             return _moment(recorded, cluster, "", noteworthy=False)
 
 
-def _until(index: Index, state: WorkloadState, cluster: str, now: datetime) -> str:
+def _until(index: WorkloadIndex, state: WorkloadState, cluster: str, now: datetime) -> str:
     """Return what the absence of a cluster means for the Workload, by the rules in force then."""
     if placed(state) != cluster:
         return "its copy there is dealt with when the cluster is back"
@@ -103,8 +107,8 @@ def _until(index: Index, state: WorkloadState, cluster: str, now: datetime) -> s
     return f"it is taken back at {until:{_STAMP}} if the cluster is not back by then"
 
 
-def _moment(recorded: Recorded, cluster: str, why: str, *, noteworthy: bool = True) -> Moment:
-    return Moment(
+def _moment(recorded: Recorded, cluster: str, why: str, *, noteworthy: bool = True) -> TimelineEntry:
+    return TimelineEntry(
         position=recorded.position,
         at=recorded.recorded_at,
         cluster=cluster,

@@ -1,8 +1,7 @@
 """The words of candidate pods: what each event says, in a few words, and why each decision was taken.
 
-In: an event of `controlplane.candidates`. Out: one short line, as `controlplane.audit.words` has them, and a clause that completes
-"because …". A test sees to it that no event and no reason is missing.
-"""
+In: an event of `controlplane.controllers.candidates`. Out: one short line, as `controlplane.audit.words` has them, and
+a clause that completes "because …". A test sees to it that no event and no reason is missing."""
 
 from __future__ import annotations
 
@@ -11,22 +10,22 @@ from typing import Any
 
 from controlplane.audit.gang_words import GANG_REASONS, GANG_WORDS
 from controlplane.audit.sentences import Sentence, listed
-from controlplane.candidates import copy_events as copies
-from controlplane.candidates import events
-from controlplane.candidates.copy_events import COPY_EVENTS
-from controlplane.candidates.gang_events import GangPermitted
-from controlplane.candidates.placing import Placing
-from controlplane.candidates.reasons import Reason
-from controlplane.candidates.surroundings import (
+from controlplane.controllers.candidates.reasons import CandidateReason
+from controlplane.controllers.candidates.references import events as copies
+from controlplane.controllers.candidates.references.events import COPY_EVENTS
+from controlplane.controllers.candidates.source import events
+from controlplane.controllers.candidates.source.controller import SourceController
+from controlplane.controllers.candidates.source.gang_events import GangPermitted
+from controlplane.controllers.candidates.source.targets import (
     CandidateTargetGone,
     CandidateTargetObserved,
     SourceNamespaceGone,
     SourceNamespaceObserved,
 )
-from controlplane.connectivity.events import MANAGEMENT
+from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.log.event import Event
 
-POD_EVENTS: tuple[type[Event], ...] = (*Placing.types, *COPY_EVENTS)
+POD_EVENTS: tuple[type[Event], ...] = (*SourceController.types, *COPY_EVENTS)
 
 
 def _pod(event: events.SourcePodObserved) -> str:
@@ -92,8 +91,8 @@ POD_WORDS: Mapping[type[Event], Callable[[Any], str]] = {
     **GANG_WORDS,
 }
 
-R = Reason
-POD_REASONS: Mapping[Reason, Sentence] = {
+R = CandidateReason
+POD_REASONS: Mapping[CandidateReason, Sentence] = {
     R.OPTED_IN: Sentence("the pod asks for it by its schedulerName", "the pod asks for it by its schedulerName"),
     R.DELEGATE_WAS_LOST: Sentence("the delegate before was lost", "the delegate before was lost"),
     R.PERMIT_WAS_OUTLIVED: Sentence(
@@ -177,7 +176,7 @@ POD_REASONS: Mapping[Reason, Sentence] = {
 }
 
 
-def pod_because(decision: events.Decision) -> str:
+def pod_because(decision: events.CandidateDecision) -> str:
     """Return why a decision about a source pod was taken, to follow "because"."""
     cluster = str(getattr(decision, "cluster", ""))
     among = decision.among if isinstance(decision, (events.PermitGranted, GangPermitted)) else {}

@@ -1,7 +1,7 @@
 """The story of a source pod, and why it is where it is: one sentence and the events that it rests on.
 
-In: a reader and a name. Out: an `Explanation` and moments, of the very folds that the service decides by. Nothing is asked of any cluster.
-"""
+In: a reader and a name. Out: an `Explanation` and moments, of the very folds that the service decides by. Nothing is
+asked of any cluster."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from collections.abc import Hashable, Mapping, Sequence
 
 from controlplane.audit.explain import Explanation
 from controlplane.audit.pod_words import pod_because
-from controlplane.audit.reads import Filter, Reader
+from controlplane.audit.reads import Filter, LogReader
 from controlplane.audit.sentences import listed
 from controlplane.audit.standing import Standing
-from controlplane.audit.timeline import Moment
+from controlplane.audit.timeline import TimelineEntry
 from controlplane.audit.words import reason_of, type_of, what
-from controlplane.candidates.events import (
+from controlplane.controllers.candidates.objects import CANDIDATES
+from controlplane.controllers.candidates.source.controller import watched_in
+from controlplane.controllers.candidates.source.events import (
     CandidateBound,
+    CandidateDecision,
     CandidateSeen,
     CandidateWriteFailed,
     CandidateWriteUnneeded,
-    Decision,
     DelegateLost,
     OnCandidate,
     PermitGranted,
 )
-from controlplane.candidates.objects import CANDIDATES
-from controlplane.candidates.placing import watched_in
-from controlplane.candidates.state import STREAM as SOURCES
-from controlplane.candidates.state import Candidate, SourceState, fold, initial, source_stream
-from controlplane.connectivity.events import cluster_stream
-from controlplane.connectivity.state import Connection
-from controlplane.connectivity.state import fold as fold_connection
+from controlplane.controllers.candidates.source.state import STREAM as SOURCES
+from controlplane.controllers.candidates.source.state import Candidate, SourceState, fold, initial, source_stream
+from controlplane.controllers.connectivity.events import cluster_stream
+from controlplane.controllers.connectivity.state import Connection
+from controlplane.controllers.connectivity.state import fold as fold_connection
 from controlplane.log.event import Recorded, Unknown
 
 
-def pod_events(reader: Reader, namespace: str, name: str) -> list[Recorded]:
+def pod_events(reader: LogReader, namespace: str, name: str) -> list[Recorded]:
     """Return the events of the source pods of a name, in order; none if there was none."""
     return list(reader.events(Filter(streams=[source_stream(namespace, name)])))
 
 
-def connections(reader: Reader, clusters: Sequence[str]) -> dict[str, Connection]:
+def connections(reader: LogReader, clusters: Sequence[str]) -> dict[str, Connection]:
     """Return how some clusters are connected, by the log."""
     found = {name: Connection(name=name) for name in clusters}
     for recorded in reader.events(Filter(streams=[cluster_stream(name) for name in clusters])):
@@ -57,7 +57,7 @@ def folded(events: Sequence[Recorded]) -> SourceState:
     return state
 
 
-def placed_on(reader: Reader, cluster: str) -> list[str]:
+def placed_on(reader: LogReader, cluster: str) -> list[str]:
     """Return the streams of the source pods that a target has bound, or that have its permit."""
     states: dict[str, SourceState] = {}
     for recorded in reader.events(Filter(streams=reader.streams(SOURCES))):
@@ -72,7 +72,9 @@ def placed_on(reader: Reader, cluster: str) -> list[str]:
 def explain_pod(
     events: Sequence[Recorded], connected: Mapping[str, Connection], gang: Sequence[Recorded] = ()
 ) -> Explanation:
-    """Return why a source pod is where it is. `events` are those of its stream, at least one; `gang` those of its PodGroup."""
+    """Return why a source pod is where it is. `events` are those of its stream, at least one; `gang` those of its
+    PodGroup.
+    """
     state = folded(events)
     pod, permit = state.pod, state.permit
     if pod is None or pod.deleting:
@@ -87,7 +89,7 @@ def explain_pod(
         return _answer("Pending", "", sentence, events, type(state.refused))
     if permit is not None:
         granted = _last(events, PermitGranted)
-        why = pod_because(granted.event) if granted and isinstance(granted.event, Decision) else ""
+        why = pod_because(granted.event) if granted and isinstance(granted.event, CandidateDecision) else ""
         taking = " It is being taken back." if permit.revoking else ""
         sentence = f"{permit.cluster} has the permit until {permit.until:%H:%M:%S}, because {why}.{taking}"
         return _answer("Pending", permit.cluster, sentence, events, PermitGranted)
@@ -98,8 +100,8 @@ def explain_pod(
 
 def _of_gang(group: str, gang: Sequence[Recorded]) -> str:
     """Return what was last decided about the PodGroup that the pod starts with."""
-    last = next((recorded for recorded in reversed(gang) if isinstance(recorded.event, Decision)), None)
-    if last is None or not isinstance(last.event, Decision):
+    last = next((recorded for recorded in reversed(gang) if isinstance(recorded.event, CandidateDecision)), None)
+    if last is None or not isinstance(last.event, CandidateDecision):
         return f" It starts with PodGroup {group}, in one cluster."
     return f" It starts with PodGroup {group}, in one cluster: {what(last.event)}, because {pod_because(last.event)}."
 
@@ -109,7 +111,7 @@ def _placed(
 ) -> Explanation:
     node = chosen.seen.node if isinstance(chosen.seen, CandidateBound) else ""
     granted = _last(events, PermitGranted)
-    why = pod_because(granted.event) if granted and isinstance(granted.event, Decision) else "it was permitted"
+    why = pod_because(granted.event) if granted and isinstance(granted.event, CandidateDecision) else "it was permitted"
     link = connected.get(chosen.cluster)
     away = "" if link is None or link.connected else f" {chosen.cluster} cannot be reached now: {link.message}."
     others = [known.cluster for name, known in sorted(state.candidates.items()) if name != state.delegate]
@@ -164,9 +166,9 @@ def _tail(events: Sequence[Recorded]) -> list[Recorded]:
     return list(events[-1:])
 
 
-def pod_moments(events: Sequence[Recorded]) -> list[Moment]:
+def pod_moments(events: Sequence[Recorded]) -> list[TimelineEntry]:
     """Return the moment of each event of a source pod; what repeats itself is there, and not noteworthy."""
-    told: list[Moment] = []
+    told: list[TimelineEntry] = []
     last: dict[Hashable, tuple[str, str]] = {}
     for recorded in events:
         event = recorded.event
@@ -176,11 +178,11 @@ def pod_moments(events: Sequence[Recorded]) -> list[Moment]:
         if isinstance(event, CandidateWriteFailed) and event.code == 409:
             new = False
         last[chain] = said
-        why = pod_because(event) if isinstance(event, Decision) else ""
+        why = pod_because(event) if isinstance(event, CandidateDecision) else ""
         if isinstance(event, CandidateWriteFailed):
             why = event.message
         told.append(
-            Moment(
+            TimelineEntry(
                 position=recorded.position,
                 at=recorded.recorded_at,
                 cluster=recorded.cluster,

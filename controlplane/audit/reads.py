@@ -1,8 +1,7 @@
 """The questions that are asked of the views of the schema `audit`, over one read-only connection.
 
-In: a database URL and the name of a log. Out: recorded events, in order, as the folds take them; names of streams. The rights of
-`controlplane_reader` are enough for all of it. Every method raises psycopg's errors as they come.
-"""
+In: a database URL and the name of a log. Out: recorded events, in order, as the folds take them; names of streams. The
+rights of `controlplane_reader` are enough for all of it. Every method raises psycopg's errors as they come."""
 
 from __future__ import annotations
 
@@ -16,17 +15,17 @@ import msgspec
 import psycopg
 from psycopg import sql
 
-from controlplane.candidates.copy_events import COPY_EVENTS
-from controlplane.candidates.placing import Placing
-from controlplane.candidates.target_events import TARGET_EVENTS
-from controlplane.coscheduling.events import EVENTS as _RUN_EVENTS
-from controlplane.coscheduling.judging.events import JUDGING_EVENTS
+from controlplane.controllers.candidates.references.events import COPY_EVENTS
+from controlplane.controllers.candidates.source.controller import SourceController
+from controlplane.controllers.candidates.target.events import TARGET_EVENTS
+from controlplane.controllers.coscheduling.events import EVENTS as _RUN_EVENTS
+from controlplane.controllers.coscheduling.feasibility.events import JUDGING_EVENTS
+from controlplane.controllers.multikueue.controller import MultiKueueController
+from controlplane.controllers.podgroups.events import EVENTS as _GROUP_EVENTS
+from controlplane.controllers.scheduling.events import SCHEDULING_EVENTS
 from controlplane.log.codec import Codec
 from controlplane.log.event import Event, Recorded
 from controlplane.log.schema import libpq_url
-from controlplane.multikueue.fleet import Fleet
-from controlplane.podgroups.events import EVENTS as _GROUP_EVENTS
-from controlplane.scheduler.events import SCHEDULING_EVENTS
 
 _COLUMNS: LiteralString = (
     "position, stream, version, type, schema, data::text, cluster,"
@@ -34,8 +33,9 @@ _COLUMNS: LiteralString = (
 )
 _ALL_AT_ONCE = 5000  # rows that are fetched from the server in one go
 
-# Workload streams that something may still come of: the Workload is there and has not finished, or a copy is left, or a decision was the
-# last word. A stream is asked for more than its newest events only if its Workload is gone or finished.
+# Workload streams that something may still come of: the Workload is there and has not finished, or a copy is left, or a
+# decision was the last word. A stream is asked for more than its newest events only if its Workload is gone or
+# finished.
 _LIVE: LiteralString = """
 SELECT s.stream FROM audit.streams s
 LEFT JOIN LATERAL (
@@ -73,7 +73,7 @@ ORDER BY o.position DESC"""
 LOCAL_EVENTS = (*_GROUP_EVENTS, *_RUN_EVENTS)
 """The events of one's own cluster: readable whether their controllers are on or off."""
 READ: tuple[type[Event], ...] = (
-    *Fleet.types, *Placing.types, *COPY_EVENTS, *JUDGING_EVENTS, *LOCAL_EVENTS, *SCHEDULING_EVENTS, *TARGET_EVENTS,
+    *MultiKueueController.types, *SourceController.types, *COPY_EVENTS, *JUDGING_EVENTS, *LOCAL_EVENTS, *SCHEDULING_EVENTS, *TARGET_EVENTS,
 )  # fmt: skip
 """All that any log of ours may hold: the service's, and those of the schedulers beside target clusters."""
 
@@ -87,7 +87,9 @@ WITH RECURSIVE found (log) AS (
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which events to read: all that fit every field that is not empty. Positions are exclusive below and inclusive above."""
+    """Which events to read: all that fit every field that is not empty. Positions are exclusive below and inclusive
+    above.
+    """
 
     after: int = 0
     until: int | None = None
@@ -111,7 +113,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
         return sql.SQL(" AND ").join(parts), given
 
 
-class Reader:
+class LogReader:
     """One log of one database, for reading."""
 
     def __init__(self, connection: psycopg.Connection[Any], log: str) -> None:
@@ -120,7 +122,7 @@ class Reader:
         self._deaf: bool | None = None
 
     @classmethod
-    def connect(cls, url: str, *, log: str = "main", role: str = "", timeout: int = 5) -> Reader:
+    def connect(cls, url: str, *, log: str = "main", role: str = "", timeout: int = 5) -> LogReader:
         """Open a connection that cannot write; `role` is taken with SET ROLE after the login, if it is not empty."""
         connection = psycopg.connect(
             libpq_url(url),
@@ -141,7 +143,7 @@ class Reader:
             raise
         return cls(connection, log)
 
-    def __enter__(self) -> Reader:
+    def __enter__(self) -> LogReader:
         return self
 
     def __exit__(
@@ -208,7 +210,9 @@ class Reader:
         return [log for (log,) in self.connection.execute(query, [self.logs(), list(streams)])]
 
     def live_workloads(self, namespace: str | None = None, *, finished: bool = False) -> list[str]:
-        """Return the streams of Workloads that something may still come of; with `finished` also those that finished and are there."""
+        """Return the streams of Workloads that something may still come of; with `finished` also those that finished
+        and are there.
+        """
         rows = self.connection.execute(_LIVE, {"log": self.log, "namespace": namespace, "finished": finished})
         return [stream for (stream,) in rows]
 

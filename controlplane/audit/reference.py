@@ -1,4 +1,5 @@
-"""`docs/reference/events.md`, written from the event classes and the table of reasons: `python -m controlplane.audit.reference`.
+"""`docs/reference/events.md`, written from the event classes and the table of reasons: `python -m
+controlplane.audit.reference`.
 
 In: the classes with their docstrings and fields. Out: Markdown. A test compares the page with it.
 """
@@ -16,12 +17,12 @@ import msgspec
 from controlplane.audit import local_reference
 from controlplane.audit.pod_words import POD_EVENTS, POD_REASONS
 from controlplane.audit.sentences import REASONS
-from controlplane.candidates import events as candidates
-from controlplane.connectivity import events as connectivity
+from controlplane.controllers.candidates.source import events as candidates
+from controlplane.controllers.connectivity import events as connectivity
+from controlplane.controllers.multikueue import events as multikueue
 from controlplane.log.event import Event
-from controlplane.multikueue import events as multikueue
 
-WRITES: dict[type[multikueue.Write], str] = {
+WRITES: dict[type[multikueue.WorkloadWrite], str] = {
     multikueue.NominationDecided: "Workload status, management",
     multikueue.CloneDecided: "Workload, worker",
     multikueue.JobCreationDecided: "job, worker",
@@ -79,7 +80,7 @@ In `data`. Observations have besides what all of them share: `namespace`, `name`
 def reference() -> str:
     """Return the page, in Markdown."""
     outcomes: list[type[Event]] = [multikueue.EffectFailed, multikueue.EffectUnneeded]
-    decisions = [event for event in multikueue.EVENTS if issubclass(event, multikueue.Decision)]
+    decisions = [event for event in multikueue.EVENTS if issubclass(event, multikueue.WorkloadDecision)]
     observations = [event for event in multikueue.EVENTS if event not in decisions and event not in outcomes]
     parts = [
         _HEAD.replace("@LOCAL@", local_reference.STREAMS),
@@ -108,12 +109,14 @@ def reference() -> str:
 
 def _pods() -> Iterable[str]:
     """Yield the parts about candidate pods."""
-    decisions = [event for event in POD_EVENTS if issubclass(event, candidates.Decision)]
+    decisions = [event for event in POD_EVENTS if issubclass(event, candidates.CandidateDecision)]
     others = [event for event in POD_EVENTS if event not in decisions]
     yield "\n## Candidate pods\n\nWhat is seen of a source pod, of its candidates in other clusters, and around them.\n\n"
     yield _table(("event", "says"), ((event, _doc(event)) for event in others))
     yield "\n### Decisions about source pods\n\n"
-    rows = ((event, _doc(event), "yes" if issubclass(event, candidates.Write) else "none") for event in decisions)
+    rows = (
+        (event, _doc(event), "yes" if issubclass(event, candidates.CandidateWrite) else "none") for event in decisions
+    )
     yield _table(("event", "decides", "write"), rows)
     yield "\n### Reasons about source pods\n\n| reason | because |\n|---|---|\n"
     yield from (f"| `{reason}` | {sentence.means} |\n" for reason, sentence in POD_REASONS.items())
@@ -136,14 +139,19 @@ def _write(event: type[Event]) -> str:
 
 
 def _fields(event: type[Event]) -> str:
-    shared = {field.name for base in (multikueue.Seen, multikueue.Gone) for field in msgspec.structs.fields(base)}
+    shared = {
+        field.name for base in (multikueue.Observation, multikueue.ObjectGone) for field in msgspec.structs.fields(base)
+    }
     own = [field for field in msgspec.structs.fields(event) if field.name not in shared or not _is_seen(event)]
     named = ", ".join(f"`{field.encode_name}` {_shape(field.type)}" for field in own)
     return f"- `{event.__name__}`: {named or 'no others'}\n"
 
 
 def _is_seen(event: type[Event]) -> bool:
-    return issubclass(event, multikueue.Seen | multikueue.Gone | candidates.Seen | candidates.Gone)
+    return issubclass(
+        event,
+        multikueue.Observation | multikueue.ObjectGone | candidates.SourceObservation | candidates.SourceObjectGone,
+    )
 
 
 def _shape(kind: object) -> str:

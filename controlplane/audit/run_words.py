@@ -1,8 +1,7 @@
 """The words of coscheduling: what each event says, in a few words, and why each decision was taken.
 
-In: an event of `controlplane.coscheduling`. Out: one short line, as `controlplane.audit.words` has them, and a clause that completes
-"because …". A test sees to it that no event and no reason is missing.
-"""
+In: an event of `controlplane.controllers.coscheduling`. Out: one short line, as `controlplane.audit.words` has them,
+and a clause that completes "because …". A test sees to it that no event and no reason is missing."""
 
 from __future__ import annotations
 
@@ -10,8 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from controlplane.audit.sentences import Sentence
-from controlplane.coscheduling import events
-from controlplane.coscheduling.reasons import Reason
+from controlplane.controllers.coscheduling import events
+from controlplane.controllers.coscheduling.reasons import CoschedulingReason
 from controlplane.log.event import Event
 
 RUN_EVENTS: tuple[type[Event], ...] = events.EVENTS
@@ -39,7 +38,7 @@ def _task_pod(event: events.TaskPodObserved) -> str:
     return f"task's pod {event.name} waits" + (f": {event.complaint}" if event.complaint else "")
 
 
-def _made(what: str, event: events.Seen) -> str:
+def _made(what: str, event: events.CoschedulingObservation) -> str:
     return f"{what} {event.name} {'is being deleted' if event.deleting else 'is there'}"
 
 
@@ -82,8 +81,8 @@ RUN_WORDS: Mapping[type[Event], Callable[[Any], str]] = {
     events.CoschedulingUnneeded: lambda e: "write changed nothing",
 }
 
-R = Reason
-RUN_REASONS: Mapping[Reason, Sentence] = {
+R = CoschedulingReason
+RUN_REASONS: Mapping[CoschedulingReason, Sentence] = {
     R.RUN_STARTED: Sentence("the run begins, and keeps its mode", "the run begins, and keeps its mode"),
     R.SEEN_HERE: Sentence("the run was seen in this cluster", "the run was seen in this cluster"),
     R.RUN_FINISHED: Sentence("the run is over", "the run is over"),
@@ -122,7 +121,7 @@ RUN_REASONS: Mapping[Reason, Sentence] = {
 }
 
 
-def run_because(decision: events.Decision) -> str:
+def run_because(decision: events.CoschedulingDecision) -> str:
     """Return why a decision about a run was taken, to follow "because"."""
     names = ("message", "node", "detail", "workspace")
     return RUN_REASONS[decision.reason].clause.format_map({name: str(getattr(decision, name, "")) for name in names})

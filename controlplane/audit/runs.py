@@ -1,4 +1,5 @@
-"""Why a PipelineRun's pods are where they are: its mode, its placeholders and what became of them, and what is left of it.
+"""Why a PipelineRun's pods are where they are: its mode, its placeholders and what became of them, and what is left of
+it.
 
 In: the events of a run's stream. Out: an `Explanation`, of the fold by which the service decides. Pure.
 """
@@ -11,7 +12,7 @@ from controlplane.audit.explain import Explanation
 from controlplane.audit.run_words import run_because
 from controlplane.audit.sentences import listed
 from controlplane.audit.standing import Standing
-from controlplane.coscheduling.events import (
+from controlplane.controllers.coscheduling.events import (
     ClaimRemovalDecided,
     CoschedulingFailed,
     ModePinned,
@@ -21,7 +22,7 @@ from controlplane.coscheduling.events import (
     RunCompleted,
     RunRefused,
 )
-from controlplane.coscheduling.state import Attempt, RunState, fold, initial
+from controlplane.controllers.coscheduling.state import Attempt, RunState, fold, initial
 from controlplane.log.event import Recorded
 
 

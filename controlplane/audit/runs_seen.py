@@ -1,8 +1,8 @@
 """When a Workload's job ran where, by what the log saw of it: the runs on each cluster, and those that overlap.
 
-In: the events of a Workload and of what is around it, in order, and the policy that they are folded by. Out: `Run`s, each with the events
-that began and ended it. Pure. A job that was seen to run runs; one whose cluster is out of view may run: unknown is not gone.
-"""
+In: the events of a Workload and of what is around it, in order, and the policy that they are folded by. Out: `JobRun`s,
+each with the events that began and ended it. Pure. A job that was seen to run runs; one whose cluster is out of view
+may run: unknown is not gone."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from itertools import combinations
 
 import msgspec
 
-from controlplane.kube import WORKLOADS
+from controlplane.controllers.multikueue.context import MultiKueuePolicy
+from controlplane.controllers.multikueue.events import WorkloadObserved
+from controlplane.controllers.multikueue.index import WorkloadIndex
+from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.controllers.multikueue.unobserved_jobs import may_run, of_another_job
+from controlplane.kube.kinds import WORKLOADS
 from controlplane.log.event import Recorded
 from controlplane.log.folding import Folding
-from controlplane.multikueue.context import Policy
-from controlplane.multikueue.events import WorkloadObserved
-from controlplane.multikueue.index import Index
-from controlplane.multikueue.state import WorkloadState
-from controlplane.multikueue.unseen import may_run, of_another_job
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True):
+class JobRun(msgspec.Struct, frozen=True, kw_only=True):
     """A time in which the job ran on a cluster, or may have: `seen` tells which. `ended` is None while it lasts."""
 
     cluster: str
@@ -46,13 +46,13 @@ class Overlap(msgspec.Struct, frozen=True, kw_only=True):
     lasted: timedelta
 
 
-def runs(policy: Policy, events: Iterable[Recorded], stream: str, uid: str) -> list[Run]:
-    """Return the runs of the job of a Workload, in the order in which they began; `uid` is the Workload's own: of one that had its name
-    before, nothing counts."""
-    index = Index(policy)
+def runs(policy: MultiKueuePolicy, events: Iterable[Recorded], stream: str, uid: str) -> list[JobRun]:
+    """Return the runs of the job of a Workload, in the order in which they began; `uid` is the Workload's own: of one
+    that had its name before, nothing counts."""
+    index = WorkloadIndex(policy)
     folding = Folding(index.fold)
-    open_now: dict[str, Run] = {}
-    over: list[Run] = []
+    open_now: dict[str, JobRun] = {}
+    over: list[JobRun] = []
     mine = False
     for recorded in events:
         folding(recorded)
@@ -65,12 +65,14 @@ def runs(policy: Policy, events: Iterable[Recorded], stream: str, uid: str) -> l
                 over.append(msgspec.structs.replace(open_now.pop(cluster), ended=recorded))
         for cluster, (job, seen) in now.items():
             if cluster not in open_now:
-                open_now[cluster] = Run(cluster=cluster, uid=job, seen=seen, began=recorded)
+                open_now[cluster] = JobRun(cluster=cluster, uid=job, seen=seen, began=recorded)
     return sorted(_joined([*over, *open_now.values()]), key=lambda run: run.began.position)
 
 
-def _running(index: Index, state: WorkloadState | None) -> dict[str, tuple[str, bool]]:
-    """Return the clusters on which a job runs or may run: its UID there ("" if it was not seen), and whether it is in view."""
+def _running(index: WorkloadIndex, state: WorkloadState | None) -> dict[str, tuple[str, bool]]:
+    """Return the clusters on which a job runs or may run: its UID there ("" if it was not seen), and whether it is in
+    view.
+    """
     if state is None or of_another_job(state):
         return {}
     found: dict[str, tuple[str, bool]] = {}
@@ -87,9 +89,9 @@ def _running(index: Index, state: WorkloadState | None) -> dict[str, tuple[str, 
     return found
 
 
-def _joined(found: list[Run]) -> list[Run]:
+def _joined(found: list[JobRun]) -> list[JobRun]:
     """Return the runs of which one that was out of view, and was seen to run before and after, is one run."""
-    joined: list[Run] = []
+    joined: list[JobRun] = []
     for run in sorted(found, key=lambda run: (run.cluster, run.began.position)):
         before = joined[-2:]
         if (
@@ -105,7 +107,7 @@ def _joined(found: list[Run]) -> list[Run]:
     return joined
 
 
-def _follow(first: Run, second: Run, third: Run) -> bool:
+def _follow(first: JobRun, second: JobRun, third: JobRun) -> bool:
     """Whether three runs are of one object without a time between them."""
     return (
         first.uid == second.uid == third.uid
@@ -117,7 +119,7 @@ def _follow(first: Run, second: Run, third: Run) -> bool:
     )
 
 
-def overlaps(found: Sequence[Run], end: datetime) -> list[Overlap]:
+def overlaps(found: Sequence[JobRun], end: datetime) -> list[Overlap]:
     """Return the times in which the job was on two clusters; `end` is when what has not ended is looked at."""
     both: list[Overlap] = []
     for one, other in combinations(found, 2):
@@ -142,8 +144,9 @@ def overlaps(found: Sequence[Run], end: datetime) -> list[Overlap]:
     return sorted(both, key=lambda overlap: overlap.began.position)
 
 
-def times(found: Sequence[Run], first: datetime, end: datetime) -> tuple[timedelta, timedelta, timedelta]:
-    """Return for how long a job was queued before its runs, for how long it ran, and for how long it may have run unseen besides.
+def times(found: Sequence[JobRun], first: datetime, end: datetime) -> tuple[timedelta, timedelta, timedelta]:
+    """Return for how long a job was queued before its runs, for how long it ran, and for how long it may have run
+    unseen besides.
 
     On two clusters at once is once; a job that never ran was queued until `end`.
     """

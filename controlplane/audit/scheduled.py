@@ -1,8 +1,9 @@
-"""Why a pod is where it is, by the log of the scheduler that places it: one sentence or a few, and the events they rest on.
+"""Why a pod is where it is, by the log of the scheduler that places it: one sentence or a few, and the events they rest
+on.
 
-In: the events of `pod/NS/NAME`, and those around it: of the pod itself as a victim, and of the victims that make room for it. Out: an
-`Explanation`, of the folds by which the scheduler decides. Pure. What a Candidate's source decides about is `controlplane.audit.offered`'s.
-"""
+In: the events of `pod/NS/NAME`, and those around it: of the pod itself as a victim, and of the victims that make room
+for it. Out: an `Explanation`, of the folds by which the scheduler decides. Pure. What a Candidate's source decides
+about is `controlplane.audit.offered`'s."""
 
 from __future__ import annotations
 
@@ -13,8 +14,7 @@ from controlplane.audit.helps import helped_by
 from controlplane.audit.scheduler_words import WRITES, call_words, scheduling_because, try_words
 from controlplane.audit.sentences import listed
 from controlplane.audit.standing import Standing, Word
-from controlplane.log.event import Recorded
-from controlplane.scheduler.events import (
+from controlplane.controllers.scheduling.events import (
     BindingDecided,
     NodeReserved,
     PendingPodGone,
@@ -26,8 +26,8 @@ from controlplane.scheduler.events import (
     VictimChosen,
     VictimGone,
 )
-from controlplane.scheduler.reasons import SchedulingReason
-from controlplane.scheduler.state import (
+from controlplane.controllers.scheduling.reasons import SchedulingReason
+from controlplane.controllers.scheduling.state import (
     BINDING,
     PRE_BIND,
     STATUS,
@@ -39,6 +39,7 @@ from controlplane.scheduler.state import (
     victim_initial,
     victim_stream,
 )
+from controlplane.log.event import Recorded
 
 AFTER = "What becomes of a pod on its node is not recorded here."
 Said = tuple[Word, str, str, Sequence[type[object]]]
@@ -134,7 +135,9 @@ def _placed(state: PodState, pod: PendingPodObserved, events: Sequence[Recorded]
 
 
 def _chosen(reserved: NodeReserved, events: Sequence[Recorded]) -> str:
-    """Return why a node was taken, and at which try, as a clause that follows the node. What was promised by preemption comes first."""
+    """Return why a node was taken, and at which try, as a clause that follows the node. What was promised by preemption
+    comes first.
+    """
     tried, before = try_words(reserved), last(events, SchedulingFailed)
     promised = (
         before is not None and isinstance(before.event, SchedulingFailed) and before.event.nominated == reserved.node

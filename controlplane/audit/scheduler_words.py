@@ -1,8 +1,8 @@
-"""The words of a scheduler's own log: what each event about a pod, a victim or a group says, and why each decision was taken.
+"""The words of a scheduler's own log: what each event about a pod, a victim or a group says, and why each decision was
+taken.
 
-In: an event of `controlplane.scheduler`. Out: one short line, as `controlplane.audit.words` has them, and a clause that completes
-"because …". A test sees to it that no event and no reason is missing.
-"""
+In: an event of `controlplane.controllers.scheduling`. Out: one short line, as `controlplane.audit.words` has them, and
+a clause that completes "because …". A test sees to it that no event and no reason is missing."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from controlplane.audit.sentences import Sentence, listed
+from controlplane.controllers.scheduling import events
+from controlplane.controllers.scheduling.reasons import SchedulingReason
 from controlplane.log.event import Event
-from controlplane.scheduler import events
-from controlplane.scheduler.reasons import SchedulingReason
 
 SCHEDULER_EVENTS: tuple[type[Event], ...] = events.SCHEDULING_EVENTS
 WRITES: Mapping[str, str] = {
@@ -66,7 +66,9 @@ def woken_words(woken: events.Woken) -> str:
 
 
 def try_words(event: events.NodeReserved | events.SchedulingFailed) -> str:
-    """Return which try it was and after what, as `attempt 3, after node n3 came`; "" of a first one, or one that the log does not count."""
+    """Return which try it was and after what, as `attempt 3, after node n3 came`; "" of a first one, or one that the
+    log does not count.
+    """
     if event.attempt <= 1:
         return ""
     return f"attempt {event.attempt}" + (f", after {woken_words(event.woken)}" if event.woken is not None else "")
@@ -123,7 +125,7 @@ def _group(event: events.GangObserved) -> str:
     return f"PodGroup says {listed(ours)}" if ours else "PodGroup says nothing of its pods yet"
 
 
-def call_words(call: events.Call) -> str:
+def call_words(call: events.PluginRequest) -> str:
     """Return one request in words: `patch PersistentVolumeClaim default/data`."""
     where = f"{call.namespace}/{call.name}" if call.namespace else call.name
     return f"{call.verb} {call.kind} {where}"

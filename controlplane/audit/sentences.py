@@ -1,8 +1,7 @@
 """Why a decision was taken, in words: one entry for each member of the closed set of reasons.
 
-In: a decision, and the cluster it is about where the decision itself does not name one. Out: a clause that completes "because …".
-`means` is the same without parameters, for the reference. A test sees to it that no reason is missing.
-"""
+In: a decision, and the cluster it is about where the decision itself does not name one. Out: a clause that completes
+"because …". `means` is the same without parameters, for the reference. A test sees to it that no reason is missing."""
 
 from __future__ import annotations
 
@@ -10,21 +9,23 @@ from collections.abc import Mapping
 
 import msgspec
 
-from controlplane.connectivity.events import MANAGEMENT
-from controlplane.multikueue.events import Decision, NominationDecided, WinnerChosen
-from controlplane.multikueue.reasons import Reason
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.controllers.multikueue.events import NominationDecided, WinnerChosen, WorkloadDecision
+from controlplane.controllers.multikueue.reasons import WorkloadReason
 
-R = Reason
+R = WorkloadReason
 
 
 class Sentence(msgspec.Struct, frozen=True):
-    """`means`: what the reason says of any decision. `clause`: what it says of one; braces are the names in `_parameters`."""
+    """`means`: what the reason says of any decision. `clause`: what it says of one; braces are the names in
+    `_parameters`.
+    """
 
     means: str
     clause: str
 
 
-REASONS: Mapping[Reason, Sentence] = {
+REASONS: Mapping[WorkloadReason, Sentence] = {
     R.AVAILABLE_CLUSTERS: Sentence(
         "these are the clusters of the configuration that can take it now",
         "of its configuration, {clusters} can take it now",
@@ -159,8 +160,10 @@ REASONS: Mapping[Reason, Sentence] = {
 }
 
 
-def because(decision: Decision, cluster: str = "") -> str:
-    """Return why a decision was taken, to follow "because"; `cluster` is the one that it is about, if it does not say so itself."""
+def because(decision: WorkloadDecision, cluster: str = "") -> str:
+    """Return why a decision was taken, to follow "because"; `cluster` is the one that it is about, if it does not say
+    so itself.
+    """
     return REASONS[decision.reason].clause.format_map(_parameters(decision, cluster)).removesuffix(": ")
 
 
@@ -169,7 +172,7 @@ def listed(names: list[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
-def _parameters(decision: Decision, about: str) -> dict[str, str]:
+def _parameters(decision: WorkloadDecision, about: str) -> dict[str, str]:
     own = str(getattr(decision, "winner", "") or getattr(decision, "cluster", ""))
     cluster = own if own not in ("", MANAGEMENT) else about
     among = decision.among if isinstance(decision, WinnerChosen) else {}

@@ -1,8 +1,7 @@
 """How far a Workload has come, in one word, and what it waits for, in a few.
 
-In: the fold of a Workload and its context (`Index.context`), the time. Out: a `Standing`. Pure. The words are Kueue's where Kueue has
-one; the order of the questions is that of `controlplane.multikueue.decide`.
-"""
+In: the fold of a Workload and its context (`Index.context`), the time. Out: a `Standing`. Pure. The words are Kueue's
+where Kueue has one; the order of the questions is that of `controlplane.controllers.multikueue.decide`."""
 
 from __future__ import annotations
 
@@ -11,11 +10,11 @@ from typing import Literal, get_args
 
 import msgspec
 
-from controlplane.multikueue.context import Context
-from controlplane.multikueue.events import CheckState, WorkloadObserved
-from controlplane.multikueue.passing import stamp
-from controlplane.multikueue.state import WorkloadState
-from controlplane.multikueue.unseen import unseen
+from controlplane.controllers.multikueue.context import WorkloadContext
+from controlplane.controllers.multikueue.decision_pass import stamp
+from controlplane.controllers.multikueue.events import CheckState, WorkloadObserved
+from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.controllers.multikueue.unobserved_jobs import unseen
 
 Word = Literal[
     "Pending", "Inactive", "Reserved", "Nominated", "Chosen", "Admitted", "Running", "Lost", "Retry", "Rejected", "Evicted",
@@ -30,14 +29,16 @@ WORDS: tuple[Word, ...] = get_args(Word)
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """`cluster` is the one that has it or was chosen, "" if none; `waits_for` completes "it waits for …", "" if it waits for nothing."""
+    """`cluster` is the one that has it or was chosen, "" if none; `waits_for` completes "it waits for …", "" if it
+    waits for nothing.
+    """
 
     word: Word
     cluster: str = ""
     waits_for: str = ""
 
 
-def standing(state: WorkloadState, context: Context, now: datetime) -> Standing:
+def standing(state: WorkloadState, context: WorkloadContext, now: datetime) -> Standing:
     """Return how far a Workload has come."""
     local = state.local
     if local is None:
@@ -56,20 +57,20 @@ def standing(state: WorkloadState, context: Context, now: datetime) -> Standing:
     return _with_quota(state, local, context, now)
 
 
-def check_of(state: WorkloadState, context: Context) -> CheckState | None:
+def check_of(state: WorkloadState, context: WorkloadContext) -> CheckState | None:
     """Return the Workload's admission check that is ours."""
     if state.local is None or context.route is None:
         return None
     return next((entry for entry in state.local.checks if entry.name == context.route.check), None)
 
 
-def grace(state: WorkloadState, context: Context, cluster: str, now: datetime) -> datetime | None:
+def grace(state: WorkloadState, context: WorkloadContext, cluster: str, now: datetime) -> datetime | None:
     """Return until when a Workload stays with a cluster that cannot be reached; None: for as long as that lasts."""
     check = check_of(state, context)
     return context.lost_until(cluster, stamp(check.last_transition_time if check else "", now))
 
 
-def _with_quota(state: WorkloadState, local: WorkloadObserved, context: Context, now: datetime) -> Standing:
+def _with_quota(state: WorkloadState, local: WorkloadObserved, context: WorkloadContext, now: datetime) -> Standing:
     check = check_of(state, context)
     if check is None:
         return Standing("Admitted" if local.is_true("Admitted") else "Reserved", local.cluster_name, "")
@@ -89,8 +90,10 @@ def _with_quota(state: WorkloadState, local: WorkloadObserved, context: Context,
     return Standing("Reserved", "", _before_the_offer(local, check, context))
 
 
-def waited_for(state: WorkloadState, context: Context, now: datetime) -> str:
-    """Say which clusters have to come back, or to be given up, before the job may be started anywhere else; "" if none."""
+def waited_for(state: WorkloadState, context: WorkloadContext, now: datetime) -> str:
+    """Say which clusters have to come back, or to be given up, before the job may be started anywhere else; "" if
+    none.
+    """
     held = unseen(state, context, now, state.winner)
     each = [
         f"{cluster} to come back, where the job may run"
@@ -100,7 +103,7 @@ def waited_for(state: WorkloadState, context: Context, now: datetime) -> str:
     return " and ".join(each)
 
 
-def _placed(state: WorkloadState, local: WorkloadObserved, context: Context, now: datetime) -> Standing:
+def _placed(state: WorkloadState, local: WorkloadObserved, context: WorkloadContext, now: datetime) -> Standing:
     cluster = local.cluster_name
     connection = context.connections.get(cluster)
     if connection is not None and not connection.connected and connection.phase != "Unknown":
@@ -116,7 +119,7 @@ def _placed(state: WorkloadState, local: WorkloadObserved, context: Context, now
     return Standing("Admitted", cluster, f"{cluster} to start its job")
 
 
-def _before_the_job(state: WorkloadState, context: Context, cluster: str) -> str:
+def _before_the_job(state: WorkloadState, context: WorkloadContext, cluster: str) -> str:
     if not context.in_view(cluster):
         return f"{cluster} to come back"
     if state.remote(cluster).job is not None:
@@ -125,7 +128,7 @@ def _before_the_job(state: WorkloadState, context: Context, cluster: str) -> str
     return f"the other copies to go ({', '.join(losers)})" if losers else f"its job to be created on {cluster}"
 
 
-def _before_the_offer(local: WorkloadObserved, check: CheckState, context: Context) -> str:
+def _before_the_offer(local: WorkloadObserved, check: CheckState, context: WorkloadContext) -> str:
     assert context.route is not None
     others = [entry.name for entry in local.checks if entry.name != check.name and entry.state != "Ready"]
     if context.route.error:

@@ -1,8 +1,7 @@
 """The stories that the log of a scheduler has: a pod with its candidate and its victims, and a PodGroup as a gang.
 
-In: a reader and a name. Out: a `Story`, its `Explanation`, and where its moments stand. A Candidate and its Pod have one name and tell
-one story; a pod of that name that is not the candidate's has its own.
-"""
+In: a reader and a name. Out: a `Story`, its `Explanation`, and where its moments stand. A Candidate and its Pod have
+one name and tell one story; a pod of that name that is not the candidate's has its own."""
 
 from __future__ import annotations
 
@@ -13,16 +12,18 @@ import msgspec
 
 from controlplane.audit.explain import Explanation
 from controlplane.audit.offered import explain_candidate, explain_gang
-from controlplane.audit.reads import Filter, Reader
+from controlplane.audit.reads import Filter, LogReader
 from controlplane.audit.scheduled import explain_scheduled, pod_state
-from controlplane.candidates.target_state import candidate_stream
+from controlplane.controllers.candidates.target.state import candidate_stream
+from controlplane.controllers.scheduling.events import PendingPodObserved, SchedulingFailed, VictimChosen, VictimGone
+from controlplane.controllers.scheduling.state import gang_stream, pod_stream, victim_stream
 from controlplane.log.event import Recorded
-from controlplane.scheduler.events import PendingPodObserved, SchedulingFailed, VictimChosen, VictimGone
-from controlplane.scheduler.state import gang_stream, pod_stream, victim_stream
 
 
 class Story(msgspec.Struct, frozen=True):
-    """The events of one object, and those around it that its sentence may rest on; `others` of them are told of in its timeline too."""
+    """The events of one object, and those around it that its sentence may rest on; `others` of them are told of in its
+    timeline too.
+    """
 
     kind: str
     stream: str
@@ -42,7 +43,7 @@ def streams_of(kind: str, namespace: str, name: str) -> list[str]:
     return [pod_stream(namespace, name), candidate_stream(namespace, name), victim_stream(namespace, name)]
 
 
-def scheduler_story(reader: Reader, kind: str, namespace: str, name: str) -> Story | None:
+def scheduler_story(reader: LogReader, kind: str, namespace: str, name: str) -> Story | None:
     """Return the story of a pod, a candidate or a PodGroup in the log of a scheduler; None if it has none."""
     streams = streams_of(kind, namespace, name)
     events = list(reader.events(Filter(streams=streams))) if streams else []
@@ -71,7 +72,7 @@ def _is_candidate(stream: str, events: Sequence[Recorded]) -> bool:
     return not seen or seen[-1].candidate or pod_state(stream, events).pod is None
 
 
-def _victims(reader: Reader, events: Sequence[Recorded], own: str) -> list[Recorded]:
+def _victims(reader: LogReader, events: Sequence[Recorded], own: str) -> list[Recorded]:
     """Return the events of the pods that were evicted for this one, each from its choice to its end."""
     nominated = [e for e in events if isinstance(e.event, SchedulingFailed) and e.event.nominated]
     uids = {e.event.uid for e in events if isinstance(e.event, PendingPodObserved)}

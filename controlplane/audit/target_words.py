@@ -1,8 +1,8 @@
-"""The words of a target: what each event about a candidate says in the log of the scheduler beside it, and why each was decided.
+"""The words of a target: what each event about a candidate says in the log of the scheduler beside it, and why each was
+decided.
 
-In: an event of `controlplane.candidates.target_events`. Out: one short line, as `controlplane.audit.words` has them, and a clause that
-completes "because …". A test sees to it that no event and no reason is missing.
-"""
+In: an event of `controlplane.controllers.candidates.target.events`. Out: one short line, as `controlplane.audit.words`
+has them, and a clause that completes "because …". A test sees to it that no event and no reason is missing."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 
 from controlplane.audit.scheduler_words import choice, refused_write
 from controlplane.audit.sentences import Sentence
-from controlplane.candidates import target_events as events
-from controlplane.candidates.reasons import TargetReason
+from controlplane.controllers.candidates.reasons import TargetReason
+from controlplane.controllers.candidates.target import events as events
 from controlplane.log.event import Event
 
 TARGET_EVENTS: tuple[type[Event], ...] = events.TARGET_EVENTS

@@ -1,12 +1,12 @@
 """The story of a Workload: of its events, those at which something changed, with why.
 
-In: the recorded events of a Workload and its job, in order. Out: moments. It is the story of the view `audit.workload_timeline`,
-moment for moment (a test compares the two); here as well because simulations and what-ifs have events and no database, and because
-sentences are made of typed events.
+In: the recorded events of a Workload and its job, in order. Out: moments. It is the story of the view
+`audit.workload_timeline`, moment for moment (a test compares the two); here as well because simulations and what-ifs
+have events and no database, and because sentences are made of typed events.
 
-An observation is noteworthy if it shows something else than the one before of the same object; a decision, if it is another one than
-the one before about the same object in the same attempt. So a status that is copied every second is one moment, not thousands.
-"""
+An observation is noteworthy if it shows something else than the one before of the same object; a decision, if it is
+another one than the one before about the same object in the same attempt. So a status that is copied every second is
+one moment, not thousands."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ import msgspec
 
 from controlplane.audit.sentences import because
 from controlplane.audit.words import reason_of, type_of, what
-from controlplane.log.event import Event, Recorded, Unknown
-from controlplane.multikueue.events import (
+from controlplane.controllers.multikueue.events import (
     CheckStateDecided,
     CloneDecided,
     CloneGone,
@@ -27,7 +26,6 @@ from controlplane.multikueue.events import (
     ClusterRefused,
     CopyJudged,
     DeactivationDecided,
-    Decision,
     EffectFailed,
     EffectUnneeded,
     FinalizerRemovalDecided,
@@ -43,12 +41,14 @@ from controlplane.multikueue.events import (
     StatusRelayDecided,
     WinnerChosen,
     WinnerReleased,
+    WorkloadDecision,
     WorkloadGone,
     WorkloadObserved,
 )
+from controlplane.log.event import Event, Recorded, Unknown
 
 
-class Moment(msgspec.Struct, frozen=True, kw_only=True):
+class TimelineEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One line of a story. `why` completes it: the reason of a decision in words, or what the object itself said."""
 
     position: int
@@ -61,7 +61,7 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
     noteworthy: bool = True
 
 
-class Teller:
+class Timeline:
     """Tells the moments of one Workload's events, one after another."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Teller:
         self._winner = ""
         self._last: dict[Hashable, tuple[str, str, str]] = {}
 
-    def tell(self, recorded: Recorded) -> Moment:
+    def tell(self, recorded: Recorded) -> TimelineEntry:
         """Return the moment of the next event."""
         event = recorded.event
         if isinstance(event, WorkloadGone):
@@ -80,7 +80,7 @@ class Teller:
         elif isinstance(event, WinnerChosen):
             self._winner = event.cluster
         said = (what(event), reason_of(recorded), str(getattr(event, "uid", "")))
-        return Moment(
+        return TimelineEntry(
             position=recorded.position,
             at=recorded.recorded_at,
             cluster=recorded.cluster,
@@ -101,16 +101,16 @@ class Teller:
         return before != said
 
 
-def moments(events: Iterable[Recorded]) -> list[Moment]:
+def moments(events: Iterable[Recorded]) -> list[TimelineEntry]:
     """Return the moment of each event of a Workload and its job; what repeats itself is there, and not noteworthy."""
-    teller = Teller()
+    teller = Timeline()
     return [teller.tell(recorded) for recorded in events]
 
 
 def why(event: Event | Unknown, winner: str = "") -> str:
     """Return why something happened, in words; "" where nothing more is known than that it did."""
     match event:
-        case Decision():
+        case WorkloadDecision():
             return because(event, winner)
         case WorkloadObserved() | CloneObserved():
             return _said(event)

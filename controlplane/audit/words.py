@@ -1,8 +1,7 @@
 """What an event says, in a few words: for lists, where the columns beside it tell when, where and why.
 
-In: an event of the log, known or not. Out: one short line. Every event type has its words here, and a test says so. The words about
-Workloads and jobs are those of the view `audit.workload_timeline`.
-"""
+In: an event of the log, known or not. Out: one short line. Every event type has its words here, and a test says so. The
+words about Workloads and jobs are those of the view `audit.workload_timeline`."""
 
 from __future__ import annotations
 
@@ -18,11 +17,9 @@ from controlplane.audit.pod_words import POD_WORDS
 from controlplane.audit.run_words import RUN_WORDS
 from controlplane.audit.scheduler_words import SCHEDULER_WORDS
 from controlplane.audit.target_words import TARGET_WORDS
-from controlplane.connectivity import events as connectivity
-from controlplane.durations import show
-from controlplane.log.event import Event, Recorded, Unknown
-from controlplane.multikueue import events as multikueue
-from controlplane.multikueue.events import (
+from controlplane.controllers.connectivity import events as connectivity
+from controlplane.controllers.multikueue import events as multikueue
+from controlplane.controllers.multikueue.events import (
     CloneObserved,
     JobObserved,
     RemoteJobObserved,
@@ -30,7 +27,9 @@ from controlplane.multikueue.events import (
     StatusRelayDecided,
     WorkloadObserved,
 )
-from controlplane.multikueue.reasons import Reason
+from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.kube.durations import show
+from controlplane.log.event import Event, Recorded, Unknown
 
 
 def type_of(recorded: Recorded) -> str:
@@ -104,7 +103,7 @@ def _relay(event: StatusRelayDecided) -> str:
         return "job's status is to show that nothing runs"
     if event.mark_suspended:
         return "job's status is to say Suspended"
-    last = event.reason == Reason.FINAL_STATUS
+    last = event.reason == WorkloadReason.FINAL_STATUS
     return "job's last status is to be copied" if last else "job's status is to be copied"
 
 

@@ -1,59 +1,61 @@
 """The command line: one group, whose verbs are imported only when they are called.
 
-`VERBS` is the registry. A verb lives in a module of its own and is a `Verb` or a `Group`; it gets an `Options` with everything that was
-said before and after it (`@click.pass_obj`), returns nothing or an exit code, and raises `Failure` for what it expects to go wrong.
-The help of the group comes from the registry, so that `controlplane --help` imports neither a database driver nor a Kubernetes client.
-"""
+`VERBS` is the registry. A verb lives in a module of its own and is a `Verb` or a `CommandGroup`; it gets an `Options`
+with everything that was said before and after it (`@click.pass_obj`), returns nothing or an exit code, and raises
+`Failure` for what it expects to go wrong. The help of the group comes from the registry, so that `controlplane --help`
+imports neither a database driver nor a Kubernetes client."""
 
 from __future__ import annotations
 
 import click
 
-from controlplane.cli.frame import Entry, Group
+from controlplane.cli.frame import CommandEntry, CommandGroup
 from controlplane.cli.options import Options
 
-VERBS: dict[str, Entry] = {
-    "demo": Entry("controlplane.cli.demo:demo", "Watch twenty Jobs go by on simulated clusters; ends by itself."),
-    "up": Entry(
+VERBS: dict[str, CommandEntry] = {
+    "demo": CommandEntry(
+        "controlplane.cli.demo:demo", "Watch twenty Jobs go by on simulated clusters; ends by itself."
+    ),
+    "up": CommandEntry(
         "controlplane.cli.up:up", "Run everything on this machine: a database, simulated clusters, the service."
     ),
-    "run": Entry(
+    "run": CommandEntry(
         "controlplane.cli.run:run", "Run the service: follow the log, and dispatch workloads while leading it."
     ),
-    "submit": Entry(
+    "submit": CommandEntry(
         "controlplane.cli.submit:submit",
         "Create the jobs of a file on the management cluster; `-` reads standard input.",
     ),
-    "clusters": Entry(
+    "clusters": CommandEntry(
         "controlplane.cli.clusters:clusters", "Show the clusters: whether each can be reached, and what runs there."
     ),
-    "workloads": Entry(
+    "workloads": CommandEntry(
         "controlplane.cli.workloads:workloads", "Show the Workloads: state, cluster, attempt, and what each waits for."
     ),
-    "timeline": Entry(
+    "timeline": CommandEntry(
         "controlplane.cli.timeline:timeline", "Tell the story of a Workload: what happened when, where and why."
     ),
-    "why": Entry("controlplane.cli.why:why", "Say why a Workload is where it is, waits, or was taken back."),
-    "events": Entry(
+    "why": CommandEntry("controlplane.cli.why:why", "Say why a Workload is where it is, waits, or was taken back."),
+    "events": CommandEntry(
         "controlplane.cli.events:events", "Show events of the log: the newest ones, or those after a position."
     ),
-    "coscheduling": Entry(
+    "coscheduling": CommandEntry(
         "controlplane.cli.coscheduling:coscheduling", "Plan how a PipelineRun's pods are brought to one node."
     ),
-    "scheduler": Entry(
+    "scheduler": CommandEntry(
         "controlplane.cli.scheduler:scheduler", "Schedule pods by kube-scheduler's rules, or explain what they say."
     ),
-    "simulate": Entry(
+    "simulate": CommandEntry(
         "controlplane.cli.simulate:simulate",
         "Play seeds of the deterministic simulation and check what must always hold.",
     ),
-    "podgroups": Entry("controlplane.cli.podgroups:podgroups", "Say whose PodGroup a pod would be in, and why."),
-    "config": Entry("controlplane.cli.config:config", "Show or check the settings."),
-    "db": Entry("controlplane.cli.db:db", "Bring the database's schema up to date, or check it."),
-    "log": Entry(
+    "podgroups": CommandEntry("controlplane.cli.podgroups:podgroups", "Say whose PodGroup a pod would be in, and why."),
+    "config": CommandEntry("controlplane.cli.config:config", "Show or check the settings."),
+    "db": CommandEntry("controlplane.cli.db:db", "Bring the database's schema up to date, or check it."),
+    "log": CommandEntry(
         "controlplane.cli.log:log", "Move the log to another management cluster; remove what it keeps of jobs."
     ),
-    "version": Entry("controlplane.cli.version:version", "Show the version of this program."),
+    "version": CommandEntry("controlplane.cli.version:version", "Show the version of this program."),
 }
 
 _EPILOG = """\
@@ -71,7 +73,7 @@ CONTROLPLANE_DEBUG=1 shows the traceback of a failure.
 """
 
 
-@click.group(cls=Group, verbs=VERBS, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=CommandGroup, verbs=VERBS, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.pass_context
 def cli(context: click.Context) -> None:
     """Batch work on many Kubernetes clusters, with a history you can query."""

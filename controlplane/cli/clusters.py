@@ -1,7 +1,8 @@
-"""`controlplane clusters`: the connections to the clusters, as the log says they are, and what an operator may say about lost ones.
+"""`controlplane clusters`: the connections to the clusters, as the log says they are, and what an operator may say
+about lost ones.
 
-The list only reads. `forget` and `accept-outage` append one event each, and only with `--i-know`: what follows from it may run a job twice.
-"""
+The list only reads. `forget` and `accept-outage` append one event each, and only with `--i-know`: what follows from it
+may run a job twice."""
 
 from __future__ import annotations
 
@@ -9,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from controlplane.cli.errors import Exit, Failure
+from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.fleet import describe, grace_cell, in_words, mass_outage, outage_line, short_life
-from controlplane.cli.frame import Group
+from controlplane.cli.frame import CommandGroup
 from controlplane.cli.history import clock, open_reader, place, policy_in_force
 from controlplane.cli.options import Options
 from controlplane.cli.output import dump, line, table
@@ -19,13 +20,13 @@ from controlplane.cli.output import dump, line, table
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from controlplane.multikueue.context import Policy
-    from controlplane.multikueue.index import Index
+    from controlplane.controllers.multikueue.context import MultiKueuePolicy
+    from controlplane.controllers.multikueue.index import WorkloadIndex
 
 COLUMNS = ("name", "state", "since", "grace", "owed", "running", "open writes", "life", "server", "reason")
 
 
-@click.group(cls=Group, invoke_without_command=True)
+@click.group(cls=CommandGroup, invoke_without_command=True)
 @click.pass_context
 def clusters(context: click.Context) -> None:
     """Show the clusters: whether each can be reached, and what runs there.
@@ -71,7 +72,7 @@ def forget(options: Options, name: str, i_know: bool, by: str | None) -> None:
         since = operate.forgettable(index, name).lost_since
         stays, pods = _stays(index, now, [name]), _pods(options, name)
         anew = f", and place {_counted(pods, 'pod')} anew that {_are(pods)} there or may be" if pods else ""
-        raise Failure(
+        raise CommandFailure(
             f'nothing was done: this would end the grace of cluster "{name}", which is away since {clock(since)} UTC, and queue'
             f" {_workloads(stays)} again that {_stay(stays)} with it{anew}, under never-twice too. What still runs there would run a"
             " second time, so say --i-know if nothing does.",
@@ -103,7 +104,7 @@ def accept_outage(options: Options, i_know: bool, by: str | None) -> None:
         operate.acceptable(index)
         away = index.away()[0]
         stays = _stays(index, now, away, ending=True)
-        raise Failure(
+        raise CommandFailure(
             f"nothing was done: this would let {_workloads(stays)} be queued again as the graces end on the clusters that are away"
             f" ({', '.join(away)}). If it is this network that is cut off, and not they, all of it would run twice, so say --i-know"
             " if you looked.",
@@ -156,7 +157,7 @@ def show(options: Options) -> None:
     table(COLUMNS, rows)
 
 
-def _target(options: Options) -> tuple[Any, str, Policy]:
+def _target(options: Options) -> tuple[Any, str, MultiKueuePolicy]:
     """Return the database of the log, the log's name, and what its service decides by."""
     from controlplane.log.connect import Database
 
@@ -166,7 +167,7 @@ def _target(options: Options) -> tuple[Any, str, Policy]:
     return Database(options.database_url(), settings.database.role), settings.database.log, policy
 
 
-def _read(options: Options, policy: Policy) -> tuple[Index, datetime]:
+def _read(options: Options, policy: MultiKueuePolicy) -> tuple[WorkloadIndex, datetime]:
     from controlplane.audit.fleet import load
     from controlplane.clock import SystemClock
 
@@ -174,7 +175,7 @@ def _read(options: Options, policy: Policy) -> tuple[Index, datetime]:
         return load(reader, policy), SystemClock().now()
 
 
-def _stays(index: Index, now: datetime, names: list[str], *, ending: bool = False) -> int:
+def _stays(index: WorkloadIndex, now: datetime, names: list[str], *, ending: bool = False) -> int:
     """Return how many Workloads stay with some clusters; with `ending` only those whose grace ends by itself."""
     from controlplane.audit.absence import absences
 

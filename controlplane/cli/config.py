@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from controlplane.cli.frame import Group
+from controlplane.cli.frame import CommandGroup
 from controlplane.cli.options import Options
 from controlplane.cli.output import emit, line
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def config() -> None:
     """Show or check the settings."""
 

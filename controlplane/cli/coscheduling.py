@@ -1,8 +1,8 @@
-"""`controlplane coscheduling`: what would be created, moved and removed for a PipelineRun, and what it is charged, without a cluster.
+"""`controlplane coscheduling`: what would be created, moved and removed for a PipelineRun, and what it is charged,
+without a cluster.
 
-In: the run, Tekton's ConfigMaps, and whatever else is there, as YAML streams or Lists. Out: the plan, or the account; exit code 1 if the
-input is refused.
-"""
+In: the run, Tekton's ConfigMaps, and whatever else is there, as YAML streams or Lists. Out: the plan, or the account;
+exit code 1 if the input is refused."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from controlplane.cli.errors import Exit, Failure
-from controlplane.cli.frame import Group
+from controlplane.cli.errors import CommandFailure, Exit
+from controlplane.cli.frame import CommandGroup
 from controlplane.cli.options import Options
 from controlplane.cli.output import dump, line, table
 
 if TYPE_CHECKING:
-    from controlplane.coscheduling.plan import Plan
+    from controlplane.controllers.coscheduling.placement.plan import PlacementPlan
 
 _STDIN = Path("-")
 _FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
@@ -27,7 +27,7 @@ _MODES = ("workspaces", "pipelineruns", "isolate-pipelinerun", "disabled")
 COLUMNS = ("action", "kind", "name", "why")
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def coscheduling() -> None:
     """Plan how a PipelineRun's pods are brought to one node."""
 
@@ -58,13 +58,13 @@ def charge(options: Options, files: tuple[Path, ...], mode: str | None, name: st
       run, mode, placeholders, tasks and total (quantities by resource)
     Exit code 1 if the input is refused.
     """
-    from controlplane.coscheduling import inputs
-    from controlplane.coscheduling.accounting import account, account_json
-    from controlplane.coscheduling.flags import Mode
-    from controlplane.coscheduling.judging.decide import asked_mode
-    from controlplane.coscheduling.objects import read_run
-    from controlplane.coscheduling.plan import find_pipeline
-    from controlplane.coscheduling.world import World
+    from controlplane.controllers.coscheduling.feasibility.accounting import account, account_json
+    from controlplane.controllers.coscheduling.feasibility.decide import asked_mode
+    from controlplane.controllers.coscheduling.flags import Mode
+    from controlplane.controllers.coscheduling.objects import read_run
+    from controlplane.controllers.coscheduling.placement import inputs
+    from controlplane.controllers.coscheduling.placement.objects_by_kind import ObjectsByKind
+    from controlplane.controllers.coscheduling.placement.plan import find_pipeline
 
     _once(files)
     try:
@@ -72,10 +72,10 @@ def charge(options: Options, files: tuple[Path, ...], mode: str | None, name: st
         run = read_run(inputs.chosen_run(objects, name))
         chosen = Mode(mode) if mode else asked_mode(run.annotations) or Mode.WORKSPACES
         found = {"run": run.name, "mode": chosen.value} | account_json(
-            account(run, find_pipeline(run, World(objects)), chosen)
+            account(run, find_pipeline(run, ObjectsByKind(objects)), chosen)
         )
     except ValueError as error:
-        raise Failure(str(error)) from None
+        raise CommandFailure(str(error)) from None
     if options.output != "table":
         dump(options.output, found)
         return Exit.OK
@@ -117,7 +117,8 @@ def plan(
 ) -> int:
     """Say what would be created, moved and removed for a PipelineRun.
 
-    A dry run: no cluster is asked. StatefulSets, claims, Pods, Nodes, Pipelines, Tasks and TaskRuns in the files count as being there.
+    A dry run: no cluster is asked. StatefulSets, claims, Pods, Nodes, Pipelines, Tasks and TaskRuns in the files count
+    as being there.
 
     \b
     With -o json or yaml, one object:
@@ -126,19 +127,19 @@ def plan(
       deletions, cleanup, adopted, warnings
     Exit code 1 if the input is refused; `error` then says why.
     """
-    from controlplane.coscheduling.plan import Plan, plan_json
-    from controlplane.coscheduling.problems import Refused
+    from controlplane.controllers.coscheduling.placement.plan import PlacementPlan, plan_json
+    from controlplane.controllers.coscheduling.problems import InputRefused
 
     _once([*files, flags, defaults])
     try:
         found = _plan(files, flags, defaults, name, nop_image, old_worker=old_worker, everywhere=isolate_everywhere)
-    except Refused as refused:
-        found = Plan(problems=refused.problems)
+    except InputRefused as refused:
+        found = PlacementPlan(problems=refused.problems)
     if options.output != "table":
         dump(options.output, plan_json(found))
         return Exit.FAILED if found.error else Exit.OK
     if found.error:
-        raise Failure(found.error)
+        raise CommandFailure(found.error)
     _tell(found)
     return Exit.OK
 
@@ -152,14 +153,14 @@ def _plan(
     *,
     old_worker: bool,
     everywhere: bool,
-) -> Plan:
-    from controlplane.coscheduling import inputs
-    from controlplane.coscheduling.flags import DEFAULT_WHERE, FLAGS_NAME
-    from controlplane.coscheduling.placeholders import NOP_IMAGE
-    from controlplane.coscheduling.plan import Cluster
-    from controlplane.coscheduling.plan import plan as plan_of
-    from controlplane.coscheduling.templates import DEFAULTS_NAME, DEFAULTS_WHERE
-    from controlplane.coscheduling.world import World
+) -> PlacementPlan:
+    from controlplane.controllers.coscheduling.flags import DEFAULT_WHERE, FLAGS_NAME
+    from controlplane.controllers.coscheduling.placement import inputs
+    from controlplane.controllers.coscheduling.placement.objects_by_kind import ObjectsByKind
+    from controlplane.controllers.coscheduling.placement.placeholders import NOP_IMAGE
+    from controlplane.controllers.coscheduling.placement.plan import PlannedCluster
+    from controlplane.controllers.coscheduling.placement.plan import plan as plan_of
+    from controlplane.controllers.coscheduling.placement.templates import DEFAULTS_NAME, DEFAULTS_WHERE
 
     objects = [obj for file in files for obj in inputs.read_objects(_bytes(file), _named(file))]
     found: dict[str, tuple[str, Mapping[str, object]]] = {
@@ -173,7 +174,7 @@ def _plan(
             found[wanted] = among
     flags_where, flags_data = found[FLAGS_NAME]
     defaults_where, defaults_data = found[DEFAULTS_NAME]
-    cluster = Cluster(
+    cluster = PlannedCluster(
         flags=flags_data,
         defaults=defaults_data,
         flags_where=flags_where,
@@ -182,12 +183,12 @@ def _plan(
         image=image or inputs.nop_image_of(objects) or NOP_IMAGE,
         everywhere=everywhere,
     )
-    return plan_of(inputs.chosen_run(objects, name), World(objects), cluster)
+    return plan_of(inputs.chosen_run(objects, name), ObjectsByKind(objects), cluster)
 
 
 def _once(sources: Sequence[Path | None]) -> None:
     if list(sources).count(_STDIN) > 1:
-        raise Failure(
+        raise CommandFailure(
             "- is given twice, but standard input can be read only once: put one of them into a file", Exit.USAGE
         )
 
@@ -200,14 +201,14 @@ def _named(source: Path) -> str:
     return "standard input" if source == _STDIN else str(source)
 
 
-def _tell(found: Plan) -> None:
+def _tell(found: PlacementPlan) -> None:
     line(f"PipelineRun {found.run}: mode {found.mode}")
     table(COLUMNS, _rows(found))
     for warning in found.warnings:
         line(f"Warning: {warning}")
 
 
-def _rows(found: Plan) -> Iterator[tuple[object, ...]]:
+def _rows(found: PlacementPlan) -> Iterator[tuple[object, ...]]:
     for obj in [*found.claims, *found.stateful_sets]:
         yield (
             "create",

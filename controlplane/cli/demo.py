@@ -1,8 +1,9 @@
-"""`controlplane demo`: twenty jobs over three simulated clusters, with a service that is killed half-way; ends by itself.
+"""`controlplane demo`: twenty jobs over three simulated clusters, with a service that is killed half-way; ends by
+itself.
 
-In: nothing. Out: a performance, then the story of one job, why it is where it is, and a query over the history; all of it with the
-verbs that everybody has. The exit code says whether what was shown was right, by the witness of those who were there.
-"""
+In: nothing. Out: a performance, then the story of one job, why it is where it is, and a query over the history; all of
+it with the verbs that everybody has. The exit code says whether what was shown was right, by the witness of those who
+were there."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from controlplane.cli.errors import Exit, Failure
+from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.frame import Verb
 from controlplane.cli.options import Options
 from controlplane.cli.output import dump, line, table
@@ -27,7 +28,7 @@ from controlplane.cli.output import dump, line, table
 if TYPE_CHECKING:
     from controlplane.local import DataFolder
     from controlplane.local.demo import Played
-    from controlplane.local.history import History
+    from controlplane.local.history import LogHistory
 
 _RIGHT = (
     "All is as it should be: {jobs} jobs in {seconds:.1f} s, each on one worker, each once, through the death of the service; "
@@ -47,9 +48,8 @@ _RIGHT = (
 def demo(options: Options, keep: bool, data: Path | None) -> None:
     """Watch twenty Jobs go by on simulated clusters; ends by itself.
 
-    The service is killed while they run, and another process goes on. The exit code is 0 only if every job ran exactly once and the log
-    agrees with what the clusters saw.
-    """
+    The service is killed while they run, and another process goes on. The exit code is 0 only if every job ran exactly
+    once and the log agrees with what the clusters saw."""
     options.settings()  # what is wrong with them is said before anything is made
     from controlplane import telemetry
     from controlplane.local import DataFolder, LocalError
@@ -61,13 +61,13 @@ def demo(options: Options, keep: bool, data: Path | None) -> None:
         with _folder(data, keep) as root, DataFolder(root) as folder:
             problems = asyncio.run(_demo(folder, options, durable=keep or data is not None))
     except LocalError as error:
-        raise Failure(str(error), Exit.FAILED) from error
+        raise CommandFailure(str(error), Exit.FAILED) from error
     if (keep or data) and options.output == "table":
         line(
             f"Everything is kept in {root}: {shlex.join(['controlplane', 'up', '--data', str(root)])} goes on from here."
         )
     if problems:
-        raise Failure("\n  ".join(["what was shown is not right:", *problems]), Exit.FAILED)
+        raise CommandFailure("\n  ".join(["what was shown is not right:", *problems]), Exit.FAILED)
 
 
 @contextmanager
@@ -103,13 +103,13 @@ async def _demo(folder: DataFolder, options: Options, *, durable: bool) -> list[
 
 
 async def _play(folder: DataFolder, options: Options, *, durable: bool) -> list[str]:
-    from controlplane.local import LocalError, Place
+    from controlplane.local import LocalEnvironment, LocalError
+    from controlplane.local.check import judge
     from controlplane.local.demo import Demo
+    from controlplane.local.display import Silent, screen
     from controlplane.local.examples import jobs
-    from controlplane.local.history import History
-    from controlplane.local.replica import Replica, free_port, variables
-    from controlplane.local.screen import Silent, screen
-    from controlplane.local.verdict import judge
+    from controlplane.local.history import LogHistory
+    from controlplane.local.replica import LocalReplica, free_port, variables
 
     if folder.used:
         raise LocalError(f"{folder.root} has been used: the demo needs a new or empty folder")
@@ -118,11 +118,11 @@ async def _play(folder: DataFolder, options: Options, *, durable: bool) -> list[
     fleet = folder.fleet({})
     if options.output == "table":
         line(f"A PostgreSQL, a management cluster and {fleet.workers} worker clusters start in {folder.root} ...")
-    async with Place(folder, fleet, database_url=given, role=role, durable=durable) as place:
-        history = History(place.database, log)
+    async with LocalEnvironment(folder, fleet, database_url=given, role=role, durable=durable) as place:
+        history = LogHistory(place.database, log)
         if not await asyncio.to_thread(history.empty):
             raise LocalError(f'the log "{log}" of that database has events already: choose another with database.log')
-        replica = Replica(
+        replica = LocalReplica(
             variables(place.database, log, place.management_kubeconfig, free_port()), folder.root / "service.log"
         )
         if options.output != "table":
@@ -139,7 +139,7 @@ async def _play(folder: DataFolder, options: Options, *, durable: bool) -> list[
         return problems
 
 
-def _tell(options: Options, url: str, history: History, played: Played) -> None:
+def _tell(options: Options, url: str, history: LogHistory, played: Played) -> None:
     """Ask the log as anybody would: with the verbs of this program, and in SQL."""
     from controlplane.local.history import COLUMNS
 

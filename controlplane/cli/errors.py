@@ -1,7 +1,7 @@
 """What can go wrong, as one sentence and an exit code.
 
-In: an exception. Out: the sentence on stderr, which says which thing and what to do, and the code that scripts can rely on. Nothing is
-imported here to recognise an exception: a class whose module was never loaded cannot have been raised.
+In: an exception. Out: the sentence on stderr, which says which thing and what to do, and the code that scripts can rely
+on. Nothing is imported here to recognise an exception: a class whose module was never loaded cannot have been raised.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Exit(enum.IntEnum):
     INTERRUPTED = 130
 
 
-class Failure(Exception):  # noqa: N818 - what the user sees is a failure, not an error of ours
+class CommandFailure(Exception):  # noqa: N818 - what the user sees is a failure, not an error of ours
     """An expected end of a verb: one sentence that says which thing failed and what to do, and the exit code."""
 
     def __init__(self, sentence: str, code: Exit = Exit.FAILED) -> None:
@@ -59,7 +59,7 @@ def report(error: BaseException, env: Mapping[str, str] = os.environ) -> int:
 
 def explain(error: BaseException) -> Sentence:
     """Return the sentence and the exit code of an exception; one that nobody expected is named as such."""
-    if isinstance(error, Failure):
+    if isinstance(error, CommandFailure):
         return str(error), error.code
     for module, name, say in _KNOWN:
         known = getattr(sys.modules.get(module), name, None)
@@ -118,11 +118,11 @@ _KNOWN: tuple[tuple[str, str, Callable[[BaseException], Sentence]], ...] = (
     ("controlplane.log.event", "LogError", _moved_on),
     ("controlplane.app.operate", "NoSuchCluster", _as(Exit.NOT_FOUND)),
     ("controlplane.app.operate", "NotAllowed", _as(Exit.FAILED)),
-    ("controlplane.app.process", "WrongCluster", _as(Exit.CLUSTER)),
-    ("controlplane.embedded.errors", "EmbeddedError", _as(Exit.DATABASE)),
+    ("controlplane.runtime.lifecycle", "WrongCluster", _as(Exit.CLUSTER)),
+    ("controlplane.local.postgres.errors", "EmbeddedError", _as(Exit.DATABASE)),
     ("controlplane.web.ops", "ListenError", _as(Exit.LISTEN)),
-    ("controlplane.clusters.port", "Unreachable", _cluster),
-    ("controlplane.clusters.port", "ClusterError", _as(Exit.FAILED)),
+    ("controlplane.clusters.protocol", "Unreachable", _cluster),
+    ("controlplane.clusters.protocol", "ClusterError", _as(Exit.FAILED)),
     ("psycopg", "Error", _database),
     ("sqlalchemy.exc", "DBAPIError", _database),
 )
@@ -136,6 +136,8 @@ def _first_line(error: BaseException) -> str:
 
 
 def _quietly() -> int:
-    """Whoever read our output has gone (`| head`): that is no failure, and the interpreter must not complain at its exit."""
+    """Whoever read our output has gone (`| head`): that is no failure, and the interpreter must not complain at its
+    exit.
+    """
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return Exit.OK

@@ -15,7 +15,7 @@ from controlplane.cli.options import LARGEST, Options
 from controlplane.cli.output import dump, emit, line
 
 if TYPE_CHECKING:
-    from controlplane.audit.reads import Filter, Reader
+    from controlplane.audit.reads import Filter, LogReader
     from controlplane.log.event import Recorded
 
 COLUMNS = ("position", "at (UTC)", "stream", "type", "reason", "cluster", "what")
@@ -125,14 +125,16 @@ def _print(form: str, recorded: Recorded) -> None:
         line(_LINE.format(*(str(cell) for cell in _row(recorded))).rstrip())
 
 
-def _follow(options: Options, first: Reader, wanted: Filter, limit: int, *, newest: bool) -> Iterator[Recorded]:
-    """Yield events for ever. A database that goes away is waited for; what was committed meanwhile comes when it is back."""
+def _follow(options: Options, first: LogReader, wanted: Filter, limit: int, *, newest: bool) -> Iterator[Recorded]:
+    """Yield events for ever. A database that goes away is waited for; what was committed meanwhile comes when it is
+    back.
+    """
     import msgspec
     import psycopg
 
     from controlplane.log.connect import first_line
 
-    reader: Reader | None = first
+    reader: LogReader | None = first
     pause, past = 0.1, newest
     while True:
         try:

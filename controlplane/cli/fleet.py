@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controlplane.audit.absence import Absence
-    from controlplane.multikueue.context import Policy
-    from controlplane.multikueue.index import Index
+    from controlplane.controllers.multikueue.context import MultiKueuePolicy
+    from controlplane.controllers.multikueue.index import WorkloadIndex
 
 
-def mass_outage(index: Index) -> dict[str, Any] | None:
+def mass_outage(index: WorkloadIndex) -> dict[str, Any] | None:
     """Return the mass outage that is on, as plain values."""
     outage = index.outage
     if outage.since is None:
@@ -26,9 +26,9 @@ def mass_outage(index: Index) -> dict[str, Any] | None:
     return {"since": outage.since, "away": away, "of": of, "holds": outage.holds, "accepted_by": outage.accepted_by}
 
 
-def in_words(policy: Policy) -> dict[str, Any]:
+def in_words(policy: MultiKueuePolicy) -> dict[str, Any]:
     """Return what decides about lost clusters, as plain values."""
-    from controlplane.durations import show
+    from controlplane.kube.durations import show
 
     return {
         "execution_policy": policy.execution_policy,
@@ -40,10 +40,12 @@ def in_words(policy: Policy) -> dict[str, Any]:
     }
 
 
-def describe(index: Index, away: dict[str, Absence], now: datetime) -> list[dict[str, Any]]:
-    """Return the clusters as plain values, the management cluster first. Those that were removed are left out unless copies are there."""
+def describe(index: WorkloadIndex, away: dict[str, Absence], now: datetime) -> list[dict[str, Any]]:
+    """Return the clusters as plain values, the management cluster first. Those that were removed are left out unless
+    copies are there.
+    """
     from controlplane.audit.absence import Absence
-    from controlplane.connectivity.state import Connection
+    from controlplane.controllers.connectivity.state import Connection
 
     copies, running, writes = _counts(index)
     found = []
@@ -103,13 +105,15 @@ def grace_cell(one: dict[str, Any], now: datetime) -> str:
 
 def short_life(incarnation: str, life: int) -> str:
     """Return a life of a cluster as it fits into a column."""
-    from controlplane.connectivity.state import life_of
+    from controlplane.controllers.connectivity.state import life_of
 
     return life_of(incarnation[:8], life)
 
 
-def _counts(index: Index) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
-    """Return by cluster: Workloads with a copy there, those of them whose job is unsuspended, decided writes without an outcome."""
+def _counts(index: WorkloadIndex) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
+    """Return by cluster: Workloads with a copy there, those of them whose job is unsuspended, decided writes without an
+    outcome.
+    """
     from collections import Counter
 
     copies: Counter[str] = Counter()

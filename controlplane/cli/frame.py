@@ -12,7 +12,7 @@ import click
 from controlplane.cli.options import parameters
 
 
-class Entry(NamedTuple):
+class CommandEntry(NamedTuple):
     """Where a verb is (`module:command`), and its line in the help, which must be the first one of its docstring."""
 
     target: str
@@ -31,18 +31,22 @@ class Verb(click.Command):
         self.params.extend(parameter for parameter in parameters() if not own & set(parameter.opts))
 
 
-class Group(click.Group):
-    """A group with the global options; `verbs` are imported when called. Verbs of its own are made with `@group.command(...)`."""
+class CommandGroup(click.Group):
+    """A group with the global options; `verbs` are imported when called. Verbs of its own are made with
+    `@group.command(...)`.
+    """
 
     command_class = Verb
 
-    def __init__(self, *arguments: Any, verbs: Mapping[str, Entry] | None = None, **more: Any) -> None:
+    def __init__(self, *arguments: Any, verbs: Mapping[str, CommandEntry] | None = None, **more: Any) -> None:
         super().__init__(*arguments, **more)
         self.verbs = dict(verbs or {})
         self.params.extend(parameters())
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take the arguments, each of which has to be a text: nothing has a name that is not UTF-8, and no message could repeat it."""
+        """Take the arguments, each of which has to be a text: nothing has a name that is not UTF-8, and no message
+        could repeat it.
+        """
         for text in args:
             try:
                 text.encode()

@@ -1,7 +1,8 @@
-"""What the verbs that read the history share: a reader of the log, the way from a name to a story, and times as people read them.
+"""What the verbs that read the history share: a reader of the log, the way from a name to a story, and times as people
+read them.
 
-In: the options, and NAMESPACE/NAME as it was typed. Out: a `Reader`, or a `Failure` with the sentence that says what to do.
-"""
+In: the options, and NAMESPACE/NAME as it was typed. Out: a `LogReader`, or a `CommandFailure` with the sentence that
+says what to do."""
 
 from __future__ import annotations
 
@@ -11,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from controlplane.cli.errors import Exit, Failure
+from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.options import Options
 
 if TYPE_CHECKING:
     from controlplane.audit.find import Found
-    from controlplane.audit.reads import Reader
+    from controlplane.audit.reads import LogReader
+    from controlplane.controllers.multikueue.context import MultiKueuePolicy
     from controlplane.log.event import Recorded
-    from controlplane.multikueue.context import Policy
 
 
 def log_option(verb: Callable[..., Any]) -> Callable[..., Any]:
@@ -37,18 +38,20 @@ def log_was_named(options: Options) -> bool:
     return "database.log" in options.more
 
 
-def open_reader(options: Options, log: str = "") -> Reader:
+def open_reader(options: Options, log: str = "") -> LogReader:
     """Open a log for reading, that of the settings if none is named; psycopg's errors become exit code 4."""
-    from controlplane.audit.reads import Reader
+    from controlplane.audit.reads import LogReader
 
     settings = options.settings()
-    return Reader.connect(options.database_url(), log=log or settings.database.log, role=settings.database.role)
+    return LogReader.connect(options.database_url(), log=log or settings.database.log, role=settings.database.role)
 
 
-def policy_in_force(options: Options, reader: Reader) -> Policy:
-    """Return what the service of a log decides by; where the log does not say, what these settings say, and that it is so."""
+def policy_in_force(options: Options, reader: LogReader) -> MultiKueuePolicy:
+    """Return what the service of a log decides by; where the log does not say, what these settings say, and that it is
+    so.
+    """
     from controlplane.app.policy import reading_policy
-    from controlplane.audit.in_force import in_force
+    from controlplane.audit.policy import in_force
 
     said = in_force(reader)
     if said is None and reader.log in reader.logs():
@@ -57,8 +60,10 @@ def policy_in_force(options: Options, reader: Reader) -> Policy:
     return reading_policy(options.settings(), said)
 
 
-def is_empty(reader: Reader) -> str:
-    """Return why a log has nothing to show, "" if it has events: to be said beside a result that may be empty for that."""
+def is_empty(reader: LogReader) -> str:
+    """Return why a log has nothing to show, "" if it has events: to be said beside a result that may be empty for
+    that.
+    """
     others = reader.logs()
     if reader.log in others:
         return ""
@@ -70,7 +75,7 @@ def split(text: str) -> tuple[str, str]:
     """Return namespace and name of NAMESPACE/NAME."""
     namespace, slash, name = text.partition("/")
     if not slash or not namespace or not name or "/" in name:
-        raise Failure(
+        raise CommandFailure(
             f'"{text}" is not a Workload or a job: write NAMESPACE/NAME, such as default/train, '
             "or KIND/NAMESPACE/NAME, such as pod/default/web",
             Exit.USAGE,
@@ -84,8 +89,8 @@ def pod_name(text: str) -> tuple[str, str] | None:
     return split(rest) if kind in ("pod", "pods", "po") and "/" in rest else None
 
 
-def find_pod(reader: Reader, namespace: str, name: str) -> list[Recorded]:
-    """Return the events of a source pod; `Failure` (exit code 5) if the log has none."""
+def find_pod(reader: LogReader, namespace: str, name: str) -> list[Recorded]:
+    """Return the events of a source pod; `CommandFailure` (exit code 5) if the log has none."""
     from controlplane.audit.pods import pod_events
 
     events = pod_events(reader, namespace, name)
@@ -93,15 +98,17 @@ def find_pod(reader: Reader, namespace: str, name: str) -> list[Recorded]:
         return events
     known = [stream.partition("/")[2] for stream in reader.streams("sourcepod", namespace=namespace)][:3]
     hint = f"; there are {', '.join(known)}" if known else ""
-    raise Failure(
+    raise CommandFailure(
         f"there is no source pod {namespace}/{name} in the log {reader.log}: only pods with the schedulerName of "
         f"candidates.schedulerName are placed on other clusters{hint}",
         Exit.NOT_FOUND,
     )
 
 
-def find_story(reader: Reader, text: str) -> Found:
-    """Return the streams of the Workload or job that was named; `Failure` (exit code 5) with the nearest names."""
+def find_story(reader: LogReader, text: str) -> Found:
+    """Return the streams of the Workload or job that was named; `CommandFailure` (exit code 5) with the nearest
+    names.
+    """
     from controlplane.audit.find import find, nearest
 
     namespace, name = split(text)
@@ -114,7 +121,9 @@ def find_story(reader: Reader, text: str) -> Found:
     hint = f": {empty}" if empty else hint
     if not near and reader.streams("pod", "candidate", "sourcepod", "member", namespace=namespace, name=name):
         hint = f"; did you mean pod/{namespace}/{name}?"
-    raise Failure(f"there is no Workload or job {namespace}/{name} in the log {reader.log}{hint}", Exit.NOT_FOUND)
+    raise CommandFailure(
+        f"there is no Workload or job {namespace}/{name} in the log {reader.log}{hint}", Exit.NOT_FOUND
+    )
 
 
 def clock(at: datetime | None) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from controlplane.cli.clusters import whoami
-from controlplane.cli.errors import Exit, Failure
-from controlplane.cli.frame import Group
+from controlplane.cli.errors import CommandFailure, Exit
+from controlplane.cli.frame import CommandGroup
 from controlplane.cli.history import log_option, open_reader
 from controlplane.cli.options import Options
 from controlplane.cli.output import dump, line
@@ -25,7 +25,7 @@ class Age(click.ParamType[timedelta]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
         """Return the duration."""
-        from controlplane import durations
+        from controlplane.kube import durations
 
         if isinstance(value, timedelta):
             return value
@@ -40,7 +40,7 @@ class Age(click.ParamType[timedelta]):
         return found
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def log() -> None:
     """Move the log to another management cluster; remove what it keeps of jobs."""
 
@@ -71,7 +71,7 @@ def rebind(options: Options, i_know: bool, by: str | None) -> None:
         with open_reader(options) as reader:
             index = load(reader, policy)
         before, count = operate.rebindable(index).incarnation, len(index.workloads)
-        raise Failure(
+        raise CommandFailure(
             f'nothing was done: this would let log "{name}", which belongs to the cluster whose namespace kube-system has the UID {before},'
             f" follow the next one that a service connects to. Of {count} Workload{'' if count == 1 else 's'} in it, those that this"
             " cluster does not have are then gone, and what runs of them on workers is removed, so say --i-know if that is what you want.",

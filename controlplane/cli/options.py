@@ -1,8 +1,7 @@
 """What was said on the command line for every verb: which settings file, which database, which form of output.
 
-The three options may stand before the verb or after it; the later wins. Settings are read when a verb asks for them, not before, so that
-`version` works with broken ones.
-"""
+The three options may stand before the verb or after it; the later wins. Settings are read when a verb asks for them,
+not before, so that `version` works with broken ones."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from controlplane.cli.errors import Exit, Failure
+from controlplane.cli.errors import CommandFailure, Exit
 
 if TYPE_CHECKING:
     from controlplane.settings import Resolved, Settings
@@ -51,10 +50,10 @@ class Options:
         return self.resolve().settings
 
     def database_url(self) -> str:
-        """Return the database's URL with its secret; `Failure` if none was set."""
+        """Return the database's URL with its secret; `CommandFailure` if none was set."""
         url = self.settings().database.url
         if not url:
-            raise Failure(
+            raise CommandFailure(
                 "no database is set: give --database-url, CONTROLPLANE_DATABASE_URL, or database.url in the settings file",
                 Exit.CONFIGURATION,
             )

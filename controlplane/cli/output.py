@@ -1,8 +1,8 @@
 """The form of what a verb prints: a table for people, JSON or YAML for programs.
 
-In: plain values (dicts, lists, text, numbers, times). Out: text on stdout. Colours and line folding only on a terminal; in a pipe every
-line is whole. What came from a cluster may hold anything, so control characters are made visible instead of reaching the terminal.
-"""
+In: plain values (dicts, lists, text, numbers, times). Out: text on stdout. Colours and line folding only on a terminal;
+in a pipe every line is whole. What came from a cluster may hold anything, so control characters are made visible
+instead of reaching the terminal."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ def line(text: str) -> None:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print rows under upper-case headings. Without any row only the headings appear, which `wc -l` counts as nothing found."""
+    """Print rows under upper-case headings. Without any row only the headings appear, which `wc -l` counts as nothing
+    found.
+    """
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

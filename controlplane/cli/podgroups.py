@@ -1,7 +1,7 @@
 """`controlplane podgroups`: whose group a pod would be in, and why, from files alone.
 
-In: the rules (the ConfigMap or the bare document) and objects. Out: a line for each pod. Nothing is read from or written to a cluster.
-"""
+In: the rules (the ConfigMap or the bare document) and objects. Out: a line for each pod. Nothing is read from or
+written to a cluster."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from controlplane.cli.errors import Exit, Failure
-from controlplane.cli.frame import Group
+from controlplane.cli.errors import CommandFailure, Exit
+from controlplane.cli.frame import CommandGroup
 from controlplane.cli.options import Options
 from controlplane.cli.output import emit
 
 if TYPE_CHECKING:
-    from controlplane.podgroups.documents import Piece, Problem
-    from controlplane.podgroups.dryrun import Pretended, Selector
-    from controlplane.podgroups.rules import Rules
+    from controlplane.controllers.podgroups.documents import DocumentProblem, Piece
+    from controlplane.controllers.podgroups.dry_run import ObjectSelector, Pretended
+    from controlplane.controllers.podgroups.rules import Rules
 
 COLUMNS = ("pod", "action", "reason", "podgroup", "owner", "level", "minmember", "reads", "warnings")
 _STDIN = "-"
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def podgroups() -> None:
     """Say whose PodGroup a pod would be in, and why."""
 
@@ -90,11 +90,11 @@ def resolve(
     Exit codes: 1 if an object cannot be used (the others are printed), 3 if
     the rules cannot.
     """
-    from controlplane.podgroups.dryrun import dry_run
-    from controlplane.podgroups.walk import OUR_SCHEDULERS
+    from controlplane.controllers.podgroups.dry_run import dry_run
+    from controlplane.controllers.podgroups.ownership import OUR_SCHEDULERS
 
     if [*files, rules].count(_STDIN) > 1:
-        raise Failure(
+        raise CommandFailure(
             "- is given twice, but standard input can be read only once: put one of them into a file", Exit.USAGE
         )
     pretended = _pretended(forbidden, not_served, unavailable)
@@ -105,19 +105,19 @@ def resolve(
     problems += more
     if problems:
         told = "object cannot be used" if len(problems) == 1 else "objects cannot be used"
-        raise Failure("\n  ".join([f"{len(problems)} {told}:", *map(str, problems)]))
+        raise CommandFailure("\n  ".join([f"{len(problems)} {told}:", *map(str, problems)]))
 
 
 def _text(source: str, code: Exit = Exit.USAGE) -> str:
-    """Return the text of a file; `Failure` with the exit code if it cannot be read."""
+    """Return the text of a file; `CommandFailure` with the exit code if it cannot be read."""
     try:
         data = sys.stdin.buffer.read() if source == _STDIN else Path(source).read_bytes()
     except OSError as error:
-        raise Failure(f"{source}: {error.strerror}", code) from None
+        raise CommandFailure(f"{source}: {error.strerror}", code) from None
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise Failure(f"{_named(source)}: is not UTF-8 at byte {error.start}: save it as UTF-8", code) from None
+        raise CommandFailure(f"{_named(source)}: is not UTF-8 at byte {error.start}: save it as UTF-8", code) from None
 
 
 def _named(source: str) -> str:
@@ -125,9 +125,9 @@ def _named(source: str) -> str:
 
 
 def _rules(source: str | None) -> Rules:
-    """Return the rules; `Failure` with every complaint if they are refused."""
-    from controlplane.podgroups.documents import find_rules
-    from controlplane.podgroups.rules import Rules, RulesInvalid
+    """Return the rules; `CommandFailure` with every complaint if they are refused."""
+    from controlplane.controllers.podgroups.documents import find_rules
+    from controlplane.controllers.podgroups.rules import Rules, RulesInvalid
 
     if source is None:
         return Rules()
@@ -135,14 +135,14 @@ def _rules(source: str | None) -> Rules:
         return find_rules(_text(source, Exit.CONFIGURATION))
     except RulesInvalid as error:
         told = [f"{_named(source)}: the rules are refused, and the last good ones would stay in force:"]
-        raise Failure("\n  ".join([*told, *map(str, error.complaints)]), Exit.CONFIGURATION) from None
+        raise CommandFailure("\n  ".join([*told, *map(str, error.complaints)]), Exit.CONFIGURATION) from None
 
 
-def _objects(files: tuple[str, ...]) -> tuple[list[Piece], list[Problem]]:
-    from controlplane.podgroups.documents import read_stream
+def _objects(files: tuple[str, ...]) -> tuple[list[Piece], list[DocumentProblem]]:
+    from controlplane.controllers.podgroups.documents import read_stream
 
     pieces: list[Piece] = []
-    problems: list[Problem] = []
+    problems: list[DocumentProblem] = []
     for source in files:
         found, wrong = read_stream(_named(source), _text(source))
         pieces += found
@@ -151,13 +151,13 @@ def _objects(files: tuple[str, ...]) -> tuple[list[Piece], list[Problem]]:
 
 
 def _pretended(*kinds: tuple[str, ...]) -> Pretended:
-    from controlplane.podgroups.dryrun import Pretended, selector
+    from controlplane.controllers.podgroups.dry_run import Pretended, selector
 
-    def selectors(texts: tuple[str, ...]) -> tuple[Selector, ...]:
+    def selectors(texts: tuple[str, ...]) -> tuple[ObjectSelector, ...]:
         try:
             return tuple(map(selector, texts))
         except ValueError as error:
-            raise Failure(str(error), Exit.USAGE) from None
+            raise CommandFailure(str(error), Exit.USAGE) from None
 
     forbidden, not_served, unavailable = map(selectors, kinds)
     return Pretended(forbidden, not_served, unavailable)

@@ -1,9 +1,9 @@
 """`controlplane run`: one replica of the service, until it is told to stop.
 
-In: settings. Out: an exit code. Whatever can be known to be wrong before the first event is found here, in the order in which a person
-would look for it: settings, database, schema, port, kubeconfig. It ends the process with one sentence, so that a kubelet's restart
-count says that something is wrong. What goes away later is the service's own business: it waits, and readiness says for what.
-"""
+In: settings. Out: an exit code. Whatever can be known to be wrong before the first event is found here, in the order in
+which a person would look for it: settings, database, schema, port, kubeconfig. It ends the process with one sentence,
+so that a kubelet's restart count says that something is wrong. What goes away later is the service's own business: it
+waits, and readiness says for what."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from controlplane.cli.errors import Exit, Failure
+from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.frame import Verb
 from controlplane.cli.options import Options
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from controlplane.log.connect import Database
     from controlplane.settings import Settings
     from controlplane.telemetry import Metrics
-    from controlplane.web import Certificate, Server
+    from controlplane.web import Certificate, WebServer
 
 OpenManagement = Callable[[], Awaitable["ApiServer"]]
-Started = Callable[["Server"], None]
+Started = Callable[["WebServer"], None]
 
 
 @click.command(cls=Verb)
@@ -44,9 +44,8 @@ Started = Callable[["Server"], None]
 def run(options: Options, controllers: str | None) -> None:
     """Run the service: follow the log, and dispatch workloads while leading it.
 
-    Any number of replicas may run; one leads, the others follow. SIGTERM and Ctrl-C let what is under way end and then leave with code 0; a
-    second one leaves at once.
-    """
+    Any number of replicas may run; one leads, the others follow. SIGTERM and Ctrl-C let what is under way end and then
+    leave with code 0; a second one leaves at once."""
     options.controllers = controllers
     url = options.database_url()
     settings = options.settings()
@@ -84,8 +83,8 @@ def stop_on_signals() -> asyncio.Event:
 async def usable(database: Database) -> str:
     """Return the revision of a database that this process can work with, as the role that it will have.
 
-    Raises `SchemaError`, `Failure` for a role that is not there, and psycopg's errors for one that may not read the log.
-    """
+    Raises `SchemaError`, `CommandFailure` for a role that is not there, and psycopg's errors for one that may not read
+    the log."""
     from psycopg.errors import InvalidParameterValue
 
     from controlplane.log import schema
@@ -102,7 +101,9 @@ async def usable(database: Database) -> str:
     try:
         connection = await database.connect("start")
     except InvalidParameterValue:
-        raise Failure(f'database.role: there is no role "{database.role}" in that database', Exit.DATABASE) from None
+        raise CommandFailure(
+            f'database.role: there is no role "{database.role}" in that database', Exit.DATABASE
+        ) from None
     try:
         await connection.execute("SELECT 1 FROM controlplane.log_head LIMIT 1")
     finally:
@@ -118,10 +119,11 @@ async def serve(
     stop: asyncio.Event,
     started: Started | None = None,
 ) -> None:
-    """Serve the operators' endpoints and run the service until `stop` is set; `started` hears when the endpoints are there.
+    """Serve the operators' endpoints and run the service until `stop` is set; `started` hears when the endpoints are
+    there.
 
-    Raises `ListenError`, `Failure` for a kubeconfig or a webhook's certificate that cannot be used, and what `Service.run` raises.
-    """
+    Raises `ListenError`, `CommandFailure` for a kubeconfig or a webhook's certificate that cannot be used, and what
+    `Service.run` raises."""
     from controlplane.app.service import CHECKS, Service
     from controlplane.telemetry import logger, metrics
     from controlplane.web import Health, create_app
@@ -144,7 +146,9 @@ async def serve(
 
 
 def _certificate(settings: Settings) -> Certificate | None:
-    """Return the certificate of the admission webhook, None if none is to be served; `Failure` if it cannot be used."""
+    """Return the certificate of the admission webhook, None if none is to be served; `CommandFailure` if it cannot be
+    used.
+    """
     from controlplane.web import Certificate, CertificateError
 
     chosen = settings.coscheduling
@@ -153,7 +157,7 @@ def _certificate(settings: Settings) -> Certificate | None:
     try:
         return Certificate(chosen.webhook_certificate, chosen.webhook_key)
     except CertificateError as error:
-        raise Failure(f"coscheduling.webhookCertificate: {error}", Exit.CONFIGURATION) from None
+        raise CommandFailure(f"coscheduling.webhookCertificate: {error}", Exit.CONFIGURATION) from None
 
 
 @contextlib.asynccontextmanager
@@ -181,8 +185,8 @@ async def _admission(
 
 async def open_management(settings: Settings) -> ApiServer:
     """Return the way to the management cluster that the settings name; `KubeconfigError` if it cannot be used."""
-    from controlplane.clusters.management import from_kubeconfig, in_cluster
-    from controlplane.connectivity.events import MANAGEMENT
+    from controlplane.clusters.management_access import from_kubeconfig, in_cluster
+    from controlplane.controllers.connectivity.events import MANAGEMENT
 
     path, identity = settings.management.kubeconfig, settings.leader.identity
     if path:
@@ -191,13 +195,15 @@ async def open_management(settings: Settings) -> ApiServer:
 
 
 async def check_openable(settings: Settings, open_server: OpenManagement) -> None:
-    """Find out now whether the kubeconfig can be used. Whether the cluster answers is another matter, for which the service waits."""
+    """Find out now whether the kubeconfig can be used. Whether the cluster answers is another matter, for which the
+    service waits.
+    """
     from controlplane.clusters.kubeconfig import KubeconfigError
 
     try:
         server = await open_server()
     except KubeconfigError as error:
-        raise Failure(_refused(settings, error.message), Exit.CONFIGURATION) from None
+        raise CommandFailure(_refused(settings, error.message), Exit.CONFIGURATION) from None
     await server.close()
 
 

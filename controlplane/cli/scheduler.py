@@ -1,4 +1,6 @@
-"""`controlplane scheduler`: the scheduler beside a target cluster. `run` is the process, `evaluate` asks its rules without any cluster."""
+"""`controlplane scheduler`: the scheduler beside a target cluster. `run` is the process, `evaluate` asks its rules
+without any cluster.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +12,18 @@ from typing import Any
 import click
 
 from controlplane.cli.errors import Exit
-from controlplane.cli.frame import Entry, Group
+from controlplane.cli.frame import CommandEntry, CommandGroup
 from controlplane.cli.output import line
 
 VERBS = {
-    "run": Entry(
+    "run": CommandEntry(
         "controlplane.cli.scheduler_run:run",
         "Schedule pods of one cluster: those that name a profile, and candidates.",
     )
 }
 
 
-@click.group(cls=Group, verbs=VERBS)
+@click.group(cls=CommandGroup, verbs=VERBS)
 def scheduler() -> None:
     """Schedule pods by kube-scheduler's rules, or explain what they say."""
 
@@ -43,11 +45,10 @@ def evaluate(files: tuple[Path, ...], for_people: bool, scheduler_config: str | 
     \b
       {id, pod, nodes, pods, namespaces, services, replicaSets, statefulSets, ...}
 
-    and writes one line for each: what every plugin says of every node, what they decide together, and whom preemption would evict.
-    A line that cannot be read gets {id, error} that names the field, and the others go on; the exit code is then 1.
-    A configuration that cannot be used ends with code 3 and names the field.
-    """
-    from controlplane.scheduler.evaluate.lines import explained, said
+    and writes one line for each: what every plugin says of every node, what they decide together, and whom preemption
+    would evict. A line that cannot be read gets {id, error} that names the field, and the others go on; the exit code
+    is then 1. A configuration that cannot be used ends with code 3 and names the field."""
+    from controlplane.controllers.scheduling.evaluate.lines import explained, said
 
     profiles = None
     if scheduler_config is not None:

@@ -1,7 +1,7 @@
 """`controlplane scheduler run`: one replica of the scheduler beside a target cluster, until it is told to stop.
 
-In: settings and a KubeSchedulerConfiguration. Out: an exit code. What can be known to be wrong before the first pod is found here, in
-the order in which a person would look for it: settings, profiles, database, schema, port, kubeconfig.
+In: settings and a KubeSchedulerConfiguration. Out: an exit code. What can be known to be wrong before the first pod is
+found here, in the order in which a person would look for it: settings, profiles, database, schema, port, kubeconfig.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from controlplane.cli.errors import Exit, Failure
+from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.frame import Verb
 from controlplane.cli.options import Options
 from controlplane.cli.run import OpenManagement, check_openable, open_management, stop_on_signals, usable
 
 if TYPE_CHECKING:
-    from controlplane.app.scheduling.profiles import Setup
+    from controlplane.app.scheduler_profiles import Setup
     from controlplane.log.connect import Database
     from controlplane.settings import Settings
-    from controlplane.web import Server
+    from controlplane.web import WebServer
 
 
 @click.command(cls=Verb)
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 def run(options: Options, scheduler_config: str | None, kubeconfig: str | None, log_name: str | None) -> None:
     """Schedule pods of one cluster: those that name a profile, and candidates.
 
-    Any number of replicas may run; one leads, the others follow. SIGTERM and Ctrl-C let the bindings that are on their way end and then
-    leave with code 0; a second one leaves at once. A configuration that cannot be used ends with code 3 and names the field.
-    """
+    Any number of replicas may run; one leads, the others follow. SIGTERM and Ctrl-C let the bindings that are on their
+    way end and then leave with code 0; a second one leaves at once. A configuration that cannot be used ends with code
+    3 and names the field."""
     given = {
         "scheduler.config": (scheduler_config, "--scheduler-config"),
         "scheduler.log": (log_name, "--log"),
@@ -57,15 +57,15 @@ def run(options: Options, scheduler_config: str | None, kubeconfig: str | None, 
 
 
 def usable_profiles(path: str) -> Setup:
-    """Return the profiles of a file, or the default one; `Failure` names every field that is wrong."""
-    from controlplane.app.scheduling.profiles import BadConfiguration, load
+    """Return the profiles of a file, or the default one; `CommandFailure` names every field that is wrong."""
+    from controlplane.app.scheduler_profiles import BadConfiguration, load
 
     try:
         return load(path)
     except BadConfiguration as error:
         problems = str(error).splitlines()
         told = problems[0] if len(problems) == 1 else "\n  ".join(["the profiles cannot be used:", *problems])
-        raise Failure(told, Exit.CONFIGURATION) from None
+        raise CommandFailure(told, Exit.CONFIGURATION) from None
 
 
 def _profiles(settings: Settings) -> Setup:
@@ -73,7 +73,9 @@ def _profiles(settings: Settings) -> Setup:
     wanted = settings.scheduler.candidate_profile
     if wanted and wanted not in setup.names:
         known = ", ".join(setup.names)
-        raise Failure(f'scheduler.candidateProfile: there is no profile "{wanted}", only {known}', Exit.CONFIGURATION)
+        raise CommandFailure(
+            f'scheduler.candidateProfile: there is no profile "{wanted}", only {known}', Exit.CONFIGURATION
+        )
     return setup
 
 
@@ -94,13 +96,14 @@ async def serve_scheduler(
     revision: str,
     open_server: OpenManagement,
     stop: asyncio.Event,
-    started: Callable[[Server], None] | None = None,
+    started: Callable[[WebServer], None] | None = None,
 ) -> None:
-    """Serve the operators' endpoints and run the scheduler until `stop` is set; `started` hears when the endpoints are there.
+    """Serve the operators' endpoints and run the scheduler until `stop` is set; `started` hears when the endpoints are
+    there.
 
-    Raises `ListenError`, `Failure` for a kubeconfig that cannot be used, and what `SchedulerService.run` raises.
+    Raises `ListenError`, `CommandFailure` for a kubeconfig that cannot be used, and what `SchedulerService.run` raises.
     """
-    from controlplane.app.scheduling.service import SCHEDULER_CHECKS, SchedulerService
+    from controlplane.app.scheduler import SCHEDULER_CHECKS, SchedulerService
     from controlplane.telemetry import logger, metrics
     from controlplane.web import Health, create_app
     from controlplane.web import serve as listen

@@ -1,8 +1,7 @@
 """`controlplane simulate`: the whole service against simulated clusters, from a seed, in virtual time.
 
-In: seeds. Out: a verdict each; for one that fails, the story of its smallest form, the command that replays it, and exit code 1. Needs
-neither a database nor a cluster.
-"""
+In: seeds. Out: a verdict each; for one that fails, the story of its smallest form, the command that replays it, and
+exit code 1. Needs neither a database nor a cluster."""
 
 from __future__ import annotations
 
@@ -14,14 +13,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
-from controlplane.cli.errors import Exit, Failure
+from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.frame import Verb
 from controlplane.cli.options import LARGEST, Options
 from controlplane.cli.output import dump, line, table
 
 if TYPE_CHECKING:
-    from controlplane.simulation.deterministic.plan import Plan
-    from controlplane.simulation.deterministic.simulation import Outcome
+    from controlplane.dst.scenes.workloads.plan import Plan
+    from controlplane.dst.scenes.workloads.run import Outcome
 
 _MOST_PROCESSES = 1024
 _PROGRESS = 2.0  # seconds between two lines of progress
@@ -72,8 +71,8 @@ def simulate(
 ) -> int:
     """Play seeds of the deterministic simulation and check what must always hold.
 
-    The service's own loop, executors and connections run against simulated clusters through partitions, crashes, lost answers and whatever
-    else a plan drawn from the seed has in store. The same seed gives the same run, to the byte.
+    The service's own loop, executors and connections run against simulated clusters through partitions, crashes, lost
+    answers and whatever else a plan drawn from the seed has in store. The same seed gives the same run, to the byte.
     """
     if (seed is None) == (seeds is None):
         raise click.UsageError("give --seed or --seeds")
@@ -89,16 +88,16 @@ def simulate(
 
 
 def _plan(scene: str, edition: int | None, seed: int) -> Plan:
-    from controlplane.simulation.deterministic.plan import EDITION
-    from controlplane.simulation.deterministic.playing import plan_of
+    from controlplane.dst.play import plan_of
+    from controlplane.dst.scenes.workloads.plan import EDITION
 
     return plan_of(seed, scene=scene, edition=EDITION if edition is None else edition)
 
 
 def _one(plan: Plan, steps: str | None, *, tell: bool, trace: bool, shrinking: bool) -> int:
-    from controlplane.simulation.deterministic.plan import chosen
-    from controlplane.simulation.deterministic.playing import play
-    from controlplane.simulation.deterministic.story import story, verdict
+    from controlplane.dst.engine.story import story, verdict
+    from controlplane.dst.play import play
+    from controlplane.dst.scenes.workloads.plan import chosen
 
     if steps is not None:
         try:
@@ -117,9 +116,9 @@ def _one(plan: Plan, steps: str | None, *, tell: bool, trace: bool, shrinking: b
 
 
 def _tell_failure(outcome: Outcome, *, shrinking: bool, trace: bool = False) -> None:
-    from controlplane.simulation.deterministic.playing import play
-    from controlplane.simulation.deterministic.shrink import shrink
-    from controlplane.simulation.deterministic.story import command, story, verdict
+    from controlplane.dst.engine.shrink import shrink
+    from controlplane.dst.engine.story import command, story, verdict
+    from controlplane.dst.play import play
 
     before = len(outcome.plan.steps)
     if shrinking:
@@ -158,7 +157,7 @@ def _many(options: Options, seeds: Sequence[int], draw: _Draw, processes: int, *
 
 def _play_all(seeds: Sequence[int], draw: _Draw, processes: int) -> tuple[list[Outcome], dict[str, int]]:
     """Play seeds with signs of progress on stderr; return the failures and what all of them came to."""
-    from controlplane.simulation.deterministic.story import verdict
+    from controlplane.dst.engine.story import verdict
 
     failed: list[Outcome] = []
     figures = {"seeds": 0, "virtualSeconds": 0, "events": 0}
@@ -190,7 +189,7 @@ def _played(seeds: Iterable[int], draw: _Draw, processes: int) -> Iterator[Outco
 
 
 def _play(draw: _Draw, seed: int) -> Outcome:
-    from controlplane.simulation.deterministic.playing import play
+    from controlplane.dst.play import play
 
     return play(draw(seed)).brief()
 
@@ -204,5 +203,5 @@ def _range(text: str) -> range:
     if found.start < 0 or found.stop > LARGEST:
         raise click.UsageError(f"--seeds: seeds are numbers from 0 to {LARGEST - 1}")
     if not dots or not found:
-        raise Failure(f"--seeds: there is no seed in {text}", Exit.USAGE)
+        raise CommandFailure(f"--seeds: there is no seed in {text}", Exit.USAGE)
     return found

@@ -1,4 +1,5 @@
-"""`controlplane submit`: jobs from a file, created on the management cluster, for whoever has no kubectl where this runs.
+"""`controlplane submit`: jobs from a file, created on the management cluster, for whoever has no kubectl where this
+runs.
 
 In: a file with Jobs, JobSets or PipelineRuns. Out: what was created, and what the API server refused.
 """
@@ -9,13 +10,13 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from controlplane.cli.errors import Exit, Failure
+from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.frame import Verb
 from controlplane.cli.options import Options
 from controlplane.cli.output import dump, table
 
 if TYPE_CHECKING:
-    from controlplane.kube import Json, Kind
+    from controlplane.kube.kinds import Json, Kind
     from controlplane.settings import Settings
 
 _COLUMNS = ("KIND", "NAMESPACE", "NAME", "RESULT")
@@ -29,8 +30,8 @@ _CREATED = "created"
 def submit(options: Options, files: tuple[IO[str], ...], kubeconfig: str | None) -> None:
     """Create the jobs of a file on the management cluster; `-` reads standard input.
 
-    Jobs, JobSets and PipelineRuns, as `kubectl create` would. What is there already is left as it is. The code is 1 if one was refused.
-    """
+    Jobs, JobSets and PipelineRuns, as `kubectl create` would. What is there already is left as it is. The code is 1 if
+    one was refused."""
     import asyncio
 
     if kubeconfig is not None:
@@ -43,34 +44,36 @@ def submit(options: Options, files: tuple[IO[str], ...], kubeconfig: str | None)
     else:
         dump(options.output, [dict(zip(map(str.lower, _COLUMNS), row, strict=True)) for row in rows])
     if any(row[-1] not in (_CREATED, "AlreadyExists") for row in rows):
-        raise Failure("not everything was created (see above)", Exit.FAILED)
+        raise CommandFailure("not everything was created (see above)", Exit.FAILED)
 
 
 def _objects(file: IO[str]) -> list[tuple[Kind, Json]]:
-    """Return the objects of a file with their kinds; `Failure` for a file that holds anything else."""
+    """Return the objects of a file with their kinds; `CommandFailure` for a file that holds anything else."""
     import yaml
 
-    from controlplane.kube import JOBS, JOBSETS, PIPELINE_RUNS
+    from controlplane.kube.kinds import JOBS, JOBSETS, PIPELINE_RUNS
 
     kinds = {(kind.api_version, kind.kind): kind for kind in (JOBS, JOBSETS, PIPELINE_RUNS)}
     try:
         documents: list[Any] = [document for document in yaml.safe_load_all(file) if document is not None]
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise Failure(f"{file.name} cannot be read as YAML: {' '.join(str(error).split())}", Exit.USAGE) from None
+        raise CommandFailure(
+            f"{file.name} cannot be read as YAML: {' '.join(str(error).split())}", Exit.USAGE
+        ) from None
     found = []
     for document in documents:
         named = isinstance(document, dict) and isinstance(document.get("metadata"), dict)
         kind = kinds.get((str(document.get("apiVersion")), str(document.get("kind")))) if named else None
         if kind is None:
-            raise Failure(f"{file.name} holds something else than Jobs, JobSets and PipelineRuns", Exit.USAGE)
+            raise CommandFailure(f"{file.name} holds something else than Jobs, JobSets and PipelineRuns", Exit.USAGE)
         found.append((kind, document))
     return found
 
 
 async def _submit(settings: Settings, objects: list[tuple[Kind, Json]]) -> list[tuple[str, str, str, str]]:
-    """Create the objects one after another; `Failure` for a kubeconfig that cannot be used."""
+    """Create the objects one after another; `CommandFailure` for a kubeconfig that cannot be used."""
     from controlplane.cli.run import check_openable, open_management
-    from controlplane.clusters.port import ApiError
+    from controlplane.clusters.protocol import ApiError
 
     async def opened() -> Any:
         return await open_management(settings)

@@ -1,4 +1,6 @@
-"""`controlplane timeline [pod/]NAMESPACE/NAME`: the story of a Workload and its job, or of a source pod and its candidates."""
+"""`controlplane timeline [pod/]NAMESPACE/NAME`: the story of a Workload and its job, or of a source pod and its
+candidates.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ from controlplane.cli.output import emit
 
 if TYPE_CHECKING:
     from controlplane.audit.find import Found
-    from controlplane.audit.timeline import Moment
+    from controlplane.audit.timeline import TimelineEntry
 
 COLUMNS = ("at (UTC)", "after", "cluster", "what", "why")
 
@@ -84,12 +86,12 @@ def timeline(options: Options, name: str, everything: bool) -> None:
         click.echo(f"This is the newest Workload of the job; there were others: {older}", err=True)
 
 
-def _story(options: Options, name: str) -> tuple[Found, list[Moment]]:
+def _story(options: Options, name: str) -> tuple[Found, list[TimelineEntry]]:
     """Return the streams that a name means and their moments."""
     from controlplane.audit.answer import told
     from controlplane.audit.find import Found
     from controlplane.audit.pods import pod_moments
-    from controlplane.cli.local_history import narrated
+    from controlplane.cli.own_cluster_history import narrated
 
     if (local := narrated(options, name)) is not None:
         return local

@@ -1,8 +1,8 @@
-"""`controlplane up`: everything on one machine, until Ctrl-C. PostgreSQL, the clusters and the service; nothing else is needed.
+"""`controlplane up`: everything on one machine, until Ctrl-C. PostgreSQL, the clusters and the service; nothing else is
+needed.
 
-In: a folder, and how large the fleet shall be. Out: where everything is, for kubectl, psql and curl. What ran in the folder before goes on:
-the log, the objects in the clusters, their ports and so the kubeconfigs.
-"""
+In: a folder, and how large the fleet shall be. Out: where everything is, for kubectl, psql and curl. What ran in the
+folder before goes on: the log, the objects in the clusters, their ports and so the kubeconfigs."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from controlplane.cli.errors import Exit, Failure
+from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.frame import Verb
 from controlplane.cli.options import Options
 from controlplane.cli.output import dump, line
 
 if TYPE_CHECKING:
-    from controlplane.local import DataFolder, Fleet, Place
+    from controlplane.local import DataFolder, LocalEnvironment, LocalFleet
     from controlplane.settings import Resolved, Settings
-    from controlplane.web import Server
+    from controlplane.web import WebServer
 
 _PORT = click.IntRange(0, 65_535)
 
@@ -59,9 +59,9 @@ def _an_address(_context: click.Context, _parameter: click.Parameter, text: str 
 def up(options: Options, /, data: Path | None, inside: str | None, **asked: int | str | None) -> None:
     """Run everything on this machine: a database, simulated clusters, the service.
 
-    Without --data it is kept in /var/lib/controlplane for root, and in ~/.local/share/controlplane for others. Started again on the same
-    folder it goes on where it was. With --database-url (or database.url) the log is kept in that database instead of an embedded one.
-    """
+    Without --data it is kept in /var/lib/controlplane for root, and in ~/.local/share/controlplane for others. Started
+    again on the same folder it goes on where it was. With --database-url (or database.url) the log is kept in that
+    database instead of an embedded one."""
     resolved = options.resolve()
     from controlplane import telemetry
     from controlplane.local import DataFolder, LocalError, PortError, default_folder
@@ -75,19 +75,21 @@ def up(options: Options, /, data: Path | None, inside: str | None, **asked: int 
             fleet = folder.fleet({name: value for name, value in asked.items() if value is not None})
             asyncio.run(_up(folder, fleet, resolved, options.output, inside or ""))
     except LocalError as error:
-        raise Failure(str(error), Exit.LISTEN if isinstance(error, PortError) else Exit.FAILED) from error
+        raise CommandFailure(str(error), Exit.LISTEN if isinstance(error, PortError) else Exit.FAILED) from error
 
 
-async def _up(folder: DataFolder, fleet: Fleet, resolved: Resolved, form: str, inside: str) -> None:
+async def _up(folder: DataFolder, fleet: LocalFleet, resolved: Resolved, form: str, inside: str) -> None:
     from controlplane.cli.run import serve, stop_on_signals, usable
-    from controlplane.local import Place
+    from controlplane.local import LocalEnvironment
 
     settings = _local(resolved)
     stop = stop_on_signals()
-    async with Place(folder, fleet, database_url=settings.database.url.reveal(), role=settings.database.role) as place:
+    async with LocalEnvironment(
+        folder, fleet, database_url=settings.database.url.reveal(), role=settings.database.role
+    ) as place:
         revision = await usable(place.database)
 
-        def tell(server: Server) -> None:
+        def tell(server: WebServer) -> None:
             _tell(place, f"http://{server.address}:{server.port}", form, inside)
 
         if not stop.is_set():
@@ -97,7 +99,9 @@ async def _up(folder: DataFolder, fleet: Fleet, resolved: Resolved, form: str, i
 
 
 def _local(resolved: Resolved) -> Settings:
-    """Return the settings with what suits one machine where nobody has said anything: this machine only, and any free port."""
+    """Return the settings with what suits one machine where nobody has said anything: this machine only, and any free
+    port.
+    """
     import msgspec
 
     given = {name for name in ("address", "port") if resolved.origins[f"http.{name}"] != "default"}
@@ -106,7 +110,7 @@ def _local(resolved: Resolved) -> Settings:
     return msgspec.structs.replace(settings, http=msgspec.structs.replace(settings.http, **local))
 
 
-def _tell(place: Place, http: str, form: str, inside: str) -> None:
+def _tell(place: LocalEnvironment, http: str, form: str, inside: str) -> None:
     """Print where everything is."""
     kubeconfigs = {name: str(place.folder.kubeconfig(name)) for name in place.world.clusters}
     if form != "table":
@@ -127,8 +131,10 @@ def _tell(place: Place, http: str, form: str, inside: str) -> None:
     line("Ctrl-C stops everything and keeps the data.")
 
 
-def _proposed(place: Place, kubeconfig: str, inside: str) -> list[str]:
-    """Return what to type next: commands that work as they stand where people are, which may be outside the container of this process."""
+def _proposed(place: LocalEnvironment, kubeconfig: str, inside: str) -> list[str]:
+    """Return what to type next: commands that work as they stand where people are, which may be outside the container
+    of this process.
+    """
     from controlplane.local.examples import jobs_file
 
     shown = "jobs,workloads,multikueueclusters"

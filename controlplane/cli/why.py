@@ -1,4 +1,6 @@
-"""`controlplane why [pod/]NAMESPACE/NAME`: why a Workload, or a pod, is where it is: one sentence, and the events that prove it."""
+"""`controlplane why [pod/]NAMESPACE/NAME`: why a Workload, or a pod, is where it is: one sentence, and the events that
+prove it.
+"""
 
 from __future__ import annotations
 
@@ -115,7 +117,7 @@ def _row(statement: Statement) -> Sequence[object]:
 def ask(options: Options, name: str) -> tuple[str, Explanation]:
     """Return the stream of the Workload that was named ("" if the job has none) and the explanation."""
     from controlplane.audit.answer import answer
-    from controlplane.cli.local_history import explained
+    from controlplane.cli.own_cluster_history import explained
     from controlplane.clock import SystemClock
 
     if (local := explained(options, name)) is not None:

@@ -13,13 +13,14 @@ from controlplane.cli.options import Options
 from controlplane.cli.output import emit
 
 if TYPE_CHECKING:
-    from controlplane.audit.reads import Reader
-    from controlplane.multikueue.events import WorkloadObserved
-    from controlplane.multikueue.index import Index
+    from controlplane.audit.reads import LogReader
+    from controlplane.controllers.multikueue.events import WorkloadObserved
+    from controlplane.controllers.multikueue.index import WorkloadIndex
 
 RESULTS = ("Succeeded", "Failed")
 COLUMNS = ("namespace", "name", "job", "state", "cluster", "attempt", "age", "waits for")
-# The words of controlplane.audit.standing, here so that the help of the program loads nothing of it; a test compares them.
+# The words of controlplane.audit.standing, here so that the help of the program loads nothing of it; a test compares
+# them.
 STATES = (
     "Pending",
     "Inactive",
@@ -95,7 +96,7 @@ def _asked(one: dict[str, Any], states: tuple[str, ...], finished: bool) -> bool
     return finished or one["state"] != "Finished"
 
 
-def _nothing(reader: Reader, namespace: str | None, states: tuple[str, ...], *, finished: bool) -> str:
+def _nothing(reader: LogReader, namespace: str | None, states: tuple[str, ...], *, finished: bool) -> str:
     """Return that nothing was found, by what was asked for, and what may have been meant."""
     import difflib
 
@@ -113,7 +114,7 @@ def _nothing(reader: Reader, namespace: str | None, states: tuple[str, ...], *, 
     return text if finished or states or not streams else f"{text} Those that have finished are shown with --all."
 
 
-def describe(index: Index, seen: dict[str, datetime], now: datetime) -> list[dict[str, Any]]:
+def describe(index: WorkloadIndex, seen: dict[str, datetime], now: datetime) -> list[dict[str, Any]]:
     """Return the Workloads as plain values, by namespace and name."""
     from controlplane.audit.standing import standing
 

@@ -1,9 +1,8 @@
 """How much may be asked of one API server at a time, by everything in this process together.
 
-A token bucket (requests per second, with a burst) and a cap on requests under way, both first come, first served. A server
-that says "too many requests" stops the whole budget for as long as it asks. Each cluster has its own, so a slow one slows nobody
-else. Watches hold no place: they are few, long and cheap to keep.
-"""
+A token bucket (requests per second, with a burst) and a cap on requests under way, both first come, first served. A
+server that says "too many requests" stops the whole budget for as long as it asks. Each cluster has its own, so a slow
+one slows nobody else. Watches hold no place: they are few, long and cheap to keep."""
 
 from __future__ import annotations
 
@@ -20,25 +19,24 @@ _LONGEST_PAUSE = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RateLimits:
     """Requests per second in the long run, at once after a quiet while, and under way at any moment.
 
-    client-go's 5/s and 10 would spend minutes on the clones of a thousand workloads; an API server's own priority and fairness
-    remains the judge, and is heeded.
-    """
+    client-go's 5/s and 10 would spend minutes on the clones of a thousand workloads; an API server's own priority and
+    fairness remains the judge, and is heeded."""
 
     qps: float = 200.0
     burst: int = 400
     concurrency: int = 32
 
 
-class Budget:
+class RequestBudget:
     """One cluster's budget. `async with budget.slot():` around each request."""
 
     def __init__(
-        self, limits: Limits | None = None, *, clock: Clock | None = None, random: Random = _random.random
+        self, limits: RateLimits | None = None, *, clock: Clock | None = None, random: Random = _random.random
     ) -> None:
-        self.limits = limits or Limits()
+        self.limits = limits or RateLimits()
         self.clock: Clock = clock or SystemClock()
         self.random = random
         self._places = asyncio.Semaphore(self.limits.concurrency)

@@ -1,31 +1,32 @@
 """The worker clusters that there are, each with a connection of its own.
 
-Whoever reads the `MultiKueueCluster` objects drives this set: `set` for each one that exists, `secret_changed` when a Secret of the
-namespace does, `remove` when one goes. What the clusters show and how their connections fare comes back through
-`Surroundings`. Trouble with a cluster stays in its link; only a sink or fact receiver that fails ends the whole, because
-then nothing may go on.
-"""
+Whoever reads the `MultiKueueCluster` objects drives this set: `set` for each one that exists, `secret_changed` when a
+Secret of the namespace does, `remove` when one goes. What the clusters show and how their connections fare comes back
+through `ConnectionConfig`. Trouble with a cluster stays in its link; only a sink or fact receiver that fails ends the
+whole, because then nothing may go on."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
 
-from controlplane.clusters.facts import Removed
-from controlplane.clusters.link import Link
-from controlplane.clusters.port import Executes, Looks, Sink
+from controlplane.clusters.connection import ClusterConnection
+from controlplane.clusters.connection_config import ConnectionConfig
+from controlplane.clusters.connection_reports import Removed
+from controlplane.clusters.protocol import Executes, Looks, Sink
 from controlplane.clusters.sources import SecretSource, Source
 from controlplane.clusters.streams import WatchSpec
-from controlplane.clusters.surroundings import Surroundings
 from controlplane.tasks import end
 
 
 class Connections:
-    """A set of `Link`s by cluster name. Use it inside a running event loop; `close` leaves nothing behind."""
+    """A set of `ClusterConnection`s by cluster name. Use it inside a running event loop; `close` leaves nothing
+    behind.
+    """
 
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: ConnectionConfig) -> None:
         self._around = around
-        self._links: dict[str, tuple[Link, asyncio.Task[None]]] = {}
+        self._links: dict[str, tuple[ClusterConnection, asyncio.Task[None]]] = {}
         self._wanted: dict[str, Mapping[WatchSpec, Sink]] = {}
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -41,7 +42,7 @@ class Connections:
             link.source = source
             link.nudge()
             return
-        link = Link(name, source, self._around)
+        link = ClusterConnection(name, source, self._around)
         link.want(self._wanted.get(name, {}))
         task = asyncio.create_task(link.run(), name=f"cluster {name}")
         task.add_done_callback(self._ended)
@@ -55,7 +56,9 @@ class Connections:
                 link.want(self._wanted.get(name, {}))
 
     async def remove(self, name: str) -> None:
-        """Close a cluster's connection, forget its place in every stream, and report `Removed`. Unknown names are ignored."""
+        """Close a cluster's connection, forget its place in every stream, and report `Removed`. Unknown names are
+        ignored.
+        """
         if name not in self._links:
             return
         _, task = self._links.pop(name)

@@ -2,9 +2,8 @@
 
 A worker's kubeconfig holds a token and that is all. The management cluster may also be reached with a service account's
 projected token, which the kubelet renews in place, or through whatever a person's kubeconfig says (exec plugin, token
-file, OIDC), which kubernetes-asyncio's loader knows how to renew. That library takes two seconds to import, so it is imported only
-where it is needed.
-"""
+file, OIDC), which kubernetes-asyncio's loader knows how to renew. That library takes two seconds to import, so it is
+imported only where it is needed."""
 
 from __future__ import annotations
 
@@ -65,9 +64,8 @@ class TokenFile:
 
 
 class LoaderToken:
-    """Whatever a person's kubeconfig says, through kubernetes-asyncio's `KubeConfigLoader` (which runs an exec plugin only when its
-    token has expired). One refresh at a time; the loader's temporary files are removed after each.
-    """
+    """Whatever a person's kubeconfig says, through kubernetes-asyncio's `KubeConfigLoader` (which runs an exec plugin
+    only when its token has expired). One refresh at a time; the loader's temporary files are removed after each."""
 
     def __init__(self, loader: Any, configuration: Any, clock: Clock) -> None:
         self._loader, self._configuration, self._clock = loader, configuration, clock
@@ -98,8 +96,8 @@ class KeyMaterial(NamedTuple):
 async def load(loader: Any, configuration: Any) -> KeyMaterial:
     """Let the loader fill the configuration, and return the key material it names.
 
-    The loader writes inline certificates into temporary files that live as long as the process; they are read here and removed.
-    """
+    The loader writes inline certificates into temporary files that live as long as the process; they are read here and
+    removed."""
     from kubernetes_asyncio.config import kube_config
 
     try:

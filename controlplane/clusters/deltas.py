@@ -1,9 +1,9 @@
-"""Objects and watch lines, as served, become deltas. Pure; a line or item that is none becomes a `Poison` that says why.
+"""Objects and watch lines, as served, become deltas. Pure; a line or item that is none becomes a `Poison` that says
+why.
 
-An object needs a name and a uid to be told apart: without them it is poison, whatever else it holds. Of one whose rest cannot be read
-(`controlplane.clusters.sound`) the identity is left, and why. `managedFields` are dropped here: nobody decides on them and they are half
-of many objects.
-"""
+An object needs a name and a uid to be told apart: without them it is poison, whatever else it holds. Of one whose rest
+cannot be read (`controlplane.clusters.validation`) the identity is left, and why. `managedFields` are dropped here:
+nobody decides on them and they are half of many objects."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any, Literal, NamedTuple
 
 import orjson
 
-from controlplane.clusters.port import Change
-from controlplane.clusters.sound import place_problem, remains, unreadable, version_of
-from controlplane.kube import Json, Kind
+from controlplane.clusters.protocol import Change
+from controlplane.clusters.validation import place_problem, remains, unreadable, version_of
+from controlplane.kube.kinds import Json, Kind
 
 _OPS: dict[str, Literal["added", "modified", "gone"]] = {"ADDED": "added", "MODIFIED": "modified", "DELETED": "gone"}
 
 
-class Known(NamedTuple):
+class KnownObject(NamedTuple):
     """Where an object of known uid is, and in which version it was last seen."""
 
     namespace: str
@@ -32,7 +32,7 @@ class Bookmark(NamedTuple):
     resource_version: str
 
 
-class Failure(NamedTuple):
+class WatchFailure(NamedTuple):
     """The server ends the watch with this Status."""
 
     status: Json
@@ -44,7 +44,7 @@ class Poison(NamedTuple):
     why: str
 
 
-def of_line(kind: Kind, line: bytes) -> Change | Bookmark | Failure | Poison:
+def of_line(kind: Kind, line: bytes) -> Change | Bookmark | WatchFailure | Poison:
     """Return what one watch line says."""
     try:
         event = orjson.loads(line)
@@ -55,7 +55,7 @@ def of_line(kind: Kind, line: bytes) -> Change | Bookmark | Failure | Poison:
     if not isinstance(found, dict):
         return Poison("a line without an object")
     if op == "ERROR":
-        return Failure(found)
+        return WatchFailure(found)
     if op == "BOOKMARK":
         version = version_of(found.get("metadata"))
         return Bookmark(version) if version else Poison("a bookmark without resourceVersion")
@@ -69,17 +69,17 @@ def of_item(kind: Kind, item: Any) -> Change | Poison:
     return _change("listed", kind, item)
 
 
-def vanished(kind: Kind, uid: str, known: Known, resource_version: str) -> Change:
+def vanished(kind: Kind, uid: str, known: KnownObject, resource_version: str) -> Change:
     """Return the delta for an object that a list no longer contains: only its identity is left."""
     metadata = {"name": known.name, "uid": uid} | ({"namespace": known.namespace} if known.namespace else {})
     minimal = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
     return Change("gone", kind, minimal, resource_version)
 
 
-def identity(obj: Json) -> tuple[str, Known]:
+def identity(obj: Json) -> tuple[str, KnownObject]:
     """Return uid and place of a delta's object."""
     metadata = obj["metadata"]
-    known = Known(metadata.get("namespace", ""), metadata["name"], metadata.get("resourceVersion", ""))
+    known = KnownObject(metadata.get("namespace", ""), metadata["name"], metadata.get("resourceVersion", ""))
     return metadata["uid"], known
 
 

@@ -1,26 +1,26 @@
 """Whether what a cluster shows belongs to the history of it that we followed. Pure.
 
-In: the versions of one kind that were seen, and what a list or a watch shows now. Out: why it cannot be the same history, if it cannot.
-resourceVersions only grow, and never say two things; so a store that was restored from a backup gives itself away as soon as something is
-older than it was, also when it has grown past all that we saw: what it wrote meanwhile lies, by its versions, in a past that we know by
-heart. Only what is exactly alike in both histories stays unseen, and there is nothing to be done about that.
-"""
+In: the versions of one kind that were seen, and what a list or a watch shows now. Out: why it cannot be the same
+history, if it cannot. resourceVersions only grow, and never say two things; so a store that was restored from a backup
+gives itself away as soon as something is older than it was, also when it has grown past all that we saw: what it wrote
+meanwhile lies, by its versions, in a past that we know by heart. Only what is exactly alike in both histories stays
+unseen, and there is nothing to be done about that."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from controlplane.clusters.deltas import Known, identity
-from controlplane.clusters.port import Change, Delta
-from controlplane.kube import version_number
+from controlplane.clusters.deltas import KnownObject, identity
+from controlplane.clusters.protocol import Change, Delta
+from controlplane.kube.kinds import version_number
 
 
-class History:
-    """The highest version seen, and whether everything up to it is known: `complete` from a whole list on, until a line is unreadable.
+class ClusterHistory:
+    """The highest version seen, and whether everything up to it is known: `complete` from a whole list on, until a line
+    is unreadable.
 
-    `is_gone` says whether an object, by its UID, was seen to go. Versions that are not numbers, which Kubernetes allows and no API
-    server of today uses, tell nothing.
-    """
+    `is_gone` says whether an object, by its UID, was seen to go. Versions that are not numbers, which Kubernetes allows
+    and no API server of today uses, tell nothing."""
 
     def __init__(self, newest: int = 0, is_gone: Callable[[str], bool] = lambda uid: False) -> None:
         self.newest, self._is_gone = newest, is_gone
@@ -41,8 +41,10 @@ class History:
             return f"resourceVersion {version} came after {self.newest}"
         return None
 
-    def denies_list(self, version: str, deltas: Sequence[Delta], known: Mapping[str, Known]) -> str | None:
-        """Say why this history cannot have such a list (or page of it). `known` is what was seen of the kind, by uid."""
+    def denies_list(self, version: str, deltas: Sequence[Delta], known: Mapping[str, KnownObject]) -> str | None:
+        """Say why this history cannot have such a list (or page of it). `known` is what was seen of the kind, by
+        uid.
+        """
         if (number := version_number(version)) is not None and number < self.newest:
             return f"resourceVersion {version} is before {self.newest}"
         for delta in deltas:
@@ -50,8 +52,10 @@ class History:
                 return why
         return None
 
-    def denies_absence(self, version: str, gone: Sequence[Delta], known: Mapping[str, Known]) -> str | None:
-        """Say why a whole list of this version cannot miss what it misses: an end has a version of its own, after the object's last."""
+    def denies_absence(self, version: str, gone: Sequence[Delta], known: Mapping[str, KnownObject]) -> str | None:
+        """Say why a whole list of this version cannot miss what it misses: an end has a version of its own, after the
+        object's last.
+        """
         listed = version_number(version)
         for delta in gone:
             if not isinstance(delta, Change):
@@ -64,7 +68,7 @@ class History:
                 return f"{name} ({uid}) was there at resourceVersion {then}"
         return None
 
-    def _denies_object(self, delta: Change, known: Mapping[str, Known]) -> str | None:
+    def _denies_object(self, delta: Change, known: Mapping[str, KnownObject]) -> str | None:
         uid, place = identity(delta.object)
         now, before = version_number(place.resource_version), known.get(uid)
         name = f"{place.namespace}/{place.name}" if place.namespace else place.name

@@ -1,9 +1,10 @@
 """A worker's kubeconfig: bytes in, the few things that may come out of it as one frozen value.
 
-A kubeconfig is code in disguise: it can run programs, read files of whoever loads it, and switch TLS off. So a worker's may
-only hold inline material. The rules, their order and their words are those of Kueue's `MultiKueueCluster` (reasons `BadKubeConfig` and
-`InsecureKubeConfig`), so that what a user sees in the status does not change; three are ours and come last: no credentials in
-the server's URL, no client certificate *paths*, and no token in the clear to another machine.
+A kubeconfig is code in disguise: it can run programs, read files of whoever loads it, and switch TLS off. So a worker's
+may only hold inline material. The rules, their order and their words are those of Kueue's `MultiKueueCluster` (reasons
+`BadKubeConfig` and `InsecureKubeConfig`), so that what a user sees in the status does not change; three are ours and
+come last: no credentials in the server's URL, no client certificate *paths*, and no token in the clear to another
+machine.
 
 This module reads nothing; `sources.py` does. Nothing here puts a value of the file into a message, only names.
 """
@@ -46,7 +47,9 @@ class KubeconfigError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ClientConfig:
-    """All that is needed to speak to one API server. PEM texts are bytes; empty means absent. The repr shows no secret."""
+    """All that is needed to speak to one API server. PEM texts are bytes; empty means absent. The repr shows no
+    secret.
+    """
 
     server: str
     token: str = field(default="", repr=False)
@@ -59,14 +62,18 @@ class ClientConfig:
 
     @property
     def may_carry_token(self) -> bool:
-        """Whether a token sent to this server stays unread on the way: TLS, or a server (and proxy) on this very machine."""
+        """Whether a token sent to this server stays unread on the way: TLS, or a server (and proxy) on this very
+        machine.
+        """
         if urlsplit(self.server).scheme == "https":
             return True
         return is_loopback(self.server) and (not self.proxy_url or is_loopback(self.proxy_url))
 
 
 class _Fields(msgspec.Struct, rename="kebab"):
-    """Keys of a kubeconfig are kebab-case where they are not given by name; unknown ones are ignored, as client-go does."""
+    """Keys of a kubeconfig are kebab-case where they are not given by name; unknown ones are ignored, as client-go
+    does.
+    """
 
 
 class _Cluster(_Fields):
@@ -157,7 +164,7 @@ def parse_kubeconfig(data: bytes) -> ClientConfig:
     return config
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+class _KubeconfigLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """YAML as kubeconfigs use it: plain values, and no merge keys, whose expansion can be made to fill the memory."""
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
@@ -172,7 +179,7 @@ def _parse(data: bytes) -> _File:
     try:
         if not _is_shallow(data):
             raise _unparseable("yaml: nested too deeply")
-        tree = yaml.load(data, Loader=_Loader)  # noqa: S506 - a safe loader
+        tree = yaml.load(data, Loader=_KubeconfigLoader)  # noqa: S506 - a safe loader
     except yaml.MarkedYAMLError as error:
         line = f" line {error.problem_mark.line + 1}:" if error.problem_mark else ""
         raise _unparseable(f"yaml:{line} not valid YAML") from None
@@ -194,7 +201,7 @@ def _parse(data: bytes) -> _File:
 
 def _is_shallow(data: bytes) -> bool:
     depth = 0
-    for event in yaml.parse(data, Loader=_Loader):
+    for event in yaml.parse(data, Loader=_KubeconfigLoader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > _MAX_DEPTH:
             return False

@@ -1,12 +1,11 @@
 """Cutting a byte stream into lines of any length.
 
-aiohttp's own line reader gives up beyond twice its buffer; an object with a large annotation or many conditions exceeds it. Here
-the only bound is the one that keeps a broken server from filling the memory.
-"""
+aiohttp's own line reader gives up beyond twice its buffer; an object with a large annotation or many conditions exceeds
+it. Here the only bound is the one that keeps a broken server from filling the memory."""
 
 from __future__ import annotations
 
-from controlplane.clusters.sound import LARGEST
+from controlplane.clusters.validation import LARGEST
 
 _MAX_LINE = LARGEST + (1 << 20)  # an object, and what a watch says beside it
 
@@ -16,7 +15,8 @@ class LineTooLong(ValueError):  # noqa: N818
 
 
 class LineSplitter:
-    """Takes chunks, gives complete lines (without the newline; empty ones left out) and keeps the rest for the next chunk.
+    """Takes chunks, gives complete lines (without the newline; empty ones left out) and keeps the rest for the next
+    chunk.
 
     The rest is kept in pieces and joined once, so a line of many chunks costs no more than its length.
     """

@@ -1,8 +1,7 @@
 """A list, page by page, against what was known: what is there, what took another's place, and what is gone. Pure.
 
-A list says nothing of what it does not contain, so the difference is made here. It is only believed if every item could be read: one
-that could not may be any of those that seem to be missing.
-"""
+A list says nothing of what it does not contain, so the difference is made here. It is only believed if every item could
+be read: one that could not may be any of those that seem to be missing."""
 
 from __future__ import annotations
 
@@ -11,15 +10,15 @@ from typing import Any
 
 import msgspec
 
-from controlplane.clusters.deltas import Known, Poison, identity, of_item, vanished
-from controlplane.clusters.port import Change, Delta
-from controlplane.kube import Kind
+from controlplane.clusters.deltas import KnownObject, Poison, identity, of_item, vanished
+from controlplane.clusters.protocol import Change, Delta
+from controlplane.kube.kinds import Kind
 
 
 class Listing:
     """One pass over the pages of a list. `known` is read when the pass ends, so it may grow meanwhile."""
 
-    def __init__(self, kind: Kind, known: Mapping[str, Known]) -> None:
+    def __init__(self, kind: Kind, known: Mapping[str, KnownObject]) -> None:
         self._kind, self._known = kind, known
         self._uid_at = {(place.namespace, place.name): uid for uid, place in known.items()}
         self._seen: set[str] = set()
@@ -54,7 +53,7 @@ class Listing:
         return [vanished(self._kind, uid, place, version) for uid, place in missing]
 
 
-def remember(known: dict[str, Known], deltas: Sequence[Delta]) -> None:
+def remember(known: dict[str, KnownObject], deltas: Sequence[Delta]) -> None:
     """Bring `known` up to deltas that were delivered."""
     for delta in deltas:
         if isinstance(delta, Change):
@@ -65,8 +64,9 @@ def remember(known: dict[str, Known], deltas: Sequence[Delta]) -> None:
                 known[uid] = place
 
 
-def suspect(known: dict[str, Known], deltas: Sequence[Delta]) -> None:
-    """Note deltas of which nobody knows whether they were delivered, or which are of an earlier life: the next list tells them again.
+def suspect(known: dict[str, KnownObject], deltas: Sequence[Delta]) -> None:
+    """Note deltas of which nobody knows whether they were delivered, or which are of an earlier life: the next list
+    tells them again.
 
     An object that is not on it is gone, in case it was delivered; one that is there is told, in case it was not.
     """

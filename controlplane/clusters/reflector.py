@@ -1,11 +1,12 @@
 """One kind of one cluster, followed: list, then watch, then resume where the watch ended.
 
-In: an API server's pages and lines. Out: deltas to a sink, in the server's order. The place in the stream (a resourceVersion) advances only
-after the sink has returned, so what the log does not have is shown again. An ordinary end of a watch costs one request. A list is
-taken where the server no longer knows our place (410), and where it was out of sight for a moment (a cut, a silence, a server's 5xx or
-429): its store may have been restored from a backup meanwhile, and have grown past our place since. The list's difference to what was
-known tells what vanished, and whether this is still the history that we followed (`controlplane.clusters.history`). A kind that is not
-served or forbidden is said to be off and asked for again now and then; nothing else of the cluster minds.
+In: an API server's pages and lines. Out: deltas to a sink, in the server's order. The place in the stream (a
+resourceVersion) advances only after the sink has returned, so what the log does not have is shown again. An ordinary
+end of a watch costs one request. A list is taken where the server no longer knows our place (410), and where it was out
+of sight for a moment (a cut, a silence, a server's 5xx or 429): its store may have been restored from a backup
+meanwhile, and have grown past our place since. The list's difference to what was known tells what vanished, and whether
+this is still the history that we followed (`controlplane.clusters.history`). A kind that is not served or forbidden is
+said to be off and asked for again now and then; nothing else of the cluster minds.
 
 State of the loop, by `_position`, `_doubtful` and `off`:
 
@@ -23,13 +24,13 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Literal
 
-from controlplane.clusters.answers import status_error
 from controlplane.clusters.backoff import Backoff, jittered
-from controlplane.clusters.budget import Budget
-from controlplane.clusters.deltas import Bookmark, Failure, Known, Poison, of_line
-from controlplane.clusters.history import History
+from controlplane.clusters.budget import RequestBudget
+from controlplane.clusters.concurrency import first_to_end
+from controlplane.clusters.deltas import Bookmark, KnownObject, Poison, WatchFailure, of_line
+from controlplane.clusters.history import ClusterHistory
 from controlplane.clusters.listing import Listing, remember, suspect
-from controlplane.clusters.port import (
+from controlplane.clusters.protocol import (
     ApiError,
     Change,
     ClusterError,
@@ -38,11 +39,11 @@ from controlplane.clusters.port import (
     Sink,
     Synced,
     Unreachable,
-    Unreadable,
+    UnreadableResponse,
 )
-from controlplane.clusters.racing import first_to_end
+from controlplane.clusters.responses import status_error
 from controlplane.clusters.streams import ApiServer, ListPage, WatchSpec
-from controlplane.kube import Kind
+from controlplane.kube.kinds import Kind
 
 #: Called for each line or item that could not be used: cluster, kind, why.
 OnPoison = Callable[[str, Kind, str], None]
@@ -57,9 +58,8 @@ class Rejected(ClusterError):  # noqa: N818 - a state, as `Unreachable`
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Sizes, and times in seconds. A watch is ended by the server after `watch_shortest`…`watch_longest`; bookmarks come about once a
-    minute, so `idle_timeout` without a byte means that nobody is there.
-    """
+    """Sizes, and times in seconds. A watch is ended by the server after `watch_shortest`…`watch_longest`; bookmarks
+    come about once a minute, so `idle_timeout` without a byte means that nobody is there."""
 
     page: int = 500
     chunk: int = 500
@@ -72,7 +72,8 @@ class Pace:
     backoff_cap: float = 30.0
 
 
-#: Awaited when the cluster's history is found to be another one than what was seen of it; listing begins when it returns.
+#: Awaited when the cluster's history is found to be another one than what was seen of it; listing begins when it
+#: returns.
 OnRestored = Callable[[str], Awaitable[None]]
 
 #: Awaited before a list that is taken because the cluster was out of sight; raises if it is another cluster by now.
@@ -94,18 +95,17 @@ def _ignore(cluster: str, kind: Kind, why: str) -> None:
 class Reflector:
     """Follows one kind of one cluster for as long as `run` runs; run again, it goes on where it was.
 
-    `known` (uid → place) seeds what the log already holds of the kind, so that what vanished while nobody watched is reported `gone`; a
-    place without a version is one of an earlier life. `newest` is the highest resourceVersion that was seen of it in this life of the
-    cluster, 0 for none, and `is_gone` tells the UIDs of what was seen to go in it. `settled` is set once the kind is synced, off, or has
-    failed so often that nobody should wait for it.
-    """
+    `known` (uid → place) seeds what the log already holds of the kind, so that what vanished while nobody watched is
+    reported `gone`; a place without a version is one of an earlier life. `newest` is the highest resourceVersion that
+    was seen of it in this life of the cluster, 0 for none, and `is_gone` tells the UIDs of what was seen to go in it.
+    `settled` is set once the kind is synced, off, or has failed so often that nobody should wait for it."""
 
     def __init__(
         self,
         cluster: str,
         spec: WatchSpec,
         sink: Sink,
-        budget: Budget,
+        budget: RequestBudget,
         *,
         known: Mapping[str, tuple[str, str, str]] | None = None,
         newest: int = 0,
@@ -116,7 +116,7 @@ class Reflector:
         identify: Identify = _trusted,
     ) -> None:
         self.cluster, self.spec = cluster, spec
-        self.known = {uid: Known(*place) for uid, place in (known or {}).items()}
+        self.known = {uid: KnownObject(*place) for uid, place in (known or {}).items()}
         self.off: Off | None = None
         self.settled = asyncio.Event()
         self.poisoned = 0
@@ -126,7 +126,7 @@ class Reflector:
         self._pace = pace or Pace()
         self._backoff = Backoff(self._pace.backoff_base, self._pace.backoff_cap, random=self._random, floor=0.05)
         self._position = ""
-        self._history = History(newest, is_gone)
+        self._history = ClusterHistory(newest, is_gone)
         self._doubtful = False
         self._forgotten = asyncio.Event()
         self._era = 0  # counts what `forget_position` ended: what began before it says nothing of where we are
@@ -149,7 +149,9 @@ class Reflector:
         self.settled.clear()
 
     def doubt_position(self) -> None:
-        """List before going on: the cluster was out of sight for a while, so the position may no longer be one of its history."""
+        """List before going on: the cluster was out of sight for a while, so the position may no longer be one of its
+        history.
+        """
         self._doubtful = True
         self.settled.clear()
 
@@ -180,7 +182,9 @@ class Reflector:
         return self._backoff.next()
 
     async def _list(self, api: ApiServer) -> None:
-        """List everything, tell the difference to what was known, and take the list's version as the place to watch from."""
+        """List everything, tell the difference to what was known, and take the list's version as the place to watch
+        from.
+        """
         kind, gap = self.spec.kind, self._synced
         listing, limit, token = Listing(kind, self.known), self._pace.page, ""
         era = self._era
@@ -280,7 +284,7 @@ class Reflector:
                     if not found.resource_version:
                         self._history.complete = False  # it has one, which nobody can tell
                 position = found.resource_version or position
-            elif isinstance(found, Failure):
+            elif isinstance(found, WatchFailure):
                 failure = status_error(found.status)
                 break
             else:
@@ -307,7 +311,7 @@ class Reflector:
     async def _silenced(self, error: Unreachable) -> float:
         """Draw the conclusion from no answer, or none that can be read, and return the seconds to wait."""
         self._doubtful = True
-        if isinstance(error, Unreadable):
+        if isinstance(error, UnreadableResponse):
             self._failures += 1
             if self._failures >= _FAILURES_TO_SETTLE:
                 return await self._turn_off("Unreadable", str(error))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from controlplane.clusters.kubeconfig import BAD, KubeconfigError
-from controlplane.clusters.port import ApiError
+from controlplane.clusters.protocol import ApiError
 
 SECRET_KEY = "kubeconfig"  # noqa: S105 - the name of a key
 DEFAULT_PREFIX = "/etc/multikueue/kubeconfigs/"
@@ -47,7 +47,9 @@ def secret_not_found(name: str) -> KubeconfigError:
 
 
 def kubeconfig_of_secret(name: str, secret: Mapping[str, Any] | None) -> bytes:
-    """Return the kubeconfig held by a Secret object (as the API serves it, data in base64), or None for one that is absent."""
+    """Return the kubeconfig held by a Secret object (as the API serves it, data in base64), or None for one that is
+    absent.
+    """
     if secret is None:
         raise secret_not_found(name)
     data = secret.get("data")
@@ -60,7 +62,9 @@ def kubeconfig_of_secret(name: str, secret: Mapping[str, Any] | None) -> bytes:
 
 
 def checked_path(raw: str, prefix: str = DEFAULT_PREFIX) -> str:
-    """Return the resolved path of a kubeconfig, which lies below `prefix` after all symbolic links; else `KubeconfigError`."""
+    """Return the resolved path of a kubeconfig, which lies below `prefix` after all symbolic links; else
+    `KubeconfigError`.
+    """
     if not raw:
         raise KubeconfigError(BAD, "kubeconfig path must not be empty")
     if "\0" in raw:
@@ -85,7 +89,9 @@ def checked_path(raw: str, prefix: str = DEFAULT_PREFIX) -> str:
 
 
 def read_path(raw: str, prefix: str = DEFAULT_PREFIX) -> bytes:
-    """Return the bytes of a kubeconfig file below `prefix`. Blocks shortly; a pipe or device in its place is refused, not waited for."""
+    """Return the bytes of a kubeconfig file below `prefix`. Blocks shortly; a pipe or device in its place is refused,
+    not waited for.
+    """
     path = checked_path(raw, prefix)
     try:
         # No link is followed at the last step: it was resolved, so a link there now was put there in between.

@@ -1,4 +1,5 @@
-"""What reflectors and connections ask of an API server beyond the verbs: pages of a list, lines of a watch, a sign of life.
+"""What reflectors and connections ask of an API server beyond the verbs: pages of a list, lines of a watch, a sign of
+life.
 
 Kept apart from the HTTP client so that a simulated cluster can stand behind it without a socket.
 """
@@ -9,13 +10,14 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from controlplane.clusters.port import ClusterPort
-from controlplane.kube import Json, Kind
+from controlplane.clusters.protocol import ClusterPort
+from controlplane.kube.kinds import Json, Kind
 
 
 @dataclass(frozen=True, slots=True)
 class WatchSpec:
-    """One kind to be watched on every cluster, narrowed by label selector, field selector and namespace (empty: all objects).
+    """One kind to be watched on every cluster, narrowed by label selector, field selector and namespace (empty: all
+    objects).
 
     What an object says in a selected field should never change: one that leaves a selection is shown as gone.
     """
@@ -33,7 +35,9 @@ class WatchSpec:
 
 @dataclass(frozen=True, slots=True)
 class ListPage:
-    """One page of a list: items as served (they may be anything), the list's version, and where the next page begins."""
+    """One page of a list: items as served (they may be anything), the list's version, and where the next page
+    begins.
+    """
 
     items: Sequence[Any]
     resource_version: str
@@ -44,7 +48,9 @@ Lines = AsyncGenerator[list[bytes], None]  # what a watch yields
 
 
 class ApiServer(ClusterPort, Protocol):
-    """The whole of one API server as this room uses it. Each call raises `ApiError` or `Unreachable` and has its own time-out."""
+    """The whole of one API server as this room uses it. Each call raises `ApiError` or `Unreachable` and has its own
+    time-out.
+    """
 
     async def list(
         self,
@@ -75,8 +81,8 @@ class ApiServer(ClusterPort, Protocol):
     ) -> Lines:
         """Yield complete watch lines, as many as are at hand, until the server ends the stream in the ordinary way.
 
-        A refusal raises `ApiError` before the first line; a cut, or `idle_timeout` seconds without a byte, raises `Unreachable`.
-        """
+        A refusal raises `ApiError` before the first line; a cut, or `idle_timeout` seconds without a byte, raises
+        `Unreachable`."""
 
     async def resources(self, api_version: str) -> Json:
         """Return the APIResourceList of a group and version; 404 if it is not served."""

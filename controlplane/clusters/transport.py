@@ -1,9 +1,9 @@
 """One API server over HTTP: the `ApiServer` protocol on an aiohttp session of our own.
 
-The stock client spends most of its time asking the environment for proxies, has no time-outs unless told, cannot read a watch line
-beyond 4 MiB and picks patch types that servers refuse. So: explicit content types, explicit time-outs, no environment, no redirects, bytes
-in and dicts out. Nothing is retried here and nothing is paced: that is `verbs.py`, `reflector.py` and `budget.py`.
-"""
+The stock client spends most of its time asking the environment for proxies, has no time-outs unless told, cannot read a
+watch line beyond 4 MiB and picks patch types that servers refuse. So: explicit content types, explicit time-outs, no
+environment, no redirects, bytes in and dicts out. Nothing is retried here and nothing is paced: that is `verbs.py`,
+`reflector.py` and `budget.py`."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from urllib.parse import urlsplit
 import aiohttp
 import orjson
 
-from controlplane.clusters.answers import api_error, decoded, scrubbed
 from controlplane.clusters.credentials import Credentials, StaticToken
 from controlplane.clusters.kubeconfig import ClientConfig
 from controlplane.clusters.lines import LineSplitter, LineTooLong
-from controlplane.clusters.port import Unreachable, Unreadable
-from controlplane.clusters.reading import ENCODING, OBJECT, PAGE, body_of, packed, refusal_of
-from controlplane.clusters.sound import version_of
+from controlplane.clusters.protocol import Unreachable, UnreadableResponse
+from controlplane.clusters.response_body import ENCODING, OBJECT, PAGE, body_of, packed, refusal_of
+from controlplane.clusters.responses import api_error, decoded, scrubbed
 from controlplane.clusters.streams import Lines, ListPage
 from controlplane.clusters.tls import tls_context
-from controlplane.kube import APPLY_PATCH, MERGE_PATCH, Json, Kind
+from controlplane.clusters.validation import version_of
+from controlplane.kube.kinds import APPLY_PATCH, MERGE_PATCH, Json, Kind
 
 _READ_BUFFER = 1 << 21
 _JSON = "application/json"
@@ -35,7 +35,9 @@ _JSON = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds: to open a connection, for a whole request, and for one page of a list (a cold server converts slowly)."""
+    """Seconds: to open a connection, for a whole request, and for one page of a list (a cold server converts
+    slowly).
+    """
 
     connect: float = 10.0
     request: float = 30.0
@@ -101,7 +103,9 @@ class Transport:
         content_type: str = "",
         field_manager: str = "",
     ) -> Json:
-        """PATCH an object or its subresource and return it. A merge patch unless told otherwise; an apply takes fields over by force."""
+        """PATCH an object or its subresource and return it. A merge patch unless told otherwise; an apply takes fields
+        over by force.
+        """
         content_type = content_type or MERGE_PATCH
         query = _present(fieldManager=field_manager, force="true" if content_type == APPLY_PATCH else "")
         return await self._json("PATCH", kind.path(namespace, name, subresource), query, body, content_type)
@@ -141,10 +145,10 @@ class Transport:
         body = await self._json("GET", path, _present(**query), timeout=timeout, most=PAGE)
         items, version = body.get("items"), version_of(body.get("metadata"))
         if not isinstance(items, list | None) or not version:
-            raise Unreadable(f"{self.name}: the answer to a list of {kind.name} is not a list")
+            raise UnreadableResponse(f"{self.name}: the answer to a list of {kind.name} is not a list")
         token = body["metadata"].get("continue") or ""
         if not isinstance(token, str):
-            raise Unreadable(f"{self.name}: the answer to a list of {kind.name} does not say where it goes on")
+            raise UnreadableResponse(f"{self.name}: the answer to a list of {kind.name} does not say where it goes on")
         return ListPage(items or [], version, token)
 
     async def watch(
@@ -169,7 +173,7 @@ class Transport:
             if response.status != 200:
                 raise api_error(response.status, response.headers, await refusal_of(response, self.name))
             if "json" not in response.content_type or packed(response):
-                raise Unreadable(
+                raise UnreadableResponse(
                     f"{self.name}: a watch of {kind.name} answered {response.content_type} {packed(response)}"
                 )
             while chunk := await response.content.readany():
@@ -258,7 +262,9 @@ class Transport:
         return header
 
     def _opened(self) -> aiohttp.ClientSession:
-        """Return the session, made on first use: no environment, no cap of its own on connections (the budget has one)."""
+        """Return the session, made on first use: no environment, no cap of its own on connections (the budget has
+        one).
+        """
         if self._closed:
             raise RuntimeError("closed")
         if self._session is None:

@@ -1,26 +1,26 @@
 """One `Request` to one cluster, carried out so that doing it twice does no harm.
 
-The call that was executed and whose answer was lost is the normal case, so every verb leans on something the server checks: a
-deterministic name and an ownership mark (create), a uid and resourceVersion (patch, delete). Only "come back later" is repeated
-here; everything else, above all a conflict, goes back to whoever decided, who will have seen more by then.
-"""
+The call that was executed and whose answer was lost is the normal case, so every verb leans on something the server
+checks: a deterministic name and an ownership mark (create), a uid and resourceVersion (patch, delete). Only "come back
+later" is repeated here; everything else, above all a conflict, goes back to whoever decided, who will have seen more by
+then."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from controlplane.clusters.budget import Budget
-from controlplane.clusters.port import ApiError, ClusterError, ClusterPort, Foreign, Unreachable
-from controlplane.kube import APPLY_PATCH, Json, Request, Verb, meta
+from controlplane.clusters.budget import RequestBudget
+from controlplane.clusters.protocol import ApiError, ClusterError, ClusterPort, Foreign, Unreachable
+from controlplane.kube.kinds import APPLY_PATCH, Json, Request, Verb, meta
 
 _ATTEMPTS = 4
 #: The reason of a refusal after which nobody knows whether the object is there.
 UNCLEAR = "Unclear"
 _SUCCESS = {"create": "201", "get": "200", "patch": "200", "delete": "200"}
 
-#: Called once for each HTTP request: cluster, verb (`get` included), resource (`jobs.batch`, `workloads.kueue.x-k8s.io/status`), and the
-#: HTTP code or `Unreachable`.
+#: Called once for each HTTP request: cluster, verb (`get` included), resource (`jobs.batch`,
+#: `workloads.kueue.x-k8s.io/status`), and the HTTP code or `Unreachable`.
 OnRequest = Callable[[str, str, str, str], None]
 
 _Answer = TypeVar("_Answer")
@@ -42,14 +42,13 @@ class _Withheld(Unreachable):
 class Executor:
     """Implements `Executes` on a port, within a budget.
 
-    `allowed` is asked when a request's turn has come, immediately before it is sent: a process that was paused while it waited may
-    have lost the lead meanwhile.
-    """
+    `allowed` is asked when a request's turn has come, immediately before it is sent: a process that was paused while it
+    waited may have lost the lead meanwhile."""
 
     def __init__(
         self,
         port: ClusterPort,
-        budget: Budget,
+        budget: RequestBudget,
         on_request: OnRequest = _uncounted,
         allowed: Callable[[], bool] = always,
     ) -> None:
@@ -58,8 +57,8 @@ class Executor:
     async def execute(self, request: Request) -> Json | None:
         """Carry out the request; return the object as stored, or None after a delete.
 
-        Raises `ApiError` (a 409 means: observe again), `Foreign` (what is there is not ours) or `Unreachable` (perhaps done, perhaps not).
-        """
+        Raises `ApiError` (a 409 means: observe again), `Foreign` (what is there is not ours) or `Unreachable` (perhaps
+        done, perhaps not)."""
         if request.verb == "create":
             return await (self._post(request) if request.subresource else self._create(request))
         if request.verb == "patch":
@@ -70,9 +69,8 @@ class Executor:
     async def _create(self, request: Request) -> Json:
         """Create the object, or adopt what a lost answer of ours left there.
 
-        That it was refused now says nothing of an attempt before, whose answer was lost: the refusal counts if the object is not there.
-        Where that cannot be seen, nothing is known: 503 `Unclear`.
-        """
+        That it was refused now says nothing of an attempt before, whose answer was lost: the refusal counts if the
+        object is not there. Where that cannot be seen, nothing is known: 503 `Unclear`."""
         ref, body = request.ref, _complete(request)
         try:
             return await self._send(
@@ -90,7 +88,9 @@ class Executor:
         return found
 
     async def _post(self, request: Request) -> Json:
-        """POST to a subresource: nothing is adopted here, for what an earlier attempt did shows on the object itself."""
+        """POST to a subresource: nothing is adopted here, for what an earlier attempt did shows on the object
+        itself.
+        """
         ref = request.ref
         return await self._send(
             "create",
@@ -141,9 +141,8 @@ class Executor:
     async def _delete(self, request: Request) -> None:
         """Delete exactly the object that was decided on.
 
-        With both preconditions it is the very version that was observed, mark and all. With less, the mark is looked at now,
-        and what was looked at is what gets deleted.
-        """
+        With both preconditions it is the very version that was observed, mark and all. With less, the mark is looked at
+        now, and what was looked at is what gets deleted."""
         ref, uid, version = request.ref, request.uid, request.resource_version
         if request.owner_label is not None and not (uid and version):
             found = await self._get(request)

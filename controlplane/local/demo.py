@@ -1,9 +1,8 @@
 """The demo's script: twenty jobs, a service that is killed while they run, and the evidence of what came of them.
 
-In: a running place with an empty log, and a screen. Out: an `Evidence` for `verdict`. The service is a process of its own and gets
-SIGKILL in the middle. It is away for a while, during which jobs go on and end on the workers; then another process goes on
-with what the log says and the clusters show.
-"""
+In: a running place with an empty log, and a screen. Out: an `Evidence` for `verdict`. The service is a process of its
+own and gets SIGKILL in the middle. It is away for a while, during which jobs go on and end on the workers; then another
+process goes on with what the log says and the clusters show."""
 
 from __future__ import annotations
 
@@ -13,15 +12,15 @@ from typing import Protocol
 
 import msgspec
 
-from controlplane.kube import JOBS, Json, meta
+from controlplane.kube.kinds import JOBS, Json, meta
+from controlplane.local.check import Evidence
+from controlplane.local.environment import LocalEnvironment
 from controlplane.local.folder import LocalError
-from controlplane.local.history import History
-from controlplane.local.place import Place
+from controlplane.local.history import LogHistory
 from controlplane.local.progress import ENDS, Row, rows
-from controlplane.local.replica import Replica
-from controlplane.local.verdict import Evidence
+from controlplane.local.replica import LocalReplica
 from controlplane.local.witness import Witness, ending
-from controlplane.simulation.jobs import OUTCOME
+from controlplane.simulation.controllers.jobs import OUTCOME
 from controlplane.tasks import end
 
 READY_WITHIN = 30.0  # seconds
@@ -52,7 +51,9 @@ class Played(msgspec.Struct, frozen=True):
 class Demo:
     """One performance. `play` raises `LocalError` if it cannot even begin, or the service does not come back."""
 
-    def __init__(self, place: Place, replica: Replica, history: History, jobs: Sequence[Json], screen: Screen) -> None:
+    def __init__(
+        self, place: LocalEnvironment, replica: LocalReplica, history: LogHistory, jobs: Sequence[Json], screen: Screen
+    ) -> None:
         self._place, self._replica, self._history = place, replica, history
         self._jobs, self._screen = jobs, screen
         self._witness = Witness(place.world)

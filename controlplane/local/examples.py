@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from controlplane.kube import Json
+from controlplane.kube.kinds import Json
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 

@@ -6,8 +6,8 @@
     clusters/                what the simulated clusters remember
     management.kubeconfig, worker-1.kubeconfig …
 
-As root the folder is open to pass through, because the embedded server runs as another user; what is secret in it is closed by itself.
-"""
+As root the folder is open to pass through, because the embedded server runs as another user; what is secret in it is
+closed by itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from types import TracebackType
 
 import msgspec
 
-from controlplane.embedded.holding import NotHeldError, hold
+from controlplane.local.postgres.holding import NotHeldError, hold
 
 _FLEET = "fleet.json"
 _QUANTITY = re.compile(r"[0-9]+(\.[0-9]+)?m?")
@@ -35,12 +35,12 @@ class PortError(LocalError):
     """A port that was asked for is taken."""
 
 
-class Fleet(msgspec.Struct, frozen=True, kw_only=True):
+class LocalFleet(msgspec.Struct, frozen=True, kw_only=True):
     """How large a local fleet is: the number of workers and the CPUs that each lets Kueue give away.
 
-    Ports are those that were asked for, 0 for any free one; `last_database_port` is tried first then. `cluster_ports` is the management
-    cluster's, and the workers have the next ones; `address` is where the clusters' API servers listen.
-    """
+    Ports are those that were asked for, 0 for any free one; `last_database_port` is tried first then. `cluster_ports`
+    is the management cluster's, and the workers have the next ones; `address` is where the clusters' API servers
+    listen."""
 
     workers: int = 3
     cpu: str = "4"
@@ -102,15 +102,15 @@ class DataFolder:
         """Whether a fleet has lived here before."""
         return (self.root / _FLEET).exists()
 
-    def fleet(self, asked: Mapping[str, int | str]) -> Fleet:
+    def fleet(self, asked: Mapping[str, int | str]) -> LocalFleet:
         """Return the fleet of this folder: the remembered one, or a new one as asked; `LocalError` if the two disagree.
 
-        Worker clusters cannot be added or resized from outside afterwards: people do that with kubectl, and it is remembered.
-        """
+        Worker clusters cannot be added or resized from outside afterwards: people do that with kubectl, and it is
+        remembered."""
         if not self.used:
-            return _checked(msgspec.convert({**asked}, Fleet))
+            return _checked(msgspec.convert({**asked}, LocalFleet))
         try:
-            known = msgspec.json.decode((self.root / _FLEET).read_bytes(), type=Fleet)
+            known = msgspec.json.decode((self.root / _FLEET).read_bytes(), type=LocalFleet)
         except (msgspec.MsgspecError, OSError) as error:
             raise LocalError(
                 f"{self.root / _FLEET} cannot be read ({error}): remove {self.root} to begin anew"
@@ -122,10 +122,12 @@ class DataFolder:
                     "or choose another folder with --data"
                 )
         places = {name: value for name, value in asked.items() if name not in ("workers", "cpu")}
-        places.setdefault("address", Fleet().address)  # to be reached from elsewhere has to be asked for at each start
+        places.setdefault(
+            "address", LocalFleet().address
+        )  # to be reached from elsewhere has to be asked for at each start
         return _checked(msgspec.structs.replace(known, **places))
 
-    def remember(self, fleet: Fleet) -> None:
+    def remember(self, fleet: LocalFleet) -> None:
         """Write the fleet down for the next start."""
         path = self.root / _FLEET
         partial = path.with_suffix(".partial")
@@ -133,7 +135,7 @@ class DataFolder:
         partial.replace(path)
 
 
-def _checked(fleet: Fleet) -> Fleet:
+def _checked(fleet: LocalFleet) -> LocalFleet:
     if not 1 <= fleet.workers <= MOST_WORKERS:
         raise LocalError(f"--workers must be a number from 1 to {MOST_WORKERS}, not {fleet.workers}")
     if not _QUANTITY.fullmatch(fleet.cpu) or not fleet.cpu.strip("0.m"):
@@ -144,7 +146,9 @@ def _checked(fleet: Fleet) -> Fleet:
 
 
 def default_folder(env: Mapping[str, str] = os.environ) -> Path:
-    """Return where `up` keeps its data if nobody says: root's home is closed to the user as whom PostgreSQL has to run."""
+    """Return where `up` keeps its data if nobody says: root's home is closed to the user as whom PostgreSQL has to
+    run.
+    """
     if os.geteuid() == 0:
         return Path("/var/lib/controlplane")
     return Path(env.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "controlplane"

@@ -1,7 +1,7 @@
 """What the log says about a run, asked in SQL over the schema `audit` as anybody could.
 
-In: a database and the name of a log. Out: placements, starts of the service, and the answer to the query that the demo shows.
-"""
+In: a database and the name of a log. Out: placements, starts of the service, and the answer to the query that the demo
+shows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, LiteralString
 
 import psycopg
 
-from controlplane.local.verdict import Placement
+from controlplane.local.check import RecordedPlacement
 from controlplane.log.connect import Database
 from controlplane.log.schema import libpq_url
 
@@ -30,7 +30,7 @@ _SERVICES: LiteralString = """
 SELECT data ->> 'holder' FROM audit.events WHERE log = %s AND type = 'ServiceStarted' ORDER BY position"""
 
 
-class History:
+class LogHistory:
     """One log of a database, for reading. Its methods block, and raise psycopg's errors."""
 
     def __init__(self, database: Database, log: str) -> None:
@@ -40,9 +40,9 @@ class History:
         """Return whether nothing has happened in the log yet."""
         return not self._rows("SELECT FROM audit.events WHERE log = %s LIMIT 1", self.log)
 
-    def placements(self) -> list[Placement]:
+    def placements(self) -> list[RecordedPlacement]:
         """Return every placement: one row for each attempt of each Workload."""
-        return [Placement(*row) for row in self._rows(_PLACEMENTS, self.log)]
+        return [RecordedPlacement(*row) for row in self._rows(_PLACEMENTS, self.log)]
 
     def services(self) -> list[str]:
         """Return who has led the log, in order."""

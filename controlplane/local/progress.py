@@ -9,9 +9,9 @@ from typing import Literal
 
 import msgspec
 
-from controlplane.kube import JOBS, WORKLOADS, Json, meta
+from controlplane.kube.kinds import JOBS, WORKLOADS, Json, meta
 from controlplane.local.witness import ending
-from controlplane.simulation.store import Store
+from controlplane.simulation.apiserver.store import Store
 
 Word = Literal["queued", "offered", "admitted", "running", "finished", "failed"]
 ENDS: frozenset[Word] = frozenset({"finished", "failed"})

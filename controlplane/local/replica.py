@@ -1,8 +1,7 @@
 """The service as a process of its own, which can be killed as a machine would kill it.
 
-In: a place, and variables as a user would set them. Out: a running `python -m controlplane run` whose messages are in a file, and
-which never outlives us: the kernel kills it when this process ends, however that ends.
-"""
+In: a place, and variables as a user would set them. Out: a running `python -m controlplane run` whose messages are in a
+file, and which never outlives us: the kernel kills it when this process ends, however that ends."""
 
 from __future__ import annotations
 
@@ -16,12 +15,12 @@ from pathlib import Path
 
 import aiohttp
 
-from controlplane import embedded
+from controlplane.local import postgres
 from controlplane.local.folder import LocalError
 from controlplane.log.connect import Database
 
 _PACKAGE = Path(__file__).resolve().parents[1]
-_SPAWN = str(Path(embedded.__file__).with_name("spawn.py"))
+_SPAWN = str(Path(postgres.__file__).with_name("spawn.py"))
 _POLL = 0.1  # seconds
 
 
@@ -50,7 +49,7 @@ def free_port() -> int:
         return port
 
 
-class Replica:
+class LocalReplica:
     """One replica of the service, started any number of times. `messages` is where its stderr goes."""
 
     def __init__(self, environment: Mapping[str, str], messages: Path) -> None:
@@ -101,7 +100,9 @@ class Replica:
         await self._end(signal.SIGKILL, 10)
 
     async def stop(self, number: signal.Signals = signal.SIGTERM, seconds: float = 20) -> int:
-        """Ask the process to end and return its exit code; one that does not listen is killed (-9). 0 if there is none."""
+        """Ask the process to end and return its exit code; one that does not listen is killed (-9). 0 if there is
+        none.
+        """
         return await self._end(number, seconds)
 
     async def _end(self, number: signal.Signals, seconds: float) -> int:

@@ -1,20 +1,22 @@
 """What really happened on the workers, written down by the clusters themselves and not by the service that is judged.
 
-In: every commit of every worker's store. Out: which job started where and how often, and what runs now. A start is the moment at which a
-job's status says when it started and did not say so before; a job that is suspended and resumed therefore starts twice.
-"""
+In: every commit of every worker's store. Out: which job started where and how often, and what runs now. A start is the
+moment at which a job's status says when it started and did not say so before; a job that is suspended and resumed
+therefore starts twice."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from controlplane.kube import JOBS, WORKLOADS, Json, meta
-from controlplane.simulation.store import StoreEvent
+from controlplane.kube.kinds import JOBS, WORKLOADS, Json, meta
+from controlplane.simulation.apiserver.store import StoreEvent
 from controlplane.simulation.world import World
 
 
 class Witness:
-    """Looks at the workers of a world from now on. `starts` holds the workers on which each job (by name) started, in order."""
+    """Looks at the workers of a world from now on. `starts` holds the workers on which each job (by name) started, in
+    order.
+    """
 
     def __init__(self, world: World) -> None:
         self._world = world

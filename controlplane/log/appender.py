@@ -1,12 +1,11 @@
 """Group commit: one task appends whatever has arrived while the last commit was under way.
 
-In: requests from the recorder and from the deciders, each with a future. Out: one call of `controlplane.append` a batch, and each
-future's own answer. One task and not many, because the head row's lock lets only one append in at a time anyway, and because its
-order is the order in which the callers asked.
+In: requests from the recorder and from the deciders, each with a future. Out: one call of `controlplane.append` a
+batch, and each future's own answer. One task and not many, because the head row's lock lets only one append in at a
+time anyway, and because its order is the order in which the callers asked.
 
-Whatever the database says that is not about the content of a batch, the batch waits here and is tried again under the same id until it is
-known to be in; callers wait with it, which is the back-pressure that stops the watches.
-"""
+Whatever the database says that is not about the content of a batch, the batch waits here and is tried again under the
+same id until it is known to be in; callers wait with it, which is the back-pressure that stops the watches."""
 
 from __future__ import annotations
 
@@ -73,9 +72,9 @@ class AppendStats(msgspec.Struct):
 
 
 class Appender:
-    """The one writer of a log. `max_batch` bounds the events of a commit; `on_batch(types of the new events, seconds)` is called after each
-    commit, `on_state(ok, detail)` when the database goes away and comes back. `known` is the last batch that is known to be in the log:
-    each append says it, and a log that lacks it refuses (`LogReplaced`)."""
+    """The one writer of a log. `max_batch` bounds the events of a commit; `on_batch(types of the new events, seconds)`
+    is called after each commit, `on_state(ok, detail)` when the database goes away and comes back. `known` is the last
+    batch that is known to be in the log: each append says it, and a log that lacks it refuses (`LogReplaced`)."""
 
     def __init__(
         self,
@@ -103,7 +102,9 @@ class Appender:
         self.epoch, self.nonce, self.known, self._fenced = epoch, nonce, known, None
 
     def submit(self, request: Append) -> asyncio.Future[int]:
-        """Queue a request; the future gives the number of its events that were new, or raises `VersionConflict` or `Fenced`."""
+        """Queue a request; the future gives the number of its events that were new, or raises `VersionConflict` or
+        `Fenced`.
+        """
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         if self._fenced:
             future.set_exception(self._fenced)

@@ -1,8 +1,8 @@
 """Between typed events and the JSON in the log: strict both ways, and patient with what it does not know.
 
-In: the event classes that the capabilities declare. Out: (type, schema, JSON bytes) and back. An event with an unknown type, a schema
-newer than ours or fields that do not fit comes back as `Unknown`: the log keeps it, the reader counts it, the stream goes on.
-"""
+In: the event classes that the capabilities declare. Out: (type, schema, JSON bytes) and back. An event with an unknown
+type, a schema newer than ours or fields that do not fit comes back as `Unknown`: the log keeps it, the reader counts
+it, the stream goes on."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""One way to open a psycopg connection to the log: autocommit, bounded in time, and with no more rights than the service's role has.
+"""One way to open a psycopg connection to the log: autocommit, bounded in time, and with no more rights than the
+service's role has.
 
-Here too: what an error of the database means. Only what is wrong with the content of a statement is the caller's fault; everything else
-(a right that was revoked, a function that is missing during a rollout, a full disk, a server that restarts) is waited for.
-"""
+Here too: what an error of the database means. Only what is wrong with the content of a statement is the caller's fault;
+everything else (a right that was revoked, a function that is missing during a rollout, a full disk, a server that
+restarts) is waited for."""
 
 from __future__ import annotations
 
@@ -21,12 +22,15 @@ from psycopg.rows import TupleRow as Row
 
 from controlplane.log.schema import libpq_url
 
-# SQLSTATE classes: data exceptions, and limits of the program (nesting, sizes), which the same content would meet again.
+# SQLSTATE classes: data exceptions, and limits of the program (nesting, sizes), which the same content would meet
+# again.
 _OF_THE_CONTENT = ("22", "54")
 
 
 def unacceptable(error: Exception) -> bool:
-    """Whether the content of a statement was refused, by the server or by the driver before it was sent: waiting does not heal that."""
+    """Whether the content of a statement was refused, by the server or by the driver before it was sent: waiting does
+    not heal that.
+    """
     if not isinstance(error, psycopg.Error):
         return isinstance(error, (TypeError, ValueError))
     if error.sqlstate is None:
@@ -35,10 +39,11 @@ def unacceptable(error: Exception) -> bool:
 
 
 def unverified_host(url: str, environ: Mapping[str, str] = os.environ) -> str:
-    """Return the other host that a connection would go to without checking its certificate, as libpq reads URL and environment; else "".
+    """Return the other host that a connection would go to without checking its certificate, as libpq reads URL and
+    environment; else "".
 
-    Loopback and unix sockets need no check. `verify-ca` trusts whoever has a certificate of that authority: its owner's to judge.
-    """
+    Loopback and unix sockets need no check. `verify-ca` trusts whoever has a certificate of that authority: its owner's
+    to judge."""
     given = conninfo_to_dict(libpq_url(url))
     system = (given.get("sslrootcert") or environ.get("PGSSLROOTCERT")) == "system"
     mode = given.get("sslmode") or environ.get("PGSSLMODE") or ("verify-full" if system else "prefer")
@@ -67,9 +72,8 @@ def first_line(error: psycopg.Error) -> str:
 def bounded(connection: psycopg.AsyncConnection[Row], seconds: float) -> Iterator[None]:
     """End whatever waits for an answer on a connection after `seconds`: psycopg then raises `OperationalError`.
 
-    The socket is shut down instead of the waiting task being cancelled: on cancellation psycopg asks the server to stop the statement and
-    waits for its answer, which never comes from a server that is stopped.
-    """
+    The socket is shut down instead of the waiting task being cancelled: on cancellation psycopg asks the server to stop
+    the statement and waits for its answer, which never comes from a server that is stopped."""
     late = asyncio.get_running_loop().call_later(seconds, _shut, connection)
     try:
         yield
@@ -83,10 +87,11 @@ def _shut(connection: psycopg.AsyncConnection[Row]) -> None:
 
 
 class Database(msgspec.Struct, frozen=True):
-    """Where the log is and as whom to use it. `role` is taken with SET ROLE after the login; empty keeps the login's own rights.
+    """Where the log is and as whom to use it. `role` is taken with SET ROLE after the login; empty keeps the login's
+    own rights.
 
-    `connect_timeout` and `statement_timeout` are seconds: how long the server may take to let us in, and to answer a statement.
-    """
+    `connect_timeout` and `statement_timeout` are seconds: how long the server may take to let us in, and to answer a
+    statement."""
 
     url: str
     role: str = ""

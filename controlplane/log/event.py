@@ -1,8 +1,8 @@
 """What goes into the log and what comes out of it.
 
-In: a capability's typed events (subclasses of `Event`), wrapped in `NewEvent` with their stream and identity. Out: `Recorded`, the
-same event with the place that the log gave it. Here because the core needs the words and must not see the database.
-"""
+In: a capability's typed events (subclasses of `Event`), wrapped in `NewEvent` with their stream and identity. Out:
+`Recorded`, the same event with the place that the log gave it. Here because the core needs the words and must not see
+the database."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ that is too large to be stored."""
 
 
 class Body(msgspec.Struct, frozen=True):
-    """A big object, known by the SHA-256 of its canonical JSON. What of it the log stores, and under which hash, says `Redaction`."""
+    """A big object, known by the SHA-256 of its canonical JSON. What of it the log stores, and under which hash, says
+    `Redaction`.
+    """
 
     hash: bytes
     text: str
@@ -64,9 +66,9 @@ def body_of(value: Any) -> Body:
 class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
     """An event on its way into the log.
 
-    `source` and `mark` are the identity of an observation: where it was seen (cluster, incarnation, kind, uid) and the resourceVersion as a
-    number. The log keeps the highest mark of a source and drops whatever is not newer. An empty source is never de-duplicated.
-    """
+    `source` and `mark` are the identity of an observation: where it was seen (cluster, incarnation, kind, uid) and the
+    resourceVersion as a number. The log keeps the highest mark of a source and drops whatever is not newer. An empty
+    source is never de-duplicated."""
 
     stream: str
     event: Event
@@ -82,16 +84,17 @@ class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
 class Append(msgspec.Struct, frozen=True):
     """Events that are committed together or not at all.
 
-    `expected` maps a stream to the version that the caller decided on; a stream that has moved on refuses the whole request. None
-    appends blindly, as observations do.
-    """
+    `expected` maps a stream to the version that the caller decided on; a stream that has moved on refuses the whole
+    request. None appends blindly, as observations do."""
 
     events: Sequence[NewEvent]
     expected: dict[str, int] | None = None
 
 
 class Recorded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """An event in the log. `position` is gapless and follows commit order; `version` counts within the stream from 1."""
+    """An event in the log. `position` is gapless and follows commit order; `version` counts within the stream from
+    1.
+    """
 
     position: int
     stream: str
@@ -107,8 +110,8 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Head(msgspec.Struct, frozen=True):
     """The end of a log: the last position given, and the epoch whose holder may append.
 
-    Of a lead that was just taken, `sign_of_life` is when the holder before gave its last one; None if it resigned, or there was none.
-    """
+    Of a lead that was just taken, `sign_of_life` is when the holder before gave its last one; None if it resigned, or
+    there was none."""
 
     position: int
     epoch: int
@@ -116,7 +119,8 @@ class Head(msgspec.Struct, frozen=True):
 
 
 class Sign(msgspec.Struct, frozen=True):
-    """The last sign of life of a log's holder. Two are equal if none was given in between; `given` has no other meaning.
+    """The last sign of life of a log's holder. Two are equal if none was given in between; `given` has no other
+    meaning.
 
     `free`: nobody holds the log, since nobody ever did or the last one resigned.
     """
@@ -135,10 +139,11 @@ class Fenced(LogError):  # noqa: N818 - a state, named as the design names it
 
 
 class LogReplaced(Fenced):
-    """The log is not the one that was read: it ends earlier (a backup was restored, a standby lacks the last commits) or goes on otherwise.
+    """The log is not the one that was read: it ends earlier (a backup was restored, a standby lacks the last commits)
+    or goes on otherwise.
 
-    What was folded of it is void. `read_to` is the position up to which it had been read, `ends_at` where it ended when that was noticed.
-    """
+    What was folded of it is void. `read_to` is the position up to which it had been read, `ends_at` where it ended when
+    that was noticed."""
 
     def __init__(self, message: str, read_to: int, ends_at: int) -> None:
         super().__init__(message)

@@ -1,8 +1,9 @@
-"""Folding that one event cannot stop: a stream whose event cannot be folded is left alone from there on, the others go on.
+"""Folding that one event cannot stop: a stream whose event cannot be folded is left alone from there on, the others go
+on.
 
-In: a fold of single events, and events. Out: which streams were left alone, and why. An event of a type that nobody knows on a stream whose
-name nobody can read is enough to raise; the log keeps it for ever, so a reader that stopped at it would stop for ever.
-"""
+In: a fold of single events, and events. Out: which streams were left alone, and why. An event of a type that nobody
+knows on a stream whose name nobody can read is enough to raise; the log keeps it for ever, so a reader that stopped at
+it would stop for ever."""
 
 from __future__ import annotations
 

@@ -27,7 +27,8 @@ _Row = tuple[NewEvent, int, str, int, str, datetime]
 
 
 class MemoryStore:
-    """What outlives a process: the events, heads and bodies. Several `MemoryLog`s may share one, as replicas share a database.
+    """What outlives a process: the events, heads and bodies. Several `MemoryLog`s may share one, as replicas share a
+    database.
 
     `backup` and `restore` put it back to what it was, as a database is restored from a base backup.
     """
@@ -93,7 +94,9 @@ class MemoryLog:
         return Head(len(store.rows), store.epoch, before)
 
     async def assist(self) -> Head:
-        """Append with the current epoch, without taking it: how an operator's word gets into the log beside the leader's."""
+        """Append with the current epoch, without taking it: how an operator's word gets into the log beside the
+        leader's.
+        """
         self._epoch, self._holder = self._store.epoch, self._store.holder
         return await self.head()
 

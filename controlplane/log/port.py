@@ -1,4 +1,6 @@
-"""What the loop asks of a log, whoever keeps it: PostgreSQL in production, memory in simulations. One contract test binds both."""
+"""What the loop asks of a log, whoever keeps it: PostgreSQL in production, memory in simulations. One contract test
+binds both.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +14,21 @@ from controlplane.log.traces import Traces
 class Log(Protocol):
     """One log. Every method raises `LogUnavailable` when the keeper does not answer.
 
-    Every method but `bodies` and `wait` may also raise `LogReplaced`: what was read through this object is not, or no longer, in the log.
-    """
+    Every method but `bodies` and `wait` may also raise `LogReplaced`: what was read through this object is not, or no
+    longer, in the log."""
 
     async def head(self) -> Head:
         """Return the last position and the current epoch."""
 
     async def take_epoch(self, holder: str) -> Head:
-        """Bump the epoch: from now on only the caller may append. Returns the head at that moment, to be read up to before acting."""
+        """Bump the epoch: from now on only the caller may append. Returns the head at that moment, to be read up to
+        before acting.
+        """
 
     async def sign(self) -> Sign:
-        """Return the last sign of life of the log's holder: whoever sees no other one for a lease may take its place."""
+        """Return the last sign of life of the log's holder: whoever sees no other one for a lease may take its
+        place.
+        """
 
     async def lead(self, holder: str, sign: Sign) -> Head | None:
         """Take the epoch unless its holder has given another sign of life than `sign`; None then."""

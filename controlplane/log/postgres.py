@@ -1,8 +1,9 @@
-"""The log in PostgreSQL: `controlplane.log.port.Log` over a connection each for appends, for reads, for the lead, and for listening.
+"""The log in PostgreSQL: `controlplane.log.port.Log` over a connection each for appends, for reads, for the lead, and
+for listening.
 
-In: appends and questions. Out: events in order. The lead has a connection of its own, so that a long read delays no sign of life. Each
-look at the head compares the log with what was read of it; one that went back, or another one, is told at once (`LogReplaced`).
-"""
+In: appends and questions. Out: events in order. The lead has a connection of its own, so that a long read delays no
+sign of life. Each look at the head compares the log with what was read of it; one that went back, or another one, is
+told at once (`LogReplaced`)."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ _log = structlog.get_logger(__name__)
 # Seconds after which LISTEN is said again.
 _LISTEN_AGAIN = 30.0
 
-# The last row says which batch it came with: by that the next look tells whether the log is still the one that was read.
+# The last row says which batch it came with: by that the next look tells whether the log is still the one that was
+# read.
 _READ = """
 WITH page AS MATERIALIZED (
     SELECT position, stream, version, type, schema, data::text, cluster, coalesce(caused_by, 0), trace, observed_at, recorded_at
@@ -46,7 +48,7 @@ SELECT h.id, h.position, h.epoch, h.nonce, concat_ws(' ', h.epoch, h.beat, extra
 FROM controlplane.log_head h WHERE h.log = %(log)s"""
 
 
-class _Look(NamedTuple):
+class _LeadRow(NamedTuple):
     """A row of `_LOOK`; all zeros for a log that nobody has opened yet."""
 
     id: uuid.UUID | None = None
@@ -58,7 +60,8 @@ class _Look(NamedTuple):
     batch: uuid.UUID | None = None
 
 
-# The row as it was: the statement sees the table as of its beginning, whatever the function does to it. Who resigned was "-infinity" since.
+# The row as it was: the statement sees the table as of its beginning, whatever the function does to it. Who resigned
+# was "-infinity" since.
 _LEAD = """
 SELECT log_position, log_epoch, (SELECT renewed_at FROM controlplane.log_head WHERE log = %s AND isfinite(renewed_at))
 FROM controlplane.take_epoch(%s, %s, %s, %s::text)"""
@@ -120,7 +123,9 @@ class PostgresLog:
         return head
 
     async def assist(self) -> Head:
-        """Append with the current epoch, without taking it: how an operator's word gets into the log beside the leader's."""
+        """Append with the current epoch, without taking it: how an operator's word gets into the log beside the
+        leader's.
+        """
         look = await self._look()
         self.appender.rejoin(look.epoch, look.nonce, None)
         return Head(look.position, look.epoch)
@@ -148,11 +153,11 @@ class PostgresLog:
         if not resign:
             await self._look()
 
-    async def _look(self) -> _Look:
+    async def _look(self) -> _LeadRow:
         """Return what the log is now; `LogReplaced` if it is not the one that was read."""
         read_to, read_batch = self._read_to, self._read_batch
         rows = await self._heart.fetch(_LOOK, {"log": self.name, "read_to": read_to})
-        look = _Look(*rows[0]) if rows else _Look()
+        look = _LeadRow(*rows[0]) if rows else _LeadRow()
         if self._id is None:
             self._id = look.id
         if look.id != self._id:
@@ -245,7 +250,9 @@ class PostgresLog:
 
 
 class _Line:
-    """A connection that is made when it is needed, and again when it broke; one statement at a time, each bounded in time."""
+    """A connection that is made when it is needed, and again when it broke; one statement at a time, each bounded in
+    time.
+    """
 
     def __init__(self, database: Database, application: str) -> None:
         self._database, self._application = database, application
@@ -253,7 +260,9 @@ class _Line:
         self._busy = asyncio.Lock()
 
     async def fetch(self, query: LiteralString, parameters: Mapping[str, object] | Sequence[object]) -> list[Row]:
-        """Return the rows of a statement; raises `Fenced` if the log's fence refused it, `LogUnavailable` for whatever else went wrong."""
+        """Return the rows of a statement; raises `Fenced` if the log's fence refused it, `LogUnavailable` for whatever
+        else went wrong.
+        """
         async with self._busy:
             for attempt in (1, 2):
                 fresh = self._connection is None or self._connection.closed

@@ -1,9 +1,10 @@
-"""What the log keeps of a body: not the values of `env`, not what a setting names, no annotation of a tenant's, and no more than a bound.
+"""What the log keeps of a body: not the values of `env`, not what a setting names, no annotation of a tenant's, and no
+more than a bound.
 
-In: an observation with its bodies as they were seen. Out: the same observation with what is stored of them. What is stored has a hash of
-its own, so it is never taken for what was seen: that is known by the hash that the event names (`controlplane.reconcile.bodies`). Pure.
-Lists keep their order: that of variables, containers and arguments has a meaning, and of conditions it does not change by itself.
-"""
+In: an observation with its bodies as they were seen. Out: the same observation with what is stored of them. What is
+stored has a hash of its own, so it is never taken for what was seen: that is known by the hash that the event names
+(`controlplane.runtime.bodies`). Pure. Lists keep their order: that of variables, containers and arguments has a
+meaning, and of conditions it does not change by itself."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from controlplane.settings.model import REDACTED
 
 #: The largest body that is stored, in bytes of JSON.
 LARGEST = 64 * 1024
-#: Annotations below these prefixes, and below subdomains of them, say how an object is dispatched. No decision and no reason needs another.
+#: Annotations below these prefixes, and below subdomains of them, say how an object is dispatched. No decision and no
+#: reason needs another.
 _DECISIVE = ("kueue.x-k8s.io", "controlplane", "controlplane.dev")
 # What changes with every write of an object and is in the event already, or in nobody's interest.
 _OF_EACH_WRITE = frozenset({"managedFields", "resourceVersion"})
@@ -28,8 +30,8 @@ _REMEMBERED = 256
 
 
 class Redaction:
-    """`paths` are field names joined by dots, as they end: `template.spec.volumes` is the `volumes` of every `spec` of a `template`. Lists
-    have no part in a path. The values of `env` are left out in any case."""
+    """`paths` are field names joined by dots, as they end: `template.spec.volumes` is the `volumes` of every `spec` of
+    a `template`. Lists have no part in a path. The values of `env` are left out in any case."""
 
     def __init__(self, paths: Iterable[str] = REDACTED, largest: int = LARGEST) -> None:
         self._paths, self._largest = tuple(tuple(path.split(".")) for path in paths), largest
@@ -39,8 +41,8 @@ class Redaction:
         self._answers: OrderedDict[bytes, Body | int] = OrderedDict()
 
     def stored(self, new: NewEvent) -> NewEvent:
-        """Return an observation as the log takes it: with stored bodies, and in `kept` the hash of each that is not as it was seen, or the
-        size of one that is too large to be stored."""
+        """Return an observation as the log takes it: with stored bodies, and in `kept` the hash of each that is not as
+        it was seen, or the size of one that is too large to be stored."""
         if not new.bodies:
             return new
         bodies: list[Body] = []
@@ -98,7 +100,9 @@ def _naming(new: NewEvent, ref: str) -> list[str]:
 
 
 def _without_values(env: Any) -> Any:
-    """Return `env` without what its variables hold: names and where they come from. What is not as the API has it is left out."""
+    """Return `env` without what its variables hold: names and where they come from. What is not as the API has it is
+    left out.
+    """
     if not isinstance(env, list):
         return None
     return [

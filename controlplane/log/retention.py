@@ -1,8 +1,8 @@
-"""What the owner of the database may do to bodies: leave values out of those that are there, and remove the old ones. Events stay.
+"""What the owner of the database may do to bodies: leave values out of those that are there, and remove the old ones.
+Events stay.
 
-In: the URL of a login with the owner's rights, which the service does not have. Out: how many bodies were changed or removed. Nothing that
-runs needs a stored body: what copies are made of is read where it is live.
-"""
+In: the URL of a login with the owner's rights, which the service does not have. Out: how many bodies were changed or
+removed. Nothing that runs needs a stored body: what copies are made of is read where it is live."""
 
 from __future__ import annotations
 
@@ -48,11 +48,12 @@ class Purged(NamedTuple):
 
 
 def redact(url: str, redaction: Redaction, *, everything: bool = False) -> int:
-    """Leave out of stored bodies what is not stored any more; return of how many. Each batch is a commit, and may be the last for now.
+    """Leave out of stored bodies what is not stored any more; return of how many. Each batch is a commit, and may be
+    the last for now.
 
-    Bodies that nobody has looked at yet, or `everything`: those too that were stored, or looked at, under other settings or by a version
-    that stored all. The hash stays what it was, so what names it still does; it is not the content's any more.
-    """
+    Bodies that nobody has looked at yet, or `everything`: those too that were stored, or looked at, under other
+    settings or by a version that stored all. The hash stays what it was, so what names it still does; it is not the
+    content's any more."""
     count, last = 0, b""
     with psycopg.connect(libpq_url(url), autocommit=True) as connection:
         while rows := connection.execute(_NEXT, (last, everything, _BATCH)).fetchall():
@@ -75,7 +76,8 @@ def _left(redaction: Redaction, hash_: bytes, stored: str) -> str | None:
 
 
 def purge(url: str, older_than: timedelta, namespace: str | None = None) -> Purged:
-    """Remove bodies that were stored so long ago, and that no newer event names; of one namespace, those that an event of it names.
+    """Remove bodies that were stored so long ago, and that no newer event names; of one namespace, those that an event
+    of it names.
 
     In batches, each a commit.
     """

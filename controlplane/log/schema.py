@@ -1,8 +1,7 @@
 """The schema's version: bring a database up to date, or say in one sentence why it will not do.
 
-In: a database URL. Out: nothing, or `SchemaError`. Alembic does the work, over one connection with an advisory lock, so that two
-starting replicas do not migrate at once.
-"""
+In: a database URL. Out: nothing, or `SchemaError`. Alembic does the work, over one connection with an advisory lock, so
+that two starting replicas do not migrate at once."""
 
 from __future__ import annotations
 
@@ -78,9 +77,8 @@ def _connect(url: str) -> Connection:
 def upgrade(url: str) -> tuple[str, str]:
     """Migrate the database to the newest schema; return the revision before ("" for none) and after.
 
-    Raises `SchemaError` if the database does not answer, is too old, or refuses (its role must own the database and may have to
-    create roles).
-    """
+    Raises `SchemaError` if the database does not answer, is too old, or refuses (its role must own the database and may
+    have to create roles)."""
     with _connect(url) as connection:
         try:
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})

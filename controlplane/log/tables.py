@@ -1,4 +1,6 @@
-"""The log's tables in SQLAlchemy's words, for reading. The migrations make them; writing goes through `controlplane.append` alone."""
+"""The log's tables in SQLAlchemy's words, for reading. The migrations make them; writing goes through
+`controlplane.append` alone.
+"""
 
 from __future__ import annotations
 

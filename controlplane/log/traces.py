@@ -1,10 +1,11 @@
-"""One id from a watch line to the request that follows from it, and back: what ties the events of the log, and the messages, together.
+"""One id from a watch line to the request that follows from it, and back: what ties the events of the log, and the
+messages, together.
 
-In: events on their way into the log, and events that were read from it. Out: the same events with a trace. What was seen begins one, made
-of its identity, so that the same line gives the same id; a decision, an outcome and a refusal have that of the event that they rest on;
-what a write's answer showed is known again when the watch shows it, and goes on with the write's. Only so many are remembered: a trace
-that is forgotten is left empty, and `caused_by` still leads back.
-"""
+In: events on their way into the log, and events that were read from it. Out: the same events with a trace. What was
+seen begins one, made of its identity, so that the same line gives the same id; a decision, an outcome and a refusal
+have that of the event that they rest on; what a write's answer showed is known again when the watch shows it, and goes
+on with the write's. Only so many are remembered: a trace that is forgotten is left empty, and `caused_by` still leads
+back."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The settings of the service: validated, printable, and with no secret in their repr.
 
-`load(file, env)` gives the effective `Settings` or a `SettingsError` that names every problem; `resolve` says as well where each value
-came from. `model` lists the settings, `rules` what their values may be, `sources` reads files and the environment.
-"""
+`load(file, env)` gives the effective `Settings` or a `SettingsError` that names every problem; `resolve` says as well
+where each value came from. `model` lists the settings, `rules` what their values may be, `sources` reads files and the
+environment."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Defaults ← file ← environment ← options: the effective settings, and where each value came from.
 
-In: a file, the environment, options of the command line. Out: `Settings`, or `SettingsError` with every problem at once. The
-environment is an argument, so that nothing here reads the process's own.
-"""
+In: a file, the environment, options of the command line. Out: `Settings`, or `SettingsError` with every problem at
+once. The environment is an argument, so that nothing here reads the process's own."""
 
 from __future__ import annotations
 
@@ -31,7 +30,9 @@ class SettingsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """The effective settings, and for each key the place its value came from (`default`, `file:line`, a variable or an option)."""
+    """The effective settings, and for each key the place its value came from (`default`, `file:line`, a variable or an
+    option).
+    """
 
     settings: Settings
     origins: Mapping[str, str]
@@ -47,9 +48,8 @@ def resolve(
 ) -> Resolved:
     """Return the effective settings and their origins; `SettingsError` with all problems, one a line.
 
-    `file` wins over CONTROLPLANE_CONFIG of `env`; with neither there is no file. `options` are values of the command line by key, each
-    with the option's name (`{"database.url": ("postgresql://…", "--database-url")}`).
-    """
+    `file` wins over CONTROLPLANE_CONFIG of `env`; with neither there is no file. `options` are values of the command
+    line by key, each with the option's name (`{"database.url": ("postgresql://…", "--database-url")}`)."""
     path = file or (Path(env["CONTROLPLANE_CONFIG"]) if env.get("CONTROLPLANE_CONFIG") else None)
     in_file, problems = from_file(path) if path else ({}, [])
     in_env, more = from_environment(env)

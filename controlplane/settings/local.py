@@ -1,4 +1,6 @@
-"""The settings of the controllers of one's own cluster: who owns the PodGroup of a pod, and a PipelineRun's pods on one node."""
+"""The settings of the controllers of one's own cluster: who owns the PodGroup of a pod, and a PipelineRun's pods on one
+node.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ _YES_NO = Choice(("yes", "no"))
 MODES = ("flag", "workspaces", "pipelineruns", "isolate-pipelinerun", "disabled")
 
 
-class PodGroups(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class PodGroupSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Who owns the PodGroup of a pod; used if `run.controllers` names `podgroups`."""
 
     scheduler_names: Annotated[
@@ -66,7 +68,7 @@ class PodGroups(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ] = 120
 
 
-class Coscheduling(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class CoschedulingSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How the pods of a PipelineRun are kept on one node; used if `run.controllers` names `coscheduling`."""
 
     mode: Annotated[

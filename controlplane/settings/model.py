@@ -1,9 +1,9 @@
-"""Every setting of the service: its name, type, default, rule and one line of explanation. The only place that lists them.
+"""Every setting of the service: its name, type, default, rule and one line of explanation. The only place that lists
+them.
 
 The field `worker_lost_timeout` of the section `multikueue` is `multikueue.workerLostTimeout` in a file and
-`CONTROLPLANE_MULTIKUEUE_WORKER_LOST_TIMEOUT` in the environment; no spelling is written down twice. Sections and defaults that Kueue
-has as well carry Kueue's names and values.
-"""
+`CONTROLPLANE_MULTIKUEUE_WORKER_LOST_TIMEOUT` in the environment; no spelling is written down twice. Sections and
+defaults that Kueue has as well carry Kueue's names and values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import FieldInfo
 
 from controlplane.settings.candidates import Candidates
-from controlplane.settings.local import Coscheduling, PodGroups
+from controlplane.settings.local import CoschedulingSettings, PodGroupSettings
 from controlplane.settings.rules import (
     DNS_LABEL,
     DNS_NAME,
@@ -34,7 +34,7 @@ from controlplane.settings.rules import (
     folder_prefix,
     ip_address,
 )
-from controlplane.settings.scheduler import Scheduler
+from controlplane.settings.scheduler import SchedulerSettings
 from controlplane.settings.secret import DatabaseUrl
 
 PREFIX = "CONTROLPLANE_"
@@ -51,7 +51,7 @@ _USUAL_KINDS = KINDS[:2]
 _FINITE = 1_000_000
 
 
-class Database(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class DatabaseSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The PostgreSQL database that holds the log."""
 
     url: Annotated[
@@ -73,7 +73,7 @@ class Database(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ] = ""
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class RunSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What `controlplane run` does."""
 
     controllers: Annotated[
@@ -219,7 +219,7 @@ class Budgets(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     worker: Budget = Budget()
 
 
-class Clusters(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How a lost connection is noticed."""
 
     probe_interval: Annotated[
@@ -254,7 +254,7 @@ class Http(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     port: Annotated[int, Setting(Integer(least=0, most=65_535), "The port to listen on. 0: any free one.")] = 8080
 
 
-class Log(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class LogSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The service's own messages on stderr, and what the log of events leaves out."""
 
     level: Annotated[
@@ -272,11 +272,13 @@ class Log(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def identity() -> str:
-    """Return a name for this process that no other running one has: the host's name (a pod's is its own) and the process id."""
+    """Return a name for this process that no other running one has: the host's name (a pod's is its own) and the
+    process id.
+    """
     return f"{socket.gethostname()}_{os.getpid()}"
 
 
-class Leader(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class LeaderSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The election of the one replica that writes."""
 
     identity: Annotated[
@@ -292,19 +294,19 @@ class Leader(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """All settings of the service. `Settings()` holds the defaults."""
 
-    database: Database = Database()
-    run: Run = Run()
+    database: DatabaseSettings = DatabaseSettings()
+    run: RunSettings = RunSettings()
     multikueue: MultiKueue = MultiKueue()
     candidates: Candidates = Candidates()
-    scheduler: Scheduler = Scheduler()
-    podgroups: PodGroups = PodGroups()
-    coscheduling: Coscheduling = Coscheduling()
+    scheduler: SchedulerSettings = SchedulerSettings()
+    podgroups: PodGroupSettings = PodGroupSettings()
+    coscheduling: CoschedulingSettings = CoschedulingSettings()
     management: Management = Management()
     budgets: Budgets = Budgets()
-    clusters: Clusters = Clusters()
+    clusters: ClusterSettings = ClusterSettings()
     http: Http = Http()
-    log: Log = Log()
-    leader: Leader = msgspec.field(default_factory=Leader)
+    log: LogSettings = LogSettings()
+    leader: LeaderSettings = msgspec.field(default_factory=LeaderSettings)
 
 
 @dataclass(frozen=True, slots=True)

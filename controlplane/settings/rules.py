@@ -1,9 +1,8 @@
 """What a value may be: one small rule per sort of setting.
 
-In: a raw value, either text of an environment variable or whatever the YAML file held. Out: the typed value, or a `ValueError` whose
-message completes the sentence "<setting> …". A rule never repeats a secret in its message. The same rules describe themselves for the
-reference table, so that the page cannot say something else than the code.
-"""
+In: a raw value, either text of an environment variable or whatever the YAML file held. Out: the typed value, or a
+`ValueError` whose message completes the sentence "<setting> …". A rule never repeats a secret in its message. The same
+rules describe themselves for the reference table, so that the page cannot say something else than the code."""
 
 from __future__ import annotations
 
@@ -14,14 +13,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol
 
-from controlplane import durations
+from controlplane.kube import durations
 from controlplane.settings.secret import DatabaseUrl
 
 DNS_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 DNS_NAME = rf"{DNS_LABEL}(\.{DNS_LABEL})*"
 
 
-class Rule(Protocol):
+class ValueRule(Protocol):
     """How one setting is read, shown and described."""
 
     def read(self, raw: object) -> Any:
@@ -36,9 +35,11 @@ class Rule(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What is said about one setting beside its type: its rule, its line in the reference, and its default in words if computed."""
+    """What is said about one setting beside its type: its rule, its line in the reference, and its default in words if
+    computed.
+    """
 
-    rule: Rule
+    rule: ValueRule
     doc: str
     default: str = ""
 
@@ -82,7 +83,9 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duration:
-    """A duration in Go's spelling. `zero` allows 0, with its meaning; negative ones are always refused, and those above `most`."""
+    """A duration in Go's spelling. `zero` allows 0, with its meaning; negative ones are always refused, and those above
+    `most`.
+    """
 
     zero: str = ""
     most: timedelta | None = None
@@ -190,7 +193,9 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """A list, empty or not, of different texts that each match a pattern; in a variable they are separated by commas."""
+    """A list, empty or not, of different texts that each match a pattern; in a variable they are separated by
+    commas.
+    """
 
     what: str
     pattern: str
@@ -266,7 +271,9 @@ def ip_address(text: str) -> str:
 
 
 def folder_prefix(text: str) -> str:
-    """Return the text if it is an absolute folder with its final slash, without which `/a/b` would also allow `/a/b-other`."""
+    """Return the text if it is an absolute folder with its final slash, without which `/a/b` would also allow
+    `/a/b-other`.
+    """
     if not text.startswith("/") or not text.endswith("/") or ".." in text.split("/"):
         raise ValueError(f'must be an absolute folder that ends in "/" and has no "..", not "{text}"')
     return text

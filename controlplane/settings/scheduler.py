@@ -10,7 +10,7 @@ import msgspec
 from controlplane.settings.rules import DNS_LABEL, DNS_NAME, Duration, Setting, Text
 
 
-class Scheduler(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What `controlplane scheduler run` schedules, and how."""
 
     config: Annotated[

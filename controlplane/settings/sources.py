@@ -1,8 +1,7 @@
 """Where settings come from: a YAML file with the line of every value, and the environment.
 
-In: a path, or a mapping of variables. Out: `Raw` values by key, not yet judged, and the problems of the source itself (unreadable,
-not YAML, unknown names). Values are judged by `controlplane.settings.load`, whoever they come from.
-"""
+In: a path, or a mapping of variables. Out: `Raw` values by key, not yet judged, and the problems of the source itself
+(unreadable, not YAML, unknown names). Values are judged by `controlplane.settings.load`, whoever they come from."""
 
 from __future__ import annotations
 
@@ -24,7 +23,8 @@ OTHER_VARIABLES = {
 
 _KEYS = frozenset(leaf.key for leaf in LEAVES)
 _VARIABLES = {leaf.variable: leaf.key for leaf in LEAVES}
-# What the kubelet puts into every pod for a Service whose name begins with "controlplane" (enableServiceLinks, on by default).
+# What the kubelet puts into every pod for a Service whose name begins with "controlplane" (enableServiceLinks, on by
+# default).
 _SERVICE_LINK = re.compile(
     r".*_SERVICE_HOST|.*_SERVICE_PORT(_[A-Z0-9_]+)?|.*_PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?"
 )
@@ -76,13 +76,13 @@ def from_file(path: Path) -> tuple[Found, list[str]]:
         mark = getattr(error, "problem_mark", None)
         place = f"{path}:{mark.line + 1}" if mark else str(path)
         return {}, [f"{place}: is not valid YAML: {getattr(error, 'problem', None) or 'unreadable character'}."]
-    reader = _File(str(path))
+    reader = _SettingsFile(str(path))
     if root is not None:
         reader.section(root, "")
     return reader.found, reader.problems
 
 
-class _File:
+class _SettingsFile:
     """The walk over one YAML document."""
 
     def __init__(self, name: str) -> None:

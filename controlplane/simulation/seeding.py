@@ -6,9 +6,9 @@ through here, so that a second start finds its own work and does not undo what p
 
 from __future__ import annotations
 
-from controlplane.clusters.port import ApiError
-from controlplane.kube import Json, Kind
-from controlplane.simulation.store import Store
+from controlplane.clusters.protocol import ApiError
+from controlplane.kube.kinds import Json, Kind
+from controlplane.simulation.apiserver.store import Store
 
 
 def ensure(store: Store, kind: Kind, name: str, namespace: str = "", *, keep: bool = True, **fields: object) -> Json:

@@ -23,7 +23,7 @@ import structlog
 import yaml
 
 from controlplane.clock import Clock, SystemClock
-from controlplane.kube import (
+from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
     LOCAL_QUEUES,
@@ -35,19 +35,19 @@ from controlplane.kube import (
     SECRETS,
     Json,
 )
-from controlplane.simulation.apiserver import ApiServer
-from controlplane.simulation.behaviour import Behaviour, View
-from controlplane.simulation.faults import Faults
-from controlplane.simulation.jobs import JobController, Pace
-from controlplane.simulation.kinds import DEFAULT_KINDS, ServedKind
-from controlplane.simulation.kueue import KUEUE_KINDS, Kueue
-from controlplane.simulation.kueue_common import MULTIKUEUE, Gates
-from controlplane.simulation.kueue_manager import KueueManager
-from controlplane.simulation.kueue_pipelineruns import PipelineRunFramework
-from controlplane.simulation.kueue_worker import KueueWorker
-from controlplane.simulation.persistence import Snapshot, load, snapshot
+from controlplane.simulation.apiserver.faults import Faults
+from controlplane.simulation.apiserver.persistence import StoreSnapshot, load, snapshot
+from controlplane.simulation.apiserver.server import SimulatedApiServer
+from controlplane.simulation.apiserver.store import Store
+from controlplane.simulation.controllers.behaviour import Behaviour, View
+from controlplane.simulation.controllers.jobs import JobController, JobPace
+from controlplane.simulation.kinds.base import DEFAULT_KINDS, ServedKind
+from controlplane.simulation.kueue.cluster import KUEUE_KINDS, Kueue
+from controlplane.simulation.kueue.common import MULTIKUEUE, Gates
+from controlplane.simulation.kueue.manager import KueueManager
+from controlplane.simulation.kueue.pipelineruns import PipelineRunFramework
+from controlplane.simulation.kueue.worker import KueueWorker
 from controlplane.simulation.seeding import ensure
-from controlplane.simulation.store import Store
 from controlplane.tasks import end, to_the_end
 
 MANAGEMENT: Final = "management"
@@ -62,8 +62,8 @@ class ClusterSpec:
     """One cluster: its quota by resource, the names of its queues, how its jobs run, and Kueue's gates.
 
     `namespaces` get the LocalQueue each. `port` 0 takes a free one, and the same again at the next start if the world
-    is remembered; `address` is the IP address to listen on. `history` is the number of changes of a kind that watches can resume from.
-    """
+    is remembered; `address` is the IP address to listen on. `history` is the number of changes of a kind that watches
+    can resume from."""
 
     quota: Mapping[str, str] = field(default_factory=lambda: {"cpu": "64", "memory": "256Gi"})
     flavor: str = "default-flavor"
@@ -72,7 +72,7 @@ class ClusterSpec:
     local_queue: str = "user-queue"
     strategy: str = "BestEffortFIFO"
     gates: Gates = field(default_factory=Gates)
-    pace: Pace = field(default_factory=Pace)
+    pace: JobPace = field(default_factory=JobPace)
     kinds: tuple[ServedKind, ...] = DEFAULT_KINDS
     port: int = 0
     address: str = "127.0.0.1"
@@ -96,7 +96,7 @@ class SimulatedCluster:
         self.jobs = JobController(f"jobs of {name}", self.view, clock, spec.pace)
         served = PIPELINE_RUNS in self.store.served and CLUSTER_QUEUES in self.store.served
         self.runs = PipelineRunFramework(f"tekton-kueue of {name}", self.kueue) if served else None
-        self.server = ApiServer(self.store, token=self.token, faults=self.faults)
+        self.server = SimulatedApiServer(self.store, token=self.token, faults=self.faults)
 
     @property
     def behaviours(self) -> tuple[Behaviour, ...]:
@@ -109,7 +109,9 @@ class SimulatedCluster:
         self.port = self.spec.port or port
 
     async def serve(self) -> None:
-        """Start the server. OSError if the port that was asked for is taken; one that was only remembered is replaced."""
+        """Start the server. OSError if the port that was asked for is taken; one that was only remembered is
+        replaced.
+        """
         try:
             await self.server.start(self.port, self.spec.address)
         except OSError:
@@ -303,7 +305,7 @@ class World:
             await end(*tasks)
 
 
-async def _written(taken: Snapshot, path: Path) -> None:
+async def _written(taken: StoreSnapshot, path: Path) -> None:
     """Write a snapshot; whoever is cancelled waits for its end, so that nobody else writes the file meanwhile."""
     await to_the_end(functools.partial(taken.write, path))
 

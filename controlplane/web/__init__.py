@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controlplane.web.health import Check, Health
-from controlplane.web.ops import ListenError, Server, create_app, serve
+from controlplane.web.ops import ListenError, WebServer, create_app, serve
 from controlplane.web.webhook import Certificate, CertificateError, Webhook, serve_webhook
 
 __all__ = [
@@ -12,7 +12,7 @@ __all__ = [
     "Check",
     "Health",
     "ListenError",
-    "Server",
+    "WebServer",
     "Webhook",
     "create_app",
     "serve",

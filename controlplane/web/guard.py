@@ -1,9 +1,10 @@
-"""Listening so that nobody can take the port away from the others: connections are few, and nobody waits on one for long.
+"""Listening so that nobody can take the port away from the others: connections are few, and nobody waits on one for
+long.
 
-In: an application's runner and an address. Out: a listening server. A connection that sends no request is closed after some seconds, and so
-is one whose answer nobody reads. Where there are too many, the one goes that has kept us waiting for longest: whoever comes to ask whether
-we are alive is heard at once, however many others hold connections open. aiohttp itself waits for a request for ever.
-"""
+In: an application's runner and an address. Out: a listening server. A connection that sends no request is closed after
+some seconds, and so is one whose answer nobody reads. Where there are too many, the one goes that has kept us waiting
+for longest: whoever comes to ask whether we are alive is heard at once, however many others hold connections open.
+aiohttp itself waits for a request for ever."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ class Guard:
         return len(self._open)
 
     def came(self, connection: _Connection) -> None:
-        """Count a connection; if there are too many, close the one that has waited for longest, or is longest at work."""
+        """Count a connection; if there are too many, close the one that has waited for longest, or is longest at
+        work.
+        """
         while len(self._open) >= self.most:
             waiting = (one for one in self._open if not one.working)
             self._close(next(waiting, None) or next(iter(self._open)))

@@ -1,8 +1,8 @@
 """Is this process ready? Named checks, each set by the room that knows.
 
-In: `health.set("schema", ok, detail)` from anywhere on the event loop. Out: one verdict with its reasons, which /readyz shows. A check
-that was announced and has not been heard from yet is not ok, so a process is never ready by being too young to know better.
-"""
+In: `health.set("schema", ok, detail)` from anywhere on the event loop. Out: one verdict with its reasons, which /readyz
+shows. A check that was announced and has not been heard from yet is not ok, so a process is never ready by being too
+young to know better."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The endpoints for operators: /metrics, /healthz and /readyz, on one small server.
 
-In: a `Health` and a metrics registry. Out: HTTP. Liveness and readiness differ on purpose: /healthz answers as long as the event loop
-turns, so that nobody restarts a process because its database is away; /readyz says what is missing.
-"""
+In: a `Health` and a metrics registry. Out: HTTP. Liveness and readiness differ on purpose: /healthz answers as long as
+the event loop turns, so that nobody restarts a process because its database is away; /readyz says what is missing."""
 
 from __future__ import annotations
 
@@ -64,7 +63,7 @@ def _encoder(accept: str) -> tuple[Callable[[CollectorRegistry], bytes], str]:
         return choose_encoder("")
 
 
-class Server:
+class WebServer:
     """A running web server; `port` is the one it got, which matters if any free one was asked for."""
 
     def __init__(self, runner: web.AppRunner, listening: asyncio.Server, address: str) -> None:
@@ -77,8 +76,10 @@ class Server:
         await self._runner.cleanup()
 
 
-async def serve(app: web.Application, address: str, port: int) -> Server:
-    """Listen on the address (port 0: any free one) and return the running server; `ListenError` if that cannot be done."""
+async def serve(app: web.Application, address: str, port: int) -> WebServer:
+    """Listen on the address (port 0: any free one) and return the running server; `ListenError` if that cannot be
+    done.
+    """
     return await serve_guarded(app, Guard(_MOST), address, port, "http")
 
 
@@ -89,7 +90,7 @@ async def serve_guarded(
     port: int,
     section: str,
     context: ssl.SSLContext | None = None,
-) -> Server:
+) -> WebServer:
     """As `serve`, with so many connections; `section` is that of the settings which say where to listen."""
     app.middlewares.append(guard.middleware)
     runner = web.AppRunner(
@@ -104,7 +105,7 @@ async def serve_guarded(
     except asyncio.CancelledError:
         await runner.cleanup()
         raise
-    return Server(runner, listening, address)
+    return WebServer(runner, listening, address)
 
 
 def why_not(error: OSError, address: str, port: int, section: str) -> str:

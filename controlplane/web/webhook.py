@@ -1,8 +1,9 @@
-"""An admission webhook over HTTPS: AdmissionReviews in, answers out, with a certificate that may change while it is served.
+"""An admission webhook over HTTPS: AdmissionReviews in, answers out, with a certificate that may change while it is
+served.
 
-In: a function that answers, certificate files, an address. Out: a running server. The certificate is looked at by content every few
-seconds: a mounted Secret changes by a link that is swapped, and its times mislead. One that cannot be used leaves the one before in force.
-"""
+In: a function that answers, certificate files, an address. Out: a running server. The certificate is looked at by
+content every few seconds: a mounted Secret changes by a link that is swapped, and its times mislead. One that cannot be
+used leaves the one before in force."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from aiohttp import web
 
 from controlplane.tasks import end
 from controlplane.web.guard import Guard
-from controlplane.web.ops import Server, serve_guarded
+from controlplane.web.ops import WebServer, serve_guarded
 
 _log = structlog.get_logger(__name__)
 
@@ -36,7 +37,9 @@ class CertificateError(Exception):
 
 
 class Certificate:
-    """A certificate and its key in files, and the TLS context that serves them. `CertificateError` if they cannot be used."""
+    """A certificate and its key in files, and the TLS context that serves them. `CertificateError` if they cannot be
+    used.
+    """
 
     def __init__(self, certificate: str, key: str = "") -> None:
         self._files = certificate, key or certificate
@@ -81,7 +84,7 @@ class Certificate:
 class Webhook:
     """A running webhook. `port` is the one it got."""
 
-    def __init__(self, server: Server, certificate: Certificate) -> None:
+    def __init__(self, server: WebServer, certificate: Certificate) -> None:
         self._server, self._certificate = server, certificate
         self._task = asyncio.create_task(self._watch(), name="webhook certificate")
 

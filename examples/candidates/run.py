@@ -1,10 +1,9 @@
 """Candidate pods on this machine: `python examples/candidates/run.py`.
 
-Simulated clusters (a source, two targets with nodes), an embedded PostgreSQL or the one of `--database-url`, and real processes: one
-`controlplane run` for the source, one `controlplane scheduler run` beside each target. It applies the manifests beside this file, waits
-until the pods are where they can be, and shows it as kubectl and `controlplane why` do. Exit code 1 if a pod is bound in more or fewer
-clusters than one.
-"""
+Simulated clusters (a source, two targets with nodes), an embedded PostgreSQL or the one of `--database-url`, and real
+processes: one `controlplane run` for the source, one `controlplane scheduler run` beside each target. It applies the
+manifests beside this file, waits until the pods are where they can be, and shows it as kubectl and `controlplane why`
+do. Exit code 1 if a pod is bound in more or fewer clusters than one."""
 
 from __future__ import annotations
 
@@ -21,14 +20,20 @@ from typing import Any
 
 import yaml
 
-from controlplane.candidates.objects import CANDIDATE_LABEL, CANDIDATE_SOURCES, CANDIDATE_TARGETS, CONFIG_MAPS, PODS
 from controlplane.clock import SystemClock
-from controlplane.embedded import EmbeddedPostgres
-from controlplane.kube import NODES, Json, meta
+from controlplane.controllers.candidates.objects import (
+    CANDIDATE_LABEL,
+    CANDIDATE_SOURCES,
+    CANDIDATE_TARGETS,
+    CONFIG_MAPS,
+    PODS,
+)
+from controlplane.kube.kinds import NODES, Json, meta
+from controlplane.local.postgres import EmbeddedPostgres
 from controlplane.local.replica import free_port
 from controlplane.log import schema
-from controlplane.simulation.behaviour import View
-from controlplane.simulation.kinds_candidates import CANDIDATE_KINDS
+from controlplane.simulation.controllers.behaviour import View
+from controlplane.simulation.kinds.candidates import CANDIDATE_KINDS
 from controlplane.simulation.world import MANAGEMENT, ClusterSpec, SimulatedCluster, World
 
 HERE = Path(__file__).resolve().parent
@@ -56,7 +61,7 @@ def add_nodes(cluster: SimulatedCluster) -> None:
 @contextlib.asynccontextmanager
 async def kubelets(cluster: SimulatedCluster) -> AsyncIterator[None]:
     """Let the nodes of a target start what is bound to them."""
-    from controlplane.simulation.kubelet import Kubelet, Life
+    from controlplane.simulation.controllers.kubelet import Kubelet, Life
 
     view = View(cluster.store, [PODS, NODES])
     view.start()
@@ -162,7 +167,7 @@ async def tell(url: str, *verb: str) -> None:
 
 async def example(url: str, folder: Path) -> int:
     """Run everything; return the exit code."""
-    from controlplane.simulation.kinds_nodes import NODE_KINDS
+    from controlplane.simulation.kinds.nodes import NODE_KINDS
 
     spec = ClusterSpec(kinds=(*NODE_KINDS, *CANDIDATE_KINDS))
     world = World(spec, dict.fromkeys(TARGETS, spec), folder=folder)

@@ -1,6 +1,7 @@
 """A body says whether values were left out of it after it had been stored: then its hash is still that of the whole.
 
-What is there was not looked at yet (null). `controlplane db upgrade` does so next, batch by batch, and goes on where it was interrupted.
+What is there was not looked at yet (null). `controlplane db upgrade` does so next, batch by batch, and goes on where it
+was interrupted.
 
 Revision ID: 0005
 Revises: 0004

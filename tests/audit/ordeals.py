@@ -6,10 +6,10 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from controlplane.audit.explain import Explanation, explain
-from controlplane.connectivity.events import ClusterForgotten, MassOutageBegan
+from controlplane.controllers.connectivity.events import ClusterForgotten, MassOutageBegan
+from controlplane.controllers.multikueue import state as workload
+from controlplane.controllers.multikueue.events import EffectFailed
 from controlplane.log.event import NewEvent
-from controlplane.multikueue import state as workload
-from controlplane.multikueue.events import EffectFailed
 from tests.audit.script import Life, Script, at
 
 WORKERS = ("a", "b", "c")

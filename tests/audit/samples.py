@@ -1,4 +1,6 @@
-"""An instance of any event type, with something in every field: so that a new type is in the tests before anybody thinks of it."""
+"""An instance of any event type, with something in every field: so that a new type is in the tests before anybody
+thinks of it.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from controlplane.candidates.reasons import Reason as PodReason
-from controlplane.multikueue.reasons import Reason
+from controlplane.controllers.candidates.reasons import CandidateReason as PodReason
+from controlplane.controllers.multikueue.reasons import WorkloadReason
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -34,8 +36,8 @@ def filled(kind: Any) -> Any:
         return {"a": filled(arguments[1])}
     if arguments:  # optional
         return filled(arguments[0])
-    if kind is Reason:
-        return Reason.NOMINATED
+    if kind is WorkloadReason:
+        return WorkloadReason.NOMINATED
     if kind is PodReason:
         return PodReason.FIRST_READY
     if isinstance(kind, type) and issubclass(kind, StrEnum):

@@ -5,30 +5,18 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from controlplane.connectivity.events import (
+from controlplane.controllers.connectivity.events import (
     MANAGEMENT,
     ClusterConnected,
     ClusterConnectFailed,
     ClusterLost,
     cluster_stream,
 )
-from controlplane.connectivity.here import service_started
-from controlplane.kube import (
-    ADMISSION_CHECKS,
-    JOBS,
-    JOBSETS,
-    MULTIKUEUE_CLUSTERS,
-    MULTIKUEUE_CONFIGS,
-    PIPELINE_RUNS,
-    WORKLOADS,
-)
-from controlplane.log.codec import Codec
-from controlplane.log.connect import Database
-from controlplane.log.event import Append, Event, NewEvent, Recorded
-from controlplane.log.postgres import PostgresLog
-from controlplane.multikueue.adapters import ADAPTERS, adapters_for
-from controlplane.multikueue.context import Policy
-from controlplane.multikueue.events import (
+from controlplane.controllers.connectivity.local_connection import service_started
+from controlplane.controllers.multikueue.adapters import ADAPTERS, adapters_for
+from controlplane.controllers.multikueue.context import MultiKueuePolicy
+from controlplane.controllers.multikueue.controller import MultiKueueController
+from controlplane.controllers.multikueue.events import (
     AdmissionCheckObserved,
     CheckState,
     CloneGone,
@@ -44,11 +32,23 @@ from controlplane.multikueue.events import (
     WorkloadGone,
     WorkloadObserved,
 )
-from controlplane.multikueue.fleet import Fleet
+from controlplane.kube.kinds import (
+    ADMISSION_CHECKS,
+    JOBS,
+    JOBSETS,
+    MULTIKUEUE_CLUSTERS,
+    MULTIKUEUE_CONFIGS,
+    PIPELINE_RUNS,
+    WORKLOADS,
+)
+from controlplane.log.codec import Codec
+from controlplane.log.connect import Database
+from controlplane.log.event import Append, Event, NewEvent, Recorded
+from controlplane.log.postgres import PostgresLog
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 HOME = (ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, MULTIKUEUE_CLUSTERS, WORKLOADS, JOBS, JOBSETS, PIPELINE_RUNS)
-POLICY = Policy(adapters=adapters_for(ADAPTERS))
+POLICY = MultiKueuePolicy(adapters=adapters_for(ADAPTERS))
 
 
 class Script:
@@ -56,7 +56,7 @@ class Script:
 
     def __init__(self, *workers: str) -> None:
         self.now = START
-        self.fleet = Fleet(POLICY, "test")
+        self.fleet = MultiKueueController(POLICY, "test")
         self.appended: list[NewEvent] = []
         self.recorded: list[Recorded] = []
         self._versions: dict[str, int] = {}
@@ -256,7 +256,7 @@ def at(cluster: str, event: Event) -> NewEvent:
     return NewEvent(stream=cluster_stream(cluster), event=event, cluster=cluster)
 
 
-async def write(url: str, events: list[NewEvent], log: str = "main", types: Any = Fleet.types) -> None:
+async def write(url: str, events: list[NewEvent], log: str = "main", types: Any = MultiKueueController.types) -> None:
     """Append events to a log of a database, one commit for all."""
     async with PostgresLog(Database(url), Codec(types), log=log) as keeper:
         await keeper.take_epoch("test")

@@ -42,7 +42,9 @@ def lost(script: Script) -> Life:
 
 
 def short_lost(script: Script, *, still_runs: bool = False) -> Life:
-    """Runs on c, which is lost for longer than the grace; runs on b; c comes back, where the job runs on, or not; finishes on b."""
+    """Runs on c, which is lost for longer than the grace; runs on b; c comes back, where the job runs on, or not;
+    finishes on b.
+    """
     life = lost(script).job(suspended=True, status="33", inactive=True)
     life.again().seen(nominated=["a", "b"]).decide().clone("a").clone("b")
     life.clone("b", {"QuotaReserved": True, "Admitted": True}).decide().clone_gone("a").decide()

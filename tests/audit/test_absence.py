@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from controlplane.audit.absence import Absence, absences, owed
-from controlplane.connectivity.events import ClusterForgotten
-from controlplane.connectivity.here import service_started
+from controlplane.controllers.connectivity.events import ClusterForgotten
+from controlplane.controllers.connectivity.local_connection import service_started
 from tests.audit.script import POLICY, Life, Script, at
 
 GRACE = POLICY.worker_lost_timeout

@@ -1,4 +1,6 @@
-"""Of a Workload that has ended: where it ran and why there, what was taken from it, how long it waited and ran; each with its proof."""
+"""Of a Workload that has ended: where it ran and why there, what was taken from it, how long it waited and ran; each
+with its proof.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,9 @@ from datetime import timedelta
 
 from controlplane.audit.ended import Statement
 from controlplane.audit.words import type_of
-from controlplane.connectivity.events import KindSynced
-from controlplane.kube import JOBS
-from controlplane.multikueue.events import WorkloadGone, WorkloadObserved
+from controlplane.controllers.connectivity.events import KindSynced
+from controlplane.controllers.multikueue.events import WorkloadGone, WorkloadObserved
+from controlplane.kube.kinds import JOBS
 from tests.audit.ordeals import WORKERS, ask, fresh
 from tests.audit.script import Life, Script, at
 from tests.audit.stories import happy, retried, short_lost

@@ -9,16 +9,16 @@ import pytest
 
 from controlplane.audit.find import find, nearest, story
 from controlplane.audit.fleet import load
-from controlplane.audit.reads import Filter, Reader
-from controlplane.multikueue.index import Index
-from controlplane.multikueue.state import WorkloadState
+from controlplane.audit.reads import Filter, LogReader
+from controlplane.controllers.multikueue.index import WorkloadIndex
+from controlplane.controllers.multikueue.state import WorkloadState
 from tests.audit.script import POLICY, Script, write
 from tests.audit.stories import ETL, ODD, QUEUED, SIM, TRAIN, everything
 
 
 @pytest.fixture
-def reader(stories_url: str) -> Iterator[Reader]:
-    with Reader.connect(stories_url, role="controlplane_reader") as found:
+def reader(stories_url: str) -> Iterator[LogReader]:
+    with LogReader.connect(stories_url, role="controlplane_reader") as found:
         yield found
 
 
@@ -26,7 +26,7 @@ def workload(name: str, namespace: str = "default") -> str:
     return f"workload/{namespace}/{name}"
 
 
-def replayed() -> Index:
+def replayed() -> WorkloadIndex:
     return everything().fleet.index
 
 
@@ -38,7 +38,7 @@ def timeless(state: WorkloadState) -> WorkloadState:
     )
 
 
-def test_every_state_is_that_of_a_full_replay(reader: Reader) -> None:
+def test_every_state_is_that_of_a_full_replay(reader: LogReader) -> None:
     whole, found = replayed(), load(reader, POLICY, finished=True)
     assert set(found.workloads) == set(whole.workloads)
     for stream, state in whole.workloads.items():
@@ -49,13 +49,13 @@ def test_every_state_is_that_of_a_full_replay(reader: Reader) -> None:
     }
 
 
-def test_finished_workloads_are_not_read(reader: Reader) -> None:
+def test_finished_workloads_are_not_read(reader: LogReader) -> None:
     streams = set(load(reader, POLICY).workloads)
     assert streams == {workload(ETL), workload(SIM), workload(ODD), workload(QUEUED, "team-b")}
     assert workload(TRAIN) not in reader.live_workloads()
 
 
-def test_a_namespace_is_read_alone(reader: Reader) -> None:
+def test_a_namespace_is_read_alone(reader: LogReader) -> None:
     assert set(load(reader, POLICY, "team-b").workloads) == {workload(QUEUED, "team-b")}
     assert load(reader, POLICY, "nobody").workloads == {}
 
@@ -67,7 +67,7 @@ async def test_what_a_finished_or_deleted_workload_left_behind_is_read(database_
     over = script.workload("over-0a1b2").runs("a", "a", "b").finishes("a").gone()
     pending = script.workload("pending-0a1b2").job().seen().gone()
     await write(database_url, script.appended)
-    with Reader.connect(database_url) as reader:
+    with LogReader.connect(database_url) as reader:
         assert set(reader.live_workloads()) == {kept.stream, deleted.stream}
         assert set(load(reader, POLICY).workloads) == {kept.stream, deleted.stream}
         assert over.stream not in reader.live_workloads(finished=True)
@@ -75,7 +75,7 @@ async def test_what_a_finished_or_deleted_workload_left_behind_is_read(database_
 
 
 @pytest.mark.parametrize("name", ["train", TRAIN])
-def test_a_workload_is_found_by_its_name_and_by_its_jobs(reader: Reader, name: str) -> None:
+def test_a_workload_is_found_by_its_name_and_by_its_jobs(reader: LogReader, name: str) -> None:
     found = find(reader, "default", name)
     assert found is not None
     assert found.streams == [workload(TRAIN), "job/jobs.batch/default/train"]
@@ -84,12 +84,12 @@ def test_a_workload_is_found_by_its_name_and_by_its_jobs(reader: Reader, name: s
     assert {e.stream for e in told} == set(found.streams)
 
 
-def test_what_is_not_there_is_not_found(reader: Reader) -> None:
+def test_what_is_not_there_is_not_found(reader: LogReader) -> None:
     assert find(reader, "default", "nothing") is None
     assert find(reader, "team-b", "train") is None
 
 
-def test_the_nearest_names_are_offered(reader: Reader) -> None:
+def test_the_nearest_names_are_offered(reader: LogReader) -> None:
     assert nearest(reader, "default", "trian")[0] == "default/train"
     assert nearest(reader, "team-b", "train") == ["default/train"]
     assert nearest(reader, "team-a", "queued") == ["team-b/queued"]
@@ -101,13 +101,13 @@ async def test_the_newest_workload_of_a_job_is_meant_and_the_others_are_named(da
     script.workload("w-1", job="w").job().seen().gone()
     script.workload("w-2", job="w").job().seen()
     await write(database_url, script.appended)
-    with Reader.connect(database_url) as reader:
+    with LogReader.connect(database_url) as reader:
         found = find(reader, "default", "w")
         assert found is not None
         assert (found.workload, found.others) == ("workload/default/w-2", ["workload/default/w-1"])
 
 
-def test_events_are_read_in_pieces_and_by_every_filter(reader: Reader) -> None:
+def test_events_are_read_in_pieces_and_by_every_filter(reader: LogReader) -> None:
     script = everything()
     every = list(reader.events(Filter()))
     assert [(e.position, e.event, e.stream, e.version, e.caused_by) for e in every] == [
@@ -123,7 +123,7 @@ def test_events_are_read_in_pieces_and_by_every_filter(reader: Reader) -> None:
 
 
 def test_another_log_of_the_database_is_another_history(stories_url: str) -> None:
-    with Reader.connect(stories_url, log="other") as reader:
+    with LogReader.connect(stories_url, log="other") as reader:
         assert reader.head() == 0
         assert list(reader.events(Filter())) == []
         assert reader.streams("workload") == []

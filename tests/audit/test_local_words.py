@@ -11,12 +11,12 @@ from controlplane.audit.reads import LOCAL_EVENTS
 from controlplane.audit.reference import reference
 from controlplane.audit.run_words import RUN_EVENTS, RUN_REASONS, RUN_WORDS
 from controlplane.audit.words import what
-from controlplane.coscheduling import events as coscheduling
-from controlplane.coscheduling.judging.events import JUDGING_EVENTS
-from controlplane.coscheduling.reasons import Reason as RunReason
+from controlplane.controllers.coscheduling import events as coscheduling
+from controlplane.controllers.coscheduling.feasibility.events import JUDGING_EVENTS
+from controlplane.controllers.coscheduling.reasons import CoschedulingReason as RunReason
+from controlplane.controllers.podgroups import events as podgroups
+from controlplane.controllers.podgroups.reasons import PodGroupReason as GroupReason
 from controlplane.log.event import Event
-from controlplane.podgroups import events as podgroups
-from controlplane.podgroups.reasons import Reason as GroupReason
 from tests.audit.samples import sample
 
 

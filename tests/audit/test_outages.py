@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from controlplane.audit.outages import outages
-from controlplane.audit.timeline import Moment
-from controlplane.connectivity.events import (
+from controlplane.audit.timeline import TimelineEntry
+from controlplane.controllers.connectivity.events import (
     FLEET_STREAM,
     ClusterForgotten,
     ClusterLost,
@@ -21,7 +21,7 @@ from controlplane.log.event import Event, NewEvent
 from tests.audit.script import POLICY, Life, Script, at
 
 
-def told(life: Life, *, noteworthy: bool = True) -> list[Moment]:
+def told(life: Life, *, noteworthy: bool = True) -> list[TimelineEntry]:
     return [m for m in outages(POLICY, life.script.recorded, life.stream) if m.noteworthy or not noteworthy]
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from controlplane.audit.pod_words import POD_EVENTS, POD_REASONS
 from controlplane.audit.reference import WRITES, reference
-from controlplane.multikueue.events import EVENTS, Write
-from controlplane.multikueue.fleet import Fleet
-from controlplane.multikueue.reasons import Reason
+from controlplane.controllers.multikueue.controller import MultiKueueController
+from controlplane.controllers.multikueue.events import EVENTS, WorkloadWrite
+from controlplane.controllers.multikueue.reasons import WorkloadReason
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "events.md"
 
@@ -25,12 +25,12 @@ def test_the_program_writes_it() -> None:
 
 
 def test_every_write_says_what_it_writes_to() -> None:
-    assert set(WRITES) == {event for event in EVENTS if issubclass(event, Write)}
+    assert set(WRITES) == {event for event in EVENTS if issubclass(event, WorkloadWrite)}
 
 
 def test_it_names_every_event_and_reason() -> None:
     page = reference()
-    for event in Fleet.types:
+    for event in MultiKueueController.types:
         assert page.count(f"| `{event.__name__}` |") == 1
         assert page.count(f"- `{event.__name__}`:") == 1
     workloads, _, pods = page.partition("## Candidate pods")
@@ -41,5 +41,5 @@ def test_it_names_every_event_and_reason() -> None:
     for about in POD_REASONS:
         assert pods.count(f"| `{about}` |") == 1
     page = workloads
-    for reason in Reason:
+    for reason in WorkloadReason:
         assert page.count(f"| `{reason}` |") == 1

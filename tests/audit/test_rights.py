@@ -1,4 +1,6 @@
-"""Who may do what: people read the views and nothing else; the service appends through one function and changes nothing."""
+"""Who may do what: people read the views and nothing else; the service appends through one function and changes
+nothing.
+"""
 
 from __future__ import annotations
 

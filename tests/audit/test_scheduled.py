@@ -1,4 +1,6 @@
-"""Why a pod is where it is, by a scheduler's own log: what the sentence says at each turn of its way, and what it rests on."""
+"""Why a pod is where it is, by a scheduler's own log: what the sentence says at each turn of its way, and what it rests
+on.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,12 @@ from controlplane.audit.local import story_moments
 from controlplane.audit.offered import explain_candidate, explain_gang
 from controlplane.audit.scheduled import explain_scheduled
 from controlplane.audit.story import Story
-from controlplane.candidates import target_events as target
-from controlplane.candidates.objects import Origin, Permission
-from controlplane.candidates.reasons import TargetReason as T
+from controlplane.controllers.candidates.objects import Origin, PermitSpec
+from controlplane.controllers.candidates.reasons import TargetReason as T
+from controlplane.controllers.candidates.target import events as target
+from controlplane.controllers.scheduling import events as s
+from controlplane.controllers.scheduling.reasons import SchedulingReason as R
 from controlplane.log.event import Event, Recorded
-from controlplane.scheduler import events as s
-from controlplane.scheduler.reasons import SchedulingReason as R
 
 START = datetime(2026, 1, 1, 10, tzinfo=UTC)
 LATER = START + timedelta(minutes=5)
@@ -28,7 +30,9 @@ BIND = s.BindingDecided(number=1, node="n1", uid="u", reason=R.BIND)
 
 
 def log(*events: Event | tuple[str, Event], stream: str = OWN) -> list[Recorded]:
-    """Events of one stream in order, each a second after the one before; with another stream's name before it, of that one."""
+    """Events of one stream in order, each a second after the one before; with another stream's name before it, of that
+    one.
+    """
     told, versions = [], dict[str, int]()
     for number, given in enumerate(events):
         name, event = given if isinstance(given, tuple) else (stream, given)
@@ -68,7 +72,7 @@ def refused(target_: str, action: str, code: int = 403) -> s.SchedulingWriteFail
 
 
 PERMITS = {"Gang": LATER, "Mine": LATER}
-WRITE = s.Call(
+WRITE = s.PluginRequest(
     verb="patch", group="", version="v1", kind="PersistentVolumeClaim", plural="pvc", namespace="a", name="b"
 )
 FIRST = s.PreBindDecided(number=1, calls=[WRITE], reason=R.PRE_BIND)
@@ -226,8 +230,8 @@ def seen(**fields: Any) -> target.CandidatePodObserved:
     return target.CandidatePodObserved(**{**known, **fields})
 
 
-def permit(kind: str = "Bind", reservation: int = 1) -> Permission:
-    return Permission(number=3, kind=kind, reservation=reservation, until=LATER)
+def permit(kind: str = "Bind", reservation: int = 1) -> PermitSpec:
+    return PermitSpec(number=3, kind=kind, reservation=reservation, until=LATER)
 
 
 TAKEN = [candidate(), target.Admitted(reason=T.INVITED), target.PodMade(template="t", reason=T.TO_BE_SCHEDULED), seen()]

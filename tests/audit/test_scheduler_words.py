@@ -25,11 +25,10 @@ from controlplane.audit.scheduler_words import (
 from controlplane.audit.target_words import TARGET_EVENTS, TARGET_REASONS, TARGET_WORDS, target_because
 from controlplane.audit.target_words import WRITES as TARGET_WRITES
 from controlplane.audit.words import what
-from controlplane.candidates.objects import Permission
-from controlplane.candidates.reasons import TargetReason
-from controlplane.candidates.target_events import CandidateObserved, Reserved, TargetWrite, Unreserved
-from controlplane.log.event import Event
-from controlplane.scheduler.events import (
+from controlplane.controllers.candidates.objects import PermitSpec
+from controlplane.controllers.candidates.reasons import TargetReason
+from controlplane.controllers.candidates.target.events import CandidateObserved, Reserved, TargetWrite, Unreserved
+from controlplane.controllers.scheduling.events import (
     NodeReserved,
     PendingPodObserved,
     ReservationDropped,
@@ -38,9 +37,10 @@ from controlplane.scheduler.events import (
     SchedulingWrite,
     Woken,
 )
-from controlplane.scheduler.hints import Hints
-from controlplane.scheduler.queue import CALLED, CHANGED, FLUSHED, OVER
-from controlplane.scheduler.reasons import SchedulingReason
+from controlplane.controllers.scheduling.framework.hints import Hints
+from controlplane.controllers.scheduling.queue.queue import CALLED, CHANGED, FLUSHED, OVER
+from controlplane.controllers.scheduling.reasons import SchedulingReason
+from controlplane.log.event import Event
 from tests.audit.samples import sample
 
 
@@ -171,7 +171,7 @@ def test_what_the_source_says_of_its_permit() -> None:
     seen = sample(CandidateObserved, deleting=False, problem="", withdrawn=0, permit=None)
     assert what(seen) == "candidate of pod text/text of text is there"
     for kind, may in {"Bind": "bind", "Preempt": "make room"}.items():
-        given = Permission(kind=kind, number=2, reservation=1, until=datetime(2026, 1, 1, 10, tzinfo=UTC))
+        given = PermitSpec(kind=kind, number=2, reservation=1, until=datetime(2026, 1, 1, 10, tzinfo=UTC))
         seen = msgspec.structs.replace(seen, permit=given)
         assert what(seen) == f"text's permit 2: the candidate may {may} until 10:00:00"
         assert what(msgspec.structs.replace(seen, withdrawn=2)) == "text withdraws its permit 2"

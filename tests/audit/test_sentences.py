@@ -7,8 +7,8 @@ import re
 import pytest
 
 from controlplane.audit.sentences import REASONS, because, listed
-from controlplane.connectivity.events import MANAGEMENT
-from controlplane.multikueue.events import (
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.controllers.multikueue.events import (
     EVENTS,
     CheckStateDecided,
     CloneDecided,
@@ -16,7 +16,6 @@ from controlplane.multikueue.events import (
     ConditionDecided,
     CopyJudged,
     DeactivationDecided,
-    Decision,
     FinishDecided,
     JobCreationDecided,
     NominationDecided,
@@ -24,35 +23,36 @@ from controlplane.multikueue.events import (
     StatusRelayDecided,
     WinnerChosen,
     WinnerReleased,
+    WorkloadDecision,
 )
-from controlplane.multikueue.reasons import Reason
+from controlplane.controllers.multikueue.reasons import WorkloadReason
 from tests.audit.samples import sample
 
-R = Reason
-DECISIONS = [event for event in EVENTS if issubclass(event, Decision)]
+R = WorkloadReason
+DECISIONS = [event for event in EVENTS if issubclass(event, WorkloadDecision)]
 
 
 def test_every_reason_has_a_sentence() -> None:
-    assert set(REASONS) == set(Reason)
+    assert set(REASONS) == set(WorkloadReason)
 
 
-@pytest.mark.parametrize("reason", Reason)
+@pytest.mark.parametrize("reason", WorkloadReason)
 @pytest.mark.parametrize("kind", DECISIONS, ids=lambda kind: kind.__name__)
-def test_it_can_be_said_of_any_decision(kind: type[Decision], reason: Reason) -> None:
+def test_it_can_be_said_of_any_decision(kind: type[WorkloadDecision], reason: WorkloadReason) -> None:
     said = because(sample(kind, reason=reason))
     assert said
     assert not re.search(r"[{}]|\bNone\b", said)
 
 
-def removal(reason: Reason) -> RemovalDecided:
+def removal(reason: WorkloadReason) -> RemovalDecided:
     return sample(RemovalDecided, reason=reason, cluster="b")
 
 
-def check(reason: Reason, **fields: object) -> CheckStateDecided:
+def check(reason: WorkloadReason, **fields: object) -> CheckStateDecided:
     return sample(CheckStateDecided, reason=reason, **{"cluster": MANAGEMENT, "winner": "", **fields})
 
 
-TABLE: list[tuple[Decision, str]] = [
+TABLE: list[tuple[WorkloadDecision, str]] = [
     (
         sample(NominationDecided, reason=R.AVAILABLE_CLUSTERS, clusters=["a", "b", "c"]),
         "of its configuration, a, b and c can take it now",
@@ -152,12 +152,12 @@ TABLE: list[tuple[Decision, str]] = [
 
 
 @pytest.mark.parametrize(("decision", "said"), TABLE, ids=lambda value: getattr(value, "reason", ""))
-def test_the_sentence(decision: Decision, said: str) -> None:
+def test_the_sentence(decision: WorkloadDecision, said: str) -> None:
     assert because(decision, "a") == said
 
 
 def test_the_table_leaves_no_reason_out() -> None:
-    assert {decision.reason for decision, _ in TABLE} == set(Reason)
+    assert {decision.reason for decision, _ in TABLE} == set(WorkloadReason)
 
 
 def test_a_decision_that_names_no_cluster_is_about_its_cluster() -> None:

@@ -6,9 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from controlplane.audit.timeline import Moment, moments
-from controlplane.log.event import Event, Recorded, Unknown
-from controlplane.multikueue.events import (
+from controlplane.audit.timeline import TimelineEntry, moments
+from controlplane.controllers.multikueue.events import (
     CloneGone,
     CloneObserved,
     EffectFailed,
@@ -20,7 +19,8 @@ from controlplane.multikueue.events import (
     WorkloadGone,
     WorkloadObserved,
 )
-from controlplane.multikueue.reasons import Reason
+from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.log.event import Event, Recorded, Unknown
 from tests.audit.samples import sample
 from tests.audit.script import Script
 from tests.audit.stories import TRAIN, everything, happy, lost
@@ -63,7 +63,7 @@ b copy is to be removed
 b copy is gone"""
 
 
-def told(*events: Event | Unknown, cluster: str = "a") -> list[Moment]:
+def told(*events: Event | Unknown, cluster: str = "a") -> list[TimelineEntry]:
     at = datetime(2026, 1, 1, tzinfo=UTC)
     return moments(
         Recorded(position=number, stream="s", version=number, event=event, cluster=cluster, recorded_at=at)
@@ -71,12 +71,12 @@ def told(*events: Event | Unknown, cluster: str = "a") -> list[Moment]:
     )
 
 
-def story(script: Script, name: str) -> list[Moment]:
+def story(script: Script, name: str) -> list[TimelineEntry]:
     job = name.removesuffix("-0a1b2")
     return moments(e for e in script.recorded if e.stream.endswith((f"/{name}", f"jobs.batch/default/{job}")))
 
 
-def lines(told: list[Moment]) -> list[str]:
+def lines(told: list[TimelineEntry]) -> list[str]:
     return [f"{moment.cluster} {moment.what}".removeprefix("@management ") for moment in told if moment.noteworthy]
 
 
@@ -127,7 +127,10 @@ def test_why_of_an_observation_is_what_its_condition_says() -> None:
         ([Unknown("New", 1, "{}"), Unknown("New", 1, "{}")], [True, True]),
         # the same decision for another reason is another decision
         (
-            [sample(RemovalDecided, reason=reason) for reason in (Reason.DRAINING, Reason.DRAINING, Reason.FINISHED)],
+            [
+                sample(RemovalDecided, reason=reason)
+                for reason in (WorkloadReason.DRAINING, WorkloadReason.DRAINING, WorkloadReason.FINISHED)
+            ],
             [True, False, True],
         ),
         # and so it is in another attempt, or another life of the Workload

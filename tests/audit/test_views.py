@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from controlplane.audit.timeline import moments
-from controlplane.connectivity.events import (
+from controlplane.controllers.connectivity.events import (
     ClusterConnected,
     ClusterConnectFailed,
     ClusterDisconnected,
@@ -19,11 +19,11 @@ from controlplane.connectivity.events import (
     ClusterRecovered,
     ClusterSuspected,
 )
-from controlplane.connectivity.here import service_started
-from controlplane.connectivity.state import Connection, fold, restarted
+from controlplane.controllers.connectivity.local_connection import service_started
+from controlplane.controllers.connectivity.state import Connection, fold, restarted
+from controlplane.controllers.multikueue.controller import MultiKueueController
+from controlplane.controllers.multikueue.events import EffectFailed
 from controlplane.log.event import Event, NewEvent
-from controlplane.multikueue.events import EffectFailed
-from controlplane.multikueue.fleet import Fleet
 from tests.audit.samples import sample
 from tests.audit.script import Script, at, write
 from tests.audit.stories import everything
@@ -95,7 +95,7 @@ def test_the_timeline_is_the_story_of_the_pure_code(stories_url: str) -> None:
 async def test_every_event_type_has_the_same_words_in_sql(database_url: str) -> None:
     """One event of every type on one Workload's stream, whether it belongs there or not."""
     stream = "workload/default/w"
-    known = [NewEvent(stream=stream, event=sample(kind), cluster="a") for kind in Fleet.types]
+    known = [NewEvent(stream=stream, event=sample(kind), cluster="a") for kind in MultiKueueController.types]
     failed = [
         sample(EffectFailed, code=code, error=error)
         for code, error in ((403, "Forbidden"), (409, "Conflict"), (500, ""))
@@ -115,7 +115,7 @@ async def test_every_event_type_has_the_same_words_in_sql(database_url: str) -> 
     about_workloads = {row["type"] for row in rows if row["what"] != row["type"]}
     expected = [(m.type, m.what if m.type in about_workloads else m.type) for m in moments(recorded) if m.noteworthy]
     assert [(row["type"], row["what"]) for row in rows] == expected
-    others = {kind.__name__ for kind in Fleet.types} - about_workloads
+    others = {kind.__name__ for kind in MultiKueueController.types} - about_workloads
     assert not {
         name for name in others if name.startswith(("Workload", "Clone", "Job", "RemoteJob", "Winner", "Nomination"))
     }
@@ -125,7 +125,7 @@ async def test_an_event_of_an_unknown_type_is_shown(database_url: str) -> None:
     script = Script("a")
     life = script.workload("w-0a1b2").job().seen()
     lent = NewEvent(stream=life.stream, event=QuotaLent(to="b"), cluster="a")
-    await write(database_url, [*script.appended, lent, lent], types=[*Fleet.types, QuotaLent])
+    await write(database_url, [*script.appended, lent, lent], types=[*MultiKueueController.types, QuotaLent])
     rows = query(
         database_url, "SELECT what, type FROM audit.workload_timeline WHERE workload = 'w-0a1b2' ORDER BY position"
     )

@@ -8,20 +8,26 @@ import pytest
 
 from controlplane.audit.pod_words import POD_EVENTS, POD_WORDS
 from controlplane.audit.words import WORDS, fields_of, reason_of, type_of, what
+from controlplane.controllers.multikueue.controller import MultiKueueController
+from controlplane.controllers.multikueue.events import (
+    CloneObserved,
+    Condition,
+    EffectFailed,
+    JobObserved,
+    WorkloadObserved,
+)
 from controlplane.log.event import Event, Recorded, Unknown
-from controlplane.multikueue.events import CloneObserved, Condition, EffectFailed, JobObserved, WorkloadObserved
-from controlplane.multikueue.fleet import Fleet
 from tests.audit.samples import sample
 
 NEW = Unknown("QuotaLent", 3, '{"reason":"Cohort","to":"b"}')
 
 
 def test_every_event_type_has_words() -> None:
-    assert set(WORDS) == set(Fleet.types)
+    assert set(WORDS) == set(MultiKueueController.types)
     assert set(POD_WORDS) == set(POD_EVENTS)
 
 
-@pytest.mark.parametrize("kind", [*Fleet.types, *POD_EVENTS], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", [*MultiKueueController.types, *POD_EVENTS], ids=lambda kind: kind.__name__)
 def test_they_can_be_said_of_any_event(kind: type[Event]) -> None:
     said = what(sample(kind))
     assert said

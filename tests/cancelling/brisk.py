@@ -1,8 +1,7 @@
 """An API server and a clock that take turns of the event loop and no time: whatever waits for them is soon further on.
 
-In: calls. Out: answers after a turn or two; a watch that tells of one object, ends, and from then on is silent. Each second attempt to
-reach the server fails, so that losses and returns happen too.
-"""
+In: calls. Out: answers after a turn or two; a watch that tells of one object, ends, and from then on is silent. Each
+second attempt to reach the server fails, so that losses and returns happen too."""
 
 from __future__ import annotations
 
@@ -14,10 +13,10 @@ from typing import Any
 
 import orjson
 
-from controlplane.clusters.port import ApiError, Delta, Unreachable
+from controlplane.clusters.connection_config import ConnectionConfig
+from controlplane.clusters.protocol import ApiError, Delta, Unreachable
 from controlplane.clusters.streams import ListPage, WatchSpec
-from controlplane.clusters.surroundings import Surroundings
-from controlplane.kube import JOBS, WORKLOADS, Json, Kind
+from controlplane.kube.kinds import JOBS, WORKLOADS, Json, Kind
 
 KUBECONFIG = orjson.dumps(
     {
@@ -33,7 +32,9 @@ _SILENT_AFTER = 40
 
 
 class Clock:
-    """Virtual time that passes when somebody waits for it; after a while it stands still, so that the endless comes to rest."""
+    """Virtual time that passes when somebody waits for it; after a while it stands still, so that the endless comes to
+    rest.
+    """
 
     def __init__(self) -> None:
         self._now, self._left = 0.0, _SILENT_AFTER
@@ -126,9 +127,9 @@ async def read_secret(name: str) -> bytes:
     return KUBECONFIG
 
 
-def surroundings() -> Surroundings:
+def surroundings() -> ConnectionConfig:
     Server.opened = itertools.count()
-    return Surroundings(
+    return ConnectionConfig(
         specs=[WatchSpec(WORKLOADS), WatchSpec(JOBS)],
         sink=sink,
         facts=fact,

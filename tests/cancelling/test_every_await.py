@@ -1,8 +1,7 @@
 """Each coroutine of the shell, cancelled at each of its awaits, ends, and leaves no task behind.
 
-One that waits for a task which it has cancelled itself must not take its own cancellation for the task's: it would run on for ever, and a
-leader that was fenced would act on.
-"""
+One that waits for a task which it has cancelled itself must not take its own cancellation for the task's: it would run
+on for ever, and a leader that was fenced would act on."""
 
 from __future__ import annotations
 
@@ -14,30 +13,30 @@ from typing import Any
 
 import pytest
 
-from controlplane.app import process
-from controlplane.app.process import Replaced, turn_after_turn
 from controlplane.app.workers import Workers
 from controlplane.clusters import connections
-from controlplane.clusters.budget import Budget
+from controlplane.clusters.budget import RequestBudget
+from controlplane.clusters.concurrency import first_to_end, until_failure
+from controlplane.clusters.connection import ClusterConnection
 from controlplane.clusters.connections import Connections
-from controlplane.clusters.dynamic import Dynamic
-from controlplane.clusters.home import Home
-from controlplane.clusters.link import Link
-from controlplane.clusters.racing import first_to_end, until_failure
+from controlplane.clusters.dynamic_reader import Dynamic
+from controlplane.clusters.management_connection import ManagementConnection
 from controlplane.clusters.reflector import Reflector
 from controlplane.clusters.sources import SecretSource
 from controlplane.clusters.streams import WatchSpec
 from controlplane.clusters.verbs import Executor
-from controlplane.kube import JOBS, NODES, ObjectRef, Request
+from controlplane.controllers.multikueue.events import MultiKueueClusterObserved
+from controlplane.kube.kinds import JOBS, NODES, ObjectRef, Request
 from controlplane.log.codec import Codec
 from controlplane.log.memory import MemoryLog, MemoryStore
-from controlplane.multikueue.events import MultiKueueClusterObserved
-from controlplane.reconcile.bodies import Bodies
-from controlplane.reconcile.effects import Effects
-from controlplane.reconcile.gate import Gate
-from controlplane.reconcile.leader import Leader
-from controlplane.reconcile.reads import Reads
-from controlplane.reconcile.runner import Runner
+from controlplane.runtime import lifecycle
+from controlplane.runtime.bodies import Bodies
+from controlplane.runtime.effects import Effects
+from controlplane.runtime.gate import Gate
+from controlplane.runtime.leader import Leader
+from controlplane.runtime.lifecycle import Replaced, turn_after_turn
+from controlplane.runtime.reads import Reads
+from controlplane.runtime.runner import Runner
 from controlplane.tasks import end
 from tests.cancelling.brisk import Clock, Server, fact, sink, surroundings
 from tests.support.cancelling import Scene, Stage, cancelled_at_every_await
@@ -74,13 +73,13 @@ async def failing() -> Stage:
 @asynccontextmanager
 async def reflector() -> Stage:
     around = surroundings()
-    budget = Budget(clock=around.clock, random=around.random)
+    budget = RequestBudget(clock=around.clock, random=around.random)
     yield Reflector("w", WatchSpec(JOBS), sink, budget).run(Server("w"))  # type: ignore[arg-type]
 
 
 @asynccontextmanager
 async def link() -> Stage:
-    found = Link("w", SecretSource("s"), surroundings())
+    found = ClusterConnection("w", SecretSource("s"), surroundings())
     found.want({WatchSpec(NODES): sink})
     yield found.run()
 
@@ -93,7 +92,7 @@ async def home() -> Stage:
         await asyncio.sleep(0)
         return around.open_server("home", None)  # type: ignore[arg-type]
 
-    yield Home("home", opened, around).run()
+    yield ManagementConnection("home", opened, around).run()
 
 
 @asynccontextmanager
@@ -124,7 +123,9 @@ async def comings_and_goings() -> Stage:
 
 @asynccontextmanager
 async def workers() -> Stage:
-    """The driver of the connections, while MultiKueueClusters come and go: this is where the process did not hear that it should stop."""
+    """The driver of the connections, while MultiKueueClusters come and go: this is where the process did not hear that
+    it should stop.
+    """
     found = Connections(surroundings())
     clusters: dict[str, Any] = {}
     index = SimpleNamespace(clusters=clusters, changed_clusters=set())
@@ -153,7 +154,7 @@ async def workers() -> Stage:
 @asynccontextmanager
 async def executor() -> Stage:
     around = surroundings()
-    found = Executor(Server("w"), Budget(clock=around.clock, random=around.random))
+    found = Executor(Server("w"), RequestBudget(clock=around.clock, random=around.random))
     ref = ObjectRef(JOBS, "ns", "a")
 
     async def work() -> None:
@@ -161,7 +162,7 @@ async def executor() -> Stage:
         await found.execute(Request("delete", ref, uid="u"))
         with suppress(Exception):
             await found.execute(Request("create", ref, {"metadata": {"name": "a", "namespace": "ns"}}))
-        await Dynamic(Server("w"), Budget(clock=around.clock)).look("batch/v1", "Job", "ns", "a")
+        await Dynamic(Server("w"), RequestBudget(clock=around.clock)).look("batch/v1", "Job", "ns", "a")
 
     yield work()
 
@@ -242,7 +243,9 @@ async def turns() -> Stage:
 
 @asynccontextmanager
 async def overdue_turn() -> Stage:
-    """A turn that is out of time when it is asked to stop: it is cancelled, and what is heard meanwhile is meant for us."""
+    """A turn that is out of time when it is asked to stop: it is cancelled, and what is heard meanwhile is meant for
+    us.
+    """
     stop = asyncio.Event()
 
     async def turn(stop: asyncio.Event) -> None:
@@ -252,7 +255,7 @@ async def overdue_turn() -> Stage:
             await _soon(5)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(process, "_DRAIN", 0.0)
+        patch.setattr(lifecycle, "_DRAIN", 0.0)
         yield _after_one(turn_after_turn(turn, stop, SimpleNamespace(warning=print), Replaced()), stop)  # type: ignore[arg-type]
 
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.embedded import EmbeddedPostgres
+from controlplane.local.environment import LocalEnvironment
 from controlplane.local.folder import DataFolder
-from controlplane.local.place import Place
-from controlplane.local.replica import Replica, free_port, variables
+from controlplane.local.postgres import EmbeddedPostgres
+from controlplane.local.replica import LocalReplica, free_port, variables
 from controlplane.log.connect import Database
 from tests.support import postgres as support
 from tests.support.cancelling import Stage, cancelled_at_every_await
@@ -104,7 +104,7 @@ def test_a_local_fleet_listens_nowhere_wherever_it_is_interrupted(
         async def work() -> None:
             with DataFolder(tmp_path / "data") as folder:
                 fleet = folder.fleet({"workers": 1, "management_port": ports[0], "cluster_ports": ports[1]})
-                async with Place(folder, fleet, database_url=database_url, durable=False):
+                async with LocalEnvironment(folder, fleet, database_url=database_url, durable=False):
                     pass
 
         yield work()
@@ -127,7 +127,7 @@ def test_a_replica_is_gone_wherever_it_is_interrupted(times: int, tmp_path: Path
         before = children()
 
         async def work() -> None:
-            replica = Replica(environment, tmp_path / "messages")
+            replica = LocalReplica(environment, tmp_path / "messages")
             try:
                 await replica.start()
                 await replica.stop()

@@ -1,4 +1,6 @@
-"""The same, where sockets are in play: HTTP to an API server on loopback, our own web server, PostgreSQL; and many starts and stops."""
+"""The same, where sockets are in play: HTTP to an API server on loopback, our own web server, PostgreSQL; and many
+starts and stops.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,12 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from controlplane.clusters.port import ApiError
+from controlplane.clusters.protocol import ApiError
 from controlplane.clusters.sources import SecretSource
 from controlplane.clusters.streams import WatchSpec
 from controlplane.clusters.transport import Timeouts, Transport
-from controlplane.connectivity.events import EVENTS, ClusterRecovered, cluster_stream
-from controlplane.kube import JOBS, WORKLOADS
+from controlplane.controllers.connectivity.events import EVENTS, ClusterRecovered, cluster_stream
+from controlplane.kube.kinds import JOBS, WORKLOADS
 from controlplane.local.replica import free_port
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database

@@ -1,4 +1,5 @@
-"""The service and the scheduler as wholes: at any await of a turn, and at any moment, they end, close what they opened, and leave nothing.
+"""The service and the scheduler as wholes: at any await of a turn, and at any moment, they end, close what they opened,
+and leave nothing.
 
 Clusters and log are in memory, so that the same number is the same moment each time.
 """
@@ -16,7 +17,8 @@ from tests.cancelling.whole import Process, Stage, staged, the_scheduler, the_se
 from tests.support.cancelling import Scene, Work, cancelled_at_every_await, interrupted_after
 from tests.support.cancelling import Stage as Given
 
-# Moments that do not come in step with anything: every turn of the loop at first, where it starts, and then some primes.
+# Moments that do not come in step with anything: every turn of the loop at first, where it starts, and then some
+# primes.
 _PRIMES = [number for number in range(24, 420) if all(number % by for by in range(2, 21))]
 MOMENTS = [*range(24), *_PRIMES[::3]]
 PROCESSES = (the_service, the_scheduler)

@@ -1,8 +1,7 @@
 """Whole processes between clusters and a log that are in memory, and take turns of the event loop and no time.
 
-In: what a process is to meet. Out: a stage with the service or the scheduler on it. What is opened is counted, and has to be closed when
-the process has ended.
-"""
+In: what a process is to meet. Out: a stage with the service or the scheduler on it. What is opened is counted, and has
+to be closed when the process has ended."""
 
 from __future__ import annotations
 
@@ -22,15 +21,15 @@ import msgspec
 import orjson
 import pytest
 
+from controlplane.app import scheduler as scheduling
 from controlplane.app import service
-from controlplane.app.scheduling import service as scheduling
-from controlplane.app.scheduling.profiles import load
-from controlplane.app.scheduling.service import SchedulerService
+from controlplane.app.leadership import ServiceTerm
+from controlplane.app.scheduler import SchedulerService
+from controlplane.app.scheduler_profiles import load
 from controlplane.app.service import Service
-from controlplane.app.turn import Turn
+from controlplane.clusters.connection_config import ConnectionConfig
 from controlplane.clusters.streams import ApiServer, ListPage
-from controlplane.clusters.surroundings import Surroundings
-from controlplane.kube import (
+from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
     JOBS,
     MULTIKUEUE_CLUSTERS,
@@ -47,7 +46,7 @@ from controlplane.log.connect import Database
 from controlplane.log.event import Append, Fenced, Head, Recorded
 from controlplane.log.memory import MemoryLog, MemoryStore
 from controlplane.settings import Settings
-from controlplane.settings.model import Leader as LeaderSettings
+from controlplane.settings.model import LeaderSettings
 from controlplane.telemetry import Metrics
 from controlplane.web.health import Health
 from tests.cancelling.brisk import KUBECONFIG, Server
@@ -276,8 +275,8 @@ def staged(process: Process) -> Iterator[Stage]:
     """Set up a process whose log and workers are in memory; all that it opened has to be closed in the end."""
     stage = Stage()
 
-    class MemoryTurn(Turn):
-        def _surroundings(self, *arguments: Any) -> Surroundings:
+    class MemoryTurn(ServiceTerm):
+        def _surroundings(self, *arguments: Any) -> ConnectionConfig:
             given = super()._surroundings(*arguments)
             return dataclasses.replace(given, open_server=lambda name, _: Cluster(name, {}, stage.opened))  # type: ignore[arg-type,return-value]
 

@@ -1,8 +1,7 @@
 """Both pure sides with gangs: source pods that name PodGroups, targets with room for a number of pods, time by hand.
 
-A target's scheduler is either `together`, as one with the plugin Gang: all of a group get a place or nobody, and none is bound before a
-quorum is permitted; or each pod gets its place by itself, as far as there is room.
-"""
+A target's scheduler is either `together`, as one with the plugin Gang: all of a group get a place or nobody, and none
+is bound before a quorum is permitted; or each pod gets its place by itself, as far as there is room."""
 
 from __future__ import annotations
 
@@ -12,19 +11,19 @@ from typing import Any
 
 import msgspec
 
-from controlplane.candidates.events import PermitGranted
-from controlplane.candidates.gangs import GroupState, group_stream
-from controlplane.candidates.objects import CANDIDATES, PODS
-from controlplane.candidates.reasons import TargetReason
-from controlplane.candidates.source import SourceCandidates
-from controlplane.candidates.state import SourceState
-from controlplane.candidates.surroundings import gone, seen
-from controlplane.candidates.target_state import TargetState
-from controlplane.capability import Decided
-from controlplane.connectivity.events import MANAGEMENT, ClusterLost, cluster_stream
-from controlplane.kube import POD_GROUPS, Json, meta
+from controlplane.controllers.candidates.objects import CANDIDATES, PODS
+from controlplane.controllers.candidates.reasons import TargetReason
+from controlplane.controllers.candidates.source.events import PermitGranted
+from controlplane.controllers.candidates.source.gang_state import SourceGangState, group_stream
+from controlplane.controllers.candidates.source.pods import SourceCandidates
+from controlplane.controllers.candidates.source.state import SourceState
+from controlplane.controllers.candidates.source.targets import gone, seen
+from controlplane.controllers.candidates.target.state import TargetState
+from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterLost, cluster_stream
+from controlplane.kube.kinds import POD_GROUPS, Json, meta
+from controlplane.kube.pod_groups import GROUP_NAME
 from controlplane.log.event import Event, NewEvent
-from controlplane.pods.gang import GROUP_NAME
+from controlplane.runtime.controller import Decided
 from tests.candidates.model.world import START
 from tests.candidates.stage import NS, pod
 from tests.candidates.test_capabilities import Federation, Process
@@ -241,8 +240,8 @@ class GangWorld(Federation):
         found: SourceState = self.source.capability.sources[f"sourcepod/{NS}/{name}"]
         return found
 
-    def of_group(self, name: str) -> GroupState:
-        found: GroupState = self.source.capability.gangs.state(group_stream(NS, name))
+    def of_group(self, name: str) -> SourceGangState:
+        found: SourceGangState = self.source.capability.gangs.state(group_stream(NS, name))
         return found
 
     def permits(self) -> dict[str, str]:

@@ -5,29 +5,31 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from controlplane.candidates import decide as source
-from controlplane.candidates import observe, render, target_observe, target_render
-from controlplane.candidates import state as folds
-from controlplane.candidates import target_calls as calls
-from controlplane.candidates import target_decide as target
-from controlplane.candidates import target_state as target_folds
-from controlplane.candidates.events import CandidateGone, SourceDeleted
-from controlplane.candidates.objects import CANDIDATES, SCHEDULER_NAME
-from controlplane.candidates.policy import Placement, Policy, Target
-from controlplane.candidates.reasons import TargetReason
-from controlplane.candidates.state import SourceState, source_stream
-from controlplane.candidates.target_decide import TargetContext, TargetPolicy
-from controlplane.candidates.target_events import (
+from controlplane.controllers.candidates.objects import CANDIDATES, SCHEDULER_NAME
+from controlplane.controllers.candidates.reasons import TargetReason
+from controlplane.controllers.candidates.source import decide as source
+from controlplane.controllers.candidates.source import observe, render
+from controlplane.controllers.candidates.source import state as folds
+from controlplane.controllers.candidates.source.decision_pass import PodContext
+from controlplane.controllers.candidates.source.events import CandidateGone, SourceDeleted
+from controlplane.controllers.candidates.source.policy import PlacementPolicy, SourcePolicy, Target
+from controlplane.controllers.candidates.source.state import SourceState, source_stream
+from controlplane.controllers.candidates.target import calls as calls
+from controlplane.controllers.candidates.target import decide as target
+from controlplane.controllers.candidates.target import observe as target_observe
+from controlplane.controllers.candidates.target import render as target_render
+from controlplane.controllers.candidates.target import state as target_folds
+from controlplane.controllers.candidates.target.decide import TargetContext, TargetPolicy
+from controlplane.controllers.candidates.target.events import (
     HERE,
     CandidatePodGone,
     CandidateVanished,
     InvitationObserved,
 )
-from controlplane.candidates.target_state import TargetState
-from controlplane.candidates.turn import Context
-from controlplane.connectivity.events import MANAGEMENT
-from controlplane.connectivity.state import Connection
-from controlplane.kube import Json, Request, meta
+from controlplane.controllers.candidates.target.state import TargetState
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.controllers.connectivity.state import Connection
+from controlplane.kube.kinds import Json, Request, meta
 from controlplane.log.event import Event, NewEvent, Recorded
 from tests.candidates.model.api import EMPTY, Api, Refused, Store
 from tests.candidates.model.world import START
@@ -48,7 +50,7 @@ class Stage:
     def __init__(self, *targets: str, **policy: Any) -> None:
         self.now = START
         self.names = targets
-        self.policy = Policy(cluster="home", namespaces=frozenset({NS}), **policy)
+        self.policy = SourcePolicy(cluster="home", namespaces=frozenset({NS}), **policy)
         self.target_policy = TargetPolicy()
         self.api, self.bodies = Api(), dict[str, bytes]()
         self.state: SourceState = folds.initial(f"sourcepod/{NS}/web")
@@ -70,7 +72,7 @@ class Stage:
     # --- the source --------------------------------------------------------------------------------------------------
 
     @property
-    def context(self) -> Context:
+    def context(self) -> PodContext:
         connections = {
             name: Connection(
                 name=name,
@@ -84,7 +86,7 @@ class Stage:
             )
             for name in self.names
         }
-        return Context(
+        return PodContext(
             policy=self.policy,
             ready=True,
             targets=[Target(name=name, tier=self.tiers.get(name, 0)) for name in self.names],
@@ -371,5 +373,5 @@ class Stage:
         return sorted({*self.stores[name]["candidates"], *self.stores[name]["pods"]})
 
 
-def best_of(**more: Any) -> Placement:
-    return Placement(mode="BestOf", **more)
+def best_of(**more: Any) -> PlacementPolicy:
+    return PlacementPolicy(mode="BestOf", **more)

@@ -1,4 +1,6 @@
-"""A target that refuses, or is silent, is a no with its reason: it is waited for no longer, and comes back when it answers."""
+"""A target that refuses, or is silent, is a no with its reason: it is waited for no longer, and comes back when it
+answers.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from controlplane.candidates.events import CandidateRequested, CandidateWriteFailed, PermitGranted
-from controlplane.candidates.policy import NEVER_TWICE, Placement
-from controlplane.candidates.reasons import Reason, TargetReason
-from controlplane.candidates.target_decide import target_decide
-from controlplane.candidates.target_events import HERE, PodMade, TargetWriteFailed
+from controlplane.controllers.candidates.reasons import CandidateReason, TargetReason
+from controlplane.controllers.candidates.source.events import CandidateRequested, CandidateWriteFailed, PermitGranted
+from controlplane.controllers.candidates.source.policy import NEVER_TWICE, PlacementPolicy
+from controlplane.controllers.candidates.target.decide import target_decide
+from controlplane.controllers.candidates.target.events import HERE, PodMade, TargetWriteFailed
 from tests.candidates.stage import NS, Stage
 
 ANSWER = 30  # seconds: the default
@@ -130,7 +132,9 @@ def test_one_that_gave_up_its_node_and_then_says_nothing_is_silent_too() -> None
 
 
 def test_a_reservation_that_lapsed_long_ago_is_no_offer() -> None:
-    """Its scheduler is down, its API server still shows what was reserved: a permit for that would be answered by nobody."""
+    """Its scheduler is down, its API server still shows what was reserved: a permit for that would be answered by
+    nobody.
+    """
     stage = Stage("a", "b", execution_policy=NEVER_TWICE).ask()
     stage.reserve("a")
     stage.tick(60).look()
@@ -194,7 +198,7 @@ def test_an_accident_is_no_answer_before_its_time() -> None:
     assert permits(stage) == [("b", "Preempt")]
 
 
-SPREAD: dict[str, Any] = {"placement": Placement(max_skew=1)}
+SPREAD: dict[str, Any] = {"placement": PlacementPolicy(max_skew=1)}
 
 
 def test_a_target_that_refuses_for_good_is_no_place_to_spread_to() -> None:
@@ -241,7 +245,7 @@ def test_a_silent_permit_frees_nobody_and_is_said_under_never_twice() -> None:
     said = shown(stage)
     assert "a was permitted to run it and does not say whether it does" in said
     assert permits(stage) == [("a", "Bind")]
-    shows = [event for event in stage.decided if getattr(event, "reason", None) == Reason.AWAITS_ANSWER]
+    shows = [event for event in stage.decided if getattr(event, "reason", None) == CandidateReason.AWAITS_ANSWER]
     assert len(shows) == 1
 
 

@@ -6,30 +6,44 @@ from typing import Any
 
 import pytest
 
-from controlplane.candidates.constraints import problem
-from controlplane.candidates.events import ElectionRefused
-from controlplane.candidates.objects import CANDIDATE_LABEL, SOURCE_LABEL
-from controlplane.candidates.reasons import Reason, TargetReason
+from controlplane.controllers.candidates.constraints import problem
+from controlplane.controllers.candidates.objects import CANDIDATE_LABEL, SOURCE_LABEL
+from controlplane.controllers.candidates.reasons import CandidateReason, TargetReason
+from controlplane.controllers.candidates.source.events import ElectionRefused
 from tests.candidates.stage import Stage, pod
 
 SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
-BAD: list[tuple[dict[str, Any], Reason, str]] = [
-    ({"metadata": {"annotations": {"candidates.controlplane.dev/allowed": "1"}}}, Reason.FORGED_ANNOTATION, "/allowed"),
-    ({"metadata": {"labels": {CANDIDATE_LABEL: "x"}}}, Reason.FORGED_ANNOTATION, CANDIDATE_LABEL),
-    ({"metadata": {"annotations": {"candidates.controlplane.dev/max-wait": "1h"}}}, Reason.INVALID_OPTION, '"1h"'),
-    ({"metadata": {"annotations": {"candidates.controlplane.dev/targets": "z"}}}, Reason.UNKNOWN_TARGET, '"z"'),
+BAD: list[tuple[dict[str, Any], CandidateReason, str]] = [
+    (
+        {"metadata": {"annotations": {"candidates.controlplane.dev/allowed": "1"}}},
+        CandidateReason.FORGED_ANNOTATION,
+        "/allowed",
+    ),
+    ({"metadata": {"labels": {CANDIDATE_LABEL: "x"}}}, CandidateReason.FORGED_ANNOTATION, CANDIDATE_LABEL),
+    (
+        {"metadata": {"annotations": {"candidates.controlplane.dev/max-wait": "1h"}}},
+        CandidateReason.INVALID_OPTION,
+        '"1h"',
+    ),
+    (
+        {"metadata": {"annotations": {"candidates.controlplane.dev/targets": "z"}}},
+        CandidateReason.UNKNOWN_TARGET,
+        '"z"',
+    ),
     (
         {"spec": {"topologySpreadConstraints": [{**SPREAD, "maxSkew": 0}]}},
-        Reason.INVALID_CONSTRAINT,
+        CandidateReason.INVALID_CONSTRAINT,
         "spec.topologySpreadConstraints[0].maxSkew",
     ),
-    ({"spec": {"schedulingGates": [{"name": "g"}]}}, Reason.GATED, "scheduling gates"),
-    ({"spec": {"nodeName": "n"}}, Reason.BOUND_ELSEWHERE, "spec.nodeName"),
+    ({"spec": {"schedulingGates": [{"name": "g"}]}}, CandidateReason.GATED, "scheduling gates"),
+    ({"spec": {"nodeName": "n"}}, CandidateReason.BOUND_ELSEWHERE, "spec.nodeName"),
 ]
 
 
 @pytest.mark.parametrize(("more", "reason", "named"), BAD, ids=[f"{r}-{n}" for _, r, n in BAD])
-def test_a_source_pod_that_cannot_be_elected_says_why(more: dict[str, Any], reason: Reason, named: str) -> None:
+def test_a_source_pod_that_cannot_be_elected_says_why(
+    more: dict[str, Any], reason: CandidateReason, named: str
+) -> None:
     stage = Stage("a")
     stage.home["pods"]["web"] = pod(**more)
     stage.settle()

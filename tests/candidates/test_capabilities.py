@@ -7,20 +7,26 @@ from typing import Any
 
 import pytest
 
-from controlplane.candidates.events import EVENTS, CandidateWriteFailed, PermitGranted
-from controlplane.candidates.objects import CANDIDATE_LABEL, CANDIDATE_SOURCES, CANDIDATES, PODS, SOURCE_LABEL
-from controlplane.candidates.policy import Placement, Policy, Target
-from controlplane.candidates.reasons import TargetReason
-from controlplane.candidates.source import SourceCandidates
-from controlplane.candidates.target import TargetCandidates
-from controlplane.candidates.target_decide import TargetPolicy
-from controlplane.candidates.target_events import HERE, TARGET_EVENTS
-from controlplane.capability import Decided, Failure, OpenWrite, Sighting
-from controlplane.connectivity.events import MANAGEMENT, ClusterConnected, ClusterLost, cluster_stream
-from controlplane.kube import Json, Kind, meta
+from controlplane.controllers.candidates.objects import (
+    CANDIDATE_LABEL,
+    CANDIDATE_SOURCES,
+    CANDIDATES,
+    PODS,
+    SOURCE_LABEL,
+)
+from controlplane.controllers.candidates.reasons import TargetReason
+from controlplane.controllers.candidates.source.events import EVENTS, CandidateWriteFailed, PermitGranted
+from controlplane.controllers.candidates.source.pods import SourceCandidates
+from controlplane.controllers.candidates.source.policy import PlacementPolicy, SourcePolicy, Target
+from controlplane.controllers.candidates.target.controller import TargetController
+from controlplane.controllers.candidates.target.decide import TargetPolicy
+from controlplane.controllers.candidates.target.events import HERE, TARGET_EVENTS
+from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterConnected, ClusterLost, cluster_stream
+from controlplane.controllers.multikueue.events import EVENTS as MULTIKUEUE_EVENTS
+from controlplane.kube.kinds import Json, Kind, meta
 from controlplane.log.codec import Codec
 from controlplane.log.event import NewEvent, Recorded
-from controlplane.multikueue.events import EVENTS as MULTIKUEUE_EVENTS
+from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite, WriteRefusal
 from tests.candidates.model.api import EMPTY, Api, Refused, Store
 from tests.candidates.model.world import START
 from tests.candidates.stage import NS, pod
@@ -82,13 +88,13 @@ class Process:
             self._see(cluster, kind, name, shown)
         for key in [key for key in self.seen if key[:2] == (cluster, kind.name) and key[2] not in objects]:
             gone = {"metadata": {"namespace": NS, "name": key[2], "uid": self.seen.pop(key)}}
-            new = self.capability.observe(Sighting(cluster, "", kind, gone, "", True), self.now)
+            new = self.capability.observe(ObjectChange(cluster, "", kind, gone, "", True), self.now)
             if new is not None:
                 self.append(new)
 
     def _see(self, cluster: str, kind: Kind, name: str, shown: Json) -> None:
         new = self.capability.observe(
-            Sighting(cluster, "", kind, shown, meta(shown)["resourceVersion"], False), self.now
+            ObjectChange(cluster, "", kind, shown, meta(shown)["resourceVersion"], False), self.now
         )
         before = [row for row in self.rows if row.source and new is not None and row.source == new.source]
         if new is None or (before and before[-1].mark == new.mark):
@@ -107,18 +113,18 @@ class Process:
                 try:
                     carry_out(write.cluster, request)
                 except Refused as no:
-                    self.append(self.capability.failed(write, Failure(no.code, no.error, "no"), self.now))
+                    self.append(self.capability.failed(write, WriteRefusal(no.code, no.error, "no"), self.now))
 
 
 class Federation:
     """A source with pods, and targets, each with its own process."""
 
-    def __init__(self, *targets: str, placement: Placement | None = None) -> None:
+    def __init__(self, *targets: str, placement: PlacementPolicy | None = None) -> None:
         self.api, self.targets = Api(), targets
-        policy = Policy(cluster="home", namespaces=frozenset({NS}), placement=placement or Placement())
+        policy = SourcePolicy(cluster="home", namespaces=frozenset({NS}), placement=placement or PlacementPolicy())
         asked = [Target(name=name) for name in targets]
         self.source = Process(SourceCandidates(policy, "test", lambda namespace: asked), EVENTS)
-        self.schedulers = {name: Process(TargetCandidates(TargetPolicy()), TARGET_EVENTS) for name in targets}
+        self.schedulers = {name: Process(TargetController(TargetPolicy()), TARGET_EVENTS) for name in targets}
         self.stores: dict[str, Store] = dict.fromkeys(targets, EMPTY)
         self.home: Store = EMPTY
         self.connect(MANAGEMENT, PODS)
@@ -227,7 +233,7 @@ def test_a_new_process_knows_from_the_log_what_the_old_one_did() -> None:
 
 @pytest.mark.parametrize("pods", [3, 6])
 def test_a_workloads_pods_are_spread_over_the_targets(pods: int) -> None:
-    world = Federation("a", "b", "c", placement=Placement(max_skew=1))
+    world = Federation("a", "b", "c", placement=PlacementPolicy(max_skew=1))
     for number in range(pods):
         world.submit(f"web-{number}", "rs-1")
     world.run(30)
@@ -258,7 +264,7 @@ def test_a_refused_write_is_recorded_and_tried_again_later_each_time() -> None:
 
     for failures, pause in ((1, 1), (2, 2), (3, 4)):
         (write,) = at_target()
-        new = capability.failed(write, Failure(403, "Forbidden", "may not create"), world.source.now)
+        new = capability.failed(write, WriteRefusal(403, "Forbidden", "may not create"), world.source.now)
         assert isinstance(new.event, CandidateWriteFailed)
         assert (new.event.failures, new.event.retry_at) == (failures, world.source.now + timedelta(seconds=pause))
         world.source.append(new)
@@ -325,9 +331,9 @@ def _pod_of(name: str) -> Json:
 )
 def test_what_goes_before_its_coming_is_folded_is_not_forgotten(kind: Kind, obj: Json) -> None:
     """The watch shows both in one breath; the first is on its way to the log while the second is looked at."""
-    process = Process(TargetCandidates(TargetPolicy()), TARGET_EVENTS)
-    seen = process.capability.observe(Sighting(HERE, "", kind, obj, "5", False), START)
-    went = process.capability.observe(Sighting(HERE, "", kind, obj, "6", True), START)
+    process = Process(TargetController(TargetPolicy()), TARGET_EVENTS)
+    seen = process.capability.observe(ObjectChange(HERE, "", kind, obj, "5", False), START)
+    went = process.capability.observe(ObjectChange(HERE, "", kind, obj, "6", True), START)
     for new in (seen, went):
         assert new is not None
         process.append(new)
@@ -338,21 +344,21 @@ def test_what_goes_before_its_coming_is_folded_is_not_forgotten(kind: Kind, obj:
 
 
 def test_a_listing_that_misses_a_pod_names_it_by_its_uid_alone() -> None:
-    process = Process(TargetCandidates(TargetPolicy()), TARGET_EVENTS)
-    seen = process.capability.observe(Sighting(HERE, "", PODS, _pod_of("web"), "5", False), START)
+    process = Process(TargetController(TargetPolicy()), TARGET_EVENTS)
+    seen = process.capability.observe(ObjectChange(HERE, "", PODS, _pod_of("web"), "5", False), START)
     listed = {"metadata": {"namespace": NS, "name": "web", "uid": "pod-web"}}
-    went = process.capability.observe(Sighting(HERE, "", PODS, listed, "6", True), START)
+    went = process.capability.observe(ObjectChange(HERE, "", PODS, listed, "6", True), START)
     for new in (seen, went):
         assert new is not None
         process.append(new)
     assert process.capability.candidates == {}
-    assert process.capability.observe(Sighting(HERE, "", PODS, listed, "7", True), START) is None
+    assert process.capability.observe(ObjectChange(HERE, "", PODS, listed, "7", True), START) is None
 
 
 def test_a_pod_of_nobodys_leaves_no_trace_when_it_goes() -> None:
     """Pods of all sorts share one watch, and a listing names what the other rooms know of too."""
-    capability = TargetCandidates(TargetPolicy())
+    capability = TargetController(TargetPolicy())
     plain = {"metadata": {"namespace": NS, "name": "web", "uid": "x", "labels": {"app": "web"}}, "spec": {}}
     listed = {"metadata": {"namespace": NS, "name": "web", "uid": "x"}}
     for obj in (plain, listed):
-        assert capability.observe(Sighting(HERE, "", PODS, obj, "6", True), START) is None
+        assert capability.observe(ObjectChange(HERE, "", PODS, obj, "6", True), START) is None

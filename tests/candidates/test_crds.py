@@ -1,4 +1,6 @@
-"""The definitions of our kinds, read as strictly as an API server does: no key twice, no field that a schema does not know."""
+"""The definitions of our kinds, read as strictly as an API server does: no key twice, no field that a schema does not
+know.
+"""
 
 from __future__ import annotations
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from controlplane.candidates.reasons import TargetReason
-from controlplane.candidates.target_decide import TargetPolicy
-from controlplane.candidates.target_events import PodFenced
-from controlplane.candidates.target_render import FENCE, target_render
-from controlplane.candidates.target_state import TargetState
-from controlplane.kube import Json
+from controlplane.controllers.candidates.reasons import TargetReason
+from controlplane.controllers.candidates.target.decide import TargetPolicy
+from controlplane.controllers.candidates.target.events import PodFenced
+from controlplane.controllers.candidates.target.render import FENCE, target_render
+from controlplane.controllers.candidates.target.state import TargetState
+from controlplane.kube.kinds import Json
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -23,7 +23,9 @@ def fence(resource_version: str) -> Json:
 
 
 def test_each_binding_of_a_permit_has_a_fence_of_its_own() -> None:
-    """The second binding under the same permit failed as well: its fence once said the same as the first, and was made for ever."""
+    """The second binding under the same permit failed as well: its fence once said the same as the first, and was made
+    for ever.
+    """
     assert fence("5")[FENCE] != fence("7")[FENCE]
 
 

@@ -8,23 +8,23 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.candidates.copies import Copies
-from controlplane.candidates.follow import (
+from controlplane.controllers.candidates.objects import SOURCE_LABEL
+from controlplane.controllers.candidates.references.controller import ReferenceController
+from controlplane.controllers.candidates.references.decide import (
     Copy,
-    Known,
-    Reference,
-    Removal,
+    CopyRemoval,
+    KnownCopy,
+    NamedObject,
     copy_request,
     follow,
     known,
     references,
     removal_request,
 )
-from controlplane.candidates.objects import SOURCE_LABEL
-from controlplane.candidates.placing import Placing
-from controlplane.candidates.policy import Policy
-from controlplane.capability import Sighting
-from controlplane.kube import Kind
+from controlplane.controllers.candidates.source.controller import SourceController
+from controlplane.controllers.candidates.source.policy import SourcePolicy
+from controlplane.kube.kinds import Kind
+from controlplane.runtime.controller import ObjectChange
 
 SPEC: dict[str, Any] = {
     "volumes": [
@@ -49,29 +49,29 @@ SPEC: dict[str, Any] = {
 }
 
 
-def here(name: str, version: str = "1", kind: str = "Secret", type_: str = "Opaque") -> Known:
-    return Known(kind, name, f"u-{name}", version, type=type_)
+def here(name: str, version: str = "1", kind: str = "Secret", type_: str = "Opaque") -> KnownCopy:
+    return KnownCopy(kind, name, f"u-{name}", version, type=type_)
 
 
-def there(name: str, mark: str = "home", followed: str = "1", kind: str = "Secret") -> Known:
-    return Known(kind, name, f"t-{name}", "7", mark, followed)
+def there(name: str, mark: str = "home", followed: str = "1", kind: str = "Secret") -> KnownCopy:
+    return KnownCopy(kind, name, f"t-{name}", "7", mark, followed)
 
 
 def test_every_place_that_names_one() -> None:
     assert references(SPEC) == [
-        Reference("ConfigMap", "files"),
-        Reference("ConfigMap", "first"),
-        Reference("Secret", "ca"),
-        Reference("Secret", "csi"),
-        Reference("Secret", "env", True),
-        Reference("Secret", "keys"),  # optional in one place, needed in another
-        Reference("Secret", "pull", True),
+        NamedObject("ConfigMap", "files"),
+        NamedObject("ConfigMap", "first"),
+        NamedObject("Secret", "ca"),
+        NamedObject("Secret", "csi"),
+        NamedObject("Secret", "env", True),
+        NamedObject("Secret", "keys"),  # optional in one place, needed in another
+        NamedObject("Secret", "pull", True),
     ]
     assert references({"volumes": "nonsense", "containers": [None, {"env": [{"valueFrom": None}]}]}) == []
 
 
 def test_what_is_new_changed_unneeded_and_in_the_way() -> None:
-    needed = [Reference("Secret", name) for name in ("new", "changed", "same", "foreign", "missing", "token")]
+    needed = [NamedObject("Secret", name) for name in ("new", "changed", "same", "foreign", "missing", "token")]
     sources = [
         here("new"),
         here("changed", "2"),
@@ -88,7 +88,7 @@ def test_what_is_new_changed_unneeded_and_in_the_way() -> None:
     ]
     found = follow(needed, sources, present, "home", in_view=True)
     assert found.copies == (Copy("Secret", "changed", "2", "t-changed", "7"), Copy("Secret", "new", "1"))
-    assert found.removals == (Removal("Secret", "old", "t-old", "7"),)
+    assert found.removals == (CopyRemoval("Secret", "old", "t-old", "7"),)
     assert [(o.name, o.why.split(":")[0].split(",")[0]) for o in found.obstacles] == [
         ("foreign", "one of that name is in the target and is not ours"),
         ("missing", "it does not exist in the source"),
@@ -106,13 +106,13 @@ marks = st.sampled_from(["home", "", "elsewhere"])
 
 
 @given(
-    st.lists(st.builds(Reference, kinds, names, st.booleans())),
+    st.lists(st.builds(NamedObject, kinds, names, st.booleans())),
     st.lists(st.builds(lambda k, n, v: here(n, v, k), kinds, names, st.sampled_from("12"))),
     st.lists(st.builds(lambda k, n, m, f: there(n, m, f, k), kinds, names, marks, st.sampled_from("12"))),
     st.booleans(),
 )
 def test_what_is_not_ours_is_never_touched(
-    needed: list[Reference], sources: list[Known], present: list[Known], in_view: bool
+    needed: list[NamedObject], sources: list[KnownCopy], present: list[KnownCopy], in_view: bool
 ) -> None:
     found = follow(needed, sources, present, "home", in_view=in_view)
     last = {(one.kind, one.name): one for one in present}
@@ -147,20 +147,22 @@ def test_a_copy_carries_the_data_and_our_mark_and_what_it_was_made_of() -> None:
         **request.body,
         "metadata": {**request.body["metadata"], "name": "keys", "uid": "t", "resourceVersion": "9"},
     }
-    assert known("Secret", made) == Known("Secret", "keys", "t", "9", "home", "5", "Opaque")
+    assert known("Secret", made) == KnownCopy("Secret", "keys", "t", "9", "home", "5", "Opaque")
     assert made["data"] == {"k": "dg=="}
     assert request.owner_label == ("candidates.controlplane.dev/source", "home")
-    removal = removal_request(Removal("Secret", "keys", "t", "9"), "team", "home")
+    removal = removal_request(CopyRemoval("Secret", "keys", "t", "9"), "team", "home")
     assert (removal.verb, removal.uid, removal.resource_version) == ("delete", "t", "9")
 
 
 def test_a_config_map_that_another_controller_watches_on_a_target_is_no_copy() -> None:
-    placing = Placing(Policy(cluster="home", scheduler_name="s", namespaces=frozenset({"a"})), "test", [])
-    copies, kind = Copies(placing), Kind("", "v1", "ConfigMap", "configmaps")
+    placing = SourceController(
+        SourcePolicy(cluster="home", scheduler_name="s", namespaces=frozenset({"a"})), "test", []
+    )
+    copies, kind = ReferenceController(placing), Kind("", "v1", "ConfigMap", "configmaps")
 
-    def shown(**labels: str) -> Sighting:
+    def shown(**labels: str) -> ObjectChange:
         metadata = {"namespace": "tekton-pipelines", "name": "feature-flags", "uid": "u", "labels": labels}
-        return Sighting("worker", "i", kind, {"metadata": metadata}, "7", gone=False)
+        return ObjectChange("worker", "i", kind, {"metadata": metadata}, "7", gone=False)
 
     now = datetime(2026, 1, 1, tzinfo=UTC)
     assert copies.observe(shown(), now) is None

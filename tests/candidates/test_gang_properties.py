@@ -1,4 +1,6 @@
-"""Whatever happens in whatever order, a gang is permitted and runs in one target, by a quorum; and in the end it is placed whole."""
+"""Whatever happens in whatever order, a gang is permitted and runs in one target, by a quorum; and in the end it is
+placed whole.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,10 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from controlplane.candidates.events import PermitGranted
-from controlplane.candidates.gang_events import GangPermitted, GangReleased
-from controlplane.candidates.policy import AT_LEAST_ONCE, NEVER_TWICE
-from controlplane.candidates.reasons import Reason
+from controlplane.controllers.candidates.reasons import CandidateReason
+from controlplane.controllers.candidates.source.events import PermitGranted
+from controlplane.controllers.candidates.source.gang_events import GangPermitted, GangReleased
+from controlplane.controllers.candidates.source.policy import AT_LEAST_ONCE, NEVER_TWICE
 from tests.candidates.gang_world import GangWorld, restarted
 from tests.candidates.stage import NS
 
@@ -130,7 +132,7 @@ class Gangs(RuleBasedStateMachine):
         rows = self.world.source.rows
         for index in range(self.checked, len(rows)):
             event, stream = rows[index].event, rows[index].stream
-            if isinstance(event, GangPermitted) and event.kind == "Bind" and event.reason != Reason.GANG_FOUND:
+            if isinstance(event, GangPermitted) and event.kind == "Bind" and event.reason != CandidateReason.GANG_FOUND:
                 together = rows[index + 1 : index + 1 + len(event.members)]
                 assert [row.stream.rpartition("/")[2] for row in together] == event.members
                 assert all(isinstance(row.event, PermitGranted) for row in together)

@@ -1,14 +1,16 @@
-"""Gangs of candidates: where there is no room for all of one, who gives way, who is chosen, and what an append rests on."""
+"""Gangs of candidates: where there is no room for all of one, who gives way, who is chosen, and what an append rests
+on.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from controlplane.candidates import objects
-from controlplane.candidates.events import PermitGranted
-from controlplane.candidates.gang_events import GangPermitted, GangRested, GangWaits
-from controlplane.candidates.policy import Placement, Target
-from controlplane.candidates.reasons import Reason
+from controlplane.controllers.candidates import objects
+from controlplane.controllers.candidates.reasons import CandidateReason
+from controlplane.controllers.candidates.source.events import PermitGranted
+from controlplane.controllers.candidates.source.gang_events import GangPermitted, GangRested, GangWaits
+from controlplane.controllers.candidates.source.policy import PlacementPolicy, Target
 from tests.candidates.gang_world import GangWorld
 from tests.candidates.stage import NS
 
@@ -122,7 +124,7 @@ def test_two_gangs_that_hold_half_of_each_other_s_places(first: str) -> None:
     assert world.places(g) | world.places(h) == {("a",), ("b",)}
     rested = world.said(GangRested)
     assert rested
-    assert rested[0].reason == Reason.GANG_YIELDS
+    assert rested[0].reason == CandidateReason.GANG_YIELDS
     yields = [row.stream for row in world.source.rows if isinstance(row.event, GangRested)]
     assert yields[0].endswith("h" if first == "g" else "g")
 
@@ -137,7 +139,7 @@ def test_a_gang_alone_that_fits_nowhere_does_not_pin_places_for_ever() -> None:
     world.step()
     world.step()
     (rested,) = world.said(GangRested)
-    assert rested.reason == Reason.GANG_FITS_NOWHERE
+    assert rested.reason == CandidateReason.GANG_FITS_NOWHERE
     for _ in range(4):
         world.step()
     assert not any(world.states(target) for target in world.targets)
@@ -153,14 +155,14 @@ def test_a_gang_alone_that_fits_nowhere_does_not_pin_places_for_ever() -> None:
 
 
 def test_best_of_compares_the_worst_places_that_the_quorums_need() -> None:
-    world = GangWorld(a=2, b=2).policy(placement=Placement(mode="BestOf", min_candidates=2))
+    world = GangWorld(a=2, b=2).policy(placement=PlacementPolicy(mode="BestOf", min_candidates=2))
     world.score = {"a": 3, "b": 7}
     names = world.gang("g", 2)
     world.run()
     assert world.places(names) == {("b",)}
     (one,) = world.said(GangPermitted)
     assert one.among == {"a": 3, "b": 7}
-    assert one.reason == Reason.BEST_SCORE
+    assert one.reason == CandidateReason.BEST_SCORE
     assert world.said(PermitGranted)[0].among == {"a": 3, "b": 7}
 
 
@@ -178,7 +180,7 @@ def test_a_preferred_target_is_waited_for_and_the_pods_say_how_long() -> None:
     world.tick(9)
     world.step()
     assert world.permits() == dict.fromkeys(names, "a")
-    assert world.said(GangPermitted)[0].reason == Reason.WINDOW_CLOSED
+    assert world.said(GangPermitted)[0].reason == CandidateReason.WINDOW_CLOSED
 
 
 # --- what an append rests on -----------------------------------------------------------------------------------------
@@ -231,4 +233,4 @@ def test_a_preferred_tier_is_waited_for_with_the_whole_gang() -> None:
     for _ in range(2):
         world.step()
     assert world.permits() == dict.fromkeys(names, "b")
-    assert world.said(GangPermitted)[0].reason == Reason.PREFERRED_TIER
+    assert world.said(GangPermitted)[0].reason == CandidateReason.PREFERRED_TIER

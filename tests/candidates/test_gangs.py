@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from controlplane.candidates import objects
-from controlplane.candidates.events import ElectionRefused, PermitGranted
-from controlplane.candidates.gang_events import (
+from controlplane.controllers.candidates import objects
+from controlplane.controllers.candidates.reasons import CandidateReason
+from controlplane.controllers.candidates.source.events import ElectionRefused, PermitGranted
+from controlplane.controllers.candidates.source.gang_events import (
     GangDissolved,
     GangFormed,
     GangKept,
@@ -17,10 +18,9 @@ from controlplane.candidates.gang_events import (
     GangReleased,
     GangWithdrawn,
 )
-from controlplane.candidates.policy import NEVER_TWICE, Placement
-from controlplane.candidates.reasons import Reason
-from controlplane.connectivity.events import MANAGEMENT, KindOff, KindSynced, cluster_stream
-from controlplane.kube import POD_GROUPS
+from controlplane.controllers.candidates.source.policy import NEVER_TWICE, PlacementPolicy
+from controlplane.controllers.connectivity.events import MANAGEMENT, KindOff, KindSynced, cluster_stream
+from controlplane.kube.kinds import POD_GROUPS
 from controlplane.log.event import NewEvent
 from tests.candidates.gang_world import GangWorld, restarted
 
@@ -50,7 +50,7 @@ def test_a_gang_goes_whole_to_the_one_target_that_has_room_for_all(together: boo
     assert world.places(names) == {("b",)}
     assert {cluster for _, cluster, _ in world.granted()} == {"b"}
     (one,) = world.said(GangPermitted)
-    assert (one.cluster, one.members, one.least, one.reason) == ("b", names, 3, Reason.ONLY_READY)
+    assert (one.cluster, one.members, one.least, one.reason) == ("b", names, 3, CandidateReason.ONLY_READY)
     assert len(world.said(GangFormed)) == 1
     rows = len(world.source.rows)
     world.run(3)
@@ -84,7 +84,7 @@ def test_extras_follow_to_the_same_target_one_by_one() -> None:
     world.run()
     assert world.where(extra) == ["a"]
     last = world.said(PermitGranted)[-1]
-    assert (last.cluster, last.reason) == ("a", Reason.GANG_FOLLOWS)
+    assert (last.cluster, last.reason) == ("a", CandidateReason.GANG_FOLLOWS)
     assert all(extra != name or cluster == "a" for name, cluster, _ in world.granted())
 
 
@@ -105,7 +105,7 @@ def test_members_wait_for_their_group_and_for_each_other() -> None:
     world.run(4)
     assert world.condition(first)["message"] == "PodGroup g is not there"
     assert world.condition(first)["reason"] == "SchedulingGated"
-    assert world.said(ElectionRefused)[0].reason == Reason.GROUP_MISSING
+    assert world.said(ElectionRefused)[0].reason == CandidateReason.GROUP_MISSING
     world.group("g", 3)
     world.run(4)
     assert world.condition(second)["message"] == "fewer than 3 pods of PodGroup g are there"
@@ -170,9 +170,9 @@ def test_a_gang_is_never_spread() -> None:
     world.group("g", 1)
     name = world.member("g", 0, annotations={objects.OPT_MAX_SKEW: "1"})
     world.run(4)
-    assert world.said(ElectionRefused)[0].reason == Reason.GANG_NEVER_SPREADS
+    assert world.said(ElectionRefused)[0].reason == CandidateReason.GANG_NEVER_SPREADS
     assert "max-skew: a pod of PodGroup g cannot be spread over clusters" in world.condition(name)["message"]
-    world = GangWorld(a=9, b=9).policy(placement=Placement(max_skew=1))
+    world = GangWorld(a=9, b=9).policy(placement=PlacementPolicy(max_skew=1))
     names = world.gang("g", 4)
     world.run()
     assert len(world.places(names)) == 1  # the policy's own spread is for other workloads
@@ -211,7 +211,7 @@ def test_a_reservation_that_is_given_up_takes_the_permits_of_all_along() -> None
     world.step()
     world.step()
     (withdrawn,) = world.said(GangWithdrawn)
-    assert (withdrawn.cluster, withdrawn.reason) == ("a", Reason.GANG_INCOMPLETE)
+    assert (withdrawn.cluster, withdrawn.reason) == ("a", CandidateReason.GANG_INCOMPLETE)
     assert set(world.permits().values()) <= {"a"}
     world.run()
     assert [one.cluster for one in world.said(GangReleased)] == ["a"]
@@ -377,5 +377,5 @@ def test_a_gang_that_has_ended_lets_its_target_go() -> None:
         world.shows("a", name, "Succeeded")
     world.run()
     (released,) = world.said(GangReleased)
-    assert (released.failed, released.reason) == (False, Reason.GANG_ENDED)
+    assert (released.failed, released.reason) == (False, CandidateReason.GANG_ENDED)
     assert world.of_group("g").placed is None

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.candidates import target_calls as calls
-from controlplane.candidates.events import (
+from controlplane.controllers.candidates.objects import candidate_name
+from controlplane.controllers.candidates.reasons import CandidateReason, TargetReason
+from controlplane.controllers.candidates.source.events import (
     CandidateDropped,
     DelegateLost,
     DelegateMissing,
     PermitGranted,
     RevokeAcked,
 )
-from controlplane.candidates.objects import candidate_name
-from controlplane.candidates.policy import AT_LEAST_ONCE, NEVER_TWICE
-from controlplane.candidates.reasons import Reason, TargetReason
-from controlplane.candidates.target_events import BindFailed, FinalizerReleased, PodRemoved, Unreserved
+from controlplane.controllers.candidates.source.policy import AT_LEAST_ONCE, NEVER_TWICE
+from controlplane.controllers.candidates.target import calls as calls
+from controlplane.controllers.candidates.target.events import BindFailed, FinalizerReleased, PodRemoved, Unreserved
 from tests.candidates.model.api import Refused
 from tests.candidates.stage import Stage, pod
 
@@ -101,7 +101,7 @@ def test_h4_a_permit_for_a_reservation_that_is_no_more_binds_nothing() -> None:
     assert not stage.bind("a"), "the permit was for the reservation before"
     stage.look()
     acked = [event for event in stage.decided if isinstance(event, RevokeAcked)]
-    assert [event.reason for event in acked] == [Reason.UNRESERVED]
+    assert [event.reason for event in acked] == [CandidateReason.UNRESERVED]
     assert permits(stage)[-1].reservation == 2
 
 
@@ -323,11 +323,13 @@ def test_a_delegate_that_was_being_deleted_is_not_waited_for_in_a_target_that_is
     assert stage.state.delegate == key
     stage.forgotten.add("a")
     said = stage.look()
-    assert [event.reason for event in said if isinstance(event, DelegateLost)] == [Reason.TARGET_FORGOTTEN]
+    assert [event.reason for event in said if isinstance(event, DelegateLost)] == [CandidateReason.TARGET_FORGOTTEN]
 
 
 def test_a_candidate_that_goes_gives_up_nothing_while_its_binding_may_be_on_its_way() -> None:
-    """The reservation is over when the Pod is gone: until then the binding may still be made, and a backup may bring the Candidate back."""
+    """The reservation is over when the Pod is gone: until then the binding may still be made, and a backup may bring
+    the Candidate back.
+    """
     stage = Stage("a").permitted("a")
     stage.target_look("a")
     assert stage.bind("a")
@@ -345,7 +347,9 @@ def test_a_candidate_that_goes_gives_up_nothing_while_its_binding_may_be_on_its_
 
 @pytest.mark.parametrize("policy", [AT_LEAST_ONCE, NEVER_TWICE])
 def test_a_delegate_whose_pod_is_known_to_be_gone_is_waited_for_by_nobody(policy: str) -> None:
-    """L3: what its Candidate says until it is deleted too is not that it runs; least of all once its target cannot be reached."""
+    """L3: what its Candidate says until it is deleted too is not that it runs; least of all once its target cannot be
+    reached.
+    """
     stage = Stage("a", "b", execution_policy=policy).delegated("a")
     key = stage.only("a")
     stage.lose_pod("a")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from controlplane.candidates.objects import CANDIDATE_SOURCES, CANDIDATE_TARGETS, CANDIDATES
-from controlplane.kube import Json, Kind
+from controlplane.controllers.candidates.objects import CANDIDATE_SOURCES, CANDIDATE_TARGETS, CANDIDATES
+from controlplane.kube.kinds import Json, Kind
 from tests.candidates.stage import Stage
 from tests.deploy.manifests import ROOT, documents, one, render, rights
 

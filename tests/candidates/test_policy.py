@@ -8,25 +8,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.candidates.events import Options
-from controlplane.candidates.observe import options
-from controlplane.candidates.policy import (
+from controlplane.controllers.candidates.reasons import CandidateReason
+from controlplane.controllers.candidates.source.events import PlacementOptions
+from controlplane.controllers.candidates.source.observe import options
+from controlplane.controllers.candidates.source.policy import (
     LONGEST_WAIT,
     MOST_CANDIDATES,
-    Choice,
     Offer,
-    Placement,
+    PermitChoice,
+    PermitWait,
+    PlacementPolicy,
     Target,
-    Wait,
     choose,
     effective,
     preemptor,
     within_skew,
 )
-from controlplane.candidates.reasons import Reason
 from tests.candidates.model.world import START
 
-FIRST, BEST = Placement(), Placement(mode="BestOf", min_candidates=2, max_wait=timedelta(seconds=5))
+FIRST, BEST = PlacementPolicy(), PlacementPolicy(mode="BestOf", min_candidates=2, max_wait=timedelta(seconds=5))
 
 
 def offer(cluster: str, score: int = 0, since: float = 0, tier: int = 0, failures: int = 0) -> Offer:
@@ -38,66 +38,80 @@ def pending(**tiers: int) -> dict[str, Target]:
 
 
 CASES = {
-    "nobody has answered": ([], {}, FIRST, 0, Wait(None, Reason.NOBODY_ANSWERED)),
-    "the first that is ready": ([offer("b", 1, 1), offer("a", 9, 2)], {}, FIRST, 2, Choice("b", Reason.FIRST_READY)),
-    "the only one": ([offer("a")], pending(b=0), FIRST, 0, Choice("a", Reason.ONLY_READY)),
+    "nobody has answered": ([], {}, FIRST, 0, PermitWait(None, CandidateReason.NOBODY_ANSWERED)),
+    "the first that is ready": (
+        [offer("b", 1, 1), offer("a", 9, 2)],
+        {},
+        FIRST,
+        2,
+        PermitChoice("b", CandidateReason.FIRST_READY),
+    ),
+    "the only one": ([offer("a")], pending(b=0), FIRST, 0, PermitChoice("a", CandidateReason.ONLY_READY)),
     "a better tier may still answer": (
         [offer("cloud", tier=1)],
         pending(own=0),
         FIRST,
         0,
-        Wait(START + timedelta(seconds=5), Reason.AWAITS_TIER),
+        PermitWait(START + timedelta(seconds=5), CandidateReason.AWAITS_TIER),
     ),
     "and is not waited for longer than the window": (
         [offer("cloud", tier=1)],
         pending(own=0),
         FIRST,
         5,
-        Choice("cloud", Reason.ONLY_READY),
+        PermitChoice("cloud", CandidateReason.ONLY_READY),
     ),
     "the better tier is preferred to the better score": (
         [offer("cloud", 99, tier=1), offer("own", 1)],
         {},
         BEST,
         0,
-        Choice("own", Reason.PREFERRED_TIER),
+        PermitChoice("own", CandidateReason.PREFERRED_TIER),
     ),
     "best-of waits for enough": (
         [offer("a", 1)],
         pending(b=0),
         BEST,
         4,
-        Wait(START + timedelta(seconds=5), Reason.AWAITS_CANDIDATES),
+        PermitWait(START + timedelta(seconds=5), CandidateReason.AWAITS_CANDIDATES),
     ),
-    "but not for those who cannot come": ([offer("a", 1)], {}, BEST, 0, Choice("a", Reason.ONLY_READY)),
-    "nor longer than its window": ([offer("a", 1)], pending(b=0), BEST, 5, Choice("a", Reason.WINDOW_CLOSED)),
+    "but not for those who cannot come": ([offer("a", 1)], {}, BEST, 0, PermitChoice("a", CandidateReason.ONLY_READY)),
+    "nor longer than its window": (
+        [offer("a", 1)],
+        pending(b=0),
+        BEST,
+        5,
+        PermitChoice("a", CandidateReason.WINDOW_CLOSED),
+    ),
     "the best of enough": (
         [offer("a", 1), offer("b", 2)],
         pending(c=0),
         BEST,
         0,
-        Choice("b", Reason.BEST_SCORE),
+        PermitChoice("b", CandidateReason.BEST_SCORE),
     ),
     "who failed comes after who did not": (
         [offer("a", 9, 0, failures=1), offer("b", 1, 3)],
         {},
         FIRST,
         3,
-        Choice("b", Reason.ONLY_READY),
+        PermitChoice("b", CandidateReason.ONLY_READY),
     ),
     "and after who was not asked yet": (
         [offer("a", failures=1)],
         pending(b=0),
         FIRST,
         0,
-        Wait(START + timedelta(seconds=10), Reason.AWAITS_UNTRIED),
+        PermitWait(START + timedelta(seconds=10), CandidateReason.AWAITS_UNTRIED),
     ),
-    "for a while": ([offer("a", failures=1)], pending(b=0), FIRST, 10, Choice("a", Reason.ONLY_READY)),
+    "for a while": ([offer("a", failures=1)], pending(b=0), FIRST, 10, PermitChoice("a", CandidateReason.ONLY_READY)),
 }
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
-def test_the_choice(case: tuple[list[Offer], dict[str, Target], Placement, float, Choice | Wait]) -> None:
+def test_the_choice(
+    case: tuple[list[Offer], dict[str, Target], PlacementPolicy, float, PermitChoice | PermitWait],
+) -> None:
     offers, ahead, placement, seconds, wanted = case
     failures = {entry.cluster: entry.failures for entry in offers}
     assert choose(offers, ahead, failures, {}, placement, START + timedelta(seconds=seconds)) == wanted
@@ -105,10 +119,14 @@ def test_the_choice(case: tuple[list[Offer], dict[str, Target], Placement, float
 
 def test_a_workload_is_spread() -> None:
     offers = [offer("a", 9), offer("b", 1)]
-    spread = Placement(max_skew=1)
-    assert choose(offers, {}, {}, {"a": 1, "b": 0}, spread, START) == Choice("b", Reason.ONLY_READY)
-    assert choose(offers[:1], {}, {}, {"a": 1, "b": 0}, spread, START) == Wait(None, Reason.SKEW_TOO_LARGE)
-    assert choose(offers[:1], {}, {}, {"a": 1}, spread, START) == Choice("a", Reason.ONLY_READY), "b is out of view"
+    spread = PlacementPolicy(max_skew=1)
+    assert choose(offers, {}, {}, {"a": 1, "b": 0}, spread, START) == PermitChoice("b", CandidateReason.ONLY_READY)
+    assert choose(offers[:1], {}, {}, {"a": 1, "b": 0}, spread, START) == PermitWait(
+        None, CandidateReason.SKEW_TOO_LARGE
+    )
+    assert choose(offers[:1], {}, {}, {"a": 1}, spread, START) == PermitChoice("a", CandidateReason.ONLY_READY), (
+        "b is out of view"
+    )
 
 
 @given(st.dictionaries(st.sampled_from("abcd"), st.integers(0, 5), min_size=1), st.integers(1, 3), st.integers(1, 30))
@@ -125,11 +143,11 @@ def test_pods_placed_one_by_one_never_exceed_the_skew(start: dict[str, int], ske
     st.lists(st.builds(offer, st.sampled_from("abcdef"), st.integers(0, 99), st.floats(0, 9), st.integers(0, 2))),
     st.sampled_from([FIRST, BEST]),
 )
-def test_nobody_waits_longer_than_the_bounds(offers: list[Offer], placement: Placement) -> None:
+def test_nobody_waits_longer_than_the_bounds(offers: list[Offer], placement: PlacementPolicy) -> None:
     now = START + timedelta(seconds=9) + placement.retry_wait + LONGEST_WAIT
     ahead = pending(x=0, y=1)
     verdict = choose(offers, ahead, {one.cluster: one.failures for one in offers}, {}, placement, now)
-    assert isinstance(verdict, Choice) == bool(offers)
+    assert isinstance(verdict, PermitChoice) == bool(offers)
 
 
 def test_who_is_asked_to_make_room() -> None:
@@ -155,9 +173,9 @@ def test_annotations_choose_within_the_bounds() -> None:
         }
     )
     assert asked.targets == ["a", "b"]
-    wanted = Placement(mode="BestOf", min_candidates=3, max_wait=timedelta(seconds=7.5), max_skew=1)
+    wanted = PlacementPolicy(mode="BestOf", min_candidates=3, max_wait=timedelta(seconds=7.5), max_skew=1)
     assert effective(FIRST, asked) == wanted
-    assert effective(BEST, Options()) == BEST
+    assert effective(BEST, PlacementOptions()) == BEST
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""A target that goes back to a backup: what its Candidates say then is old, and nobody is permitted for the sake of it."""
+"""A target that goes back to a backup: what its Candidates say then is old, and nobody is permitted for the sake of
+it.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +8,24 @@ from datetime import UTC, datetime
 
 import pytest
 
-from controlplane.candidates.copies import Copies
-from controlplane.candidates.copy_events import CopyGone, CopyObserved
-from controlplane.candidates.events import DelegateLost, PermitGranted, RevokeAcked
-from controlplane.candidates.objects import CANDIDATE_SOURCES, CANDIDATES, FINALIZER, PODS, Origin
-from controlplane.candidates.placing import Placing
-from controlplane.candidates.policy import AT_LEAST_ONCE, NEVER_TWICE, Policy
-from controlplane.candidates.reasons import Reason
-from controlplane.candidates.status import restarts_of
-from controlplane.candidates.target import TargetCandidates
-from controlplane.candidates.target_decide import TargetPolicy
-from controlplane.candidates.target_events import (
+from controlplane.controllers.candidates.objects import CANDIDATE_SOURCES, CANDIDATES, FINALIZER, PODS, Origin
+from controlplane.controllers.candidates.reasons import CandidateReason
+from controlplane.controllers.candidates.references.controller import ReferenceController
+from controlplane.controllers.candidates.references.events import CopyGone, CopyObserved
+from controlplane.controllers.candidates.source.controller import SourceController
+from controlplane.controllers.candidates.source.delegate_status import restarts_of
+from controlplane.controllers.candidates.source.events import DelegateLost, PermitGranted, RevokeAcked
+from controlplane.controllers.candidates.source.policy import AT_LEAST_ONCE, NEVER_TWICE, SourcePolicy
+from controlplane.controllers.candidates.target.controller import TargetController
+from controlplane.controllers.candidates.target.decide import TargetPolicy
+from controlplane.controllers.candidates.target.events import (
     CandidateObserved,
     CandidatePodObserved,
     FinalizerReleased,
     PodRemoved,
 )
-from controlplane.connectivity.events import ClusterConnected, ClusterRestored, KindSynced
-from controlplane.kube import Kind
+from controlplane.controllers.connectivity.events import ClusterConnected, ClusterRestored, KindSynced
+from controlplane.kube.kinds import Kind
 from controlplane.log.event import Event, Recorded
 from tests.candidates.stage import NS, Stage, pod
 
@@ -43,7 +45,9 @@ def lost(stage: Stage) -> list[DelegateLost]:
 
 @POLICIES
 def test_a_delegate_whose_candidate_says_again_what_it_said_before_is_not_lost(policy: str) -> None:
-    """The backup is from between the binding and its report: the Pod runs, and the Candidate says that it is reserved."""
+    """The backup is from between the binding and its report: the Pod runs, and the Candidate says that it is
+    reserved.
+    """
     stage = Stage("a", "b", execution_policy=policy).permitted("a")
     stage.reserve("b")
     stage.target_look("a")
@@ -74,7 +78,7 @@ def test_a_delegate_that_is_on_no_node_any_more_is_missing(policy: str) -> None:
     stage.look()
     stage.stores["a"] = backup
     stage.settle()
-    assert [event.reason for event in lost(stage)] == [Reason.POD_MISSING]
+    assert [event.reason for event in lost(stage)] == [CandidateReason.POD_MISSING]
     stage.reserve("b")
     stage.settle()
     assert stage.bind("b")
@@ -145,7 +149,7 @@ def test_what_a_backup_revives_is_waited_for(policy: str) -> None:
     backup = stage.stores["a"]
     stage.lose_pod("a")
     stage.look()
-    assert [event.reason for event in lost(stage)] == [Reason.POD_MISSING]
+    assert [event.reason for event in lost(stage)] == [CandidateReason.POD_MISSING]
     stage.stores["a"] = backup
     stage.look()
     stage.send()
@@ -161,7 +165,9 @@ def test_what_a_backup_revives_is_waited_for(policy: str) -> None:
 
 
 def test_a_pod_that_is_back_with_what_it_showed_is_not_shown_as_if_it_began() -> None:
-    """The source's own cluster went back, to a pod that was deleted since: nothing of it is known any more but what it says itself."""
+    """The source's own cluster went back, to a pod that was deleted since: nothing of it is known any more but what it
+    says itself.
+    """
     stage = Stage("a")
     ran = {"phase": "Running", "containerStatuses": [{"name": "c", "restartCount": 2}]}
     stage.home = {**stage.home, "pods": {"web": pod(status=ran)}}
@@ -184,7 +190,7 @@ def test_a_pod_that_is_back_with_what_it_showed_is_not_shown_as_if_it_began() ->
 
 def test_copies_that_a_backup_brings_back_are_looked_for() -> None:
     """All of them had gone, so nobody watched them any more."""
-    copies = Copies(Placing(Policy(cluster="home"), "me"))
+    copies = ReferenceController(SourceController(SourcePolicy(cluster="home"), "me"))
     head = {"namespace": NS, "name": "settings", "uid": "c-1", "resource_version": "5", "kind": "ConfigMap"}
     said: list[tuple[str, Event]] = [
         (f"copies/east/{NS}", CopyObserved(**head, mark="home")),
@@ -214,7 +220,7 @@ def recorded(position: int, stream: str, event: Event) -> Recorded:
 
 def test_nothing_is_decided_between_the_lists_of_a_cluster_that_went_back() -> None:
     """The Candidate is back before its Pod, as lists come: whether that has stopped is known when both are listed."""
-    targets = TargetCandidates(TargetPolicy())
+    targets = TargetController(TargetPolicy())
     targets.ready = True
     origin = Origin(cluster="home", namespace=NS, name="web", uid="web#1", epoch=1)
     head = {"namespace": NS, "name": "c", "uid": "c#1", "resource_version": "5"}
@@ -235,7 +241,7 @@ def test_nothing_is_decided_between_the_lists_of_a_cluster_that_went_back() -> N
 
 
 def test_a_new_connection_has_listed_what_it_says() -> None:
-    targets = TargetCandidates(TargetPolicy())
+    targets = TargetController(TargetPolicy())
     targets.ready = True
     stream = f"candidate/{NS}/c"
     origin = Origin(cluster="home", namespace=NS, name="web", uid="web#1", epoch=1)

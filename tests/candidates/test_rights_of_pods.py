@@ -1,4 +1,6 @@
-"""What a source's pod may be in a target: as whom it runs, and how near to the node it comes, is the invitation's to say."""
+"""What a source's pod may be in a target: as whom it runs, and how near to the node it comes, is the invitation's to
+say.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.candidates.reasons import TargetReason
+from controlplane.controllers.candidates.reasons import TargetReason
 from tests.candidates.stage import Stage, pod
 from tests.pods.test_security import GOOD, PLAIN
 

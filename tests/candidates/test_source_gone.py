@@ -1,4 +1,6 @@
-"""A candidate that goes in the same breath in which it came: the source hears of both, though the first is not folded yet."""
+"""A candidate that goes in the same breath in which it came: the source hears of both, though the first is not folded
+yet.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +8,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from controlplane.candidates.objects import CANDIDATES, SOURCE_LABEL
-from controlplane.candidates.policy import Policy
-from controlplane.candidates.seen import CandidateGone
-from controlplane.candidates.source import SourceCandidates
-from controlplane.capability import Sighting
-from controlplane.kube import Json, meta
+from controlplane.controllers.candidates.objects import CANDIDATES, SOURCE_LABEL
+from controlplane.controllers.candidates.source.observations import CandidateGone
+from controlplane.controllers.candidates.source.pods import SourceCandidates
+from controlplane.controllers.candidates.source.policy import SourcePolicy
+from controlplane.kube.kinds import Json, meta
+from controlplane.runtime.controller import ObjectChange
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -30,10 +32,10 @@ def listed(obj: Json) -> Json:
 
 @pytest.mark.parametrize("whole", [True, False], ids=["watched", "missed by a list"])
 def test_its_end_is_recorded_where_its_coming_was(whole: bool) -> None:
-    source = SourceCandidates(Policy(cluster="campus"), "me", lambda namespace: [])
-    came = source.observe(Sighting("east", "", CANDIDATES, candidate(), "5", False), NOW)
+    source = SourceCandidates(SourcePolicy(cluster="campus"), "me", lambda namespace: [])
+    came = source.observe(ObjectChange("east", "", CANDIDATES, candidate(), "5", False), NOW)
     went = source.observe(
-        Sighting("east", "", CANDIDATES, candidate() if whole else listed(candidate()), "6", True), NOW
+        ObjectChange("east", "", CANDIDATES, candidate() if whole else listed(candidate()), "6", True), NOW
     )
     assert came is not None
     assert went is not None
@@ -42,23 +44,23 @@ def test_its_end_is_recorded_where_its_coming_was(whole: bool) -> None:
 
 
 def test_it_is_recorded_once() -> None:
-    source = SourceCandidates(Policy(cluster="campus"), "me", lambda namespace: [])
+    source = SourceCandidates(SourcePolicy(cluster="campus"), "me", lambda namespace: [])
     for version, gone in (("5", False), ("6", True)):
-        source.observe(Sighting("east", "", CANDIDATES, candidate(), version, gone), NOW)
-    assert source.observe(Sighting("east", "", CANDIDATES, listed(candidate()), "7", True), NOW) is None
+        source.observe(ObjectChange("east", "", CANDIDATES, candidate(), version, gone), NOW)
+    assert source.observe(ObjectChange("east", "", CANDIDATES, listed(candidate()), "7", True), NOW) is None
 
 
 def test_another_sources_candidate_is_nobodys_news() -> None:
-    source = SourceCandidates(Policy(cluster="campus"), "me", lambda namespace: [])
+    source = SourceCandidates(SourcePolicy(cluster="campus"), "me", lambda namespace: [])
     for version, gone in (("5", False), ("6", True)):
-        assert source.observe(Sighting("east", "", CANDIDATES, candidate("other"), version, gone), NOW) is None
+        assert source.observe(ObjectChange("east", "", CANDIDATES, candidate("other"), version, gone), NOW) is None
 
 
 def test_the_end_of_one_that_could_not_be_read_is_no_news() -> None:
-    source = SourceCandidates(Policy(cluster="campus"), "me", lambda namespace: [])
+    source = SourceCandidates(SourcePolicy(cluster="campus"), "me", lambda namespace: [])
     broken = candidate()
     broken["status"] = {"reservation": "none"}
-    came = source.observe(Sighting("east", "", CANDIDATES, broken, "5", False), NOW)
+    came = source.observe(ObjectChange("east", "", CANDIDATES, broken, "5", False), NOW)
     assert came is not None
     assert came.stream.startswith("refused/")
-    assert source.observe(Sighting("east", "", CANDIDATES, broken, "6", True), NOW) is None
+    assert source.observe(ObjectChange("east", "", CANDIDATES, broken, "6", True), NOW) is None

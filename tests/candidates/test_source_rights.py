@@ -1,4 +1,6 @@
-"""What the service may do in a source cluster: as much as it watches and writes, and no more; and whom it has let go of."""
+"""What the service may do in a source cluster: as much as it watches and writes, and no more; and whom it has let go
+of.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +8,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from controlplane.app.rooms import Hosted
-from controlplane.connectivity.events import ClusterConnected, ClusterDisconnected, ServiceStarted
+from controlplane.app.hosted import HostedControllers
+from controlplane.controllers.connectivity.events import ClusterConnected, ClusterDisconnected, ServiceStarted
+from controlplane.controllers.multikueue.events import MultiKueueClusterGone, MultiKueueClusterObserved
 from controlplane.log.event import Event, Recorded
-from controlplane.multikueue.events import MultiKueueClusterGone, MultiKueueClusterObserved
 from controlplane.settings import Settings
 from tests.candidates.e2e.stage import settings
 from tests.deploy.manifests import one, render, rights
@@ -19,7 +21,7 @@ CANDIDATE_KINDS = {"pods", "candidatetargets.candidates.controlplane.dev", "podg
 
 
 def home(chosen: Settings) -> set[str]:
-    return {spec.kind.name for spec in Hosted(chosen).home}
+    return {spec.kind.name for spec in HostedControllers(chosen).home}
 
 
 def test_a_controller_that_is_off_watches_nothing() -> None:
@@ -29,11 +31,11 @@ def test_a_controller_that_is_off_watches_nothing() -> None:
         "multikueueclusters.kueue.x-k8s.io",
         *CANDIDATE_KINDS,
     }
-    assert Hosted(settings(controllers=("candidates",))).workers == []
+    assert HostedControllers(settings(controllers=("candidates",))).workers == []
 
 
 def test_only_pods_that_ask_for_it_are_watched() -> None:
-    (pods,) = [spec for spec in Hosted(settings()).home if spec.kind.name == "pods"]
+    (pods,) = [spec for spec in HostedControllers(settings()).home if spec.kind.name == "pods"]
     assert pods.field_selector == "spec.schedulerName=controlplane-candidates"
 
 
@@ -59,12 +61,12 @@ def test_the_account_is_that_of_the_service() -> None:
 
 @pytest.mark.parametrize("namespaces", [("*",), ("*", "physics")])
 def test_all_namespaces_are_watched_as_one_where_all_may_send(namespaces: tuple[str, ...]) -> None:
-    (spec,) = [s for s in Hosted(settings(namespaces=namespaces)).workers if s.kind.kind == "Candidate"]
+    (spec,) = [s for s in HostedControllers(settings(namespaces=namespaces)).workers if s.kind.kind == "Candidate"]
     assert (spec.namespace, spec.label_selector) == ("", "candidates.controlplane.dev/source=home")
 
 
 def test_a_cluster_that_was_removed_without_a_word_is_found() -> None:
-    hosted = Hosted(settings())
+    hosted = HostedControllers(settings())
     seen = MultiKueueClusterObserved(name="east", uid="u", resource_version="1", location="east-kubeconfig")
     gone = MultiKueueClusterGone(name="east", uid="u", resource_version="2")
     story: list[tuple[str, Event]] = [
@@ -81,7 +83,7 @@ def test_a_cluster_that_was_removed_without_a_word_is_found() -> None:
     assert hosted.abandoned() == []
 
 
-def fold(hosted: Hosted, story: list[tuple[str, Event]]) -> None:
+def fold(hosted: HostedControllers, story: list[tuple[str, Event]]) -> None:
     for number, (stream, event) in enumerate(story, 1):
         at = datetime(2026, 1, 1, tzinfo=UTC)
         hosted.capability.fold(

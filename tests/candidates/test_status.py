@@ -1,4 +1,6 @@
-"""The source pod's status: its delegate's, monotone, never back from the end; and what happens to it when a delegate is lost."""
+"""The source pod's status: its delegate's, monotone, never back from the end; and what happens to it when a delegate is
+lost.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.candidates.objects import HINT_CLUSTER, HINT_NAMESPACE, HINT_POD
-from controlplane.candidates.policy import AT_LEAST_ONCE, NEVER_TWICE
-from controlplane.candidates.status import DELEGATED, later, mirrored, rank
+from controlplane.controllers.candidates.objects import HINT_CLUSTER, HINT_NAMESPACE, HINT_POD
+from controlplane.controllers.candidates.source.delegate_status import DELEGATED, later, mirrored, rank
+from controlplane.controllers.candidates.source.policy import AT_LEAST_ONCE, NEVER_TWICE
 from tests.candidates.stage import NS, Stage, pod
 
 PHASES = ["Pending", "Running", "Succeeded", "Failed", "Unknown", ""]

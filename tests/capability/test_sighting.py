@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from controlplane.capability import Sighting
-from controlplane.kube import JOBS
+from controlplane.kube.kinds import JOBS
 from controlplane.log.event import Event, NewEvent, body_of
+from controlplane.runtime.controller import ObjectChange
 
 NOW = datetime(2026, 11, 21, 18, 0, tzinfo=UTC)
 
@@ -17,9 +17,9 @@ class Rang(Event, frozen=True, kw_only=True):
     bell: str
 
 
-def sighting(version: str = "42", uid: str | None = "u-1", *, gone: bool = False) -> Sighting:
+def sighting(version: str = "42", uid: str | None = "u-1", *, gone: bool = False) -> ObjectChange:
     metadata = {"name": "a"} if uid is None else {"name": "a", "uid": uid}
-    return Sighting("west", "life-2", JOBS, {"metadata": metadata}, version, gone)
+    return ObjectChange("west", "life-2", JOBS, {"metadata": metadata}, version, gone)
 
 
 @pytest.mark.parametrize("gone", [False, True])

@@ -1,4 +1,6 @@
-"""A tiny distribution with a scheduler plugin, as an installer leaves it: a module, and its metadata beside it on `sys.path`."""
+"""A tiny distribution with a scheduler plugin, as an installer leaves it: a module, and its metadata beside it on
+`sys.path`.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,10 @@ MODULE = '''
 
 import os
 
-from controlplane.kube import PODS, ObjectRef, Request
-from controlplane.scheduler import framework as f
-from controlplane.scheduler.args import Args
-from controlplane.scheduler.status import SKIP, SUCCESS, Code, Status, failed, unschedulable
+from controlplane.kube.kinds import PODS, ObjectRef, Request
+from controlplane.controllers.scheduling import framework as f
+from controlplane.controllers.scheduling.framework.args import Args
+from controlplane.controllers.scheduling.framework.status import SKIP, SUCCESS, Code, Status, failed, unschedulable
 
 
 def told(point):

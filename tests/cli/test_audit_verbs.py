@@ -14,8 +14,8 @@ from controlplane.__main__ import run
 from controlplane.audit.standing import WORDS
 from controlplane.cli import cli
 from controlplane.cli.workloads import STATES
+from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.log.event import Event, NewEvent
-from controlplane.multikueue.fleet import Fleet
 from tests.audit.database import with_stories
 from tests.audit.script import Script, write
 from tests.audit.stories import everything
@@ -288,7 +288,7 @@ async def test_an_unknown_event_is_shown_by_every_verb(database_url: str) -> Non
     script = Script("a")
     life = script.workload("w-0a1b2").job().seen()
     lent = NewEvent(stream=life.stream, event=QuotaLent(to="b"), cluster="a")
-    await write(database_url, [*script.appended, lent], types=[*Fleet.types, QuotaLent])
+    await write(database_url, [*script.appended, lent], types=[*MultiKueueController.types, QuotaLent])
     assert asked(database_url, "events", "--type", "QuotaLent")[0]["data"] == {"to": "b"}
     assert "QuotaLent" in invoke(database_url, "timeline", "default/w").stdout
     assert [one["state"] for one in asked(database_url, "workloads")] == ["Pending"]

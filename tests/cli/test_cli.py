@@ -15,7 +15,7 @@ import yaml
 
 from controlplane.__main__ import run
 from controlplane.cli import VERBS, cli
-from controlplane.cli.frame import Group, Verb
+from controlplane.cli.frame import CommandGroup, Verb
 from controlplane.cli.output import table, visible
 
 HEAVY = {
@@ -57,7 +57,7 @@ def test_help_imports_nothing_heavy() -> None:
 @pytest.mark.parametrize("name", VERBS)
 def test_each_verb_is_what_the_registry_says(name: str) -> None:
     command = cli.get_command(click.Context(cli), name)
-    assert isinstance(command, Verb | Group)
+    assert isinstance(command, Verb | CommandGroup)
     assert command.name == name
     assert (command.help or "").splitlines()[0] == VERBS[name].summary
 

@@ -14,21 +14,21 @@ import yaml
 from click.testing import CliRunner, Result
 
 from controlplane.__main__ import run
+from controlplane.app.hosted import TYPES
 from controlplane.app.policy import in_force
-from controlplane.app.rooms import TYPES
 from controlplane.audit.absence import Absence
 from controlplane.cli import cli
 from controlplane.cli.clusters import whoami
 from controlplane.cli.fleet import grace_cell
-from controlplane.connectivity.events import (
+from controlplane.controllers.connectivity.events import (
     FLEET_STREAM,
     ClusterForgotten,
     ClusterRestored,
     MassOutageAccepted,
     MassOutageBegan,
 )
+from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.log.event import NewEvent
-from controlplane.multikueue.context import Policy
 from tests.audit.database import with_stories
 from tests.audit.script import START, Script, at, write
 from tests.candidates.stage import Stage
@@ -88,7 +88,8 @@ def outage(url: str, *policies: str, away: str = "ab", of: str = "abc") -> Scrip
     return script
 
 
-# --- the list -----------------------------------------------------------------------------------------------------------
+# --- the list
+# -----------------------------------------------------------------------------------------------------------
 
 
 def test_the_list(url: str) -> None:
@@ -132,7 +133,7 @@ def test_a_grace_is_that_of_the_service(database_url: str) -> None:
     script = Script("a", "b")
     placed(script, "")
     script.lose("a")
-    said = in_force(Policy(adapters={}, execution_policy="never-twice"), ["multikueue"])
+    said = in_force(MultiKueuePolicy(adapters={}, execution_policy="never-twice"), ["multikueue"])
     script.put(NewEvent(stream="service", event=said))
     put(database_url, script.appended)
     assert by_name(database_url)["a"]["grace"] == "never"
@@ -225,7 +226,8 @@ def test_a_mass_outage_is_above_the_table(database_url: str) -> None:
     assert asked(database_url)["mass_outage"]["holds"] is False
 
 
-# --- forget -------------------------------------------------------------------------------------------------------------
+# --- forget
+# -------------------------------------------------------------------------------------------------------------
 
 
 def test_forget_says_what_it_would_do(capsys: pytest.CaptureFixture[str], database_url: str) -> None:
@@ -300,7 +302,8 @@ def test_what_cannot_be_forgotten(
     assert events(database_url, "ClusterForgotten") == []
 
 
-# --- accept-outage ------------------------------------------------------------------------------------------------------
+# --- accept-outage
+# ------------------------------------------------------------------------------------------------------
 
 
 def test_accept_outage_says_what_it_would_do(capsys: pytest.CaptureFixture[str], database_url: str) -> None:
@@ -330,7 +333,8 @@ def test_where_there_is_no_mass_outage(capsys: pytest.CaptureFixture[str], datab
     assert (code, told.splitlines()[-1]) == (1, "Error: there is no mass outage to accept")
 
 
-# --- both ---------------------------------------------------------------------------------------------------------------
+# --- both
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def events(url: str, kind: str) -> list[dict[str, Any]]:

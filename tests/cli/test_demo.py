@@ -13,8 +13,8 @@ import psycopg
 import pytest
 
 from controlplane.__main__ import run
+from controlplane.local.check import Evidence
 from controlplane.local.demo import Demo, Played
-from controlplane.local.verdict import Evidence
 from tests.cli.processes import PROGRAM, environment, finished, stopped
 from tests.support import postgres
 
@@ -28,7 +28,9 @@ def folder() -> Iterator[Path]:
 
 @pytest.mark.xdist_group("demo")
 def test_it_shows_what_is_right(folder: Path) -> None:
-    """The whole performance, as a newcomer has it: an embedded database, a killed service, and the history of it all."""
+    """The whole performance, as a newcomer has it: an embedded database, a killed service, and the history of it
+    all.
+    """
     done = finished("demo", "--data", str(folder))
     assert done.returncode == 0, done.stdout + done.stderr
     out = done.stdout

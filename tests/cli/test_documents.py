@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.documents import Document, documents, parts
+from controlplane.kube.documents import Document, documents, parts
 
 
 def only(text: str) -> Any:

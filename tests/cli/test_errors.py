@@ -9,9 +9,9 @@ from sqlalchemy.exc import OperationalError
 
 from controlplane.__main__ import run
 from controlplane.cli import errors, version
-from controlplane.cli.errors import Exit, Failure, explain, report
-from controlplane.clusters.port import ApiError, Unreachable
-from controlplane.embedded import EmbeddedError
+from controlplane.cli.errors import CommandFailure, Exit, explain, report
+from controlplane.clusters.protocol import ApiError, Unreachable
+from controlplane.local.postgres import EmbeddedError
 from controlplane.log.schema import SchemaError
 from controlplane.settings import SettingsError
 from controlplane.web import ListenError
@@ -24,8 +24,8 @@ def lost(text: str) -> psycopg.OperationalError:
 @pytest.mark.parametrize(
     ("error", "code", "part"),
     [
-        (Failure("no workload ns/x", Exit.NOT_FOUND), 5, "no workload ns/x"),
-        (Failure("it did not work"), 1, "it did not work"),
+        (CommandFailure("no workload ns/x", Exit.NOT_FOUND), 5, "no workload ns/x"),
+        (CommandFailure("it did not work"), 1, "it did not work"),
         (SettingsError(["a: b."]), 3, "a: b."),
         (SettingsError(["a: b.", "c: d."]), 3, "the settings cannot be used:\n  a: b.\n  c: d."),
         (SchemaError("run `controlplane db upgrade`"), 4, "run `controlplane db upgrade`"),

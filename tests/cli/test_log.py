@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner
 
 from controlplane.__main__ import run
-from controlplane.app.rooms import TYPES
+from controlplane.app.hosted import TYPES
 from controlplane.cli import cli
-from controlplane.connectivity.events import MANAGEMENT, ClusterConnected
-from controlplane.connectivity.here import connectivity_event
+from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterConnected
+from controlplane.controllers.connectivity.local_connection import connectivity_event
 from controlplane.log.schema import libpq_url
 from tests.audit.script import write
 

@@ -1,4 +1,6 @@
-"""`controlplane podgroups resolve`: files and standard input, forms of output, exit codes and what is said with them."""
+"""`controlplane podgroups resolve`: files and standard input, forms of output, exit codes and what is said with
+them.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import aiohttp
 import psycopg
 import pytest
 
-from controlplane.local.replica import Replica, free_port, variables
+from controlplane.local.replica import LocalReplica, free_port, variables
 from controlplane.log.connect import Database
 from controlplane.simulation.world import ClusterSpec, World
 from tests.cli.processes import finished
@@ -98,22 +98,22 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 
 
 @pytest.fixture
-async def replica(world: World, database_url: str, tmp_path: Path) -> AsyncIterator[Replica]:
+async def replica(world: World, database_url: str, tmp_path: Path) -> AsyncIterator[LocalReplica]:
     database = Database(database_url, "controlplane_service")
     environment = variables(database, "main", tmp_path / "management.kubeconfig", free_port())
-    replica = Replica(environment, tmp_path / "messages")
+    replica = LocalReplica(environment, tmp_path / "messages")
     yield replica
     await replica.kill()
 
 
-async def checks(replica: Replica) -> dict[str, bool]:
+async def checks(replica: LocalReplica) -> dict[str, bool]:
     port = port_of(replica)
     async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}/readyz") as answer:
         body = await answer.json()
     return {name: check["ok"] for name, check in body["checks"].items()}
 
 
-def port_of(replica: Replica) -> int:
+def port_of(replica: LocalReplica) -> int:
     """Return the port that the process says it serves on."""
     lines = [json.loads(line) for line in replica.messages.read_text().splitlines()]
     return int(next(line["port"] for line in lines if line["event"] == "serving"))
@@ -145,7 +145,7 @@ def locks(url: str) -> int:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_a_signal_drains(replica: Replica, database_url: str, number: signal.Signals) -> None:
+async def test_a_signal_drains(replica: LocalReplica, database_url: str, number: signal.Signals) -> None:
     await replica.start()
     await led(database_url, 1)
     async with asyncio.timeout(30):
@@ -156,7 +156,7 @@ async def test_a_signal_drains(replica: Replica, database_url: str, number: sign
     assert "Traceback" not in replica.messages.read_text()
 
 
-async def test_a_killed_one_is_followed_by_the_next(replica: Replica, database_url: str) -> None:
+async def test_a_killed_one_is_followed_by_the_next(replica: LocalReplica, database_url: str) -> None:
     await replica.start()
     await led(database_url, 1)
     await replica.kill()
@@ -168,12 +168,12 @@ async def test_a_killed_one_is_followed_by_the_next(replica: Replica, database_u
     assert await replica.stop() == 0
 
 
-async def test_a_second_replica_follows(replica: Replica, world: World, database_url: str, tmp_path: Path) -> None:
+async def test_a_second_replica_follows(replica: LocalReplica, world: World, database_url: str, tmp_path: Path) -> None:
     await replica.start()
     await led(database_url, 1)
     database = Database(database_url, "controlplane_service")
     environment = variables(database, "main", tmp_path / "management.kubeconfig", free_port())
-    second = Replica(environment, tmp_path / "messages-of-the-second")
+    second = LocalReplica(environment, tmp_path / "messages-of-the-second")
     try:
         await second.start()
         await second.ready(30)

@@ -1,4 +1,6 @@
-"""What a user reads of a scheduler's own log: `why`, `timeline` and `events` of pods that a real scheduler placed, refused and evicted."""
+"""What a user reads of a scheduler's own log: `why`, `timeline` and `events` of pods that a real scheduler placed,
+refused and evicted.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,16 @@ from click.testing import CliRunner
 
 from controlplane.__main__ import run
 from controlplane.cli import cli
-from controlplane.kube import PODS, PRIORITY_CLASSES
+from controlplane.kube.kinds import PODS, PRIORITY_CLASSES
 from tests.scheduling.stage import Stage, staged, until
 from tests.scheduling.test_candidates import HOME, Source
 from tests.support import postgres
 
 
 async def played(url: str) -> None:
-    """A node that is too small and one that comes later, a gate, a preemption, candidates before their permit, after it and refused."""
+    """A node that is too small and one that comes later, a gate, a preemption, candidates before their permit, after it
+    and refused.
+    """
     async with staged(url) as stage:
         cluster, source = stage.cluster, Source(stage.cluster)
         for name, value in (("low", -10), ("high", 1000)):

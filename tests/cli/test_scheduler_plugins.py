@@ -1,4 +1,6 @@
-"""Plugins of others, installed as packages with an entry point: each extension point is asked, in `run` and in `evaluate`."""
+"""Plugins of others, installed as packages with an entry point: each extension point is asked, in `run` and in
+`evaluate`.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from controlplane.app.plugins import registry
-from controlplane.kube import PODS, PRIORITY_CLASSES, Json
-from controlplane.scheduler.registry import GROUP, IN_TREE
+from controlplane.app.scheduler_plugins import registry
+from controlplane.controllers.scheduling.framework.registry import GROUP, IN_TREE
+from controlplane.kube.kinds import PODS, PRIORITY_CLASSES, Json
 from tests.cli.installed import POINTS, install
 from tests.cli.processes import finished, running, stopped
 from tests.scheduler.objects import node, pod

@@ -1,4 +1,6 @@
-"""`controlplane scheduler run` as a process: what keeps it from starting is a sentence and a code; killed, another one goes on."""
+"""`controlplane scheduler run` as a process: what keeps it from starting is a sentence and a code; killed, another one
+goes on.
+"""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ import psycopg
 import pytest
 import yaml
 
-from controlplane.clusters.management import from_kubeconfig
-from controlplane.kube import JOBS, WORKLOADS, Json, Kind
+from controlplane.clusters.management_access import from_kubeconfig
+from controlplane.kube.kinds import JOBS, WORKLOADS, Json, Kind
 from controlplane.local.examples import jobs
 from tests.cli.processes import deadline, finished, running, stopped, told
 from tests.support import postgres

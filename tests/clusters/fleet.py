@@ -9,16 +9,16 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
+from controlplane.clusters.connection_config import ConnectionConfig, ConnectionTiming
+from controlplane.clusters.connection_reports import Connected
 from controlplane.clusters.connections import Connections
-from controlplane.clusters.facts import Connected
 from controlplane.clusters.kubeconfig import ClientConfig
-from controlplane.clusters.port import ApiError
+from controlplane.clusters.protocol import ApiError
 from controlplane.clusters.reflector import Pace
 from controlplane.clusters.sources import SecretSource
 from controlplane.clusters.streams import WatchSpec
-from controlplane.clusters.surroundings import Surroundings, Timing
 from controlplane.clusters.transport import Timeouts, Transport
-from controlplane.kube import JOBS, WORKLOADS
+from controlplane.kube.kinds import JOBS, WORKLOADS
 from tests.clusters.miniapi import (
     MiniApi,
     Recorder,
@@ -26,7 +26,7 @@ from tests.clusters.miniapi import (
     until,
 )
 
-QUICK = Timing(
+QUICK = ConnectionTiming(
     backoff_base=0.02,
     backoff_cap=0.1,
     heartbeat=0.05,
@@ -45,7 +45,7 @@ class Fleet:
         self.log = Recorder()
         self.secrets: dict[str, Any] = {}
         self.opened: list[Transport] = []
-        around = Surroundings(
+        around = ConnectionConfig(
             specs=[WatchSpec(WORKLOADS), WatchSpec(JOBS)],
             sink=self.log.sink,
             facts=self.log.fact,

@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from controlplane.clusters.budget import Budget
+from controlplane.clusters.budget import RequestBudget
 from controlplane.clusters.reflector import Pace, Reflector
 from controlplane.clusters.streams import WatchSpec
 from controlplane.clusters.transport import Transport
-from controlplane.kube import WORKLOADS
+from controlplane.kube.kinds import WORKLOADS
 from tests.clusters.miniapi import (
     MiniApi,
     Recorder,
@@ -33,7 +33,7 @@ class Following:
         self.poison: list[str] = []
         self.restored: list[str] = []
         self._forget: Callable[[], object] = lambda: None
-        budget = Budget(random=random.Random(7).random)
+        budget = RequestBudget(random=random.Random(7).random)
         self.reflector = Reflector(
             "worker",
             WatchSpec(WORKLOADS, "a=b"),

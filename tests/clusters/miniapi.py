@@ -1,4 +1,6 @@
-"""An API server of a few dozen lines for this room's tests: what it does wrong is set by the test, what it was asked is recorded."""
+"""An API server of a few dozen lines for this room's tests: what it does wrong is set by the test, what it was asked is
+recorded.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from typing import Any
 from aiohttp import web
 
 from controlplane.clusters.kubeconfig import ClientConfig
-from controlplane.kube import JOBS, WORKLOADS, Kind
+from controlplane.kube.kinds import JOBS, WORKLOADS, Kind
 
 TOKEN = "s3cr3t-t0ken"
 END = object()
@@ -68,7 +70,9 @@ class Seen:
 
 @dataclass
 class MiniApi:
-    """`objects` by plural; `refuse` by (list or watch, plural); `hang` answers nothing; `incarnation` is kube-system's UID."""
+    """`objects` by plural; `refuse` by (list or watch, plural); `hang` answers nothing; `incarnation` is kube-system's
+    UID.
+    """
 
     token: str = TOKEN
     version: int = 10

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.clusters.backoff import Backoff, jittered
-from controlplane.clusters.budget import Budget, Limits
+from controlplane.clusters.budget import RateLimits, RequestBudget
 from tests.clusters.clocks import ManualClock
 
 
-async def spend(budget: Budget, count: int) -> list[float]:
+async def spend(budget: RequestBudget, count: int) -> list[float]:
     """The moments at which that many requests started, from the first."""
     starts: list[float] = []
 
@@ -27,14 +27,14 @@ async def spend(budget: Budget, count: int) -> list[float]:
 
 
 async def test_a_burst_at_once_then_the_rate() -> None:
-    starts = await spend(Budget(Limits(qps=10, burst=5, concurrency=100), clock=ManualClock()), 15)
+    starts = await spend(RequestBudget(RateLimits(qps=10, burst=5, concurrency=100), clock=ManualClock()), 15)
     assert starts[:5] == [0.0] * 5
     assert starts[5:] == pytest.approx([0.1 * n for n in range(1, 11)])
 
 
 async def test_tokens_come_back_up_to_the_burst() -> None:
     clock = ManualClock()
-    budget = Budget(Limits(qps=10, burst=5, concurrency=100), clock=clock)
+    budget = RequestBudget(RateLimits(qps=10, burst=5, concurrency=100), clock=clock)
     await spend(budget, 5)
     clock.seconds += 1000
     started = clock.seconds - 1000.0
@@ -42,7 +42,7 @@ async def test_tokens_come_back_up_to_the_burst() -> None:
 
 
 async def test_a_pause_holds_everybody_and_the_longest_counts() -> None:
-    budget = Budget(Limits(qps=1000, burst=1000), clock=ManualClock())
+    budget = RequestBudget(RateLimits(qps=1000, burst=1000), clock=ManualClock())
     budget.pause(5)
     budget.pause(2)
     assert await spend(budget, 3) == pytest.approx([5, 5, 5])
@@ -51,7 +51,7 @@ async def test_a_pause_holds_everybody_and_the_longest_counts() -> None:
 
 
 async def test_no_more_under_way_than_there_are_places_and_first_come_first_served() -> None:
-    budget = Budget(Limits(qps=1e6, burst=1000, concurrency=2), clock=ManualClock())
+    budget = RequestBudget(RateLimits(qps=1e6, burst=1000, concurrency=2), clock=ManualClock())
     release, order, under_way = asyncio.Event(), [], []
 
     async def one(number: int) -> None:
@@ -72,7 +72,7 @@ async def test_no_more_under_way_than_there_are_places_and_first_come_first_serv
 
 
 async def test_one_that_is_cancelled_in_the_queue_costs_no_place() -> None:
-    budget = Budget(Limits(qps=1000, burst=1000, concurrency=1), clock=ManualClock())
+    budget = RequestBudget(RateLimits(qps=1000, burst=1000, concurrency=1), clock=ManualClock())
     async with budget.slot():
         waiting = asyncio.create_task(spend(budget, 1))
         await asyncio.sleep(0)

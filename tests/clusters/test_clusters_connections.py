@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from controlplane.clusters.facts import Connected, ConnectFailed, Lost, Reached, Removed, Restored
+from controlplane.clusters.connection_reports import Connected, ConnectFailed, Lost, Reached, Removed, Restored
 from controlplane.clusters.sources import SecretSource
-from controlplane.kube import JOBS, ObjectRef, Request
+from controlplane.kube.kinds import JOBS, ObjectRef, Request
 from tests.clusters.fleet import QUICK, fleet, of_secret
 from tests.clusters.miniapi import (
     CUT,

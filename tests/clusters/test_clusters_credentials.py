@@ -1,4 +1,6 @@
-"""Where a connection's kubeconfig comes from, and what becomes of it when that changes: Secrets, files, certificates, revoked tokens."""
+"""Where a connection's kubeconfig comes from, and what becomes of it when that changes: Secrets, files, certificates,
+revoked tokens.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.clusters.facts import Connected, ConnectFailed, Disconnected, Lost
-from controlplane.clusters.port import ApiError, Unreachable
+from controlplane.clusters.connection_reports import Connected, ConnectFailed, Disconnected, Lost
+from controlplane.clusters.protocol import ApiError, Unreachable
 from controlplane.clusters.sources import PathSource, SecretSource
-from controlplane.kube import JOBS, ObjectRef, Request
+from controlplane.kube.kinds import JOBS, ObjectRef, Request
 from tests.clusters.fleet import QUICK, fleet, of_secret
 from tests.clusters.miniapi import (
     END,

@@ -1,4 +1,6 @@
-"""Objects of any kind by a reference's words: discovery is asked once, anew when it does not know a kind, and scope decides the place."""
+"""Objects of any kind by a reference's words: discovery is asked once, anew when it does not know a kind, and scope
+decides the place.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from controlplane.clusters.budget import Budget, Limits
-from controlplane.clusters.dynamic import Dynamic
+from controlplane.clusters.budget import RateLimits, RequestBudget
+from controlplane.clusters.dynamic_reader import Dynamic
 from controlplane.clusters.kubeconfig import parse_kubeconfig
-from controlplane.clusters.port import ApiError, NotServed
+from controlplane.clusters.protocol import ApiError, NotServed
 from controlplane.clusters.transport import Transport
-from controlplane.kube import CLUSTER_QUEUES, JOBS, Json, Kind
-from controlplane.simulation.apiserver import ApiServer
-from controlplane.simulation.kinds import DEFAULT_KINDS
-from controlplane.simulation.store import Store
+from controlplane.kube.kinds import CLUSTER_QUEUES, JOBS, Json, Kind
+from controlplane.simulation.apiserver.server import SimulatedApiServer
+from controlplane.simulation.apiserver.store import Store
+from controlplane.simulation.kinds.base import DEFAULT_KINDS
 from tests.clusters.clocks import ManualClock
 
 
@@ -51,7 +53,7 @@ class Server:
 
 
 def dynamic(server: Server, counted: list[tuple[str, ...]] | None = None) -> Dynamic:
-    budget = Budget(Limits(), clock=ManualClock())
+    budget = RequestBudget(RateLimits(), clock=ManualClock())
     return Dynamic(server, budget, lambda *one: counted.append(one) if counted is not None else None)
 
 
@@ -106,13 +108,13 @@ async def test_a_resource_that_has_gone_refreshes_discovery_once() -> None:
 async def test_against_a_server_that_speaks_http() -> None:
     uids = itertools.count()
     store = Store("w", kinds=DEFAULT_KINDS, now=lambda: datetime.now(UTC), new_uid=lambda: f"uid-{next(uids)}")
-    server = ApiServer(store, token="t0ken")
+    server = SimulatedApiServer(store, token="t0ken")
     await server.start()
     transport = Transport("w", parse_kubeconfig(json.dumps(server.kubeconfig()).encode()))
     try:
         await transport.create(JOBS, "default", {"metadata": {"name": "a"}, "spec": {"template": {"spec": {}}}})
         await transport.create(CLUSTER_QUEUES, "", {"metadata": {"name": "q"}, "spec": {}})
-        looks = Dynamic(transport, Budget(Limits()))
+        looks = Dynamic(transport, RequestBudget(RateLimits()))
         assert (await looks.look("batch/v1", "Job", "default", "a"))["metadata"]["uid"]
         assert (await looks.look(CLUSTER_QUEUES.api_version, "ClusterQueue", "default", "q"))["metadata"]["name"] == "q"
         with pytest.raises(ApiError) as missing:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from controlplane.clusters.budget import Budget, Limits
-from controlplane.clusters.port import ApiError, Executes, Foreign, Unreachable
+from controlplane.clusters.budget import RateLimits, RequestBudget
+from controlplane.clusters.protocol import ApiError, Executes, Foreign, Unreachable
 from controlplane.clusters.verbs import Executor
-from controlplane.kube import APPLY_PATCH, JOBS, ObjectRef, Request
+from controlplane.kube.kinds import APPLY_PATCH, JOBS, ObjectRef, Request
 from tests.clusters.clocks import ManualClock
 
 OWNER = ("kueue.x-k8s.io/multikueue-origin", "here")
@@ -61,7 +61,7 @@ class OneObject:
 def executor(port: OneObject, counts: list[tuple[str, ...]] | None = None) -> tuple[Executor, ManualClock]:
     clock = ManualClock()
     count = (lambda *what: None) if counts is None else (lambda *what: counts.append(what))
-    found = Executor(port, Budget(clock=clock, random=lambda: 0.5), count)
+    found = Executor(port, RequestBudget(clock=clock, random=lambda: 0.5), count)
     checked: Executes = found
     assert checked is found
     return found, clock
@@ -250,7 +250,7 @@ async def test_repeating_has_an_end() -> None:
 
 async def test_what_waited_for_its_turn_is_not_sent_once_the_lead_is_in_doubt() -> None:
     port, clock, leads = OneObject(), ManualClock(), [True]
-    budget = Budget(Limits(concurrency=1), clock=clock, random=lambda: 0.5)
+    budget = RequestBudget(RateLimits(concurrency=1), clock=clock, random=lambda: 0.5)
     found = Executor(port, budget, allowed=lambda: leads[0])
     async with budget.slot():
         waiting = asyncio.create_task(found.execute(create()))

@@ -1,4 +1,6 @@
-"""Every rule of Kueue's kubeconfig checks, its order and its words; and that no value of the file gets into a message."""
+"""Every rule of Kueue's kubeconfig checks, its order and its words; and that no value of the file gets into a
+message.
+"""
 
 from __future__ import annotations
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.clusters.deltas import Bookmark, Failure, Known, Poison, of_item, of_line, vanished
+from controlplane.clusters.deltas import Bookmark, KnownObject, Poison, WatchFailure, of_item, of_line, vanished
 from controlplane.clusters.lines import LineSplitter, LineTooLong
 from controlplane.clusters.listing import Listing, remember
-from controlplane.clusters.port import Change
-from controlplane.kube import JOBS, WORKLOADS
+from controlplane.clusters.protocol import Change
+from controlplane.kube.kinds import JOBS, WORKLOADS
 from tests.clusters.miniapi import line, obj
 
 pieces = st.lists(st.binary(min_size=0, max_size=12).map(lambda b: b.replace(b"\n", b"x")), max_size=12)
@@ -50,7 +50,7 @@ def test_changes_lose_managed_fields_and_know_their_kind() -> None:
 
 def test_lines_that_are_no_change() -> None:
     assert of_line(JOBS, line("BOOKMARK", {"metadata": {"resourceVersion": "9"}})) == Bookmark("9")
-    assert isinstance(of_line(JOBS, line("ERROR", {"code": 410})), Failure)
+    assert isinstance(of_line(JOBS, line("ERROR", {"code": 410})), WatchFailure)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_no_line_is_beyond_it(type_: str, value: Any) -> None:
 
 
 def test_a_vanished_object_keeps_only_its_identity() -> None:
-    assert vanished(WORKLOADS, "u", Known("ns", "a", "3"), "9") == Change(
+    assert vanished(WORKLOADS, "u", KnownObject("ns", "a", "3"), "9") == Change(
         "gone",
         WORKLOADS,
         {
@@ -114,7 +114,7 @@ names = st.dictionaries(st.sampled_from("abcdef"), st.sampled_from("123"), max_s
 def test_a_listing_turns_what_was_known_into_what_is_there(
     before: dict[str, str], now: dict[str, str], size: int
 ) -> None:
-    known = {name + uid: Known("ns", name, "1") for name, uid in before.items()}
+    known = {name + uid: KnownObject("ns", name, "1") for name, uid in before.items()}
     start = dict(known)
     listing, ops = Listing(WORKLOADS, known), []
     items = [obj(name, 5, name + uid) for name, uid in now.items()]
@@ -137,7 +137,7 @@ def test_a_listing_turns_what_was_known_into_what_is_there(
 
 
 def test_nothing_is_gone_by_a_list_that_could_not_be_read_whole() -> None:
-    listing = Listing(WORKLOADS, {"uid-a": Known("ns", "a", "1")})
+    listing = Listing(WORKLOADS, {"uid-a": KnownObject("ns", "a", "1")})
     listing.page([{"metadata": {"name": "a"}}], "9")
     assert listing.gone("9") == []
     assert len(listing.poisons) == 1

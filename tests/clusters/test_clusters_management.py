@@ -13,8 +13,8 @@ import pytest
 
 from controlplane.clusters.credentials import TokenFile
 from controlplane.clusters.kubeconfig import KubeconfigError
-from controlplane.clusters.management import from_kubeconfig, in_cluster
-from controlplane.clusters.port import ApiError, Unreachable
+from controlplane.clusters.management_access import from_kubeconfig, in_cluster
+from controlplane.clusters.protocol import ApiError, Unreachable
 from tests.clusters import pki
 from tests.clusters.clocks import ManualClock
 from tests.clusters.miniapi import TOKEN, MiniApi, kubeconfig, serving

@@ -1,4 +1,6 @@
-"""Following one kind of a store that may be another one: what was overtaken, what the log knows better, and what is no other history."""
+"""Following one kind of a store that may be another one: what was overtaken, what the log knows better, and what is no
+other history.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,8 @@ async def test_a_cut_connection_costs_a_list_because_the_store_may_be_another_on
         assert f.restored == []
 
 
-#: What a cluster shows after a backup was restored and more was written than we had seen: a at 11 and b at 12, up to 13, are what we know.
+#: What a cluster shows after a backup was restored and more was written than we had seen: a at 11 and b at 12, up to
+#: 13, are what we know.
 OVERTAKEN = [
     ("an object that was written in the past that we know", [obj("a", 11), obj("b", 12), obj("c", 13)], "ns/c is at"),
     (
@@ -193,7 +196,9 @@ async def test_a_version_too_large_is_listed_again(api: MiniApi) -> None:
 
 
 async def test_what_was_on_its_way_into_the_log_when_another_history_was_found_is_not_forgotten(api: MiniApi) -> None:
-    """The log took it in the moment in which whoever told it was stopped: what is not on the next list is gone all the same."""
+    """The log took it in the moment in which whoever told it was stopped: what is not on the next list is gone all the
+    same.
+    """
     async with following(api) as f:
         await f.shows("synced")
         take = f.log.sink

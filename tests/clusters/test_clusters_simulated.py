@@ -1,4 +1,6 @@
-"""Reflectors, executors and connections against the simulated API server, with its faults: what the log would hold is what is there."""
+"""Reflectors, executors and connections against the simulated API server, with its faults: what the log would hold is
+what is there.
+"""
 
 from __future__ import annotations
 
@@ -12,22 +14,22 @@ from typing import Any
 
 import pytest
 
+from controlplane.clusters.connection_config import ConnectionConfig, ConnectionTiming
+from controlplane.clusters.connection_reports import Connected, Lost
 from controlplane.clusters.connections import Connections
-from controlplane.clusters.facts import Connected, Lost
-from controlplane.clusters.port import ApiError, Executes, Foreign, Synced, Unreachable
+from controlplane.clusters.protocol import ApiError, Executes, Foreign, Synced, Unreachable
 from controlplane.clusters.reflector import Pace
 from controlplane.clusters.sources import SecretSource
 from controlplane.clusters.streams import WatchSpec
-from controlplane.clusters.surroundings import Surroundings, Timing
 from controlplane.clusters.transport import Timeouts, Transport
-from controlplane.kube import APPLY_PATCH, JOBS, JOBSETS, WORKLOADS, ObjectRef, Request
-from controlplane.simulation.apiserver import ApiServer
-from controlplane.simulation.kinds import DEFAULT_KINDS
-from controlplane.simulation.store import Store
+from controlplane.kube.kinds import APPLY_PATCH, JOBS, JOBSETS, WORKLOADS, ObjectRef, Request
+from controlplane.simulation.apiserver.server import SimulatedApiServer
+from controlplane.simulation.apiserver.store import Store
+from controlplane.simulation.kinds.base import DEFAULT_KINDS
 from tests.clusters.miniapi import Recorder, until
 
 OWNER = ("kueue.x-k8s.io/multikueue-origin", "here")
-QUICK = Timing(
+QUICK = ConnectionTiming(
     backoff_base=0.02, backoff_cap=0.1, heartbeat=0.1, heartbeat_timeout=0.5, suspect_grace=0.0, suspect_heartbeat=0.05
 )
 PACE = Pace(page=7, idle_timeout=3.0, off_retry=0.1, backoff_base=0.01, backoff_cap=0.1)
@@ -42,10 +44,10 @@ class Cluster:
         self.store = Store(
             "w", kinds=kinds, now=lambda: datetime.now(UTC), new_uid=lambda: f"uid-{next(uids)}", **traits
         )
-        self.server = ApiServer(self.store, token="t0ken", bookmark_period=0.2)
+        self.server = SimulatedApiServer(self.store, token="t0ken", bookmark_period=0.2)
         self.log = Recorder()
         self.connections = Connections(
-            Surroundings(
+            ConnectionConfig(
                 specs=[WatchSpec(JOBS, f"{OWNER[0]}={OWNER[1]}"), WatchSpec(WORKLOADS), WatchSpec(JOBSETS)],
                 sink=self.log.sink,
                 facts=self.log.fact,

@@ -17,11 +17,11 @@ import pytest
 from aiohttp import web
 
 from controlplane.clusters.kubeconfig import ClientConfig, KubeconfigError, parse_kubeconfig
-from controlplane.clusters.port import ApiError, Unreachable
+from controlplane.clusters.protocol import ApiError, Unreachable
 from controlplane.clusters.streams import ApiServer
 from controlplane.clusters.tls import tls_context
 from controlplane.clusters.transport import Timeouts, Transport
-from controlplane.kube import APPLY_PATCH, JOBS, MERGE_PATCH, WORKLOADS
+from controlplane.kube.kinds import APPLY_PATCH, JOBS, MERGE_PATCH, WORKLOADS
 from tests.clusters import pki
 from tests.clusters.miniapi import CUT, END, TOKEN, MiniApi, bookmark, config, line, obj, serving, status, until
 

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from controlplane.clusters import reading
-from controlplane.clusters.facts import Connected, ConnectFailed
-from controlplane.clusters.port import ApiError, Change, Off, Unreadable
+from controlplane.clusters import response_body
+from controlplane.clusters.connection_reports import Connected, ConnectFailed
+from controlplane.clusters.protocol import ApiError, Change, Off, UnreadableResponse
 from controlplane.clusters.sources import SecretSource
 from controlplane.clusters.transport import Transport
-from controlplane.kube import JOBS, WORKLOADS
+from controlplane.kube.kinds import JOBS, WORKLOADS
 from tests.clusters.fleet import Fleet, fleet
 from tests.clusters.miniapi import MiniApi, config, kubeconfig, line, obj, serving, until
 
@@ -154,7 +154,7 @@ async def test_a_small_answer_that_unfolds_into_a_large_one_is_read_no_further(
     packed = gzip.compress(b'{"a":"' + b"0" * (1 << 26) + b'"}')
     assert len(packed) < 1 << 17
     api.next_answers = [answer(packed, **{"Content-Encoding": "gzip"})()]
-    with pytest.raises(Unreadable, match="more than"):
+    with pytest.raises(UnreadableResponse, match="more than"):
         await transport.get(JOBS, "ns", "a")
 
 
@@ -170,7 +170,7 @@ async def test_what_is_packed_is_unpacked_and_what_is_not_asked_for_is_refused(
     ]
     assert await transport.get(JOBS, "ns", "a") == {"a": 1}
     for words in ("its end is missing", "cannot be unpacked", "packed in something else"):
-        with pytest.raises(Unreadable, match=words):
+        with pytest.raises(UnreadableResponse, match=words):
             await transport.get(JOBS, "ns", "a")
     assert api.requests[0].headers["Accept-Encoding"] == "gzip"
 
@@ -178,7 +178,7 @@ async def test_what_is_packed_is_unpacked_and_what_is_not_asked_for_is_refused(
 async def test_of_a_refusal_only_the_beginning_is_read(
     api: MiniApi, transport: Transport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "REFUSAL", 1000)
+    monkeypatch.setattr(response_body, "REFUSAL", 1000)
     api.next_answers = [
         web.Response(status=500, body=b"x" * 1_000_000),
         web.Response(status=429, headers={"Retry-After": "1e12"}),

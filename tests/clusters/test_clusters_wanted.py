@@ -1,11 +1,13 @@
-"""Watches that come and go on a connection: each into its own sink, after the announcement, over losses, and without leftovers."""
+"""Watches that come and go on a connection: each into its own sink, after the announcement, over losses, and without
+leftovers.
+"""
 
 from __future__ import annotations
 
-from controlplane.clusters.facts import Connected, Lost
-from controlplane.clusters.port import Off, Synced
+from controlplane.clusters.connection_reports import Connected, Lost
+from controlplane.clusters.protocol import Off, Synced
 from controlplane.clusters.streams import WatchSpec
-from controlplane.kube import SECRETS
+from controlplane.kube.kinds import SECRETS
 from tests.clusters.fleet import fleet, of_secret
 from tests.clusters.miniapi import MiniApi, Recorder, obj, status, until
 
@@ -61,7 +63,9 @@ async def test_it_is_listed_again_after_a_loss_and_let_go_when_it_is_not_wanted(
 
 
 async def test_it_is_listed_again_after_a_loss_where_nothing_else_is_watched(api: MiniApi) -> None:
-    """Candidates alone, namespace by namespace: a cluster that came back and was not listed would stay out of view for ever."""
+    """Candidates alone, namespace by namespace: a cluster that came back and was not listed would stay out of view for
+    ever.
+    """
     api.objects["secrets"] = [obj("x", 1)]
     more = Recorder()
     async with fleet(specs=()) as f:

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from controlplane.connectivity.events import MANAGEMENT
-from controlplane.connectivity.identity import claim, objection
-from controlplane.connectivity.state import Connection
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.controllers.connectivity.identity import claim, objection
+from controlplane.controllers.connectivity.state import Connection
 
 CLAIMS = {"a": "ia", "b": "ib", MANAGEMENT: "im"}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from controlplane.connectivity.events import KindSynced, cluster_stream
-from controlplane.connectivity.places import Places, Repeats
-from controlplane.coscheduling.events import NodeGone, NodeObserved
+from controlplane.controllers.connectivity.events import KindSynced, cluster_stream
+from controlplane.controllers.connectivity.objects import Places, Repeats
+from controlplane.controllers.coscheduling.events import NodeGone, NodeObserved
 from controlplane.log.event import Event, Recorded
 
 

@@ -1,8 +1,9 @@
-"""Questions for `plan` in any number from a seed: `python -m tests.coscheduling.generated SEED COUNT > questions.jsonl`.
+"""Questions for `plan` in any number from a seed: `python -m tests.coscheduling.generated SEED COUNT >
+questions.jsonl`.
 
-Each has a PipelineRun, both ConfigMaps' data, and the Pipelines and Tasks that are there. They are drawn for a comparison with Tekton's own
-controller: mostly runs that start, some that admission or the controller refuses, names that are long, claims that are shared.
-"""
+Each has a PipelineRun, both ConfigMaps' data, and the Pipelines and Tasks that are there. They are drawn for a
+comparison with Tekton's own controller: mostly runs that start, some that admission or the controller refuses, names
+that are long, claims that are shared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A hub and its workers as the judging room sees them: objects shown, connections, answers of reads; judgements in the log."""
+"""A hub and its workers as the judging room sees them: objects shown, connections, answers of reads; judgements in the
+log.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,8 @@ import itertools
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from controlplane.capability import Failure, OpenRead, ReadAnswer, Sighting
-from controlplane.connectivity.events import (
+from controlplane.controllers.connectivity.eligibility import ClustersJudged, Fit, fit_stream
+from controlplane.controllers.connectivity.events import (
     MANAGEMENT,
     ClusterConnected,
     ClusterDisconnected,
@@ -17,12 +19,12 @@ from controlplane.connectivity.events import (
     ServiceStarted,
     cluster_stream,
 )
-from controlplane.connectivity.fitness import ClustersJudged, Fit, fit_stream
-from controlplane.coscheduling.judging.observe import WORKER_KINDS
-from controlplane.coscheduling.judging.room import Judging, Policy
-from controlplane.kube import NODES, PIPELINE_RUNS, STORAGE_CLASSES, WORKLOADS, Json, Kind
+from controlplane.controllers.coscheduling.feasibility.controller import FeasibilityController, FeasibilityPolicy
+from controlplane.controllers.coscheduling.feasibility.observe import WORKER_KINDS
+from controlplane.kube.kinds import NODES, PIPELINE_RUNS, STORAGE_CLASSES, WORKLOADS, Json, Kind
 from controlplane.log.codec import Codec
 from controlplane.log.event import Event, NewEvent, Recorded
+from controlplane.runtime.controller import ObjectChange, OpenRead, ReadAnswer, WriteRefusal
 from tests.coscheduling.samples import NS, UID, run
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -35,7 +37,7 @@ class Scene:
     """One log, one room. What is decided is recorded, after it went through the log's own encoding."""
 
     def __init__(self, *workers: str, **policy: Any) -> None:
-        self.room = Judging(Policy(**policy))
+        self.room = FeasibilityController(FeasibilityPolicy(**policy))
         self.codec = Codec(self.room.types)
         self.now, self.log = START, []  # type: datetime, list[Recorded]
         self.versions: dict[str, int] = {}
@@ -91,7 +93,7 @@ class Scene:
         version = str(next(self.rv))
         metadata = {"uid": f"{cluster}-{kind.kind}-{obj['metadata']['name']}", **obj["metadata"]}
         shown = {**obj, "metadata": {**metadata, "resourceVersion": version}}
-        new = self.room.observe(Sighting(cluster, f"i-{cluster}", kind, shown, version, gone), self.now)
+        new = self.room.observe(ObjectChange(cluster, f"i-{cluster}", kind, shown, version, gone), self.now)
         if new is not None:
             self.record(new)
         return new is not None
@@ -153,11 +155,13 @@ class Scene:
         return list(self.room.open_reads(STREAM, self.now))
 
     def answer(self, wanted: str, outcome: Json | int | None, cluster: str = "a") -> None:
-        """Answer the open read of `Kind name` on a cluster: with an object, an HTTP status, or None: the kind is not served."""
+        """Answer the open read of `Kind name` on a cluster: with an object, an HTTP status, or None: the kind is not
+        served.
+        """
         read = next(one for one in self.reads() if (one.cluster, f"{one.kind} {one.name}") == (cluster, wanted))
         assert self.room.is_wanted(read)
         if isinstance(outcome, int):
-            answer = ReadAnswer(failure=Failure(outcome, "No", f"{outcome} said the server"))
+            answer = ReadAnswer(failure=WriteRefusal(outcome, "No", f"{outcome} said the server"))
         else:
             answer = ReadAnswer(object=outcome, not_served=outcome is None)
         self.record(self.room.answered(read, answer, self.now))

@@ -1,17 +1,16 @@
 """An answer about a PipelineRun in short: what our plan and Tekton's own controller must agree on.
 
-In: objects of a plan, or what the controller created. Out: the same without what the API server or the controller adds to any object, and
-without what differs by decision (specs/coscheduling sections 6 and 7): labels and owners of claim templates, the repulsion that leaks into
-tasks, the annotation of tasks of two workspaces with one claim.
-"""
+In: objects of a plan, or what the controller created. Out: the same without what the API server or the controller adds
+to any object, and without what differs by decision (specs/coscheduling sections 6 and 7): labels and owners of claim
+templates, the repulsion that leaks into tasks, the annotation of tasks of two workspaces with one claim."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from controlplane.coscheduling.plan import Cluster, plan, plan_json
-from controlplane.coscheduling.world import World
+from controlplane.controllers.coscheduling.placement.objects_by_kind import ObjectsByKind
+from controlplane.controllers.coscheduling.placement.plan import PlannedCluster, plan, plan_json
 
 Json = dict[str, Any]
 
@@ -45,8 +44,8 @@ _SAID_EMPTY = ("storageClassName", "priorityClassName")
 def asked(question: Json) -> Json:
     """Return our answer to a question: the plan's JSON."""
     objects = [question["run"], *question["pipelines"], *question["tasks"]]
-    cluster = Cluster(flags=question["flags"], defaults=question["defaults"])
-    return plan_json(plan(question["run"], World(objects), cluster))
+    cluster = PlannedCluster(flags=question["flags"], defaults=question["defaults"])
+    return plan_json(plan(question["run"], ObjectsByKind(objects), cluster))
 
 
 def shortened(answer: Json, question: Json, *, ours: bool) -> Json:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from controlplane.coscheduling.objects import Run, read_run
-from controlplane.coscheduling.plan import Cluster, Plan, plan
-from controlplane.coscheduling.world import World
+from controlplane.controllers.coscheduling.objects import PipelineRun, read_run
+from controlplane.controllers.coscheduling.placement.objects_by_kind import ObjectsByKind
+from controlplane.controllers.coscheduling.placement.plan import PlacementPlan, PlannedCluster, plan
 
 Json = dict[str, Any]
 UID = "11111111-2222-3333-4444-555555555555"
@@ -67,13 +67,13 @@ def run(
 DONE = {"conditions": [{"type": "Succeeded", "status": "True"}]}
 
 
-def read(obj: Json) -> Run:
+def read(obj: Json) -> PipelineRun:
     return read_run(obj)
 
 
-def planned(obj: Json, mode: str = "workspaces", *around: Json, **more: Any) -> Plan:
+def planned(obj: Json, mode: str = "workspaces", *around: Json, **more: Any) -> PlacementPlan:
     flags = {"coschedule": mode, **more.pop("flags", {})}
-    return plan(obj, World([obj, *around]), Cluster(flags=flags, **more))
+    return plan(obj, ObjectsByKind([obj, *around]), PlannedCluster(flags=flags, **more))
 
 
 def owner(uid: str = UID, name: str = "my-pipelinerun", kind: str = "PipelineRun") -> Json:

@@ -1,7 +1,8 @@
-"""A cluster small enough to be seen through: objects, the StatefulSet controller, garbage collection; and the room next to it.
+"""A cluster small enough to be seen through: objects, the StatefulSet controller, garbage collection; and the room next
+to it.
 
-`Scene.settle` is the loop: what changed is seen, folded, decided on, and carried out with the preconditions that an API server checks.
-"""
+`Scene.settle` is the loop: what changed is seen, folded, decided on, and carried out with the preconditions that an API
+server checks."""
 
 from __future__ import annotations
 
@@ -10,14 +11,14 @@ import itertools
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from controlplane.capability import Failure, OpenWrite, Sighting
-from controlplane.connectivity.events import MANAGEMENT, ClusterConnected, cluster_stream
-from controlplane.coscheduling.events import EVENTS
-from controlplane.coscheduling.objects import CLAIMS, PODS
-from controlplane.coscheduling.observe import KINDS
-from controlplane.coscheduling.room import Coscheduling, Policy
-from controlplane.kube import Kind, Request
+from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterConnected, cluster_stream
+from controlplane.controllers.coscheduling.controller import CoschedulingController, CoschedulingPolicy
+from controlplane.controllers.coscheduling.events import EVENTS
+from controlplane.controllers.coscheduling.objects import CLAIMS, PODS
+from controlplane.controllers.coscheduling.observe import KINDS
+from controlplane.kube.kinds import Kind, Request
 from controlplane.log.event import Event, NewEvent, Recorded
+from controlplane.runtime.controller import ObjectChange, OpenWrite, WriteRefusal
 
 Json = dict[str, Any]
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -29,15 +30,15 @@ class Scene:
     """One cluster, one log, one room."""
 
     def __init__(self, flag: str = "pipelineruns", **policy: Any) -> None:
-        self.policy = Policy(**policy)
-        self.room = Coscheduling(self.policy, "test")
+        self.policy = CoschedulingPolicy(**policy)
+        self.room = CoschedulingController(self.policy, "test")
         self.now = START
         self.log: list[Recorded] = []
         self.versions: dict[str, int] = {}
         self.bodies: dict[str, bytes] = {}
         self.objects: dict[tuple[str, str, str], Json] = {}
         self.requests: list[Request] = []
-        self.refuse: dict[tuple[str, str], Failure] = {}
+        self.refuse: dict[tuple[str, str], WriteRefusal] = {}
         self.ids = itertools.count(1)
         self.append(NewEvent(stream=cluster_stream(MANAGEMENT), event=ClusterConnected(kinds=[k.name for k in KINDS])))
         self.put(config("feature-flags", coschedule=flag))
@@ -66,7 +67,7 @@ class Scene:
 
     def restart(self) -> None:
         """Another process takes over: it folds the log from its beginning."""
-        self.room = Coscheduling(self.policy, "test")
+        self.room = CoschedulingController(self.policy, "test")
         for recorded in self.log:
             self.room.fold(recorded)
 
@@ -106,7 +107,7 @@ class Scene:
         if kind is None:
             return
         version = str(1000 + next(self.ids)) if gone else obj["metadata"]["resourceVersion"]
-        new = self.room.observe(Sighting(MANAGEMENT, "life", kind, copy.deepcopy(obj), version, gone), self.now)
+        new = self.room.observe(ObjectChange(MANAGEMENT, "life", kind, copy.deepcopy(obj), version, gone), self.now)
         if new is not None:
             self.append(new)
 
@@ -181,7 +182,7 @@ class Scene:
         refs = self.room.bodies_needed(write)
         request = self.room.request(write, {ref: self.bodies[ref] for ref in refs}, self.now)
         if request is None:
-            self.append(self.room.failed(write, Failure(404, "Obsolete", "gone"), self.now))
+            self.append(self.room.failed(write, WriteRefusal(404, "Obsolete", "gone"), self.now))
             return 1
         self.requests.append(request)
         failure = self.refuse.get((request.verb, request.ref.kind.kind)) or self._execute(request)
@@ -189,26 +190,26 @@ class Scene:
             self.append(self.room.failed(write, failure, self.now))
         return 1
 
-    def _execute(self, request: Request) -> Failure | None:
+    def _execute(self, request: Request) -> WriteRefusal | None:
         ref = request.ref
         found = self.objects.get((ref.kind.kind, ref.namespace, ref.name))
         match request.verb:
             case "create":
                 if found is not None:
-                    return Failure(409, "AlreadyExists", f"{ref} exists")
+                    return WriteRefusal(409, "AlreadyExists", f"{ref} exists")
                 body = copy.deepcopy(request.body)
                 if ref.kind == CLAIMS:
                     body["metadata"]["finalizers"] = [PROTECTION]
                 self.put(body)
             case "patch":
                 if found is None or (request.uid and found["metadata"]["uid"] != request.uid):
-                    return Failure(404, "NotFound", f"{ref} is not there")
+                    return WriteRefusal(404, "NotFound", f"{ref} is not there")
                 if request.resource_version and found["metadata"]["resourceVersion"] != request.resource_version:
-                    return Failure(409, "Conflict", f"{ref} has changed")
+                    return WriteRefusal(409, "Conflict", f"{ref} has changed")
                 self._patch(found, request.body)
             case "delete":
                 if found is not None and found["metadata"]["uid"] != request.uid:
-                    return Failure(409, "Conflict", f"{ref} is another one")
+                    return WriteRefusal(409, "Conflict", f"{ref} is another one")
                 self._delete(ref.kind, ref.namespace, ref.name)
         return None
 

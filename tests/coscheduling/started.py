@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from controlplane.coscheduling.names import placeholder_name
+from controlplane.controllers.coscheduling.names import placeholder_name
 from tests.coscheduling.samples import DONE, NS, run, task, template
 from tests.coscheduling.scene import Scene
 

@@ -1,4 +1,6 @@
-"""What a run is charged: its largest wave and its placeholders, on the command line and in the simulated framework's Workload."""
+"""What a run is charged: its largest wave and its placeholders, on the command line and in the simulated framework's
+Workload.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,12 @@ import pytest
 import yaml
 
 from controlplane.__main__ import run as program
-from controlplane.coscheduling.accounting import account, account_json
-from controlplane.coscheduling.flags import Mode
-from controlplane.coscheduling.plan import find_pipeline
-from controlplane.coscheduling.world import World
-from controlplane.pods.requests import amounts, effective
-from controlplane.simulation.kueue_pipelineruns import PipelineRunIntegration
+from controlplane.controllers.coscheduling.feasibility.accounting import account, account_json
+from controlplane.controllers.coscheduling.flags import Mode
+from controlplane.controllers.coscheduling.placement.objects_by_kind import ObjectsByKind
+from controlplane.controllers.coscheduling.placement.plan import find_pipeline
+from controlplane.kube.pod_requests import amounts, effective
+from controlplane.simulation.kueue.pipelineruns import PipelineRunIntegration
 from tests.coscheduling.samples import Json, claim, read, run, template
 from tests.coscheduling.test_fit import step
 
@@ -34,7 +36,7 @@ TASKS = [step("2", "a"), step("1", "b"), step("4", "c", "a", "b")]
 )
 def test_the_account(mode: str, placeholders: int, total: dict[str, str]) -> None:
     obj = run(template("x"), claim("y", "data"), claim("z", "data"), tasks=TASKS)
-    found = account_json(account(read(obj), find_pipeline(read(obj), World()), Mode(mode)))
+    found = account_json(account(read(obj), find_pipeline(read(obj), ObjectsByKind()), Mode(mode)))
     assert found == {"placeholders": placeholders, "tasks": {"cpu": "4", "memory": "2Gi", "pods": "2"}, "total": total}
 
 
@@ -87,10 +89,10 @@ def test_the_simulated_framework_asks_for_what_the_account_says(mode: str) -> No
         one: dict[str, Any] = effective(pod_set["template"]["spec"])
         asked = {name: asked.get(name, 0) + one.get(name, 0) * pod_set["count"] for name in {*asked, *one}}
         pods += pod_set["count"]
-    total = account(read(obj), find_pipeline(read(obj), World()), Mode(mode)).total
+    total = account(read(obj), find_pipeline(read(obj), ObjectsByKind()), Mode(mode)).total
     assert {**asked, "pods": pods} == total
 
 
 def test_amounts_are_exact() -> None:
-    found = account(read(run(tasks=TASKS)), find_pipeline(read(run(tasks=TASKS)), World()), Mode.PIPELINERUNS)
+    found = account(read(run(tasks=TASKS)), find_pipeline(read(run(tasks=TASKS)), ObjectsByKind()), Mode.PIPELINERUNS)
     assert found.total["cpu"] == amounts({"cpu": "4050m"})["cpu"]

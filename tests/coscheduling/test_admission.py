@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from controlplane.coscheduling.admission import answer
-from controlplane.coscheduling.binding import beside
-from controlplane.coscheduling.flags import Mode
-from controlplane.coscheduling.names import claim_name, made_claim_name, placeholder_name
-from controlplane.coscheduling.objects import ANNOTATION, Run, read_run
-from controlplane.coscheduling.problems import Refused
+from controlplane.controllers.coscheduling.admission import answer
+from controlplane.controllers.coscheduling.flags import Mode
+from controlplane.controllers.coscheduling.names import claim_name, made_claim_name, placeholder_name
+from controlplane.controllers.coscheduling.objects import ANNOTATION, PipelineRun, read_run
+from controlplane.controllers.coscheduling.placement.binding import beside
+from controlplane.controllers.coscheduling.problems import InputRefused
 from tests.coscheduling.samples import NS, UID, Json, claim, run, template
 
 SINGLE = placeholder_name("", "my-pipelinerun")
@@ -23,7 +23,7 @@ KNOWN = read_run(run(template("a"), claim("b", "data")))
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def find(namespace: str, name: str, uid: str) -> Run | None:
+def find(namespace: str, name: str, uid: str) -> PipelineRun | None:
     return KNOWN if (namespace, name, uid) == (NS, "my-pipelinerun", UID) else None
 
 
@@ -137,5 +137,5 @@ def test_a_pod_that_follows_nothing() -> None:
 
 @pytest.mark.parametrize("review", [{}, {"request": None}, {"request": {}}])
 def test_what_is_no_review(review: Json) -> None:
-    with pytest.raises(Refused, match="it has no request with a uid"):
+    with pytest.raises(InputRefused, match="it has no request with a uid"):
         answer(review, Mode.PIPELINERUNS, find)

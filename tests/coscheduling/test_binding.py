@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from controlplane.coscheduling.names import claim_name, made_claim_name, placeholder_name
-from controlplane.coscheduling.objects import ANNOTATION
-from controlplane.coscheduling.plan import task_json
+from controlplane.controllers.coscheduling.names import claim_name, made_claim_name, placeholder_name
+from controlplane.controllers.coscheduling.objects import ANNOTATION
+from controlplane.controllers.coscheduling.placement.plan import task_json
 from tests.coscheduling.samples import NS, UID, Json, claim, empty, planned, run, task, template
 
 RUN = "my-pipelinerun"

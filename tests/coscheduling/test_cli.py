@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from controlplane.__main__ import run as program
-from controlplane.coscheduling.names import placeholder_name
+from controlplane.controllers.coscheduling.names import placeholder_name
 from tests.coscheduling.samples import Json, claim, node, pod, run, stateful_set, task, template
 
 SINGLE = placeholder_name("", "my-pipelinerun")

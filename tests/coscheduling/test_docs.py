@@ -6,9 +6,9 @@ import inspect
 import re
 from pathlib import Path
 
-from controlplane.coscheduling.events import EVENTS
-from controlplane.coscheduling.plan import Plan, plan_json
-from controlplane.coscheduling.reasons import Reason
+from controlplane.controllers.coscheduling.events import EVENTS
+from controlplane.controllers.coscheduling.placement.plan import PlacementPlan, plan_json
+from controlplane.controllers.coscheduling.reasons import CoschedulingReason
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/reference/coscheduling.md").read_text()
 
@@ -23,14 +23,14 @@ def test_events() -> None:
 
 
 def test_reasons() -> None:
-    assert set(rows("Reasons")) == set(Reason)
+    assert set(rows("Reasons")) == set(CoschedulingReason)
 
 
 def test_the_plans_fields() -> None:
-    assert set(rows("The plan")) == set(plan_json(Plan()))
+    assert set(rows("The plan")) == set(plan_json(PlacementPlan()))
 
 
 def test_reasons_are_used() -> None:
-    room = Path(inspect.getfile(Reason)).parent
+    room = Path(inspect.getfile(CoschedulingReason)).parent
     text = "".join(path.read_text() for path in room.rglob("*.py"))
-    assert [reason for reason in Reason if f"Reason.{reason.name}" not in text] == []
+    assert [reason for reason in CoschedulingReason if f"Reason.{reason.name}" not in text] == []

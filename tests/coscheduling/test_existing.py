@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from controlplane.coscheduling.names import claim_name, made_claim_name, placeholder_name
-from controlplane.coscheduling.plan import Plan, plan_json
+from controlplane.controllers.coscheduling.names import claim_name, made_claim_name, placeholder_name
+from controlplane.controllers.coscheduling.placement.plan import PlacementPlan, plan_json
 from tests.coscheduling.samples import (
     DONE,
     UID,
@@ -214,14 +214,14 @@ def test_the_placeholder_that_takes_the_last_pod_slot(pods: list[Json], reason: 
 # --- taken away ---
 
 
-def cleaned(found: Plan) -> list[tuple[str, str, str]]:
+def cleaned(found: PlacementPlan) -> list[tuple[str, str, str]]:
     assert (found.stateful_sets, found.claims, found.tasks, found.deletions) == ([], [], [], [])
     entries = plan_json(found)["cleanup"]
     assert all(one["preconditions"] == {"uid": one["metadata"]["uid"]} for one in entries if "uid" in one["metadata"])
     return [(one["kind"], one["metadata"]["name"], one["metadata"].get("uid", "")) for one in entries]
 
 
-def over(mode: str, *around: Json, annotations: Any = None, **more: Any) -> Plan:
+def over(mode: str, *around: Json, annotations: Any = None, **more: Any) -> PlacementPlan:
     obj = run(template("a"), claim("b", "data"), status=DONE, annotations=annotations, **more)
     return planned(obj, mode, *around)
 

@@ -9,14 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.coscheduling.fit import ClusterFacts, NodeRoom, candidates, charge, judge
-from controlplane.coscheduling.flags import Mode
-from controlplane.coscheduling.plan import find_pipeline
-from controlplane.coscheduling.problems import Refused
-from controlplane.coscheduling.waves import ancestors, copies, demand, heaviest_antichain, largest_wave
-from controlplane.coscheduling.world import World
-from controlplane.pods.quantity import nanos
-from controlplane.pods.tolerations import Taint
+from controlplane.controllers.coscheduling.feasibility.nodes import ClusterFacts, NodeRoom, candidates, charge, judge
+from controlplane.controllers.coscheduling.feasibility.task_groups import (
+    ancestors,
+    copies,
+    demand,
+    heaviest_antichain,
+    largest_wave,
+)
+from controlplane.controllers.coscheduling.flags import Mode
+from controlplane.controllers.coscheduling.placement.objects_by_kind import ObjectsByKind
+from controlplane.controllers.coscheduling.placement.plan import find_pipeline
+from controlplane.controllers.coscheduling.problems import InputRefused
+from controlplane.kube.quantities import nanos
+from controlplane.kube.tolerations import Taint
 from tests.coscheduling.samples import NS, Json, claim, empty, read, run, template
 
 
@@ -31,7 +37,7 @@ def uses(workspace: str, cpu: str, name: str, *after: str) -> Json:
 
 def wave(*tasks: Json, final: list[Json] | None = None, **spec: Any) -> tuple[int, int]:
     obj = run(tasks=list(tasks), final=final, **spec)
-    found = largest_wave(read(obj), find_pipeline(read(obj), World()))
+    found = largest_wave(read(obj), find_pipeline(read(obj), ObjectsByKind()))
     return found["cpu"] // 10**6, found["pods"]
 
 
@@ -69,7 +75,7 @@ def test_what_a_task_asks_for() -> None:
         "sidecars": [{"name": "c", "computeResources": {"requests": {"cpu": "500m"}}}],
     }
     obj = run(tasks=[{"name": "t", "taskSpec": spec}, {"name": "u", "taskRef": {"name": "unknown"}}])
-    known, unknown = find_pipeline(read(obj), World()).tasks
+    known, unknown = find_pipeline(read(obj), ObjectsByKind()).tasks
     assert demand(read(obj), known) == {"cpu": nanos("2500m"), "memory": nanos("1Gi"), "pods": 1}
     assert demand(read(obj), unknown) == {"pods": 1}
     obj["spec"]["taskRunSpecs"] = [{"pipelineTaskName": "t", "computeResources": {"requests": {"cpu": "8"}}}]
@@ -97,7 +103,7 @@ def test_a_matrix_fans_out(matrix: Any, count: int) -> None:
     ],
 )
 def test_graphs_that_are_none(tasks: list[Json], says: str) -> None:
-    with pytest.raises(Refused, match=says):
+    with pytest.raises(InputRefused, match=says):
         wave(*tasks)
 
 
@@ -148,7 +154,7 @@ def facts(*nodes: NodeRoom, mode: str = "pipelineruns", **more: Any) -> ClusterF
 
 
 def verdict(obj: Json, found: ClusterFacts, mode: str = "pipelineruns") -> str:
-    answer = judge(read(obj), find_pipeline(read(obj), World()), Mode(mode), found)
+    answer = judge(read(obj), find_pipeline(read(obj), ObjectsByKind()), Mode(mode), found)
     assert answer.fits is (answer.reason is None)
     return str(answer.reason.value) if answer.reason else ""
 
@@ -257,18 +263,18 @@ def test_what_is_not_known_of_a_cluster_refuses_nothing() -> None:
     obj = run(template("a"), tasks=TWO)
     nothing = ClusterFacts(name="c", mode=None, storage_classes=None, nodes=None)
     for asked in (None, Mode.PIPELINERUNS):
-        assert judge(read(obj), find_pipeline(read(obj), World()), asked, nothing).fits
+        assert judge(read(obj), find_pipeline(read(obj), ObjectsByKind()), asked, nothing).fits
     # Without a mode nothing need be together; each task has to fit all the same.
-    found = judge(read(obj), find_pipeline(read(obj), World()), None, facts(room(cpu="2"), mode="disabled"))
+    found = judge(read(obj), find_pipeline(read(obj), ObjectsByKind()), None, facts(room(cpu="2"), mode="disabled"))
     assert found.fits
     unknown = ClusterFacts(name="c", mode=None, storage_classes=None, nodes=(room(cpu="1"),))
-    assert judge(read(obj), find_pipeline(read(obj), World()), None, unknown).reason == "NoNodeFits"
+    assert judge(read(obj), find_pipeline(read(obj), ObjectsByKind()), None, unknown).reason == "NoNodeFits"
 
 
 def test_the_clusters_own_mode_is_right_where_none_is_asked_for() -> None:
     obj = run(tasks=TWO)
     for mode, reason in (("disabled", None), ("pipelineruns", "NoNodeFits")):
-        found = judge(read(obj), find_pipeline(read(obj), World()), None, facts(room(cpu="3"), mode=mode))
+        found = judge(read(obj), find_pipeline(read(obj), ObjectsByKind()), None, facts(room(cpu="3"), mode=mode))
         assert found.reason == reason
 
 
@@ -286,7 +292,7 @@ def test_what_is_remembered_of_nodes_changes_no_judgement() -> None:
         for tasks in (TWO, [step("2", "a")], [step("3", "a")]):
             for spec in ({}, {"taskRunTemplate": {"podTemplate": {"nodeSelector": {"disk": "ssd"}}}}):
                 obj = run(tasks=tasks, **spec)
-                asked = read(obj), find_pipeline(read(obj), World()), None
+                asked = read(obj), find_pipeline(read(obj), ObjectsByKind()), None
                 plain = judge(*asked, facts(*nodes, mode=mode.value, grows=grows))
                 if not grows:  # a memo is of one cluster, which grows or does not
                     for _ in range(2):
@@ -298,7 +304,7 @@ def test_what_is_remembered_of_nodes_changes_no_judgement() -> None:
 
 def test_the_reason_names_amounts() -> None:
     obj = run(tasks=TWO)
-    found = judge(read(obj), find_pipeline(read(obj), World()), None, facts(room(cpu="2"), room("m", cpu="1")))
+    found = judge(read(obj), find_pipeline(read(obj), ObjectsByKind()), None, facts(room(cpu="2"), room("m", cpu="1")))
     assert found.detail == (
         "no node has enough cpu: the largest wave of 2 tasks, with its placeholder, needs 3950m, "
         "and the most that a node has is 2"
@@ -312,5 +318,5 @@ def test_clusters_that_bind_late_come_first_and_those_that_do_not_fit_last() -> 
         facts(name="c-late"),
     ]
     obj = run(template("a"))
-    found = candidates(read(obj), find_pipeline(read(obj), World()), Mode.PIPELINERUNS, clusters)
+    found = candidates(read(obj), find_pipeline(read(obj), ObjectsByKind()), Mode.PIPELINERUNS, clusters)
     assert [one.cluster for one in found] == ["c-late", "b-early", "z-full"]

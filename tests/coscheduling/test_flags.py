@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.coscheduling.flags import Flags, Mode, effective, read_flags
-from controlplane.coscheduling.problems import Refused
+from controlplane.controllers.coscheduling.flags import Flags, Mode, effective, read_flags
+from controlplane.controllers.coscheduling.problems import InputRefused
 
 REFUSED = "incompatible with disable-affinity-assistant set to false"
 
@@ -31,7 +31,7 @@ def test_the_matrix(disable: str, coschedule: str, before: Mode | str, today: Mo
     if isinstance(before, Mode):
         assert read_flags(data, old_worker=True).mode is before
     else:
-        with pytest.raises(Refused, match=f"coschedule value {coschedule} is {before}"):
+        with pytest.raises(InputRefused, match=f"coschedule value {coschedule} is {before}"):
             read_flags(data, old_worker=True)
 
 
@@ -47,7 +47,7 @@ def test_the_mode_is_lower_cased(text: str) -> None:
 
 @pytest.mark.parametrize("value", ["", "isolate-pipelineruns", "pipelinerun", " workspaces", "true", True, 1, None])
 def test_other_modes_are_refused_by_name(value: object) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(InputRefused) as refused:
         read_flags({"coschedule": value})
     (problem,) = refused.value.problems
     assert problem.object == "ConfigMap tekton-pipelines/feature-flags"
@@ -62,12 +62,12 @@ def test_booleans_as_go_reads_them(text: str, value: bool) -> None:
 
 @pytest.mark.parametrize("value", ["yes", "", "tRUE", True])
 def test_other_booleans_are_refused(value: object) -> None:
-    with pytest.raises(Refused, match=r"data\.set-security-context-read-only-root-filesystem"):
+    with pytest.raises(InputRefused, match=r"data\.set-security-context-read-only-root-filesystem"):
         read_flags({"set-security-context-read-only-root-filesystem": value})
 
 
 def test_every_bad_key_is_named() -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(InputRefused) as refused:
         read_flags({"coschedule": "x", "set-security-context": "y"})
     assert [one.field for one in refused.value.problems] == ["data.coschedule", "data.set-security-context"]
 

@@ -1,4 +1,6 @@
-"""A placeholder that is sent away from one full node after the other: the pause grows to half an hour and stays there."""
+"""A placeholder that is sent away from one full node after the other: the pause grows to half an hour and stays
+there.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,8 @@ from typing import Any, cast
 
 import pytest
 
-from controlplane.coscheduling.decide import _rests
-from controlplane.coscheduling.state import Moved
+from controlplane.controllers.coscheduling.decide import _rests
+from controlplane.controllers.coscheduling.state import Moved
 
 AT = datetime(2026, 11, 21, 18, 0, tzinfo=UTC)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.coscheduling.names import (
+from controlplane.controllers.coscheduling.names import (
     claim_name,
     is_dns_label,
     is_dns_name,

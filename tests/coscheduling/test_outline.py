@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.coscheduling.binding import bound_tasks
-from controlplane.coscheduling.flags import Mode
-from controlplane.coscheduling.judging.outline import pipeline_outline, run_outline, task_outline
-from controlplane.coscheduling.plan import find_pipeline
-from controlplane.coscheduling.waves import largest_wave
-from controlplane.coscheduling.world import World
+from controlplane.controllers.coscheduling.feasibility.outline import pipeline_outline, run_outline, task_outline
+from controlplane.controllers.coscheduling.feasibility.task_groups import largest_wave
+from controlplane.controllers.coscheduling.flags import Mode
+from controlplane.controllers.coscheduling.placement.binding import bound_tasks
+from controlplane.controllers.coscheduling.placement.objects_by_kind import ObjectsByKind
+from controlplane.controllers.coscheduling.placement.plan import find_pipeline
 from tests.coscheduling.samples import NS, Json, claim, read, run, template
 
 SECRET = "do not keep this"
@@ -31,7 +31,7 @@ def asks(cpu: str) -> Json:
 def judged(obj: Json, *others: Json) -> dict[str, Any]:
     """All that a judgement is made of."""
     whole = read(obj)
-    pipeline = find_pipeline(whole, World(others))
+    pipeline = find_pipeline(whole, ObjectsByKind(others))
     found: dict[str, Any] = {"wave": largest_wave(whole, pipeline)}
     for mode in Mode:
         bound, _ = bound_tasks(whole, pipeline, mode)

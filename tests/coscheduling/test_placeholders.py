@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.coscheduling.names import claim_name, placeholder_name
+from controlplane.controllers.coscheduling.names import claim_name, placeholder_name
 from tests.coscheduling.samples import NS, STORAGE, UID, Json, claim, empty, names, planned, run, task, template
 
 RUN = "my-pipelinerun"

@@ -1,4 +1,5 @@
-"""Whatever happens in whatever order: no placeholder without cleanup, every deletion by UID, nothing of the user's deleted.
+"""Whatever happens in whatever order: no placeholder without cleanup, every deletion by UID, nothing of the user's
+deleted.
 
 And a replay of the log gives the live state.
 """
@@ -11,7 +12,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from controlplane.coscheduling.names import is_dns_label, is_dns_name
+from controlplane.controllers.coscheduling.names import is_dns_label, is_dns_name
 from tests.coscheduling.samples import DONE, NS, claim, empty, run, task, template
 from tests.coscheduling.scene import Scene, config
 

@@ -1,8 +1,7 @@
 """What Tekton's own controller made of generated PipelineRuns, and what `plan` says.
 
-`data/recorded.jsonl` has one object a line: the question (`generated`), and the answer in short (`recorded.shortened`), or what the run was
-refused with. How it was made is told in docs/reference/coscheduling.md.
-"""
+`data/recorded.jsonl` has one object a line: the question (`generated`), and the answer in short (`recorded.shortened`),
+or what the run was refused with. How it was made is told in docs/reference/coscheduling.md."""
 
 from __future__ import annotations
 

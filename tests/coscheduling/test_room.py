@@ -6,24 +6,24 @@ from typing import Any
 
 import pytest
 
-from controlplane.capability import Capability, Failure
-from controlplane.connectivity.events import MANAGEMENT, ClusterConnected, cluster_stream
-from controlplane.connectivity.state import Connection
-from controlplane.coscheduling import events
-from controlplane.coscheduling.flags import Flags, Mode
-from controlplane.coscheduling.names import claim_name, made_claim_name
-from controlplane.coscheduling.objects import read_run
-from controlplane.coscheduling.placeholders import Style, stateful_sets
-from controlplane.coscheduling.room import Coscheduling, Policy
+from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterConnected, cluster_stream
+from controlplane.controllers.connectivity.state import Connection
+from controlplane.controllers.coscheduling import events
+from controlplane.controllers.coscheduling.controller import CoschedulingController, CoschedulingPolicy
+from controlplane.controllers.coscheduling.flags import Flags, Mode
+from controlplane.controllers.coscheduling.names import claim_name, made_claim_name
+from controlplane.controllers.coscheduling.objects import read_run
+from controlplane.controllers.coscheduling.placement.placeholders import Style, stateful_sets
 from controlplane.log.codec import Codec
 from controlplane.log.event import NewEvent
+from controlplane.runtime.controller import Controller, WriteRefusal
 from tests.coscheduling.samples import DONE, NS, UID, claim, empty, run, task, task_pod, template
 from tests.coscheduling.scene import Scene, config
 from tests.coscheduling.started import MODES, RUN, SINGLE, finish, names, pod, started
 
 
 def test_it_is_a_capability_whose_events_go_through_the_log() -> None:
-    room: Capability = Coscheduling(Policy(), "me")
+    room: Controller = CoschedulingController(CoschedulingPolicy(), "me")
     codec = Codec(room.types)
     scene = started()
     for event in scene.events():
@@ -42,7 +42,7 @@ def test_a_run_from_its_start_to_its_end() -> None:
     assert scene.names("PersistentVolumeClaim") == [made_claim_name("", "a", UID, SINGLE)]
     finish(scene)
     assert scene.names("StatefulSet") == scene.names("Pod") == scene.names("PersistentVolumeClaim") == []
-    assert [type(one).__name__ for one in scene.events(events.Decision)] == [
+    assert [type(one).__name__ for one in scene.events(events.CoschedulingDecision)] == [
         "ClusterChosen",
         "ModePinned",
         "PlaceholderCreationDecided",
@@ -284,7 +284,7 @@ def test_another_process_goes_on_where_the_first_was() -> None:
 
 def test_claims_go_after_the_placeholder_whose_controller_would_make_them_again() -> None:
     scene = started()
-    scene.refuse["delete", "StatefulSet"] = Failure(403, "Forbidden", "not now")
+    scene.refuse["delete", "StatefulSet"] = WriteRefusal(403, "Forbidden", "not now")
     scene.change("PipelineRun", NS, RUN, status=DONE)
     for _ in range(5):
         scene.decide()

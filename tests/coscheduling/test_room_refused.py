@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.capability import Failure
-from controlplane.coscheduling import events
-from controlplane.coscheduling.names import claim_name, placeholder_name
+from controlplane.controllers.coscheduling import events
+from controlplane.controllers.coscheduling.names import claim_name, placeholder_name
+from controlplane.runtime.controller import WriteRefusal
 from tests.coscheduling.samples import DONE, NS, UID, claim, run, template
 from tests.coscheduling.scene import Scene
 from tests.coscheduling.started import SINGLE
@@ -18,7 +18,7 @@ def test_a_placeholder_that_is_refused_is_tried_again() -> None:
     """Section 3: Tekton fails the run for good, even on a passing error."""
     scene = Scene()
     scene.put(run(template("a")))
-    scene.refuse["create", "StatefulSet"] = Failure(500, "InternalError", "etcd is away")
+    scene.refuse["create", "StatefulSet"] = WriteRefusal(500, "InternalError", "etcd is away")
     scene.decide()
     scene.decide()
     scene.carry_out()
@@ -32,13 +32,13 @@ def test_a_placeholder_that_is_refused_is_tried_again() -> None:
 @pytest.mark.parametrize(
     ("failure", "told"),
     [
-        (Failure(403, "Forbidden", "exceeded quota: storage"), False),
-        (Failure(409, "Conflict", "changed"), False),
-        (Failure(503, "ServiceUnavailable", "later"), False),
-        (Failure(422, "Invalid", "spec.resources: too small"), True),
+        (WriteRefusal(403, "Forbidden", "exceeded quota: storage"), False),
+        (WriteRefusal(409, "Conflict", "changed"), False),
+        (WriteRefusal(503, "ServiceUnavailable", "later"), False),
+        (WriteRefusal(422, "Invalid", "spec.resources: too small"), True),
     ],
 )
-def test_claims_that_are_refused(failure: Failure, told: bool) -> None:
+def test_claims_that_are_refused(failure: WriteRefusal, told: bool) -> None:
     scene = Scene("workspaces")
     scene.put(run(template("a")))
     scene.refuse["create", "PersistentVolumeClaim"] = failure

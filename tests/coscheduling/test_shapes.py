@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from controlplane.coscheduling.names import placeholder_name
-from controlplane.coscheduling.problems import Refused
-from controlplane.coscheduling.world import objects_of
+from controlplane.controllers.coscheduling.names import placeholder_name
+from controlplane.controllers.coscheduling.placement.objects_by_kind import objects_of
+from controlplane.controllers.coscheduling.problems import InputRefused
 from tests.coscheduling.samples import NS, Json, node, planned, pod, run, stateful_set, task, volume_claim
 
 SINGLE = placeholder_name("", "my-pipelinerun")
@@ -45,7 +45,7 @@ def changed(obj: Json, path: str, value: Any) -> Json:
     ],
 )
 def test_an_object_that_is_there(obj: Json, path: str, value: Any, told: str) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(InputRefused) as refused:
         objects_of(changed(obj, path, value), "all.yaml, document 2")
     (problem,) = refused.value.problems
     assert problem.object.startswith(f"all.yaml, document 2 ({obj['kind']} ")

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from controlplane.coscheduling.names import placeholder_name
-from controlplane.coscheduling.objects import ANNOTATION
-from controlplane.coscheduling.plan import task_json
-from controlplane.coscheduling.substitution import fill, param_values
+from controlplane.controllers.coscheduling.names import placeholder_name
+from controlplane.controllers.coscheduling.objects import ANNOTATION
+from controlplane.controllers.coscheduling.placement.plan import task_json
+from controlplane.controllers.coscheduling.placement.substitution import fill, param_values
 from tests.coscheduling.samples import Json, claim, planned, run, task, template
 
 RUN = "my-pipelinerun"

@@ -1,4 +1,6 @@
-"""What is refused before anything is created (section 3): each error names the object, the field, what is wrong and what to do."""
+"""What is refused before anything is created (section 3): each error names the object, the field, what is wrong and
+what to do.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""What vanished while nobody watched: a list says of it no more than its place and its UID, and it counts as gone all the same.
+"""What vanished while nobody watched: a list says of it no more than its place and its UID, and it counts as gone all
+the same.
 
-Found by the simulation: a placeholder that went while StatefulSets were forbidden was removed for ever, and found missing each time.
-"""
+Found by the simulation: a placeholder that went while StatefulSets were forbidden was removed for ever, and found
+missing each time."""
 
 from __future__ import annotations
 
@@ -9,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from controlplane.capability import Sighting
-from controlplane.connectivity.events import MANAGEMENT
-from controlplane.coscheduling import events
-from controlplane.kube import meta
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.controllers.coscheduling import events
+from controlplane.kube.kinds import meta
+from controlplane.runtime.controller import ObjectChange
 from tests.coscheduling.samples import DONE, NS, run, task, task_pod, template
 from tests.coscheduling.scene import BY_NAME, Scene
 
@@ -24,7 +25,7 @@ def vanish(scene: Scene, obj: dict[str, Any]) -> None:
     kind, metadata = obj["kind"], meta(obj)
     scene.objects.pop((kind, metadata["namespace"], metadata["name"]))
     left = {"metadata": {field: metadata[field] for field in ("namespace", "name", "uid")}}
-    found = Sighting(MANAGEMENT, "life", BY_NAME[kind], left, str(1000 + next(scene.ids)), True)
+    found = ObjectChange(MANAGEMENT, "life", BY_NAME[kind], left, str(1000 + next(scene.ids)), True)
     new = scene.room.observe(found, scene.now)
     assert new is not None, f"{kind} {metadata['name']}: nothing is said of its end"
     scene.append(new)
@@ -46,7 +47,7 @@ def started() -> Scene:
         ("Pod", events.PlaceholderPodGone),
     ],
 )
-def test_what_was_made_for_a_run_is_gone(kind: str, event: type[events.Gone], anew: bool) -> None:
+def test_what_was_made_for_a_run_is_gone(kind: str, event: type[events.CoschedulingObjectGone], anew: bool) -> None:
     scene = started()
     if anew:
         scene.restart()
@@ -81,4 +82,7 @@ def test_a_run_whose_placeholder_vanished_is_cleaned_to_the_end() -> None:
 def test_what_nobody_knows_is_nobodys() -> None:
     scene = started()
     left = {"metadata": {"namespace": NS, "name": "theirs", "uid": "other"}}
-    assert scene.room.observe(Sighting(MANAGEMENT, "life", BY_NAME["StatefulSet"], left, "99", True), scene.now) is None
+    assert (
+        scene.room.observe(ObjectChange(MANAGEMENT, "life", BY_NAME["StatefulSet"], left, "99", True), scene.now)
+        is None
+    )

@@ -1,4 +1,6 @@
-"""The manifests as kubectl renders them, or, without kubectl, as their kustomizations list them (then without its transformations)."""
+"""The manifests as kubectl renders them, or, without kubectl, as their kustomizations list them (then without its
+transformations).
+"""
 
 from __future__ import annotations
 

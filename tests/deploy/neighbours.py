@@ -1,9 +1,9 @@
-"""The custom kinds of other projects that our manifests use: the fields that we write, as their projects' schemas have them.
+"""The custom kinds of other projects that our manifests use: the fields that we write, as their projects' schemas have
+them.
 
-They stand in where the projects' CustomResourceDefinitions are not at hand (`CONTROLPLANE_TEST_CRDS` names their folder). What is not
-here is refused, so whoever uses another field looks it up: Kueue's apis/kueue/v1beta2/*_types.go (v0.18), the Prometheus operator's
-pkg/apis/monitoring/v1/prometheusrule_types.go (v0.86).
-"""
+They stand in where the projects' CustomResourceDefinitions are not at hand (`CONTROLPLANE_TEST_CRDS` names their
+folder). What is not here is refused, so whoever uses another field looks it up: Kueue's apis/kueue/v1beta2/*_types.go
+(v0.18), the Prometheus operator's pkg/apis/monitoring/v1/prometheusrule_types.go (v0.86)."""
 
 from __future__ import annotations
 

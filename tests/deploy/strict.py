@@ -1,7 +1,8 @@
-"""What an API server refuses with `fieldValidation=Strict`, found without one: duplicate keys, unknown fields, values of another type.
+"""What an API server refuses with `fieldValidation=Strict`, found without one: duplicate keys, unknown fields, values
+of another type.
 
-In: the text of a manifest. Out: what is wrong with it. Kubernetes' own kinds are held against the models of kubernetes-asyncio, which are
-made from Kubernetes' OpenAPI schema; other kinds against their CustomResourceDefinition.
+In: the text of a manifest. Out: what is wrong with it. Kubernetes' own kinds are held against the models of
+kubernetes-asyncio, which are made from Kubernetes' OpenAPI schema; other kinds against their CustomResourceDefinition.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import yaml
 
 from tests.deploy.manifests import Object
 
-# Where the model says no more than "object", and Kubernetes means something (apiextensions-apiserver, types_jsonschema.go, v1.36).
+# Where the model says no more than "object", and Kubernetes means something (apiextensions-apiserver,
+# types_jsonschema.go, v1.36).
 SCHEMAS = {"items", "additionalProperties", "additionalItems"}
 PLAIN: dict[str, type | tuple[type, ...]] = {
     "str": str,
@@ -113,7 +115,9 @@ def _fields(value: Object, kind: str, where: str) -> list[str]:
 
 
 def misfits(value: Any, schema: Object, where: str = "") -> list[str]:
-    """Hold a value against a structural schema, as far as unknown fields, types, required fields and enumerations go."""
+    """Hold a value against a structural schema, as far as unknown fields, types, required fields and enumerations
+    go.
+    """
     if schema.get("x-kubernetes-int-or-string"):
         return [] if isinstance(value, int | str) else [f"{where}: {value!r} is neither a number nor a string"]
     wanted = schema.get("type")

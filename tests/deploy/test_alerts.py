@@ -1,4 +1,6 @@
-"""The alerts: the same for both kinds of Prometheus, about metrics and labels that exist, and each with somewhere to read on."""
+"""The alerts: the same for both kinds of Prometheus, about metrics and labels that exist, and each with somewhere to
+read on.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from typing import get_args
 import pytest
 import yaml
 
-from controlplane.connectivity.state import Phase
+from controlplane.controllers.connectivity.state import Phase
 from controlplane.telemetry import metrics
 from tests.deploy.manifests import ROOT, Object, one, render
 

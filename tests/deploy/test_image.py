@@ -17,8 +17,8 @@ import pytest
 import yaml
 from sqlalchemy.engine import make_url
 
-from controlplane.embedded import EmbeddedPostgres
-from controlplane.local.folder import Fleet
+from controlplane.local.folder import LocalFleet
+from controlplane.local.postgres import EmbeddedPostgres
 from controlplane.settings.load import load
 from tests.deploy.manifests import ROOT, one, render
 from tests.support import postgres
@@ -58,7 +58,9 @@ def test_what_is_copied_is_there_and_not_ignored() -> None:
 
 
 def test_a_clone_that_is_closed_to_others_works() -> None:
-    """What is copied or mounted keeps its mode, and neither the service nor PostgreSQL runs as the owner of the clone."""
+    """What is copied or mounted keeps its mode, and neither the service nor PostgreSQL runs as the owner of the
+    clone.
+    """
     assert not [volume for service in SERVICES.values() for volume in service.get("volumes", ()) if volume[0] in "./~"]
     for stage in DOCKERFILE.split("\nFROM ")[1:]:
         if "COPY --from=build" in stage:  # the service's: everything comes from a stage that opened it
@@ -104,7 +106,9 @@ def test_each_logs_in_as_its_own_role(service: str, role: str) -> None:
 
 @pytest.mark.parametrize("password", ["p@ss", "p#1", "a/b?c%20d:'\\\"e&f=g h", "ü"])
 def test_any_password_will_do(password: str, tmp_path: Path) -> None:
-    """The roles get it as the image's script gives it, and the service logs in with the environment that compose makes."""
+    """The roles get it as the image's script gives it, and the service logs in with the environment that compose
+    makes.
+    """
     with postgres.folder() as folder:
         server = EmbeddedPostgres(folder, durable=False, port=0)
         server.launch()
@@ -171,7 +175,7 @@ def test_the_clusters_are_published_on_loopback_where_the_kubeconfigs_say() -> N
     first, last = map(int, outside.split("-"))
     assert (address, outside) == ("127.0.0.1", inside)
     words = dict(word[2:].partition("=")[::2] for word in SERVICES["controlplane"]["command"][1:])
-    fleet = Fleet(cluster_ports=int(words["cluster-ports"]), address=words["address"])
+    fleet = LocalFleet(cluster_ports=int(words["cluster-ports"]), address=words["address"])
     assert fleet.ports == list(range(first, last + 1))
     kubeconfig = SERVICES["controlplane"]["environment"]["CONTROLPLANE_MANAGEMENT_KUBECONFIG"]
     assert kubeconfig == f"{words['data']}/management.kubeconfig"

@@ -1,9 +1,11 @@
-"""The rights of the controllers of one's own cluster are what they use, and the webhook's configuration is what is served."""
+"""The rights of the controllers of one's own cluster are what they use, and the webhook's configuration is what is
+served.
+"""
 
 from __future__ import annotations
 
 from controlplane.app.admission import PATH
-from controlplane.app.local import local
+from controlplane.app.own_cluster import local
 from controlplane.settings import Settings
 from tests.deploy.manifests import one, render, rights
 from tests.support.local import settings

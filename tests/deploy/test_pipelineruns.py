@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.app.judging import watches
-from controlplane.coscheduling.flags import FLAGS_NAME
+from controlplane.app.feasibility import watches
+from controlplane.controllers.coscheduling.flags import FLAGS_NAME
 from controlplane.settings import Settings
 from tests.deploy.manifests import Object, one, render, rights
 

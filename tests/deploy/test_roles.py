@@ -1,4 +1,6 @@
-"""deploy/postgres/roles.sql, on a server of its own: the owner can migrate, the service can append, and nobody can rewrite history."""
+"""deploy/postgres/roles.sql, on a server of its own: the owner can migrate, the service can append, and nobody can
+rewrite history.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ import pytest
 from psycopg import sql
 from psycopg.errors import InsufficientPrivilege
 
-from controlplane.embedded import EmbeddedPostgres
+from controlplane.local.postgres import EmbeddedPostgres
 from controlplane.log import schema
 from tests.deploy.manifests import ROOT
 

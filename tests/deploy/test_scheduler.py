@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import yaml
 
-from controlplane.app.scheduling.profiles import load
-from controlplane.app.scheduling.rooms import WATCHED
-from controlplane.kube import POD_GROUPS
+from controlplane.app.scheduler_controllers import WATCHED
+from controlplane.app.scheduler_profiles import load
+from controlplane.kube.kinds import POD_GROUPS
 from controlplane.settings import load as load_settings
 from tests.deploy.manifests import ROOT, one, render, rights
 

@@ -1,7 +1,8 @@
-"""Every manifest that we ship is taken as it is by an API server that passes over nothing (`fieldValidation=Strict`, as kubectl asks for).
+"""Every manifest that we ship is taken as it is by an API server that passes over nothing (`fieldValidation=Strict`, as
+kubectl asks for).
 
-Where `KUBEBUILDER_ASSETS` names a kube-apiserver, it says so itself; everywhere the models and schemas do, which know less.
-"""
+Where `KUBEBUILDER_ASSETS` names a kube-apiserver, it says so itself; everywhere the models and schemas do, which know
+less."""
 
 from __future__ import annotations
 
@@ -54,7 +55,9 @@ MANIFESTS = manifests()
 
 @functools.cache
 def of_neighbours() -> list[Object]:
-    """Return the definitions of the kinds of other projects: their own where they are at hand, and ours of what we use."""
+    """Return the definitions of the kinds of other projects: their own where they are at hand, and ours of what we
+    use.
+    """
     found = []
     for api_version, kind in neighbours.SPECS:
         own = Path(CRDS) / f"{api_version.partition('/')[0]}_{neighbours.plural(kind)}.yaml"

@@ -47,7 +47,9 @@ def prose(page: Path) -> str:
 
 
 def commands(snippet: Snippet) -> Iterator[list[str]]:
-    """Yield what is typed at the prompt: the words of each command up to a pipe or redirection, without leading assignments."""
+    """Yield what is typed at the prompt: the words of each command up to a pipe or redirection, without leading
+    assignments.
+    """
     for line in snippet.text.replace("\\\n", " ").splitlines():
         if not line.startswith("$ "):
             continue

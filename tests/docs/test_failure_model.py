@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import get_args
 
-from controlplane.multikueue.context import EXECUTION_POLICIES
-from controlplane.multikueue.events import Verdict
-from controlplane.multikueue.objects import EXECUTION_POLICY
+from controlplane.controllers.multikueue.context import EXECUTION_POLICIES
+from controlplane.controllers.multikueue.events import Verdict
+from controlplane.controllers.multikueue.objects import EXECUTION_POLICY
 from controlplane.settings import LEAVES
 from tests.docs.snippets import PAGES, ROOT
 

@@ -9,9 +9,9 @@ import psycopg
 import pytest
 
 from controlplane.cli import cli
-from controlplane.connectivity import events as connectivity
-from controlplane.multikueue import events as multikueue
-from controlplane.multikueue.reasons import Reason
+from controlplane.controllers.connectivity import events as connectivity
+from controlplane.controllers.multikueue import events as multikueue
+from controlplane.controllers.multikueue.reasons import WorkloadReason
 from tests.docs.snippets import ROOT
 
 REFERENCE = ROOT / "docs/reference"
@@ -35,15 +35,15 @@ def test_every_event_is_there() -> None:
 
 
 def test_decisions_are_told_from_what_was_seen() -> None:
-    decisions = {event.__name__ for event in multikueue.EVENTS if issubclass(event, multikueue.Decision)}
+    decisions = {event.__name__ for event in multikueue.EVENTS if issubclass(event, multikueue.WorkloadDecision)}
     assert decisions == first_column("events.md", "Decisions") - {"EffectFailed", "EffectUnneeded"}
-    writes = {event.__name__ for event in multikueue.EVENTS if issubclass(event, multikueue.Write)}
+    writes = {event.__name__ for event in multikueue.EVENTS if issubclass(event, multikueue.WorkloadWrite)}
     rows = re.findall(r"^\| `(\w+)` \|.*\|(.*)\|$", (REFERENCE / "events.md").read_text(), re.MULTILINE)
     assert {name for name, write in rows if name in decisions and write.strip() != "none"} == writes
 
 
 def test_every_reason_is_there() -> None:
-    assert first_column("events.md", "Reasons") == set(Reason)
+    assert first_column("events.md", "Reasons") == set(WorkloadReason)
 
 
 def verbs(group: click.Group, path: str = "controlplane") -> set[str]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from controlplane.candidates.reasons import TargetReason
-from controlplane.candidates.target_events import TARGET_EVENTS
-from controlplane.scheduler.events import SCHEDULING_EVENTS
-from controlplane.scheduler.reasons import SchedulingReason
+from controlplane.controllers.candidates.reasons import TargetReason
+from controlplane.controllers.candidates.target.events import TARGET_EVENTS
+from controlplane.controllers.scheduling.events import SCHEDULING_EVENTS
+from controlplane.controllers.scheduling.reasons import SchedulingReason
 from tests.docs.test_reference import first_column
 
 PAGE = "scheduler-events.md"

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.embedded import EmbeddedError, binaries, copies
-from controlplane.embedded.owner import Owner
+from controlplane.local.postgres import EmbeddedError, binaries, copies
+from controlplane.local.postgres.owner import ServerUser
 
-OURSELVES = Owner(os.geteuid(), os.getegid(), "us", drops=False)
-STRANGER = Owner(65534, 65534, "nobody", drops=True)
+OURSELVES = ServerUser(os.geteuid(), os.getegid(), "us", drops=False)
+STRANGER = ServerUser(65534, 65534, "nobody", drops=True)
 
 
 def install(folder: Path, major: int) -> Path:

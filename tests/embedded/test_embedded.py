@@ -1,4 +1,6 @@
-"""The embedded server as its users see it: a URL that answers, data that stays, one process a folder, and nothing that outlives us."""
+"""The embedded server as its users see it: a URL that answers, data that stays, one process a folder, and nothing that
+outlives us.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,13 @@ from typing import Any
 import psycopg
 import pytest
 
-from controlplane.embedded import EmbeddedError, EmbeddedPostgres
+from controlplane.local.postgres import EmbeddedError, EmbeddedPostgres
 from tests.support import postgres as support
 
 CHILD = """
 import sys, time
 from pathlib import Path
-from controlplane.embedded import EmbeddedPostgres
+from controlplane.local.postgres import EmbeddedPostgres
 print(EmbeddedPostgres(Path(sys.argv[1]), durable=False).launch(), flush=True)
 time.sleep(600)
 """
@@ -279,7 +281,7 @@ def interpreter_for(user: dict[str, Any]) -> list[str] | None:
     for program in (sys.executable, shutil.which(f"python3.{sys.version_info.minor}", path="/usr/bin:/usr/local/bin")):
         command = ["/usr/bin/env", f"PYTHONPATH={os.pathsep.join(filter(None, sys.path))}", str(program), "-c"]
         tried = subprocess.run(
-            [*command, "import controlplane.embedded, psycopg"], cwd="/", capture_output=True, check=False, **user
+            [*command, "import controlplane.local.postgres, psycopg"], cwd="/", capture_output=True, check=False, **user
         )
         if tried.returncode == 0:
             return command

@@ -1,4 +1,6 @@
-"""Fields of objects: absent and null are empty; what is of another type is named with its path, what was expected and what was found."""
+"""Fields of objects: absent and null are empty; what is of another type is named with its path, what was expected and
+what was found.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from controlplane import fields
-from controlplane.fields import Misfit
-from controlplane.kube import JOBS
+from controlplane.kube import fields
+from controlplane.kube.fields import Misfit
+from controlplane.kube.kinds import JOBS
 
 READERS: list[tuple[Callable[..., Any], Any, Any, str]] = [
     (fields.section, {}, {"a": 1}, "an object"),

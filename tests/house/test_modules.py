@@ -1,4 +1,6 @@
-"""The rules of the house that a linter has no name for: small modules, small functions, a header on each module, a core without a clock."""
+"""The rules of the house that a linter has no name for: small modules, small functions, a header on each module, a core
+without a clock.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def clocks_read(module: ast.Module) -> Iterator[str]:
 
 
 def is_pure(path: Path) -> bool:
-    """Whether a module is of a capability's functional core: one of the named modules, or inside a package of that name."""
+    """Whether a module is of a capability's functional core: one of the named modules, or inside a package of that
+    name.
+    """
     room, *inner = path.relative_to(ROOT).with_suffix("").parts[1:]
     return f"controlplane/{room}" in CAPABILITIES and inner[0] in PURE_NAMES
 

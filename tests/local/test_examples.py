@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane import durations
+from controlplane.kube import durations
 from controlplane.local import examples
 
 ROOT = Path(__file__).resolve().parents[2]

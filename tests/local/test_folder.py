@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.local.folder import DataFolder, Fleet, LocalError, default_folder
+from controlplane.local.folder import DataFolder, LocalError, LocalFleet, default_folder
 
 
 def test_a_new_folder_is_made_and_closed_to_others(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_a_file_in_its_place_is_named(tmp_path: Path) -> None:
 
 def test_a_fleet_is_remembered(tmp_path: Path) -> None:
     with DataFolder(tmp_path) as folder:
-        assert folder.fleet({}) == Fleet()
+        assert folder.fleet({}) == LocalFleet()
         made = folder.fleet({"workers": 5, "cpu": "500m", "management_port": 6443})
         folder.remember(made)
         assert made.names == ["worker-1", "worker-2", "worker-3", "worker-4", "worker-5"]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.local.folder import LocalError
-from controlplane.local.replica import Replica, free_port, variables
+from controlplane.local.replica import LocalReplica, free_port, variables
 from controlplane.log.connect import Database
 from controlplane.settings import load
 
@@ -35,7 +35,7 @@ def test_a_replica_gets_its_settings_and_none_of_ours(tmp_path: Path) -> None:
 
 
 async def test_one_that_ends_by_itself_is_quoted(tmp_path: Path) -> None:
-    replica = Replica(environment(tmp_path), tmp_path / "messages")
+    replica = LocalReplica(environment(tmp_path), tmp_path / "messages")
     assert (replica.pid, await replica.stop()) == (0, 0)
     await replica.start()
     with pytest.raises(LocalError, match="the service ended by itself: Error: cannot reach the database"):

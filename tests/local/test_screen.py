@@ -7,8 +7,8 @@ import re
 import pytest
 from rich.console import Console
 
+from controlplane.local.display import Lines, picture, screen
 from controlplane.local.progress import Row, Word
-from controlplane.local.screen import Lines, picture, screen
 
 WORKERS = ["worker-1", "worker-2", "worker-3"]
 

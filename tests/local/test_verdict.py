@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controlplane.local.verdict import Evidence, Placement, judge
+from controlplane.local.check import Evidence, RecordedPlacement, judge
 
 RIGHT = Evidence(
     asked={"a": "Complete", "b": "Failed"},
@@ -15,7 +15,7 @@ RIGHT = Evidence(
     starts={"a": ["worker-1"], "b": ["worker-2"]},
     left=[],
     workloads={"a": "job-a", "b": "job-b"},
-    placements=[Placement("job-a", 1, "worker-1", True), Placement("job-b", 1, "worker-2", True)],
+    placements=[RecordedPlacement("job-a", 1, "worker-1", True), RecordedPlacement("job-b", 1, "worker-2", True)],
     services=["one", "two"],
 )
 A, B = RIGHT.placements
@@ -38,20 +38,20 @@ def test_nothing_is_wrong_where_all_is_right() -> None:
         ({"left": ["worker-1: Job default/a"]}, "left behind on worker-1: Job default/a"),
         ({"placements": [A]}, "the log has no placement for b, and it ran on worker-2"),
         (
-            {"placements": [A, Placement("job-b", 1, "worker-1", True)]},
+            {"placements": [A, RecordedPlacement("job-b", 1, "worker-1", True)]},
             "the log has worker-1 for b, and it ran on worker-2",
         ),
         (
-            {"placements": [A, Placement("job-b", 1, "", True)]},
+            {"placements": [A, RecordedPlacement("job-b", 1, "", True)]},
             "the log has no cluster for b, and it ran on worker-2",
         ),
         (
-            {"placements": [A, B, Placement("job-b", 2, "worker-2", True)]},
+            {"placements": [A, B, RecordedPlacement("job-b", 2, "worker-2", True)]},
             "the log has worker-2, worker-2 for b, and it ran on worker-2",
         ),
-        ({"placements": [A, Placement("job-b", 1, "worker-2", False)]}, "the log does not say that b finished"),
+        ({"placements": [A, RecordedPlacement("job-b", 1, "worker-2", False)]}, "the log does not say that b finished"),
         (
-            {"placements": [A, B, Placement("job-c", 1, "worker-2", True)]},
+            {"placements": [A, B, RecordedPlacement("job-c", 1, "worker-2", True)]},
             "the log has a placement of job-c, which belongs to none of the jobs",
         ),
         ({"services": ["one"]}, "the log should tell of 2 starts of the service and tells of 1"),

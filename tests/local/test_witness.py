@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.kube import JOBS, WORKLOADS, Json
+from controlplane.kube.kinds import JOBS, WORKLOADS, Json
 from controlplane.local.progress import Word, rows
 from controlplane.local.witness import Witness
-from controlplane.simulation.store import Store
+from controlplane.simulation.apiserver.store import Store
 from controlplane.simulation.world import ClusterSpec, World
 
 

@@ -1,4 +1,6 @@
-"""What only PostgreSQL can get wrong: rights, a lost reply, a server that goes away, plans, and the schema's own sentences."""
+"""What only PostgreSQL can get wrong: rights, a lost reply, a server that goes away, plans, and the schema's own
+sentences.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import create_engine
 
-from controlplane.embedded import EmbeddedPostgres
+from controlplane.local.postgres import EmbeddedPostgres
 from controlplane.log import schema
 from controlplane.log.appender import _APPEND
 from controlplane.log.codec import Codec
@@ -185,7 +187,9 @@ def test_a_url_that_cannot_be_used_is_one_sentence_without_the_password(url: str
     ],
 )
 def test_only_the_content_of_a_statement_is_its_own_fault(state: str, refused: bool) -> None:
-    """A revoked right or a function that is missing for the length of a rollout heals: what was seen meanwhile must wait, not go."""
+    """A revoked right or a function that is missing for the length of a rollout heals: what was seen meanwhile must
+    wait, not go.
+    """
     assert unacceptable(psycopg.errors.lookup(state)("said the server")) is refused
 
 

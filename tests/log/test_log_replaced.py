@@ -1,4 +1,5 @@
-"""A log that is not the one that was read: restored from a backup, promoted without its last commits, or another one altogether.
+"""A log that is not the one that was read: restored from a backup, promoted without its last commits, or another one
+altogether.
 
 Everything that was folded of it is void. Whoever read it is told by the next sign, whoever wrote it by the next append.
 """

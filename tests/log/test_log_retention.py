@@ -1,4 +1,6 @@
-"""Bodies that are stored already: values are left out of them, batch by batch, and old ones are removed. Events stay as they are."""
+"""Bodies that are stored already: values are left out of them, batch by batch, and old ones are removed. Events stay as
+they are.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from controlplane.log.connect import Database
 from controlplane.log.event import Append, Body, Event, NewEvent, body_of
 from controlplane.log.postgres import PostgresLog
 from controlplane.log.redaction import LARGEST, Redaction
-from controlplane.reconcile.bodies import Bodies
+from controlplane.runtime.bodies import Bodies
 
 SECRET = "hunter2-in-plain-text"
 

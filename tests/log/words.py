@@ -1,4 +1,6 @@
-"""The words of the log's tests: a few events, the shortest ways to append and to look, and a stage that closes what it opened."""
+"""The words of the log's tests: a few events, the shortest ways to append and to look, and a stage that closes what it
+opened.
+"""
 
 from __future__ import annotations
 

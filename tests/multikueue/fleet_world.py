@@ -1,28 +1,22 @@
-"""Tiny models for the properties of a fleet: an API server with the little of Kueue that matters there, and a log with the loop around it.
+"""Tiny models for the properties of a fleet: an API server with the little of Kueue that matters there, and a log with
+the loop around it.
 
-A `Server` carries out what `Fleet` renders and remembers what it has not shown yet, kind by kind, as watches are.
-"""
+A `Server` carries out what `MultiKueueController` renders and remembers what it has not shown yet, kind by kind, as
+watches are."""
 
 from __future__ import annotations
 
 import copy
 from typing import Any
 
-from controlplane.clusters.port import ApiError, Foreign, Unreachable
-from controlplane.kube import (
-    JOBS,
-    WORKLOADS,
-    Json,
-    Kind,
-    Request,
-    meta,
-)
+from controlplane.clusters.protocol import ApiError, Foreign, Unreachable
+from controlplane.controllers.multikueue.adapters import ADAPTERS, adapters_for
+from controlplane.controllers.multikueue.context import MultiKueuePolicy
+from controlplane.controllers.multikueue.controller import MultiKueueController
+from controlplane.controllers.multikueue.events import JobCreationDecided, WorkloadDecision, WorkloadWrite
+from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.kube.kinds import JOBS, WORKLOADS, Json, Kind, Request, meta
 from controlplane.log.event import Event, NewEvent, Recorded
-from controlplane.multikueue.adapters import ADAPTERS, adapters_for
-from controlplane.multikueue.context import Policy
-from controlplane.multikueue.events import Decision, JobCreationDecided, Write
-from controlplane.multikueue.fleet import Fleet
-from controlplane.multikueue.reasons import Reason
 from tests.multikueue.scene import CHECK, START, stamp
 
 ORIGIN, FINALIZER = "kueue.x-k8s.io/multikueue-origin", "kueue.x-k8s.io/resource-in-use"
@@ -193,8 +187,8 @@ class Log:
         self.wakes: dict[str, Any] = {}
         self.fleet = self.fresh()
 
-    def fresh(self) -> Fleet:
-        return Fleet(Policy(adapters=adapters_for(ADAPTERS)), "test")
+    def fresh(self) -> MultiKueueController:
+        return MultiKueueController(MultiKueuePolicy(adapters=adapters_for(ADAPTERS)), "test")
 
     def append(self, new: NewEvent) -> None:
         if new.source and new.mark <= self.marks.get(new.source, -1):
@@ -217,9 +211,9 @@ class Log:
 
     def check(self, event: Event, stream: str) -> None:
         """What holds of every decision at the moment it is recorded."""
-        if isinstance(event, Decision):
-            assert event.reason in set(Reason)
-        if isinstance(event, Write):
+        if isinstance(event, WorkloadDecision):
+            assert event.reason in set(WorkloadReason)
+        if isinstance(event, WorkloadWrite):
             assert event.target not in {write.target for write in self.fleet.open_writes(stream)}
         if isinstance(event, JobCreationDecided):
             state = self.fleet.index.workloads[stream]
@@ -244,7 +238,7 @@ class Log:
                     self.append(new)
         raise AssertionError("decisions without end")
 
-    def replayed(self) -> Fleet:
+    def replayed(self) -> MultiKueueController:
         fleet = self.fresh()
         for recorded in self.recorded:
             fleet.fold(recorded)

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from controlplane.connectivity.events import (
-    MANAGEMENT,
-    ClusterConnected,
-    ServiceStarted,
-    cluster_stream,
-)
+from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterConnected, ServiceStarted, cluster_stream
+from controlplane.controllers.multikueue.events import CheckStateDecided
 from controlplane.log.event import Event
-from controlplane.multikueue.events import (
-    CheckStateDecided,
-)
 from tests.multikueue.scene import CHECK, HOME_KINDS, Scene
 
 ONE, TWO, THREE = "11" * 32, "22" * 32, "33" * 32

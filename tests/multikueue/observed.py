@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from controlplane.capability import Sighting
-from controlplane.kube import (
-    WORKLOADS,
-    Json,
-    Kind,
-)
+from controlplane.kube.kinds import WORKLOADS, Json, Kind
+from controlplane.runtime.controller import ObjectChange
 from tests.multikueue.scene import NS, START, WL, Scene
 
 HOME = "@management"
 PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
 
 
-def sighting(cluster: str, kind: Kind, obj: Json, *, gone: bool = False, rv: str = "42") -> Sighting:
-    return Sighting(cluster, "inc", kind, obj, rv, gone)
+def sighting(cluster: str, kind: Kind, obj: Json, *, gone: bool = False, rv: str = "42") -> ObjectChange:
+    return ObjectChange(cluster, "inc", kind, obj, rv, gone)
 
 
 def observe(cluster: str, kind: Kind, obj: Json, *, gone: bool = False, scene: Scene | None = None) -> Any:

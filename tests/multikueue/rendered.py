@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from controlplane.kube import Json, Request
+from controlplane.kube.kinds import Json, Request
 from controlplane.log.event import body_of
 from tests.multikueue.scene import STREAM, Scene
 

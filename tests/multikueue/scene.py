@@ -5,27 +5,18 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from controlplane.connectivity.events import (
+from controlplane.controllers.connectivity.events import (
     MANAGEMENT,
     ClusterConnected,
     ClusterDisconnected,
     ClusterLost,
     cluster_stream,
 )
-from controlplane.connectivity.here import connectivity_event
-from controlplane.kube import (
-    ADMISSION_CHECKS,
-    JOBS,
-    JOBSETS,
-    MULTIKUEUE_CLUSTERS,
-    MULTIKUEUE_CONFIGS,
-    PIPELINE_RUNS,
-    WORKLOADS,
-)
-from controlplane.log.event import Event, Recorded
-from controlplane.multikueue.adapters import ADAPTERS, adapters_for
-from controlplane.multikueue.context import Policy
-from controlplane.multikueue.events import (
+from controlplane.controllers.connectivity.local_connection import connectivity_event
+from controlplane.controllers.multikueue.adapters import ADAPTERS, adapters_for
+from controlplane.controllers.multikueue.context import MultiKueuePolicy
+from controlplane.controllers.multikueue.controller import MultiKueueController
+from controlplane.controllers.multikueue.events import (
     AdmissionCheckObserved,
     CheckState,
     CloneGone,
@@ -40,8 +31,17 @@ from controlplane.multikueue.events import (
     WorkloadGone,
     WorkloadObserved,
 )
-from controlplane.multikueue.fleet import Fleet
-from controlplane.multikueue.state import WorkloadState
+from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.kube.kinds import (
+    ADMISSION_CHECKS,
+    JOBS,
+    JOBSETS,
+    MULTIKUEUE_CLUSTERS,
+    MULTIKUEUE_CONFIGS,
+    PIPELINE_RUNS,
+    WORKLOADS,
+)
+from controlplane.log.event import Event, Recorded
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 NS, WL, JOB = "default", "job-train-12345", "train"
@@ -59,7 +59,7 @@ class Scene:
 
     def __init__(self, *workers: str, policy: dict[str, Any] | None = None, connected: bool = True) -> None:
         self.now = START
-        self.fleet = Fleet(Policy(adapters=adapters_for(ADAPTERS), **(policy or {})), "test")
+        self.fleet = MultiKueueController(MultiKueuePolicy(adapters=adapters_for(ADAPTERS), **(policy or {})), "test")
         self.position = 0
         self.versions: dict[str, int] = {}
         self.rv = 100

@@ -8,16 +8,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from controlplane.kube import PIPELINE_RUNS
+from controlplane.controllers.multikueue.adapters import ADAPTERS, adapters_for
+from controlplane.controllers.multikueue.adapters.base import ORIGIN_LABEL, PREBUILT
+from controlplane.controllers.multikueue.adapters.pipelinerun import PipelineRunAdapter
+from controlplane.controllers.multikueue.context import MultiKueuePolicy
+from controlplane.controllers.multikueue.events import JobCreationDecided, Owner, WorkloadObserved
+from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.controllers.multikueue.render import render
+from controlplane.controllers.multikueue.state import initial
+from controlplane.kube.kinds import PIPELINE_RUNS
 from controlplane.log.event import body_of
-from controlplane.multikueue.adapters import ADAPTERS, adapters_for
-from controlplane.multikueue.adapters.base import ORIGIN_LABEL, PREBUILT
-from controlplane.multikueue.adapters.pipelinerun import PipelineRunAdapter
-from controlplane.multikueue.context import Policy
-from controlplane.multikueue.events import JobCreationDecided, Owner, WorkloadObserved
-from controlplane.multikueue.reasons import Reason
-from controlplane.multikueue.render import render
-from controlplane.multikueue.state import initial
 from controlplane.settings import KINDS, Settings
 
 ADAPTER = PipelineRunAdapter()
@@ -115,9 +115,9 @@ def test_the_copy_says_which_attempt_it_is() -> None:
     )
     made = body_of({"labels": {}, "annotations": {}, "spec": {}})
     decided = JobCreationDecided(
-        cluster="a", attempt=3, kind=PIPELINE_RUNS.name, template=made.ref, reason=Reason.ADMITTED_ON_WORKER
+        cluster="a", attempt=3, kind=PIPELINE_RUNS.name, template=made.ref, reason=WorkloadReason.ADMITTED_ON_WORKER
     )
-    policy = Policy(adapters=adapters_for(ADAPTERS))
+    policy = MultiKueuePolicy(adapters=adapters_for(ADAPTERS))
     bodies = {made.ref: made.text.encode()}
     request = render(msgspec.structs.replace(state, local=local), None, decided, bodies, policy, datetime.now(UTC))
     assert request.body["metadata"]["annotations"]["controlplane/attempt"] == "3"

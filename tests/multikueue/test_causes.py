@@ -1,4 +1,6 @@
-"""`caused_by` is the cause: of every decision that the stories bring about, the event that it rests on, on whatever stream that is."""
+"""`caused_by` is the cause: of every decision that the stories bring about, the event that it rests on, on whatever
+stream that is.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,15 @@ from datetime import timedelta
 
 import pytest
 
-from controlplane.connectivity.events import ClusterForgotten
-from controlplane.multikueue.causes import CAUSES, may_cause
-from controlplane.multikueue.events import EVENTS, ConditionDecided, Decision, EffectFailed, Priority
+from controlplane.controllers.connectivity.events import ClusterForgotten
+from controlplane.controllers.multikueue.causes import CAUSES, may_cause
+from controlplane.controllers.multikueue.events import (
+    EVENTS,
+    ConditionDecided,
+    EffectFailed,
+    Priority,
+    WorkloadDecision,
+)
 from tests.audit import ordeals, stories
 from tests.audit.script import Life, Script, at
 
@@ -102,8 +110,8 @@ def slow_loser(life: Life) -> None:
     life.put(failed, "a").decide()
 
 
-# The story, the decision and its reason; then the event that it rests on: its type, its stream's first word, the cluster that it is of, and
-# how it differs from the others of its kind.
+# The story, the decision and its reason; then the event that it rests on: its type, its stream's first word, the
+# cluster that it is of, and how it differs from the others of its kind.
 TABLE: list[tuple[Story, str, str, str, str, str]] = [
     (told(stories.happy), "NominationDecided", "AvailableClusters", "WorkloadObserved", "workload", "@management"),
     (having(late_cluster), "NominationDecided", "AvailableClusters", "ClusterConnected", "cluster", "c"),
@@ -182,7 +190,7 @@ EVERY: list[Story] = list(dict.fromkeys(row[0] for row in TABLE))
 def test_every_decision_of_a_story_has_a_cause_that_may_be_one(story: Story) -> None:
     life = story()
     for recorded in life.script.recorded:
-        if isinstance(recorded.event, Decision):
+        if isinstance(recorded.event, WorkloadDecision):
             assert 0 < recorded.caused_by < recorded.position
             cause = life.script.recorded[recorded.caused_by - 1]
             assert may_cause(cause.stream, recorded.stream, life.job_stream), (recorded, cause)
@@ -213,5 +221,5 @@ def test_what_is_decided_with_the_choice_rests_on_what_the_choice_rests_on() -> 
 
 
 def test_the_table_names_every_decision() -> None:
-    decisions = {one for one in EVENTS if issubclass(one, Decision)}
+    decisions = {one for one in EVENTS if issubclass(one, WorkloadDecision)}
     assert decisions - {ConditionDecided} == set(CAUSES)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.connectivity.events import (
+from controlplane.controllers.connectivity.events import (
     ClusterConnected,
     ClusterConnectFailed,
     ClusterDisconnected,
@@ -15,8 +15,8 @@ from controlplane.connectivity.events import (
     ServiceStarted,
     cluster_stream,
 )
-from controlplane.multikueue.conditions import CONFIG_REASONS
-from controlplane.multikueue.events import Condition, ConditionDecided, EffectFailed, EffectUnneeded
+from controlplane.controllers.multikueue.conditions import CONFIG_REASONS
+from controlplane.controllers.multikueue.events import Condition, ConditionDecided, EffectFailed, EffectUnneeded
 from tests.multikueue.scene import CHECK, START, Scene, stamp
 
 CHECK_STREAM = f"admissioncheck/{CHECK}"
@@ -234,7 +234,8 @@ def test_the_transition_time_moves_only_with_the_status_and_other_conditions_sta
     assert {c["type"]: c["lastTransitionTime"] for c in conditions} == {"Active": stamp(scene.now), "Other": "T1"}
 
 
-# --- AdmissionCheck ----------------------------------------------------------------------------------------------------
+# --- AdmissionCheck
+# ----------------------------------------------------------------------------------------------------
 
 
 def test_a_check_whose_clusters_are_all_active() -> None:

@@ -1,11 +1,12 @@
-"""A Workload on its way to a cluster: events in, decisions out (specs 2.3, 2.5–2.8 and what section 9 says not to copy)."""
+"""A Workload on its way to a cluster: events in, decisions out (specs 2.3, 2.5–2.8 and what section 9 says not to
+copy).
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from controlplane.kube import JOBS, WORKLOADS
-from controlplane.multikueue.events import (
+from controlplane.controllers.multikueue.events import (
     CheckState,
     CheckStateDecided,
     ClusterRefused,
@@ -17,7 +18,8 @@ from controlplane.multikueue.events import (
     WinnerChosen,
     WinnerReleased,
 )
-from controlplane.multikueue.reasons import Reason
+from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.kube.kinds import JOBS, WORKLOADS
 from tests.multikueue.scene import CHECK, STREAM, Scene, stamp
 
 
@@ -136,7 +138,7 @@ def test_of_two_admitted_the_earlier_by_its_own_clock_wins(first: str, winner: s
         scene.clone(cluster, {"Admitted": ("Admitted", "", early if cluster == first else late)})
     chosen = scene.decide()[0]
     assert isinstance(chosen, WinnerChosen)
-    assert (chosen.cluster, chosen.reason) == (winner, Reason.FIRST_ADMITTED)
+    assert (chosen.cluster, chosen.reason) == (winner, WorkloadReason.FIRST_ADMITTED)
     assert set(chosen.among) == {"a", "b"}
 
 
@@ -162,7 +164,7 @@ def test_a_winner_evicted_before_ready_is_released_and_all_are_offered_again() -
     scene.clone_gone("a").clone("b", {"Evicted": True})
     (released,) = scene.decide()
     assert isinstance(released, WinnerReleased)
-    assert released.reason == Reason.EVICTED_BEFORE_READY
+    assert released.reason == WorkloadReason.EVICTED_BEFORE_READY
     assert scene.names() == ["Clone a"]
 
 
@@ -172,7 +174,7 @@ def test_a_winner_lost_before_its_job_was_made_is_released_at_once() -> None:
     scene.lose("b")
     (released,) = scene.decide()
     assert isinstance(released, WinnerReleased)
-    assert released.reason == Reason.LOST_BEFORE_READY
+    assert released.reason == WorkloadReason.LOST_BEFORE_READY
 
 
 def test_a_winner_lost_after_its_job_was_made_keeps_its_grace() -> None:
@@ -194,7 +196,7 @@ def test_a_foreign_job_of_the_same_name_leaves_that_cluster_out() -> None:
     refuse(scene, "b/Job", "JobCreationDecided", 409, "Foreign")
     (refused,) = scene.decide()
     assert isinstance(refused, ClusterRefused)
-    assert refused.reason == Reason.JOB_NAME_TAKEN
+    assert refused.reason == WorkloadReason.JOB_NAME_TAKEN
     assert scene.names() == ["Removal Workload b", "Nomination", "Clone a"]
     scene.clone_gone("b").workload(nominated=["a"]).clone("a")
     assert scene.names() == []
@@ -237,7 +239,9 @@ def test_a_job_that_is_refused_twice_goes_elsewhere_once_the_copy_there_is_gone(
 def test_a_cluster_that_is_asked_again_after_its_pause_is_not_left_out_for_what_it_said_before(
     code: int, error: str
 ) -> None:
-    """Otherwise it admits the copy, wins, and is left out without having been asked, for as long as the attempt lasts."""
+    """Otherwise it admits the copy, wins, and is left out without having been asked, for as long as the attempt
+    lasts.
+    """
     scene = installing()
     while (said := again(scene, code, error)) != ["ClusterRefused b"]:
         assert said == ["JobCreation b"]
@@ -289,11 +293,13 @@ def test_a_refused_write_is_decided_again_when_its_time_has_come() -> None:
     scene = Scene("a").nominated("a")
     scene.decide()
     write = scene.fleet.open_writes(STREAM)[0]
-    from controlplane.capability import Failure
+    from controlplane.runtime.controller import WriteRefusal
 
     pauses = []
     for _ in range(4):
-        event = scene.fleet.failed(write, Failure(404, "NotFound", 'namespaces "default" not found'), scene.now).event
+        event = scene.fleet.failed(
+            write, WriteRefusal(404, "NotFound", 'namespaces "default" not found'), scene.now
+        ).event
         scene.fold(STREAM, event)
         assert isinstance(event, EffectFailed)
         pauses.append((event.retry_at - scene.now).total_seconds())

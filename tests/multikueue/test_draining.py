@@ -1,4 +1,6 @@
-"""An evicted Workload that still holds quota: stopped, mirrored, brought to rest, and offered to nobody (specs 8.2, 8.3, 8.4, 9-5)."""
+"""An evicted Workload that still holds quota: stopped, mirrored, brought to rest, and offered to nobody (specs 8.2,
+8.3, 8.4, 9-5).
+"""
 
 from __future__ import annotations
 
@@ -6,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from controlplane.log.event import Event
-from controlplane.multikueue.events import (
+from controlplane.controllers.multikueue.events import (
     CloneDecided,
     DeactivationDecided,
     NamesClearDecided,
     NominationDecided,
     StatusRelayDecided,
 )
-from controlplane.multikueue.reasons import Reason
+from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.log.event import Event
 from tests.multikueue.scene import STREAM, Scene
 
 RUNS, RESTS = "11" * 32, "55" * 32
@@ -49,7 +51,7 @@ def test_a_running_copy_is_asked_to_stop_in_kueues_words(reason: str, message: s
     scene = evicted(reason, message)
     decision = only(scene.decide(), DeactivationDecided)
     assert (decision.cluster, decision.message) == ("a", f"Evicted on manager: {message}")
-    assert decision.reason == Reason.EVICTED_ON_MANAGER
+    assert decision.reason == WorkloadReason.EVICTED_ON_MANAGER
     request = scene.fleet.request(scene.fleet.open_writes(STREAM)[0], {}, scene.now)
     assert request is not None
     (target,) = [c for c in request.body["status"]["conditions"] if c["type"] == "DeactivationTarget"]
@@ -127,7 +129,7 @@ def test_a_status_that_nobody_will_update_is_brought_to_rest() -> None:
     assert scene.names() == ["Removal Workload a", "StatusRelay"]
     relay = scene.decided[-1]
     assert isinstance(relay, StatusRelayDecided)
-    assert (relay.drain, relay.source, relay.status, relay.reason) == (True, "", RUNS, Reason.NOTHING_RUNS)
+    assert (relay.drain, relay.source, relay.status, relay.reason) == (True, "", RUNS, WorkloadReason.NOTHING_RUNS)
     scene.job(status=RESTS, inactive=True).clone_gone("a")
     assert scene.names() == []
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.multikueue.events import (
+from controlplane.controllers.multikueue.events import (
     ClusterRefused,
     EffectFailed,
     FinishDecided,
     RemovalDecided,
     StatusRelayDecided,
 )
-from controlplane.multikueue.reasons import Reason
+from controlplane.controllers.multikueue.reasons import WorkloadReason
 from tests.multikueue.lives import GONE, TWO, only, retry, settled
 from tests.multikueue.scene import STREAM, Scene
 
@@ -26,7 +26,7 @@ def test_a_last_status_that_comes_after_all_patience_is_still_written_before_the
     # It is refused, since the job has changed since it was seen; then the change comes.
     scene.remote_job("a", status=TWO, finished=True, inactive=True)
     relay = only(scene.decide(), StatusRelayDecided)
-    assert (relay.status, relay.reason) == (TWO, Reason.FINAL_STATUS)
+    assert (relay.status, relay.reason) == (TWO, WorkloadReason.FINAL_STATUS)
     scene.job(status=TWO, finished=True, inactive=True)
     assert scene.names() == ["Removal Job a"]
 
@@ -124,7 +124,7 @@ def test_out_of_sync_after_ready_is_retried_with_kueues_words() -> None:
         'Remote workload on worker cluster "a" is out of sync with its user job, resetting for re-dispatch, '
         'Previously: "Ready"'
     )
-    assert decision.reason == Reason.OUT_OF_SYNC
+    assert decision.reason == WorkloadReason.OUT_OF_SYNC
 
 
 def test_out_of_sync_before_ready_leaves_the_cluster_out_and_does_not_wedge() -> None:
@@ -132,7 +132,7 @@ def test_out_of_sync_before_ready_leaves_the_cluster_out_and_does_not_wedge() ->
     scene.clone("a", {"Finished": ("OutOfSync", "The prebuilt workload is out of sync with its user job")})
     refused, removal = scene.decide()
     assert isinstance(refused, ClusterRefused)
-    assert (refused.cluster, refused.reason) == ("a", Reason.OUT_OF_SYNC)
+    assert (refused.cluster, refused.reason) == ("a", WorkloadReason.OUT_OF_SYNC)
     assert isinstance(removal, RemovalDecided)
     assert (removal.cluster, removal.of) == ("a", "Workload")
     scene.clone_gone("a").clone("b", {"Admitted": True})

@@ -13,16 +13,12 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from controlplane.capability import Failure, Sighting
-from controlplane.clusters.port import ApiError, Foreign, Unreachable
-from controlplane.connectivity.events import (
-    MANAGEMENT,
-    ClusterConnected,
-    ClusterConnectFailed,
-    ClusterLost,
-)
-from controlplane.connectivity.here import connectivity_event, service_started
-from controlplane.kube import (
+from controlplane.clusters.protocol import ApiError, Foreign, Unreachable
+from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterConnected, ClusterConnectFailed, ClusterLost
+from controlplane.controllers.connectivity.local_connection import connectivity_event, service_started
+from controlplane.controllers.multikueue.controller import MultiKueueController
+from controlplane.controllers.multikueue.events import JobCreationDecided
+from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
     JOBS,
     JOBSETS,
@@ -34,15 +30,14 @@ from controlplane.kube import (
     meta,
 )
 from controlplane.log.event import Event
-from controlplane.multikueue.events import JobCreationDecided
-from controlplane.multikueue.fleet import Fleet
+from controlplane.runtime.controller import ObjectChange, WriteRefusal
 from tests.multikueue.fleet_world import KINDS, Log, Server, true
 from tests.multikueue.scene import CHECK, HOME_KINDS, JOB, NS, START, STREAM, WL, stamp
 
 WORKERS = ("a", "b", "c")
 
 
-def picture(fleet: Fleet) -> dict[str, Any]:
+def picture(fleet: MultiKueueController) -> dict[str, Any]:
     index = fleet.index
     names = ("workloads", "jobs", "checks", "configs", "clusters", "queues", "connections", "outage", "position")
     return {name: getattr(index, name) for name in names} | {"ready": index.ready, "slots": vars(index.slots)}
@@ -94,7 +89,7 @@ class Clusters(RuleBasedStateMachine):
         return connection is not None and connection.connected
 
     def observe(self, cluster: str, kind: Kind, obj: Json, version: int, gone: bool) -> None:
-        new = self.log.fleet.observe(Sighting(cluster, "life", kind, obj, str(version), gone), self.log.now)
+        new = self.log.fleet.observe(ObjectChange(cluster, "life", kind, obj, str(version), gone), self.log.now)
         if new is not None:
             self.log.append(new)
 
@@ -150,10 +145,10 @@ class Clusters(RuleBasedStateMachine):
             except Unreachable:
                 answer = None
             except Foreign as error:
-                self.log.append(fleet.failed(write, Failure(409, "Foreign", str(error)), self.log.now))
+                self.log.append(fleet.failed(write, WriteRefusal(409, "Foreign", str(error)), self.log.now))
             except ApiError as error:
                 if request.verb == "create" or error.status not in (404, 409):
-                    said = Failure(error.status, error.reason, error.message)
+                    said = WriteRefusal(error.status, error.reason, error.message)
                     self.log.append(fleet.failed(write, said, self.log.now))
             else:
                 version = meta(answer or {}).get("resourceVersion", "")
@@ -357,7 +352,9 @@ class Clusters(RuleBasedStateMachine):
 
 
 def test_a_cluster_that_refused_a_job_for_a_while_gets_it_in_the_end() -> None:
-    """Its last refusals were counted again each time that it was chosen anew, so it was left out without being asked."""
+    """Its last refusals were counted again each time that it was chosen anew, so it was left out without being
+    asked.
+    """
     machine = Clusters()
     machine.begin()
     machine.go_on(winner="b", rounds=3)

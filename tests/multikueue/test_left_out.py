@@ -1,12 +1,14 @@
-"""A job whose kind is judged goes only to clusters that can take it, and its check says of the others why they cannot."""
+"""A job whose kind is judged goes only to clusters that can take it, and its check says of the others why they
+cannot.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from controlplane.connectivity.fitness import ClustersJudged, Fit
-from controlplane.kube import JOBS
-from controlplane.multikueue.events import CheckState, CheckStateDecided, NominationDecided
+from controlplane.controllers.connectivity.eligibility import ClustersJudged, Fit
+from controlplane.controllers.multikueue.events import CheckState, CheckStateDecided, NominationDecided
+from controlplane.kube.kinds import JOBS
 from tests.multikueue.scene import CHECK, JOB, NS, Scene
 
 CLAIM = Fit(reason="ClaimMissing", detail="there is no claim ci/data")

@@ -6,18 +6,23 @@ from datetime import UTC, datetime
 
 import pytest
 
-from controlplane.connectivity import newest
-from controlplane.connectivity.events import ClusterConnected, ClusterDisconnected, ClusterRestored, KindSynced
-from controlplane.kube import JOBS, WORKLOADS
+from controlplane.controllers.connectivity import versions
+from controlplane.controllers.connectivity.events import (
+    ClusterConnected,
+    ClusterDisconnected,
+    ClusterRestored,
+    KindSynced,
+)
+from controlplane.controllers.multikueue.events import CloneGone, RemoteJobGone
+from controlplane.controllers.multikueue.versions import WorkloadVersionTracker
+from controlplane.kube.kinds import JOBS, WORKLOADS
 from controlplane.log.event import Event, Recorded
-from controlplane.multikueue.events import CloneGone, RemoteJobGone
-from controlplane.multikueue.newest import Newest
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def folded(*events: Event, cluster: str = "w") -> Newest:
-    found = Newest()
+def folded(*events: Event, cluster: str = "w") -> WorkloadVersionTracker:
+    found = WorkloadVersionTracker()
     for number, event in enumerate(events, 1):
         found.fold(Recorded(position=number, stream="s", version=number, event=event, cluster=cluster, recorded_at=NOW))
     return found
@@ -71,6 +76,6 @@ def test_the_same_life_goes_on(same: Event) -> None:
 
 
 def test_what_went_long_ago_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(newest, "_REMEMBERED", 2)
+    monkeypatch.setattr(versions, "_REMEMBERED", 2)
     found = folded(*(clone_gone(f"u{number}") for number in range(4)))
     assert [found.is_gone("w", f"u{number}") for number in range(4)] == [False, False, True, True]

@@ -1,4 +1,6 @@
-"""From an object to its narrow event: what is kept, what is refused and by which field, whose stream it is, and what never gets in."""
+"""From an object to its narrow event: what is kept, what is refused and by which field, whose stream it is, and what
+never gets in.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controlplane.capability import Sighting
-from controlplane.kube import (
-    ADMISSION_CHECKS,
-    JOBS,
-    JOBSETS,
-    MULTIKUEUE_CLUSTERS,
-    MULTIKUEUE_CONFIGS,
-    WORKLOADS,
-    Json,
-    Kind,
-)
-from controlplane.multikueue.events import (
+from controlplane.controllers.multikueue.events import (
     AdmissionCheckGone,
     AdmissionCheckObserved,
     CloneGone,
@@ -36,10 +27,22 @@ from controlplane.multikueue.events import (
     WorkloadGone,
     WorkloadObserved,
 )
+from controlplane.kube.kinds import (
+    ADMISSION_CHECKS,
+    JOBS,
+    JOBSETS,
+    MULTIKUEUE_CLUSTERS,
+    MULTIKUEUE_CONFIGS,
+    WORKLOADS,
+    Json,
+    Kind,
+)
+from controlplane.runtime.controller import ObjectChange
 from tests.multikueue.observed import HOME, PREBUILT, job, observe, remote_job, sighting, workload
 from tests.multikueue.scene import NS, START, STREAM, WL, Scene
 
-# --- what is kept ------------------------------------------------------------------------------------------------------
+# --- what is kept
+# ------------------------------------------------------------------------------------------------------
 
 
 def test_a_workload_keeps_what_decides() -> None:
@@ -240,7 +243,8 @@ def test_the_cluster_scoped_kinds(kind: Kind, obj: Json, event: Any, stream: str
     assert (new.event, new.stream) == (event, stream)
 
 
-# --- whose owner -----------------------------------------------------------------------------------------------------------
+# --- whose owner
+# -----------------------------------------------------------------------------------------------------------
 
 
 def test_the_owner_is_named_by_annotation_then_controller_then_first_reference() -> None:
@@ -262,7 +266,8 @@ def test_the_owner_is_named_by_annotation_then_controller_then_first_reference()
     assert owner.gvk == "batch/v1, Kind=Job"
 
 
-# --- what is gone ------------------------------------------------------------------------------------------------------------
+# --- what is gone
+# ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -304,7 +309,8 @@ def test_the_same_uid_on_another_cluster_is_another_job() -> None:
     assert scene.fleet.observe(sighting("b", JOBS, stone, gone=True), START) is None
 
 
-# --- identity ----------------------------------------------------------------------------------------------------------------
+# --- identity
+# ----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("rv", "mark", "named"), [("42", 42, True), ("", 0, False), ("opaque", 0, False)])
@@ -319,7 +325,7 @@ def test_the_identity_of_an_observation(rv: str, mark: int, named: bool) -> None
 def test_a_cluster_that_was_restored_is_another_source() -> None:
     fleet = Scene("a").fleet
     sources = {
-        fleet.observe(Sighting("a", life, WORKLOADS, workload(), "42", False), START).source  # type: ignore[union-attr]
+        fleet.observe(ObjectChange("a", life, WORKLOADS, workload(), "42", False), START).source  # type: ignore[union-attr]
         for life in ("one", "two")
     }
     assert len(sources) == 2

@@ -1,13 +1,15 @@
-"""A ClusterQueue's status changes with every Workload: it is recorded when what is decided on changes, and not taken for known wrongly."""
+"""A ClusterQueue's status changes with every Workload: it is recorded when what is decided on changes, and not taken
+for known wrongly.
+"""
 
 from __future__ import annotations
 
 import msgspec
 
-from controlplane.capability import Sighting
-from controlplane.kube import CLUSTER_QUEUES, Json
+from controlplane.controllers.multikueue.events import ClusterQueueGone, ClusterQueueObserved
+from controlplane.kube.kinds import CLUSTER_QUEUES, Json
 from controlplane.log.event import NewEvent
-from controlplane.multikueue.events import ClusterQueueGone, ClusterQueueObserved
+from controlplane.runtime.controller import ObjectChange
 from tests.multikueue.observed import HOME
 from tests.multikueue.scene import START, Scene
 
@@ -29,7 +31,7 @@ class Watched:
 
     def show(self, obj: Json, *, gone: bool = False) -> NewEvent | None:
         version = str(obj["metadata"]["resourceVersion"])
-        new = self.scene.fleet.observe(Sighting(HOME, self.life, CLUSTER_QUEUES, obj, version, gone), START)
+        new = self.scene.fleet.observe(ObjectChange(HOME, self.life, CLUSTER_QUEUES, obj, version, gone), START)
         if new is not None:
             self.waiting.append(new)
         if not self.lag:

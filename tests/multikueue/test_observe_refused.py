@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from controlplane.kube import (
+from controlplane.controllers.multikueue.events import ObservationRefused
+from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
     JOBS,
     JOBSETS,
@@ -20,13 +21,11 @@ from controlplane.kube import (
     Kind,
 )
 from controlplane.log.event import NewEvent, canonical
-from controlplane.multikueue.events import (
-    ObservationRefused,
-)
 from tests.multikueue.observed import HOME, PREBUILT, job, metadata, observe, remote_job, sighting, workload
 from tests.multikueue.scene import NS, START, WL, Scene
 
-# --- what is refused ---------------------------------------------------------------------------------------------------------
+# --- what is refused
+# ---------------------------------------------------------------------------------------------------------
 
 
 def bent(obj: Json, path: str, value: Any) -> Json:
@@ -132,7 +131,8 @@ def test_a_refused_object_does_not_stop_its_stream() -> None:
     assert scene.names() == ["Nomination"]
 
 
-# --- what never gets in ------------------------------------------------------------------------------------------------------
+# --- what never gets in
+# ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("cluster", [HOME, "a"])

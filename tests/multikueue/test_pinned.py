@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from controlplane.multikueue.events import (
-    CheckStateDecided,
-    EffectFailed,
-    RemovalDecided,
-    WinnerChosen,
-)
+from controlplane.controllers.multikueue.events import CheckStateDecided, EffectFailed, RemovalDecided, WinnerChosen
 from tests.multikueue.lives import LOST, ONE, THREE, TWO, only, restart, retry, settled
 from tests.multikueue.scene import STREAM, Scene
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from controlplane.multikueue.events import CheckStateDecided
-from controlplane.multikueue.reasons import Reason
+from controlplane.controllers.multikueue.events import CheckStateDecided
+from controlplane.controllers.multikueue.reasons import WorkloadReason
 from tests.multikueue.scene import Scene
 
 DEACTIVATED = {"QuotaReserved": False, "Evicted": "DeactivatedDueToAdmissionCheck"}
@@ -32,7 +32,9 @@ def test_it_is_rejected_before_it_has_quota() -> None:
 
 
 def test_kueue_takes_the_quota_before_our_write_and_the_rejection_is_not_lost() -> None:
-    """Core evicted the Workload, for a reason of its own, before the rejection was written: that write met a conflict."""
+    """Core evicted the Workload, for a reason of its own, before the rejection was written: that write met a
+    conflict.
+    """
     scene = Scene("a").job(managed_by="").workload({"QuotaReserved": True})
     assert said(scene)[0] == "Rejected"
     scene.workload({"QuotaReserved": False, "Evicted": "Preempted"})
@@ -40,7 +42,9 @@ def test_kueue_takes_the_quota_before_our_write_and_the_rejection_is_not_lost() 
 
 
 def test_kueue_resets_the_check_when_it_evicts_and_it_is_rejected_again() -> None:
-    """So that people read why, as with Kueue's own controller (pkg/controller/admissionchecks/multikueue/workload.go)."""
+    """So that people read why, as with Kueue's own controller
+    (pkg/controller/admissionchecks/multikueue/workload.go).
+    """
     scene = Scene("a").job(managed_by="").workload({"QuotaReserved": True})
     assert said(scene)[0] == "Rejected"
     scene.workload(check="Rejected")
@@ -62,7 +66,7 @@ def test_what_was_mended_waits_in_the_queue_again() -> None:
     scene.job(execution_policy="never-twice")
     (decision,) = scene.decide()
     assert isinstance(decision, CheckStateDecided)
-    assert (decision.state, decision.reason) == ("Pending", Reason.NO_LONGER_REJECTED)
+    assert (decision.state, decision.reason) == ("Pending", WorkloadReason.NO_LONGER_REJECTED)
     assert decision.message == 'Nothing speaks against the workload any more, Previously: "Rejected"'
     scene.workload(check="Pending")
     assert scene.names() == []
@@ -85,7 +89,9 @@ def test_names_left_behind_are_cleared_beside_it() -> None:
 
 @pytest.mark.parametrize("check", ["Pending", "Rejected"])
 def test_what_ran_when_it_was_rejected_is_stopped_and_gives_its_quota_back(check: str) -> None:
-    """The policies began to contradict each other while the job ran: nobody stopped the copy, and its quota stayed reserved."""
+    """The policies began to contradict each other while the job ran: nobody stopped the copy, and its quota stayed
+    reserved.
+    """
     scene = Scene("a").running("a").job(suspended=True, inactive=False, **WRONG)
     scene.workload({"Evicted": "DeactivatedDueToAdmissionCheck"}, check=check, cluster_name="", active=False)
     assert "Deactivation a" in scene.names()

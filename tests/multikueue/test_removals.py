@@ -1,10 +1,10 @@
-"""What is taken away from workers: copies of a Workload that is gone, orphans, and what a cluster has that left the config."""
+"""What is taken away from workers: copies of a Workload that is gone, orphans, and what a cluster has that left the
+config.
+"""
 
 from __future__ import annotations
 
-from controlplane.multikueue.events import (
-    RemovalDecided,
-)
+from controlplane.controllers.multikueue.events import RemovalDecided
 from tests.multikueue.scene import STREAM, Scene
 
 

@@ -1,4 +1,6 @@
-"""From an open write to its request: clones byte for byte, whole lists, explicit nulls, and merge patches that give what is wanted."""
+"""From an open write to its request: clones byte for byte, whole lists, explicit nulls, and merge patches that give
+what is wanted.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +9,16 @@ from typing import Any
 
 import pytest
 
-from controlplane.kube import EVENTS, JOBS, JOBSETS, WORKLOADS, Json, ObjectRef
+from controlplane.controllers.multikueue.adapters import ADAPTERS, adapters_for
+from controlplane.controllers.multikueue.adapters.base import Adapter
+from controlplane.controllers.multikueue.events import Priority
+from controlplane.kube.kinds import EVENTS, JOBS, JOBSETS, WORKLOADS, Json, ObjectRef
 from controlplane.log.event import canonical
-from controlplane.multikueue.adapters import ADAPTERS, adapters_for
-from controlplane.multikueue.adapters.base import Adapter
-from controlplane.multikueue.events import Priority
 from tests.multikueue.rendered import GATES, ORIGIN, PREBUILT, TEMPLATE, body, request_of
 from tests.multikueue.scene import NS, STREAM, WL, Scene
 
-# --- clones ------------------------------------------------------------------------------------------------------------------
+# --- clones
+# ------------------------------------------------------------------------------------------------------------------
 
 
 def test_the_clone_of_a_workload_byte_for_byte() -> None:
@@ -135,7 +138,8 @@ def test_the_clone_of_a_jobset_keeps_its_spec_otherwise() -> None:
     assert clone["spec"] == {"replicatedJobs": [{"name": "w", "replicas": 3}], "network": {}, "suspend": True}
 
 
-# --- copies --------------------------------------------------------------------------------------------------------------------
+# --- copies
+# --------------------------------------------------------------------------------------------------------------------
 
 
 def test_a_removal_names_uid_version_and_mark() -> None:
@@ -220,7 +224,8 @@ def test_a_write_whose_object_is_gone_is_not_sent() -> None:
     assert scene.fleet.request(write, {}, scene.now) is None
 
 
-# --- Events ----------------------------------------------------------------------------------------------------------------------
+# --- Events
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def test_the_event_of_an_admission() -> None:

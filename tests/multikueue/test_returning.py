@@ -1,10 +1,12 @@
-"""A cluster is lost and comes back: the grace, the two execution policies, the guards, and what becomes of what is found there."""
+"""A cluster is lost and comes back: the grace, the two execution policies, the guards, and what becomes of what is
+found there.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from controlplane.connectivity.events import (
+from controlplane.controllers.connectivity.events import (
     FLEET_STREAM,
     ClusterConnectFailed,
     ClusterForgotten,
@@ -16,16 +18,16 @@ from controlplane.connectivity.events import (
     ServiceStarted,
     cluster_stream,
 )
-from controlplane.kube import JOBS
-from controlplane.multikueue.adapters.job import JobAdapter
-from controlplane.multikueue.events import (
+from controlplane.controllers.multikueue.adapters.job import JobAdapter
+from controlplane.controllers.multikueue.events import (
     CheckStateDecided,
     CopyJudged,
     FinishDecided,
     RemovalDecided,
     StatusRelayDecided,
 )
-from controlplane.multikueue.reasons import Reason
+from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.kube.kinds import JOBS
 from tests.multikueue.scene import START, Scene, stamp
 
 RETRY = 'Admitting remote lost, Previously: "Ready"'
@@ -66,7 +68,7 @@ def test_the_grace_is_a_deadline_and_no_polling_period() -> None:
     scene.tick(seconds=1)
     retry = retry_of(scene)
     assert retry is not None
-    assert (retry.message, retry.reason) == (RETRY, Reason.REMOTE_LOST)
+    assert (retry.message, retry.reason) == (RETRY, WorkloadReason.REMOTE_LOST)
 
 
 def test_the_loss_clock_survives_a_restart() -> None:
@@ -131,7 +133,7 @@ def test_a_winner_lost_before_ready_is_kept_under_never_twice() -> None:
     [("sometimes", 'asks for the execution policy "sometimes"'), ("at-least-once", "set the annotation")],
 )
 def test_policies_that_are_unknown_or_contradict_are_refused(job: str, words: str) -> None:
-    from controlplane.multikueue.events import ClusterQueueObserved
+    from controlplane.controllers.multikueue.events import ClusterQueueObserved
 
     scene = Scene("a").job(execution_policy=job)
     queue = ClusterQueueObserved(name="cq", uid="q", resource_version="1", execution_policy="never-twice")
@@ -218,7 +220,7 @@ def test_a_running_copy_is_adopted_when_quota_is_reserved_again() -> None:
     scene = reserved_again(lost_and_requeued(Scene("a", "b").running("a"))).connect("a")
     judged = scene.decide()
     assert isinstance(judged[0], CopyJudged)
-    assert (judged[0].verdict, judged[0].reason) == ("Adopt", Reason.READMITTED)
+    assert (judged[0].verdict, judged[0].reason) == ("Adopt", WorkloadReason.READMITTED)
     scene.workload(nominated=["a", "b"])
     assert "WinnerChosen a" in scene.names()
     (ready,) = [d for d in scene.decided if isinstance(d, CheckStateDecided) and d.state == "Ready"]
@@ -230,7 +232,7 @@ def test_a_running_copy_waits_for_quota_and_goes_when_none_comes() -> None:
     scene = lost_and_requeued(Scene("a", "b").running("a")).connect("a")
     (judged,) = scene.decide()
     assert isinstance(judged, CopyJudged)
-    assert (judged.verdict, judged.reason) == ("Wait", Reason.AWAITS_QUOTA)
+    assert (judged.verdict, judged.reason) == ("Wait", WorkloadReason.AWAITS_QUOTA)
     assert scene.names() == []
     scene.tick(minutes=1)
     assert scene.names() == ["CopyJudged a", "Removal Job a"]
@@ -297,7 +299,7 @@ def test_of_a_kind_that_is_fenced_an_overtaken_attempt_counts_for_nothing(reason
         scene.clone("a", {"Finished": (reason, "done")})
     judged, *others = scene.decide()
     assert isinstance(judged, CopyJudged)
-    assert (judged.cluster, judged.verdict, judged.reason) == ("a", "Remove", Reason.FENCED)
+    assert (judged.cluster, judged.verdict, judged.reason) == ("a", "Remove", WorkloadReason.FENCED)
     (removal,) = [one for one in others if isinstance(one, RemovalDecided)]
     assert (removal.cluster, removal.of, removal.uid) == ("a", "Job", "rjob-a")
     assert not [one for one in others if isinstance(one, FinishDecided)]
@@ -329,13 +331,13 @@ def test_of_a_kind_that_is_fenced_what_kueue_stopped_has_no_result() -> None:
     stopped_by_kueue(scene.running("a"))
     retry = retry_of(scene)
     assert retry is not None
-    assert retry.reason == Reason.REMOTE_EVICTED
+    assert retry.reason == WorkloadReason.REMOTE_EVICTED
     scene.workload({"Evicted": True, "Admitted": False}, check="Pending", cluster_name="").job(
         suspended=True, inactive=False
     )
     (rest,) = scene.decide()
     assert isinstance(rest, StatusRelayDecided)
-    assert (rest.drain, rest.reason) == (True, Reason.NOTHING_RUNS)
+    assert (rest.drain, rest.reason) == (True, WorkloadReason.NOTHING_RUNS)
     assert rest.status != "22" * 32, "the user's job has not ended"
     scene.job(suspended=True, inactive=True)
     assert scene.names() == []
@@ -363,5 +365,5 @@ def test_the_winner_that_comes_back_in_time_is_kept() -> None:
     scene = Scene("a", "b").running("a").lose("a").tick(minutes=5).connect("a")
     judged = scene.decide()[0]
     assert isinstance(judged, CopyJudged)
-    assert (judged.verdict, judged.reason) == ("Keep", Reason.STILL_THE_WINNER)
+    assert (judged.verdict, judged.reason) == ("Keep", WorkloadReason.STILL_THE_WINNER)
     assert all("Removal" not in name for name in scene.names())

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.kube import JOBSETS
-from controlplane.multikueue.events import (
+from controlplane.controllers.multikueue.events import (
     CheckStateDecided,
     EffectUnneeded,
     JobObserved,
@@ -16,8 +15,9 @@ from controlplane.multikueue.events import (
     RemovalDecided,
     StatusRelayDecided,
 )
-from controlplane.multikueue.reasons import Reason
-from controlplane.writes import Effect
+from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.kube.kinds import JOBSETS
+from controlplane.runtime.writes import Effect
 from tests.multikueue.lives import ONE, THREE, TWO, only, retry, settled
 from tests.multikueue.scene import JOB, NS, STREAM, Scene, stamp
 
@@ -126,7 +126,7 @@ def test_an_interval_of_nothing_copies_every_change() -> None:
 def test_the_final_status_does_not_wait_for_the_interval() -> None:
     scene = settled().remote_job("a", status=TWO, finished=True, inactive=True)
     relay = only(scene.decide(), StatusRelayDecided)
-    assert (relay.status, relay.reason) == (TWO, Reason.FINAL_STATUS)
+    assert (relay.status, relay.reason) == (TWO, WorkloadReason.FINAL_STATUS)
 
 
 def test_a_change_while_a_write_is_open_waits_for_it_and_is_then_written() -> None:
@@ -219,7 +219,7 @@ def test_a_delayed_topology_is_ready_once_the_worker_has_assigned_it() -> None:
     scene.clone("a", topology=["main", "other"])
     decision = only(scene.decide(), CheckStateDecided)
     assert (decision.state, decision.topology, decision.winner) == ("Ready", ["main"], "a")
-    assert decision.reason == Reason.TOPOLOGY_ASSIGNED
+    assert decision.reason == WorkloadReason.TOPOLOGY_ASSIGNED
     scene.workload(delayed_topology=[], assignments=[])
     assert scene.names() == []
 

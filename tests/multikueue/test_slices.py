@@ -1,4 +1,6 @@
-"""Workloads of elastic jobs: rejected, because nobody here replaces a slice on a worker, and what runs of them runs on."""
+"""Workloads of elastic jobs: rejected, because nobody here replaces a slice on a worker, and what runs of them runs
+on.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from controlplane.kube import WORKLOADS
-from controlplane.multikueue.events import CheckStateDecided, JobGone, JobObserved
+from controlplane.controllers.multikueue.events import CheckStateDecided, JobGone, JobObserved
+from controlplane.kube.kinds import WORKLOADS
 from tests.multikueue.observed import metadata, observe, workload
 from tests.multikueue.scene import JOB, JOB_STREAM, NS, Scene
 
@@ -40,7 +42,8 @@ def taken_over(**changes: Any) -> Scene:
     return scene.remote_job("a", suspended=False, inactive=False, status="11" * 32)
 
 
-# --- how they are marked ------------------------------------------------------------------------------------------------
+# --- how they are marked
+# ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("value", "elastic"), [("true", True), ("false", False), ("", False)])
@@ -52,7 +55,8 @@ def test_an_elastic_job_is_known_by_its_annotation(value: str, elastic: bool) ->
     assert (plain.elastic, plain.replaces, plain.sliced) == (False, "", False)
 
 
-# --- new ones -----------------------------------------------------------------------------------------------------------
+# --- new ones
+# -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("quota", [True, False])
@@ -68,7 +72,8 @@ def test_it_stays_rejected_when_kueue_resets_its_check() -> None:
     assert rejection(scene)[0] == "Rejected"
 
 
-# --- a pair that is there already ---------------------------------------------------------------------------------------
+# --- a pair that is there already
+# ---------------------------------------------------------------------------------------
 
 
 def test_a_slice_that_waits_to_replace_a_running_one_is_rejected_and_touches_nothing() -> None:
@@ -115,7 +120,8 @@ def test_a_slice_whose_copy_has_the_running_job_already_is_ready() -> None:
     assert scene.tick(seconds=2).names() == ["StatusRelay"]
 
 
-# --- one that runs ------------------------------------------------------------------------------------------------------
+# --- one that runs
+# ------------------------------------------------------------------------------------------------------
 
 
 def test_an_elastic_job_that_runs_already_goes_on_and_its_status_is_copied() -> None:
@@ -142,7 +148,8 @@ def test_the_result_of_one_that_finishes_counts() -> None:
     assert scene.names() == ["Removal Job a"]
 
 
-# --- the one that was replaced ------------------------------------------------------------------------------------------
+# --- the one that was replaced
+# ------------------------------------------------------------------------------------------
 
 
 def replaced() -> Scene:

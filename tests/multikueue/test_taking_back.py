@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from controlplane.connectivity.events import (
-    ClusterConnectFailed,
-    cluster_stream,
-)
-from controlplane.multikueue.events import (
-    EffectFailed,
-    MultiKueueClusterGone,
-    RemovalDecided,
-)
-from controlplane.multikueue.reasons import Reason
+from controlplane.controllers.connectivity.events import ClusterConnectFailed, cluster_stream
+from controlplane.controllers.multikueue.events import EffectFailed, MultiKueueClusterGone, RemovalDecided
+from controlplane.controllers.multikueue.reasons import WorkloadReason
 from tests.multikueue.lives import GONE, LOST, only, restart, retry, settled
 from tests.multikueue.scene import STREAM
 
@@ -27,7 +20,7 @@ def test_a_clone_that_vanished_is_retried_after_its_job_is_gone() -> None:
     assert scene.names() == ["Removal Job a"]
     scene.remote_job_gone("a")
     decision = retry(scene.decide())
-    assert (decision.message, decision.reason) == (GONE, Reason.REMOTE_GONE)
+    assert (decision.message, decision.reason) == (GONE, WorkloadReason.REMOTE_GONE)
 
 
 def test_a_worker_that_evicted_its_copy_is_named() -> None:
@@ -35,7 +28,7 @@ def test_a_worker_that_evicted_its_copy_is_named() -> None:
     assert (
         decision.message == 'Workload evicted on worker cluster: "a", resetting for re-admission. Previously: "Ready"'
     )
-    assert decision.reason == Reason.REMOTE_EVICTED
+    assert decision.reason == WorkloadReason.REMOTE_EVICTED
 
 
 def test_a_missing_cluster_name_is_reported() -> None:
@@ -57,7 +50,7 @@ def test_a_lost_worker_keeps_its_workload_until_the_timeout() -> None:
     assert scene.names() == []
     scene.tick(seconds=1)
     decision = retry(scene.decide())
-    assert (decision.message, decision.reason) == (LOST, Reason.REMOTE_LOST)
+    assert (decision.message, decision.reason) == (LOST, WorkloadReason.REMOTE_LOST)
 
 
 def test_a_worker_that_is_back_in_time_goes_on_as_if_nothing_had_been() -> None:
@@ -126,7 +119,7 @@ def test_a_cluster_that_left_the_config_gives_its_copy_up_before_the_retry() -> 
     scene = settled("a", "a", "b")
     scene.config("b")
     removal = only(scene.decide(), RemovalDecided)
-    assert (removal.cluster, removal.of, removal.reason) == ("a", "Job", Reason.NOT_NOMINATED)
+    assert (removal.cluster, removal.of, removal.reason) == ("a", "Job", WorkloadReason.NOT_NOMINATED)
     assert scene.names() == []
     scene.remote_job_gone("a")
     assert retry(scene.decide()).message == GONE

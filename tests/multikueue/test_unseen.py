@@ -6,9 +6,15 @@ from typing import Any
 
 import pytest
 
-from controlplane.connectivity.events import ClusterForgotten, ClusterRestored, KindOff, KindSynced, cluster_stream
-from controlplane.kube import JOBS, WORKLOADS
-from controlplane.multikueue.events import EffectFailed, ObservationRefused, Owner
+from controlplane.controllers.connectivity.events import (
+    ClusterForgotten,
+    ClusterRestored,
+    KindOff,
+    KindSynced,
+    cluster_stream,
+)
+from controlplane.controllers.multikueue.events import EffectFailed, ObservationRefused, Owner
+from controlplane.kube.kinds import JOBS, WORKLOADS
 from tests.multikueue.lives import settled
 from tests.multikueue.scene import NS, STREAM, WL, Scene
 
@@ -162,7 +168,8 @@ def test_a_winner_gets_no_job_while_an_old_copy_may_run_unseen() -> None:
     assert scene.names() == ["JobCreation b"]
 
 
-# --- a kind that is out of view on a cluster that is connected ---------------------------------------------------------
+# --- a kind that is out of view on a cluster that is connected
+# ---------------------------------------------------------
 
 
 def off(scene: Scene) -> Scene:
@@ -214,7 +221,8 @@ def test_after_a_restore_nothing_is_in_view_until_it_was_listed() -> None:
     assert scene.fleet.index.context(scene.state).available("a")
 
 
-# --- a copy that cannot be read any more -------------------------------------------------------------------------------
+# --- a copy that cannot be read any more
+# -------------------------------------------------------------------------------
 
 
 def unreadable(scene: Scene, uid: str, kind: str, name: str) -> Scene:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from controlplane.connectivity.events import (
+from controlplane.controllers.connectivity.events import (
     FLEET_STREAM,
     MANAGEMENT,
     ClusterConnected,
@@ -21,10 +21,10 @@ from controlplane.connectivity.events import (
     ServiceStopped,
     cluster_stream,
 )
-from controlplane.kube import WORKLOADS
+from controlplane.controllers.multikueue.events import CheckState, CheckStateDecided
+from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.kube.kinds import WORKLOADS
 from controlplane.log.event import Event
-from controlplane.multikueue.events import CheckState, CheckStateDecided
-from controlplane.multikueue.reasons import Reason
 from tests.multikueue.scene import CHECK, HOME_KINDS, START, STREAM, Scene, stamp
 
 
@@ -136,11 +136,13 @@ def test_a_log_of_a_version_that_did_not_say_when_it_looked_folds_as_before() ->
 
 
 def test_what_is_taken_back_from_a_lost_cluster_holds_only_while_the_cluster_is_away() -> None:
-    """The cluster may be back in the log before the decision is: the append names the versions that the loss was read from."""
+    """The cluster may be back in the log before the decision is: the append names the versions that the loss was read
+    from.
+    """
     scene = Scene("a", "b").running("a", "a", "b").lose("a").tick(minutes=15)
     decided = scene.fleet.decide(STREAM, scene.now)
     assert [event.event.reason for event in decided.events if isinstance(event.event, CheckStateDecided)] == [
-        Reason.REMOTE_LOST
+        WorkloadReason.REMOTE_LOST
     ]
     index = scene.fleet.index
     assert decided.others == {cluster_stream("a"): index.connections["a"].version, FLEET_STREAM: index.outage.version}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from controlplane import kube
-from controlplane.candidates import objects as candidate_objects
-from controlplane.coscheduling import objects as coscheduling_objects
-from controlplane.kube import Json, Kind
-from controlplane.multikueue.adapters.base import ORIGIN_LABEL, PREBUILT, QUEUE_LABEL
-from controlplane.podgroups import objects as podgroup_objects
+from controlplane.controllers.candidates import objects as candidate_objects
+from controlplane.controllers.coscheduling import objects as coscheduling_objects
+from controlplane.controllers.multikueue.adapters.base import ORIGIN_LABEL, PREBUILT, QUEUE_LABEL
+from controlplane.controllers.podgroups import objects as podgroup_objects
+from controlplane.kube import kinds
+from controlplane.kube.kinds import Json, Kind
 
 NOW = "2026-01-01T00:00:00Z"
 CONDITION = {
@@ -104,7 +104,7 @@ def _pod() -> Json:
         coscheduling_objects.COMPONENT_LABEL: "placeholder",
         "a": "b",
     }
-    return made(kube.PODS, labels=labels, spec={**POD_SPEC, "nodeName": "n"}, status=status)
+    return made(kinds.PODS, labels=labels, spec={**POD_SPEC, "nodeName": "n"}, status=status)
 
 
 _WORKLOAD_STATUS = {
@@ -128,9 +128,9 @@ def samples() -> dict[Kind, Json]:
     """Return a good object of each kind."""
     job = {"managedBy": "kueue.x-k8s.io/multikueue", "suspend": True, "parallelism": 1, "template": TEMPLATE}
     found = {
-        kube.PODS: _pod(),
-        kube.NODES: made(
-            kube.NODES,
+        kinds.PODS: _pod(),
+        kinds.NODES: made(
+            kinds.NODES,
             spec={"unschedulable": False, "taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}]},
             status={
                 "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"},
@@ -138,8 +138,8 @@ def samples() -> dict[Kind, Json]:
                 "images": [{"names": ["i"], "sizeBytes": 10}],
             },
         ),
-        kube.WORKLOADS: made(
-            kube.WORKLOADS,
+        kinds.WORKLOADS: made(
+            kinds.WORKLOADS,
             labels=_OURS,
             spec={
                 "queueName": "q",
@@ -150,15 +150,15 @@ def samples() -> dict[Kind, Json]:
             },
             status=_WORKLOAD_STATUS,
         ),
-        kube.JOBS: made(kube.JOBS, labels=_OURS, spec=job, status=_JOB_STATUS),
-        kube.JOBSETS: made(
-            kube.JOBSETS,
+        kinds.JOBS: made(kinds.JOBS, labels=_OURS, spec=job, status=_JOB_STATUS),
+        kinds.JOBSETS: made(
+            kinds.JOBSETS,
             labels=_OURS,
             spec={**job, "replicatedJobs": [{"name": "r", "replicas": 1, "template": {"spec": job}}]},
             status={"conditions": [CONDITION], "replicatedJobsStatus": [{"name": "r", "active": 1, "ready": 1}]},
         ),
-        kube.PIPELINE_RUNS: made(
-            kube.PIPELINE_RUNS,
+        kinds.PIPELINE_RUNS: made(
+            kinds.PIPELINE_RUNS,
             labels=_OURS,
             spec={
                 "managedBy": "kueue.x-k8s.io/multikueue",
@@ -183,14 +183,14 @@ def samples() -> dict[Kind, Json]:
                 "pipelineSpec": {"tasks": []},
             },
         ),
-        kube.ADMISSION_CHECKS: made(
-            kube.ADMISSION_CHECKS,
+        kinds.ADMISSION_CHECKS: made(
+            kinds.ADMISSION_CHECKS,
             spec={"controllerName": "c", "parameters": {"apiGroup": "kueue.x-k8s.io", "kind": "K", "name": "n"}},
             status={"conditions": [CONDITION]},
         ),
-        kube.MULTIKUEUE_CONFIGS: made(kube.MULTIKUEUE_CONFIGS, spec={"clusters": ["a"]}),
-        kube.MULTIKUEUE_CLUSTERS: made(
-            kube.MULTIKUEUE_CLUSTERS,
+        kinds.MULTIKUEUE_CONFIGS: made(kinds.MULTIKUEUE_CONFIGS, spec={"clusters": ["a"]}),
+        kinds.MULTIKUEUE_CLUSTERS: made(
+            kinds.MULTIKUEUE_CLUSTERS,
             spec={
                 "clusterSource": {
                     "kubeConfig": {"location": "l", "locationType": "Secret"},
@@ -199,14 +199,14 @@ def samples() -> dict[Kind, Json]:
             },
             status={"conditions": [CONDITION]},
         ),
-        kube.CLUSTER_QUEUES: made(kube.CLUSTER_QUEUES, annotations={"controlplane/execution-policy": "never-twice"}),
-        kube.POD_GROUPS: made(
-            kube.POD_GROUPS,
+        kinds.CLUSTER_QUEUES: made(kinds.CLUSTER_QUEUES, annotations={"controlplane/execution-policy": "never-twice"}),
+        kinds.POD_GROUPS: made(
+            kinds.POD_GROUPS,
             spec={"minMember": 2, "minResources": {"cpu": "1"}, "queue": "q", "priorityClassName": "high"},
             status={"phase": "Pending", "running": 1, "succeeded": 1, "failed": 1, "conditions": [CONDITION]},
         ),
-        kube.NAMESPACES: made(kube.NAMESPACES),
-        kube.SECRETS: made(kube.SECRETS, type="Opaque", data={"k": "dg=="}),
+        kinds.NAMESPACES: made(kinds.NAMESPACES),
+        kinds.SECRETS: made(kinds.SECRETS, type="Opaque", data={"k": "dg=="}),
         podgroup_objects.CONFIG_MAPS: made(
             podgroup_objects.CONFIG_MAPS, data={"k": "v", "rules": "[]", "coschedule": "pipelineruns"}
         ),
@@ -253,8 +253,8 @@ def samples() -> dict[Kind, Json]:
 
 
 def coscheduling_objects_kinds() -> list[Kind]:
-    from controlplane.coscheduling.judging.observe import WORKER_KINDS
-    from controlplane.coscheduling.observe import KINDS
-    from controlplane.scheduler.view import KINDS as VIEWED
+    from controlplane.controllers.coscheduling.feasibility.observe import WORKER_KINDS
+    from controlplane.controllers.coscheduling.observe import KINDS
+    from controlplane.controllers.scheduling.snapshot.view import KINDS as VIEWED
 
     return [*KINDS, *WORKER_KINDS, *VIEWED]

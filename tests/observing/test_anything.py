@@ -17,19 +17,19 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from controlplane import kube
-from controlplane.app.rooms import TYPES, Hosted
-from controlplane.app.scheduling.rooms import SchedulerRooms
-from controlplane.capability import Sighting
+from controlplane.app.hosted import TYPES, HostedControllers
+from controlplane.app.scheduler_controllers import SchedulerControllers
 from controlplane.clusters.deltas import Poison, of_item, of_line
-from controlplane.clusters.port import Change
-from controlplane.connectivity.events import MANAGEMENT
-from controlplane.kube import Json, Kind
+from controlplane.clusters.protocol import Change
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.controllers.scheduling.snapshot.view import KINDS as VIEWED
+from controlplane.controllers.scheduling.snapshot.view import ClusterView
+from controlplane.kube import kinds as kube
+from controlplane.kube.kinds import Json, Kind
 from controlplane.log.codec import Codec
 from controlplane.log.event import NewEvent, Recorded
-from controlplane.reconcile.several import Several
-from controlplane.scheduler.view import KINDS as VIEWED
-from controlplane.scheduler.view import ClusterView
+from controlplane.runtime.controller import ObjectChange
+from controlplane.runtime.router import ControllerRouter
 from controlplane.settings import Settings
 from tests.observing.objects import samples
 
@@ -88,29 +88,31 @@ def spoiled(kind: Kind, path: tuple[Any, ...], value: Any, *, drop: bool = False
     return found
 
 
-def hosted() -> Several:
+def hosted() -> ControllerRouter:
     given = Settings()
     run = msgspec.structs.replace(given.run, controllers=CONTROLLERS)
     kinds = ["batch/job", "jobset.x-k8s.io/jobset", "tekton.dev/pipelinerun"]
     multikueue = msgspec.structs.replace(given.multikueue, kinds=kinds)
     candidates = msgspec.structs.replace(given.candidates, cluster="campus")
-    return Hosted(msgspec.structs.replace(given, run=run, multikueue=multikueue, candidates=candidates)).capability
+    return HostedControllers(
+        msgspec.structs.replace(given, run=run, multikueue=multikueue, candidates=candidates)
+    ).capability
 
 
-def scheduler() -> Several:
-    return SchedulerRooms(Settings(), ["controlplane-candidates"], gangs=True).capability
+def scheduler() -> ControllerRouter:
+    return SchedulerControllers(Settings(), ["controlplane-candidates"], gangs=True).capability
 
 
 class Watched:
     """A process that watches a cluster: what a line comes to, and what is recorded of it."""
 
-    def __init__(self, capability: Several) -> None:
+    def __init__(self, capability: ControllerRouter) -> None:
         types = {type_: None for room in capability.rooms for type_ in room.capability.types} | dict.fromkeys(TYPES)
         self.capability, self.codec, self.position = capability, Codec(tuple(types)), 0
 
     def take(self, cluster: str, change: Change) -> list[str]:
         """Record a change; returns the types of the events."""
-        sighting = Sighting(
+        sighting = ObjectChange(
             cluster, "inc", change.kind, change.object, change.resource_version, change.op == "gone", change.unreadable
         )
         events = self.capability.observations(sighting, AT)

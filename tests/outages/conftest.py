@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from controlplane.app import process
-from controlplane.clusters.surroundings import Timing
+from controlplane.clusters.connection_config import ConnectionTiming
+from controlplane.runtime import lifecycle
 from tests.outages.stage import Stage
 
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten what no setting shortens: the back-off of connecting, and how often a suspected cluster is asked."""
-    brief = functools.partial(Timing, backoff_base=0.1, backoff_cap=0.3, suspect_heartbeat=0.1)
-    monkeypatch.setattr(process, "Timing", brief)
+    brief = functools.partial(ConnectionTiming, backoff_base=0.1, backoff_cap=0.3, suspect_heartbeat=0.1)
+    monkeypatch.setattr(lifecycle, "Timing", brief)
 
 
 @pytest.fixture

@@ -1,9 +1,10 @@
-"""The stage of the outages: a service over HTTP between simulated clusters, which can be killed, and started again on the same log.
+"""The stage of the outages: a service over HTTP between simulated clusters, which can be killed, and started again on
+the same log.
 
-In: what clusters there are, and settings that wait briefly. Out: `Stage`, on which clusters are cut, lost, rebuilt and restored, services
-killed and started, and of which API objects, requests and the log are looked at. Killing here ends every task of the service at once,
-with its database connections cut first: it writes nothing more, releases nothing, and says goodbye to nobody.
-"""
+In: what clusters there are, and settings that wait briefly. Out: `Stage`, on which clusters are cut, lost, rebuilt and
+restored, services killed and started, and of which API objects, requests and the log are looked at. Killing here ends
+every task of the service at once, with its database connections cut first: it writes nothing more, releases nothing,
+and says goodbye to nobody."""
 
 from __future__ import annotations
 
@@ -23,13 +24,13 @@ import yaml
 
 from controlplane.app.service import Service
 from controlplane.clock import Clock
-from controlplane.clusters.management import from_kubeconfig
-from controlplane.connectivity.events import MANAGEMENT
-from controlplane.kube import JOBS, MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, SECRETS, WORKLOADS, Json, meta
+from controlplane.clusters.management_access import from_kubeconfig
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.kube.kinds import JOBS, MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, SECRETS, WORKLOADS, Json, meta
 from controlplane.local.witness import Witness
 from controlplane.log.connect import Database
 from controlplane.settings import Settings
-from controlplane.simulation.persistence import dump, load
+from controlplane.simulation.apiserver.persistence import dump, load
 from controlplane.simulation.world import KUEUE_NAMESPACE, SimulatedCluster, secret_name
 from controlplane.telemetry import Metrics
 from controlplane.web.health import Health
@@ -258,7 +259,9 @@ class Stage(Live):
         self.manager.store.patch(SECRETS, KUEUE_NAMESPACE, secret_name(cluster), {"data": data})
 
     async def rebuild(self, name: str, backup: Path | None = None) -> SimulatedCluster:
-        """Put another cluster in a worker's place, reached in the same way: an empty one, or one with the store of a backup."""
+        """Put another cluster in a worker's place, reached in the same way: an empty one, or one with the store of a
+        backup.
+        """
         old = self.world.clusters[name]
         if self._task is not None:
             old.faults.cut()

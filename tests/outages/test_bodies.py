@@ -1,4 +1,6 @@
-"""What a user keeps to himself is on the workers and not in the log, whatever happens; and how much a tenant can write into it."""
+"""What a user keeps to himself is on the workers and not in the log, whatever happens; and how much a tenant can write
+into it.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,9 @@ import copy
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from controlplane.kube import JOBS, MULTIKUEUE_CONFIGS, WORKLOADS, Json, meta
-from controlplane.multikueue.adapters import adapters_for
-from controlplane.reconcile.bodies import Bodies
+from controlplane.controllers.multikueue.adapters import adapters_for
+from controlplane.kube.kinds import JOBS, MULTIKUEUE_CONFIGS, WORKLOADS, Json, meta
+from controlplane.runtime.bodies import Bodies
 from tests.multikueue.kep693.rig import user_job
 from tests.outages.stage import NS, Stage
 

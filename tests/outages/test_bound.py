@@ -10,8 +10,8 @@ import pytest
 
 from controlplane.app import operate
 from controlplane.app.policy import policy_of
-from controlplane.app.process import WrongCluster
 from controlplane.log.connect import Database
+from controlplane.runtime.lifecycle import WrongCluster
 from tests.outages.stage import ROLE, Replica, Stage, settings
 
 NAMES = [f"train-{number}" for number in range(10)]
@@ -66,7 +66,9 @@ async def test_a_service_beside_another_management_cluster_is_refused_with_one_s
 
 
 async def test_a_log_is_moved_on_purpose_and_back_and_everything_comes_back(two: tuple[Stage, Stage]) -> None:
-    """After the other one, one of ten Workloads came back, and clusters and checks never: their versions had been seen before."""
+    """After the other one, one of ten Workloads came back, and clusters and checks never: their versions had been seen
+    before.
+    """
     first, second = two
     for name in NAMES:
         first.submit_for(name)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from controlplane.kube import JOBS, meta
+from controlplane.kube.kinds import JOBS, meta
 from tests.outages.stage import NS, Stage, settings
 
 Make = Callable[..., Awaitable[Stage]]
@@ -80,7 +80,9 @@ def _foreign() -> dict[str, object]:
 
 
 async def test_what_vanished_between_two_lists_is_noticed(stage: Make) -> None:
-    """A recorder that stopped between a list and its watch missed what happened in between; compaction hid it for good."""
+    """A recorder that stopped between a list and its watch missed what happened in between; compaction hid it for
+    good.
+    """
     on = await stage("a", "b", roomy=("a",))
     on.submit()
     await on.running("a")

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from controlplane.app import process
 from controlplane.clusters.reflector import Pace
-from controlplane.kube import MULTIKUEUE_CLUSTERS, SECRETS, WORKLOADS
+from controlplane.kube.kinds import MULTIKUEUE_CLUSTERS, SECRETS, WORKLOADS
+from controlplane.runtime import lifecycle
 from controlplane.simulation.world import KUEUE_NAMESPACE, secret_name
 from tests.outages.stage import RETRY, Stage, check_of, settings
 
@@ -64,7 +64,7 @@ async def test_a_loss_shorter_than_the_grace_moves_nothing(stage: Make) -> None:
 
 async def test_the_ordinary_end_of_a_watch_loses_no_cluster(stage: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every watch that the server ended in the ordinary way tore the whole cluster down (specs 4.4)."""
-    monkeypatch.setattr(process, "Pace", functools.partial(Pace, watch_shortest=1.0, watch_longest=1.0))
+    monkeypatch.setattr(lifecycle, "Pace", functools.partial(Pace, watch_shortest=1.0, watch_longest=1.0))
     on = await stage("a", "b")
     on.submit()
     winner = await on.running()
@@ -100,7 +100,9 @@ async def test_a_half_open_connection_is_found_by_asking(stage: Make) -> None:
 
 @pytest.mark.parametrize("how", ["network", "credentials", "secret"])
 async def test_every_loss_ends_alike_and_says_its_own_reason(stage: Make, how: str) -> None:
-    """What followed from a lost worker depended on whether its network or its configuration had failed (Kueue #13238)."""
+    """What followed from a lost worker depended on whether its network or its configuration had failed (Kueue
+    #13238).
+    """
     on = await stage("a", "b", roomy=("a",))
     on.submit()
     await on.running("a")
@@ -170,7 +172,9 @@ async def test_a_deleted_cluster_that_is_still_listed_is_given_up(stage: Make) -
 
 
 async def test_a_deleted_cluster_is_given_up_after_a_restart_too(stage: Make) -> None:
-    """The grace of a cluster without a MultiKueueCluster began again with each pass and each process (Kueue #10428, #13094)."""
+    """The grace of a cluster without a MultiKueueCluster began again with each pass and each process (Kueue #10428,
+    #13094).
+    """
     on = await stage("a", "b", roomy=("a",))
     on.submit()
     await on.running("a")

@@ -1,4 +1,6 @@
-"""The database goes away, comes back, refuses to write, or loses a reply: the service waits, says so, and resumes by itself."""
+"""The database goes away, comes back, refuses to write, or loses a reply: the service waits, says so, and resumes by
+itself.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,13 @@ from typing import Any
 import pytest
 
 from controlplane.app import service
-from controlplane.connectivity.here import service_started
+from controlplane.controllers.connectivity.local_connection import service_started
+from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
 from controlplane.log.event import Append, Head, LogUnavailable
 from controlplane.log.postgres import PostgresLog
-from controlplane.multikueue.fleet import Fleet
-from controlplane.reconcile.leader import Leader
+from controlplane.runtime.leader import Leader
 from tests.outages.stage import ROLE, Stage, settings
 from tests.outages.wire import Wire
 
@@ -57,7 +59,9 @@ async def all_done(on: Stage) -> None:
 
 @pytest.mark.parametrize("how", ["cut", "silent"])
 async def test_nothing_is_done_while_the_database_is_away(wired: Callable[..., Any], how: Any) -> None:
-    """What cannot be remembered is not done: watches wait, effects stop, and everything goes on where it was (anchors 5.3)."""
+    """What cannot be remembered is not done: watches wait, effects stop, and everything goes on where it was (anchors
+    5.3).
+    """
     on, wire = await wired("a", "b")
     on.submit_for("train-0")
     winner = await on.running(name="train-0")
@@ -130,7 +134,9 @@ def refusing(on: Stage, state: str) -> Any:
 
 @pytest.mark.parametrize("state", ["25006", "53100", "57P03"])
 async def test_a_database_that_cannot_write_is_waited_for(stage: Make, state: str) -> None:
-    """A server that was failed over (read-only), is out of disk or still recovers refuses appends, and answers reads all the while."""
+    """A server that was failed over (read-only), is out of disk or still recovers refuses appends, and answers reads
+    all the while.
+    """
     on = await stage("a", "b")
     health = on.replica.health
     await on.quiet(0.5)
@@ -149,7 +155,9 @@ async def test_a_database_that_cannot_write_is_waited_for(stage: Make, state: st
 async def test_a_database_that_goes_away_during_a_takeover_ends_no_process(
     stage: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between taking the lead and having read the log up to it, the database does not answer: the process follows again."""
+    """Between taking the lead and having read the log up to it, the database does not answer: the process follows
+    again.
+    """
     on = await stage("a", "b")
     await on.kill()
     lead, read = PostgresLog.lead, PostgresLog.read
@@ -158,7 +166,7 @@ async def test_a_database_that_goes_away_during_a_takeover_ends_no_process(
     async def take(log: PostgresLog, holder: str, lease: float) -> Head | None:
         if strikes:
             monkeypatch.setattr(PostgresLog, "read", nothing)
-            async with PostgresLog(Database(on.url, ROLE), Codec(Fleet.types)) as other:
+            async with PostgresLog(Database(on.url, ROLE), Codec(MultiKueueController.types)) as other:
                 await other.assist()
                 await other.append(Append([service_started(1, "somebody", "1")]))  # so that there is something to read
         head = await lead(log, holder, lease)

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import psycopg
 import pytest
 
-from controlplane.embedded import EmbeddedPostgres, binaries, owner
+from controlplane.local.postgres import EmbeddedPostgres, binaries, owner
 from controlplane.log import schema
 from tests.outages.stage import Stage, settings
 from tests.outages.wire import Wire

@@ -10,7 +10,7 @@ import yaml
 
 from controlplane.app import operate
 from controlplane.app.policy import policy_of
-from controlplane.kube import SECRETS
+from controlplane.kube.kinds import SECRETS
 from controlplane.log.connect import Database
 from controlplane.simulation.world import KUEUE_NAMESPACE, secret_name
 from tests.outages.stage import RETRY, ROLE, Stage, settings

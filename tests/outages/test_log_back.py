@@ -1,4 +1,6 @@
-"""The log under a running service: restored from a backup, refused by a clock that jumped, or answering with errors instead of dying."""
+"""The log under a running service: restored from a backup, refused by a clock that jumped, or answering with errors
+instead of dying.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A cluster that stays away for longer than its grace: what its workloads do meanwhile, and what becomes of the copies when it is back."""
+"""A cluster that stays away for longer than its grace: what its workloads do meanwhile, and what becomes of the copies
+when it is back.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ import pytest
 
 from controlplane.app import operate
 from controlplane.app.policy import policy_of
-from controlplane.kube import CLUSTER_QUEUES, JOBS, WORKLOADS
+from controlplane.kube.kinds import CLUSTER_QUEUES, JOBS, WORKLOADS
 from controlplane.log.connect import Database
 from tests.outages.stage import NS, RETRY, ROLE, Stage, check_of, condition, settings
 
@@ -34,7 +36,9 @@ def reserves(on: Stage) -> bool:
 
 
 def results(on: Stage) -> set[str]:
-    """The clusters whose result was taken over: by the last status, after which Kueue finishes the Workload, or by finishing it."""
+    """The clusters whose result was taken over: by the last status, after which Kueue finishes the Workload, or by
+    finishing it.
+    """
     relayed = {data["source"] for data in on.said("StatusRelayDecided", reason="FinalStatus")}
     return relayed | {data["source"] for data in on.said("FinishDecided")}
 
@@ -48,7 +52,9 @@ def starved(on: Stage, cpu: str) -> None:
 
 @pytest.mark.parametrize("restart", ["", "restart"])
 async def test_at_least_once_runs_elsewhere_and_removes_what_returns(stage: Make, restart: str) -> None:
-    """A worker that came back kept its copy, and the one that ran was deleted in its stead (specs section 9, 1; Karmada #2769)."""
+    """A worker that came back kept its copy, and the one that ran was deleted in its stead (specs section 9, 1; Karmada
+    #2769).
+    """
     on = await stage("a", "b", roomy=("a",))
     seen: list[str] = []
     on.manager.store.subscribe(
@@ -207,7 +213,9 @@ async def test_a_workload_that_still_waits_is_adopted_by_its_copy(stage: Make, r
 
 
 async def test_a_copy_waits_a_while_for_quota(stage: Make) -> None:
-    """Its Workload has no quota yet when the cluster is back: the copy runs on for the re-admission grace, and is adopted in it."""
+    """Its Workload has no quota yet when the cluster is back: the copy runs on for the re-admission grace, and is
+    adopted in it.
+    """
     on = await stage("a", "b", roomy=("a",))
     on.submit()
     await on.running("a")
@@ -258,7 +266,9 @@ async def test_a_failover_can_be_read_afterwards(stage: Make) -> None:
 
 @pytest.mark.parametrize("how", ["out of sync", "deleted"])
 async def test_a_spoilt_remote_workload_never_holds_quota(stage: Make, how: str) -> None:
-    """A remote Workload that was OutOfSync or deleted wedged its Workload, quota and all (Kueue #14521, #15682, #9670)."""
+    """A remote Workload that was OutOfSync or deleted wedged its Workload, quota and all (Kueue #14521, #15682,
+    #9670).
+    """
     on = await stage("a", "b", roomy=("a",))
     on.submit()
     await on.running("a")
@@ -283,7 +293,9 @@ def _seconds(seconds: float) -> object:
 
 
 async def test_two_lost_clusters_have_a_clock_each(stage: Make) -> None:
-    """The time since a loss belongs to the cluster, not to each workload on it (Kueue #12999), and outlives the process (#13094)."""
+    """The time since a loss belongs to the cluster, not to each workload on it (Kueue #12999), and outlives the process
+    (#13094).
+    """
     on = await stage("a", "b", "c", roomy=("a",), settings=settings(lost=2.5))
     on.submit("first")
     await on.running("a", "first")

@@ -1,4 +1,6 @@
-"""Most clusters away together, and we ourselves away: nothing is held against the clusters that may be our own fault."""
+"""Most clusters away together, and we ourselves away: nothing is held against the clusters that may be our own
+fault.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from controlplane.app import operate
 from controlplane.app.policy import policy_of
-from controlplane.connectivity.events import FLEET_STREAM
+from controlplane.controllers.connectivity.events import FLEET_STREAM
 from controlplane.log.connect import Database
 from tests.outages.stage import RETRY, ROLE, Stage, check_of, settings
 
@@ -52,7 +54,9 @@ async def test_a_mass_outage_takes_nothing_and_resumes_by_itself(stage: Make) ->
 
 
 async def test_the_last_to_come_back_have_their_grace_after_a_mass_outage(stage: Make) -> None:
-    """When half the clusters were back, the rest paid for the time in which nobody had been reachable (Armada #315, #904)."""
+    """When half the clusters were back, the rest paid for the time in which nobody had been reachable (Armada #315,
+    #904).
+    """
     on = await stage(*ALL, roomy=(), settings=settings(lost=1.4))
     await spread(on)
     on.make_room("d", "100")
@@ -88,7 +92,9 @@ async def test_an_accepted_mass_outage_is_a_loss_like_any_other(stage: Make) -> 
 
 
 async def test_a_mass_outage_outlives_the_process(stage: Make) -> None:
-    """A process that starts in the middle of it knows of no cluster yet: it takes nothing either, and raises no second alarm."""
+    """A process that starts in the middle of it knows of no cluster yet: it takes nothing either, and raises no second
+    alarm.
+    """
     on = await stage(*ALL, roomy=(), settings=settings(lost=0.3))
     await spread(on)
     on.make_room("d", "100")
@@ -104,8 +110,8 @@ async def test_a_mass_outage_outlives_the_process(stage: Make) -> None:
 
 
 async def test_our_own_absence_is_no_loss(stage: Make) -> None:
-    """A cluster lost shortly before the service went away had its grace run out while nobody looked, and lost its jobs although it
-    was back (Armada #315, #904)."""
+    """A cluster lost shortly before the service went away had its grace run out while nobody looked, and lost its jobs
+    although it was back (Armada #315, #904)."""
     on = await stage("a", "b", roomy=("a",), settings=settings(lost=1.5))
     on.submit()
     await on.running("a")

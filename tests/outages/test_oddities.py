@@ -1,4 +1,6 @@
-"""What should not be: objects that cannot be read, events of another version, a clock that jumps, the management cluster away."""
+"""What should not be: objects that cannot be read, events of another version, a clock that jumps, the management
+cluster away.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,13 @@ from datetime import datetime, timedelta
 import pytest
 
 from controlplane.clock import SystemClock
-from controlplane.connectivity.events import cluster_stream
-from controlplane.kube import EVENTS, JOBS, MULTIKUEUE_CONFIGS, meta
+from controlplane.controllers.connectivity.events import cluster_stream
+from controlplane.controllers.multikueue.observe import workload_stream
+from controlplane.kube.kinds import EVENTS, JOBS, MULTIKUEUE_CONFIGS, meta
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
 from controlplane.log.event import Append, Event, NewEvent
 from controlplane.log.postgres import PostgresLog
-from controlplane.multikueue.observe import workload_stream
 from tests.outages.stage import NS, RETRY, ROLE, Stage, settings
 
 Make = Callable[..., Awaitable[Stage]]
@@ -27,7 +29,9 @@ def sample(on: Stage, name: str, **labels: str) -> float:
 
 
 async def test_a_poisoned_object_stops_nothing(stage: Make) -> None:
-    """An object that does not fit its API is recorded as refused, told to whom it concerns, counted, and stops no stream."""
+    """An object that does not fit its API is recorded as refused, told to whom it concerns, counted, and stops no
+    stream.
+    """
     on = await stage("a", "b", roomy=("a",))
     broken = {
         "apiVersion": "batch/v1",
@@ -64,7 +68,9 @@ class FromTheFuture(Event, frozen=True, kw_only=True):
 
 
 async def test_events_of_another_version_are_kept_and_skipped(stage: Make) -> None:
-    """A newer version wrote into the log before it was taken back: this one goes on, and what it cannot read stays there."""
+    """A newer version wrote into the log before it was taken back: this one goes on, and what it cannot read stays
+    there.
+    """
     on = await stage("a", "b", roomy=("a",))
     on.submit()
     await on.running("a")
@@ -94,7 +100,9 @@ class JumpingClock(SystemClock):
 
 @pytest.mark.parametrize("hours", [5, -5])
 async def test_a_clock_that_jumps_decides_nothing(stage: Make, hours: int) -> None:
-    """The machine's clock is set while a cluster is lost: its grace is neither over at once, nor does it never end (anchors 5.3)."""
+    """The machine's clock is set while a cluster is lost: its grace is neither over at once, nor does it never end
+    (anchors 5.3).
+    """
     clock = JumpingClock()
     on = await stage("a", "b", roomy=("a",), clock=clock, settings=settings(lost=1.5))
     on.submit()
@@ -110,7 +118,9 @@ async def test_a_clock_that_jumps_decides_nothing(stage: Make, hours: int) -> No
 
 
 async def test_the_management_cluster_away(stage: Make) -> None:
-    """Without it nothing is decided; what runs on workers runs on, and what happened there meanwhile is told once it is back."""
+    """Without it nothing is decided; what runs on workers runs on, and what happened there meanwhile is told once it is
+    back.
+    """
     on = await stage("a", "b", roomy=("a",))
     on.submit()
     await on.running("a")
@@ -139,7 +149,9 @@ async def test_who_got_what_can_be_counted(stage: Make) -> None:
 
 
 async def test_what_cannot_be_read_ends_no_service(stage: Make) -> None:
-    """A status nested too deep, and an annotation that the database cannot hold, stopped the whole service, or were passed over."""
+    """A status nested too deep, and an annotation that the database cannot hold, stopped the whole service, or were
+    passed over.
+    """
     on = await stage("a", "b", roomy=("b",))
     deep: dict[str, object] = {}
     for _ in range(150):

@@ -1,4 +1,6 @@
-"""The settings that decisions rest on are in the log: said when somebody begins to lead by others, and believed by whoever reads."""
+"""The settings that decisions rest on are in the log: said when somebody begins to lead by others, and believed by
+whoever reads.
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,13 @@
-"""A Workload that cannot be dispatched, between our writes and those of Kueue's core, which deactivates it and resets its check."""
+"""A Workload that cannot be dispatched, between our writes and those of Kueue's core, which deactivates it and resets
+its check.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from controlplane.kube import CLUSTER_QUEUES, JOBS, WORKLOADS, Json
-from controlplane.multikueue.objects import EXECUTION_POLICY
+from controlplane.controllers.multikueue.objects import EXECUTION_POLICY
+from controlplane.kube.kinds import CLUSTER_QUEUES, JOBS, WORKLOADS, Json
 from tests.multikueue.kep693.rig import user_job
 from tests.outages.stage import NS, Stage, condition
 
@@ -33,7 +35,9 @@ async def reserved(on: Stage, job: Json) -> None:
 
 
 async def test_the_rejection_outlives_the_reset_of_its_check(stage: Make) -> None:
-    """Core evicted the Workload and put the check back to Pending; for want of quota nobody rejected it again, and nobody read why."""
+    """Core evicted the Workload and put the check back to Pending; for want of quota nobody rejected it again, and
+    nobody read why.
+    """
     on = await stage("a")
     job = user_job("train", NS)
     job["spec"].pop("managedBy")

@@ -15,9 +15,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from controlplane.embedded import EmbeddedPostgres
-from controlplane.kube import JOBS, WORKLOADS
-from controlplane.local.replica import Replica as Process
+from controlplane.kube.kinds import JOBS, WORKLOADS
+from controlplane.local.postgres import EmbeddedPostgres
+from controlplane.local.replica import LocalReplica as Process
 from controlplane.local.replica import free_port, variables
 from controlplane.log import schema
 from controlplane.log.connect import Database

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from controlplane.kube import JOBS
+from controlplane.kube.kinds import JOBS
 from tests.outages.stage import NS, Stage, settings
 
 Make = Callable[..., Awaitable[Stage]]
@@ -81,7 +81,9 @@ async def test_a_restored_cluster_does_not_finish_a_job_twice(stage: Make, seen:
 
 @WAYS
 async def test_a_restored_cluster_is_believed_in_what_it_shows_now(stage: Make, seen: str) -> None:
-    """The backup has the copy as it was admitted and running, an hour younger: it is the same copy, and its end is believed."""
+    """The backup has the copy as it was admitted and running, an hour younger: it is the same copy, and its end is
+    believed.
+    """
     on = await stage("a", "b", roomy=("a",), settings=settings(lost=30))
     on.submit()
     await on.running("a")

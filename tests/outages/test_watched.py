@@ -1,4 +1,6 @@
-"""The control plane is away itself while a worker is: what nobody of ours saw is not held against the worker, and what one saw adds up."""
+"""The control plane is away itself while a worker is: what nobody of ours saw is not held against the worker, and what
+one saw adds up.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from controlplane.kube import SECRETS
+from controlplane.kube.kinds import SECRETS
 from controlplane.simulation.world import KUEUE_NAMESPACE, secret_name
 from tests.outages.stage import RETRY, Stage, check_of, settings
 
@@ -64,9 +66,9 @@ async def running(on: Stage) -> None:
 
 @pytest.mark.parametrize("how", ["network", "kubeconfig"])
 async def test_after_a_restart_a_lost_worker_has_its_grace_and_no_more_than_that(stage: Make, how: str) -> None:
-    """A manager that was restarted while the worker was unreachable evicted at once what ran there; neither may it wait for ever
-    (Kueue, test/integration/multikueue/jobs_test.go: "Should not immediately evict but eventually retry admitted workloads after a
-    manager restart while the admitting worker is unreachable")."""
+    """A manager that was restarted while the worker was unreachable evicted at once what ran there; neither may it wait
+    for ever (Kueue, test/integration/multikueue/jobs_test.go: "Should not immediately evict but eventually retry
+    admitted workloads after a manager restart while the admitting worker is unreachable")."""
     on = await stage("a", "b", roomy=("a",), settings=settings(lost=GRACE))
     await running(on)
     await asyncio.sleep(GRACE)  # the check is Ready for longer than the grace

@@ -1,4 +1,6 @@
-"""What `why` says of a job that was lost with its cluster, tried again, and ended: of a log that the service itself wrote."""
+"""What `why` says of a job that was lost with its cluster, tried again, and ended: of a log that the service itself
+wrote.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,10 @@ from controlplane.app.policy import reading_policy
 from controlplane.audit.answer import answer
 from controlplane.audit.explain import Explanation
 from controlplane.audit.find import find, story
-from controlplane.audit.reads import Reader
+from controlplane.audit.reads import LogReader
 from controlplane.clock import SystemClock
+from controlplane.controllers.multikueue.events import CheckStateDecided, WorkloadObserved
 from controlplane.log.event import Recorded
-from controlplane.multikueue.events import CheckStateDecided, WorkloadObserved
 from tests.outages.stage import NS, Stage, settings
 from tests.outages.test_lost import taken_from
 
@@ -20,7 +22,7 @@ Make = Callable[..., Awaitable[Stage]]
 
 
 def ask(on: Stage) -> Explanation:
-    with Reader.connect(on.url) as reader:
+    with LogReader.connect(on.url) as reader:
         found = find(reader, NS, "train")
         assert found is not None
         return answer(reader, reading_policy(settings()), found, SystemClock().now())
@@ -60,7 +62,7 @@ async def test_an_outage_a_retry_and_the_end(stage: Make) -> None:
 
 
 def finished(on: Stage) -> list[Recorded]:
-    with Reader.connect(on.url) as reader:
+    with LogReader.connect(on.url) as reader:
         found = find(reader, NS, "train")
         assert found is not None
         events = story(reader, found)

@@ -1,8 +1,7 @@
 """A wire between the service and its database that can break: cut, silent, or losing one reply.
 
-In: the URL of a database. Out: another URL of it, on 127.0.0.1, and a switch. A connection is told apart by the application name that it
-starts with, so that the reply to an append, and to nothing else, can be lost.
-"""
+In: the URL of a database. Out: another URL of it, on 127.0.0.1, and a switch. A connection is told apart by the
+application name that it starts with, so that the reply to an append, and to nothing else, can be lost."""
 
 from __future__ import annotations
 

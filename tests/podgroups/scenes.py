@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from controlplane.kube import Json
-from controlplane.podgroups.objects import OwnerFacts, PodFacts, Reference
-from controlplane.podgroups.rules import Rule, Rules
-from controlplane.podgroups.walk import Answer, Known
+from controlplane.controllers.podgroups.objects import OwnerFacts, OwnerReference, PodFacts
+from controlplane.controllers.podgroups.ownership import Known, OwnerAnswer
+from controlplane.controllers.podgroups.rules import OwnerRule, Rules
+from controlplane.kube.kinds import Json
 
 NS = "team-a"
 VERSIONS = {
@@ -23,44 +23,46 @@ VERSIONS = {
 }
 
 
-def ref(kind: str, name: str, uid: str = "") -> Reference:
+def ref(kind: str, name: str, uid: str = "") -> OwnerReference:
     """A reference; the UID is made of the name if none is given."""
-    return Reference(api_version=VERSIONS[kind], kind=kind, name=name, uid=uid or f"uid-{name}")
+    return OwnerReference(api_version=VERSIONS[kind], kind=kind, name=name, uid=uid or f"uid-{name}")
 
 
 def rules(*entries: tuple[str, int]) -> Rules:
     """Rules by kind and level."""
-    return Rules(tuple(Rule(api_version=VERSIONS[kind], kind=kind, adjust_level=level) for kind, level in entries))
+    return Rules(tuple(OwnerRule(api_version=VERSIONS[kind], kind=kind, adjust_level=level) for kind, level in entries))
 
 
 DEFAULT = rules(("Deployment", 0), ("Job", 0), ("Workflow", -1))
 
 
-def pod(controller: Reference | None = None, name: str = "p", **more: Any) -> PodFacts:
+def pod(controller: OwnerReference | None = None, name: str = "p", **more: Any) -> PodFacts:
     """A pod of ours."""
     fields = {"namespace": NS, "uid": f"uid-{name}", "scheduler_name": "volcano"} | more
     return PodFacts(name=name, controller=controller, **fields)
 
 
-def found(owner: Reference, controller: Reference | None = None, min_member: str | None = None) -> Answer:
+def found(
+    owner: OwnerReference, controller: OwnerReference | None = None, min_member: str | None = None
+) -> OwnerAnswer:
     """An owner that was read."""
-    return Answer(outcome="Found", facts=OwnerFacts(uid=owner.uid, controller=controller, min_member=min_member))
+    return OwnerAnswer(outcome="Found", facts=OwnerFacts(uid=owner.uid, controller=controller, min_member=min_member))
 
 
-def knowing(*answers: tuple[Reference, Answer]) -> Known:
+def knowing(*answers: tuple[OwnerReference, OwnerAnswer]) -> Known:
     """What is known: everything else is not there."""
     by_uid = {reference.uid: answer for reference, answer in answers}
-    return lambda namespace, reference: by_uid.get(reference.uid, Answer(outcome="NotFound"))
+    return lambda namespace, reference: by_uid.get(reference.uid, OwnerAnswer(outcome="NotFound"))
 
 
-def chain_of(*owners: Reference, min_members: dict[str, str] | None = None) -> Known:
+def chain_of(*owners: OwnerReference, min_members: dict[str, str] | None = None) -> Known:
     """A chain of owners, the pod's own first, the root last."""
     notes = min_members or {}
     above = [*owners[1:], None]
     return knowing(*((one, found(one, up, notes.get(one.name))) for one, up in zip(owners, above, strict=True)))
 
 
-def owner_references(controller: Reference | None, *others: Reference) -> list[Json]:
+def owner_references(controller: OwnerReference | None, *others: OwnerReference) -> list[Json]:
     """`metadata.ownerReferences`: the controlling one, and some that are not."""
     listed = [(controller, True)] if controller else []
     return [
@@ -70,7 +72,9 @@ def owner_references(controller: Reference | None, *others: Reference) -> list[J
     ]
 
 
-def manifest(reference: Reference, controller: Reference | None = None, *others: Reference, **more: Any) -> Json:
+def manifest(
+    reference: OwnerReference, controller: OwnerReference | None = None, *others: OwnerReference, **more: Any
+) -> Json:
     """An object as an API server shows it; `notes` are annotations, the rest goes to the object."""
     notes, namespace = more.pop("notes", None), more.pop("namespace", NS)
     metadata: Json = {"name": reference.name, "uid": reference.uid, **({"namespace": namespace} if namespace else {})}
@@ -82,7 +86,7 @@ def manifest(reference: Reference, controller: Reference | None = None, *others:
     return {"apiVersion": reference.api_version, "kind": reference.kind, "metadata": metadata, **more}
 
 
-def pod_manifest(controller: Reference | None = None, name: str = "p", cpu: str = "500m", **more: Any) -> Json:
+def pod_manifest(controller: OwnerReference | None = None, name: str = "p", cpu: str = "500m", **more: Any) -> Json:
     """A pod with one container, for the scheduler volcano."""
     spec = {"schedulerName": "volcano", "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]}
     spec |= more.pop("spec", {})

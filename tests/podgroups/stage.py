@@ -1,8 +1,7 @@
 """A small API server and the loop around the capability, in one process and on a clock of its own.
 
-Everything that the server stores is shown back as a watch would, everything decided is appended and folded, writes and reads are
-carried out until nothing is left to do. Requests are counted.
-"""
+Everything that the server stores is shown back as a watch would, everything decided is appended and folded, writes and
+reads are carried out until nothing is left to do. Requests are counted."""
 
 from __future__ import annotations
 
@@ -12,15 +11,11 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from controlplane.capability import Failure, ReadAnswer, Sighting
-from controlplane.connectivity.events import MANAGEMENT, ClusterConnected, cluster_stream
-from controlplane.kube import EVENTS, Json, Kind, Request, meta
-from controlplane.log.codec import Codec
-from controlplane.log.event import Event, NewEvent, Recorded
-from controlplane.podgroups.events import ROOM_STREAM, RoomObserved
-from controlplane.podgroups.fleet import PodGroups
-from controlplane.podgroups.index import Policy
-from controlplane.podgroups.objects import (
+from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterConnected, cluster_stream
+from controlplane.controllers.podgroups.controller import PodGroupController
+from controlplane.controllers.podgroups.events import ROOM_STREAM, RoomObserved
+from controlplane.controllers.podgroups.index import PodGroupPolicy
+from controlplane.controllers.podgroups.objects import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     JOBS,
@@ -28,9 +23,13 @@ from controlplane.podgroups.objects import (
     PODS,
     REPLICA_SETS,
     STATEFUL_SETS,
-    Reference,
+    OwnerReference,
 )
-from controlplane.podgroups.phases import Room
+from controlplane.controllers.podgroups.phases import ClusterCapacity
+from controlplane.kube.kinds import EVENTS, Json, Kind, Request, meta
+from controlplane.log.codec import Codec
+from controlplane.log.event import Event, NewEvent, Recorded
+from controlplane.runtime.controller import ObjectChange, ReadAnswer, WriteRefusal
 from tests.podgroups.scenes import NS
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -56,7 +55,7 @@ class Stage:
     """See the module. Patches of the kind `deaf` change nothing; `webhook` changes what is patched."""
 
     def __init__(self, **policy: Any) -> None:
-        self.fleet = PodGroups(Policy(**policy), "test")
+        self.fleet = PodGroupController(PodGroupPolicy(**policy), "test")
         self.codec = Codec(self.fleet.types)
         self.now, self.rv = START, 100
         self.log: list[Recorded] = []
@@ -65,7 +64,7 @@ class Stage:
         self.requests: Counter[tuple[str, str]] = Counter()
         self.reads: Counter[str] = Counter()
         self.events: list[Json] = []
-        self.refused: dict[str, Failure] = {}
+        self.refused: dict[str, WriteRefusal] = {}
         self.wakes: dict[str, datetime] = {}
         self.deaf = ""
         self.webhook: Callable[[Json], Json] = lambda obj: obj
@@ -116,7 +115,9 @@ class Stage:
         if kind is None:
             return
         version = str(self.rv) if gone else meta(obj)["resourceVersion"]
-        self._take(self.fleet.observe(Sighting(MANAGEMENT, "life", kind, copy.deepcopy(obj), version, gone), self.now))
+        self._take(
+            self.fleet.observe(ObjectChange(MANAGEMENT, "life", kind, copy.deepcopy(obj), version, gone), self.now)
+        )
 
     def _take(self, new: NewEvent | None) -> None:
         if new is not None:
@@ -184,9 +185,9 @@ class Stage:
             found = self.objects.get((api_version, kind, place, name))
             if found is not None:
                 return ReadAnswer(object=found)
-        return ReadAnswer(failure=Failure(404, "NotFound", "not found"))
+        return ReadAnswer(failure=WriteRefusal(404, "NotFound", "not found"))
 
-    def _write(self, request: Request) -> Failure | None:
+    def _write(self, request: Request) -> WriteRefusal | None:
         ref = request.ref
         self.requests[request.verb, ref.kind.name] += 1
         if f"write {ref.kind.kind}" in self.refused:
@@ -198,19 +199,19 @@ class Stage:
             if stored is not None:
                 label, value = request.owner_label or ("", "")
                 if (meta(stored).get("labels") or {}).get(label) != value:
-                    return Failure(409, "Foreign", "not ours")
+                    return WriteRefusal(409, "Foreign", "not ours")
                 return None
             self.put(request.body)
             return None
         if stored is None:
-            return Failure(404, "NotFound", "not found")
+            return WriteRefusal(404, "NotFound", "not found")
         if (meta(stored)["uid"], meta(stored)["resourceVersion"]) != (request.uid, request.resource_version):
-            return Failure(409, "Conflict", "changed")
+            return WriteRefusal(409, "Conflict", "changed")
         self.put(self.webhook(merged(stored, request.body)))
         return None
 
     def room(self, **amounts: int) -> Stage:
-        self.append(ROOM_STREAM, RoomObserved(room=Room(total=amounts)))
+        self.append(ROOM_STREAM, RoomObserved(room=ClusterCapacity(total=amounts)))
         return self
 
 
@@ -218,5 +219,5 @@ def key_of(obj: Json) -> Key:
     return obj["apiVersion"], obj["kind"], meta(obj).get("namespace", ""), meta(obj)["name"]
 
 
-def reference(obj: Json) -> Reference:
-    return Reference(api_version=obj["apiVersion"], kind=obj["kind"], name=meta(obj)["name"], uid=meta(obj)["uid"])
+def reference(obj: Json) -> OwnerReference:
+    return OwnerReference(api_version=obj["apiVersion"], kind=obj["kind"], name=meta(obj)["name"], uid=meta(obj)["uid"])

@@ -9,14 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.capability import Sighting
-from controlplane.connectivity.events import MANAGEMENT, ClusterConnected, ClusterLost, ServiceStarted, cluster_stream
+from controlplane.controllers.connectivity.events import (
+    MANAGEMENT,
+    ClusterConnected,
+    ClusterLost,
+    ServiceStarted,
+    cluster_stream,
+)
+from controlplane.controllers.podgroups.capacity import NODES, Capacity, Sums, noticeable
+from controlplane.controllers.podgroups.events import ROOM_STREAM, RoomObserved
+from controlplane.controllers.podgroups.objects import PODS
+from controlplane.controllers.podgroups.phases import ClusterCapacity, GroupClaim, fits
+from controlplane.kube.quantities import NANO
 from controlplane.log.event import Event, Recorded
-from controlplane.podgroups.capacity import NODES, Capacity, Sums, noticeable
-from controlplane.podgroups.events import ROOM_STREAM, RoomObserved
-from controlplane.podgroups.objects import PODS
-from controlplane.podgroups.phases import Claim, Room, fits
-from controlplane.pods.quantity import NANO
+from controlplane.runtime.controller import ObjectChange
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -31,7 +37,7 @@ def pod(name: str, cpu: str = "1", on: str = "n1", phase: str = "Running") -> di
     return {"metadata": {"name": name, "uid": name}, "spec": spec, "status": {"phase": phase}}
 
 
-def cpus(room: Room) -> tuple[float, float]:
+def cpus(room: ClusterCapacity) -> tuple[float, float]:
     return room.total.get("cpu", 0) / NANO, room.used.get("cpu", 0) / NANO
 
 
@@ -87,12 +93,12 @@ def test_sums_are_those_of_what_was_seen_last(steps: list[tuple[str, int, str, b
 )
 def test_a_hundredth_is_noticed(before: float, now: float, expected: bool) -> None:
     total = {"cpu": 100 * NANO}
-    rooms = [Room(total=total, used={"cpu": int(used * NANO)}) for used in (before, now)]
+    rooms = [ClusterCapacity(total=total, used={"cpu": int(used * NANO)}) for used in (before, now)]
     assert noticeable(*rooms) is expected
 
 
 def test_another_total_is_noticed() -> None:
-    assert noticeable(Room(total={"cpu": 1}), Room(total={"cpu": 2}))
+    assert noticeable(ClusterCapacity(total={"cpu": 1}), ClusterCapacity(total={"cpu": 2}))
 
 
 class Beside:
@@ -115,9 +121,9 @@ class Beside:
         self.fold(cluster_stream(MANAGEMENT), ClusterConnected(kinds=[NODES.name, PODS.name]))
 
     def see(self, kind: Any, obj: dict[str, Any], *, gone: bool = False) -> None:
-        assert self.capacity.observe(Sighting(MANAGEMENT, "", kind, obj, "1", gone), self.now) is None
+        assert self.capacity.observe(ObjectChange(MANAGEMENT, "", kind, obj, "1", gone), self.now) is None
 
-    def turn(self) -> list[Room]:
+    def turn(self) -> list[ClusterCapacity]:
         """What is recorded now."""
         found = []
         for stream in self.capacity.take_dirty():
@@ -130,7 +136,7 @@ class Beside:
                 self.fold(new.stream, new.event)
         return found
 
-    def wakes(self) -> list[Room]:
+    def wakes(self) -> list[ClusterCapacity]:
         """What is recorded when the timer that was asked for is due."""
         assert self.wake is not None
         self.now = self.wake
@@ -191,8 +197,8 @@ def test_the_budget_is_the_total_times_1_2_less_what_is_used() -> None:
     sums.node(node(), gone=False)
     sums.pod(pod("a", "4"), gone=False)
 
-    def asks(cpu: int) -> Claim:
-        return Claim(phase="Pending", live=1, min_member=1, min_resources={"cpu": cpu * NANO})
+    def asks(cpu: int) -> GroupClaim:
+        return GroupClaim(phase="Pending", live=1, min_member=1, min_resources={"cpu": cpu * NANO})
 
     assert fits(asks(8), sums.room(), {})
     assert not fits(asks(9), sums.room(), {})

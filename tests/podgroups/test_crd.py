@@ -1,4 +1,6 @@
-"""What we write fits Volcano's CRD, where it is at hand (`CONTROLPLANE_TEST_CRDS` names a folder with the CRDs of the neighbours)."""
+"""What we write fits Volcano's CRD, where it is at hand (`CONTROLPLANE_TEST_CRDS` names a folder with the CRDs of the
+neighbours).
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from controlplane.kube import Json
-from controlplane.podgroups.objects import MIN_MEMBER, POD_GROUPS
+from controlplane.controllers.podgroups.objects import MIN_MEMBER, POD_GROUPS
+from controlplane.kube.kinds import Json
 from tests.podgroups.scenes import manifest, pod_manifest, ref
 from tests.podgroups.stage import Stage
 

@@ -1,4 +1,6 @@
-"""The dry run over written objects: namespaces, UIDs, Lists, templates, groups that exist, and objects that do not fit."""
+"""The dry run over written objects: namespaces, UIDs, Lists, templates, groups that exist, and objects that do not
+fit.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from controlplane.kube import Json
-from controlplane.podgroups.documents import Piece, find_rules, read_stream
-from controlplane.podgroups.dryrun import Pretended, dry_run, selector
-from controlplane.podgroups.rules import DEFAULT_DOCUMENT, Rules, RulesInvalid, read_text
+from controlplane.controllers.podgroups.documents import Piece, find_rules, read_stream
+from controlplane.controllers.podgroups.dry_run import Pretended, dry_run, selector
+from controlplane.controllers.podgroups.rules import DEFAULT_DOCUMENT, Rules, RulesInvalid, read_text
+from controlplane.kube.kinds import Json
 from tests.podgroups.scenes import DEFAULT, manifest, pod_manifest, ref, rules
 
 RS, OTHER_RS, DEPLOYMENT, JOB = (

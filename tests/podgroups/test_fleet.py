@@ -1,4 +1,6 @@
-"""The capability around a small API server: groups are made once, pods joined, rollouts shared, refusals told, nothing written twice."""
+"""The capability around a small API server: groups are made once, pods joined, rollouts shared, refusals told, nothing
+written twice.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from controlplane.capability import Failure
-from controlplane.kube import Json, meta
-from controlplane.podgroups.events import (
+from controlplane.controllers.podgroups.controller import PodGroupController
+from controlplane.controllers.podgroups.events import (
     GroupUpdateDecided,
+    GroupWrite,
     OwnerRead,
     OwnerReadFailed,
     OwnerResolved,
     RulesAccepted,
     RulesRefused,
-    Write,
 )
-from controlplane.podgroups.fleet import PodGroups
-from controlplane.podgroups.index import Policy
-from controlplane.podgroups.objects import CONFIG_MAPS, GROUP_NAME, MIN_MEMBER, POD_GROUPS, PODS
-from controlplane.podgroups.rules import DATA_KEY, DEFAULT_DOCUMENT
+from controlplane.controllers.podgroups.index import PodGroupPolicy
+from controlplane.controllers.podgroups.objects import CONFIG_MAPS, GROUP_NAME, MIN_MEMBER, POD_GROUPS, PODS
+from controlplane.controllers.podgroups.rules import DATA_KEY, DEFAULT_DOCUMENT
+from controlplane.kube.kinds import Json, meta
+from controlplane.runtime.controller import WriteRefusal
 from tests.podgroups.scenes import manifest, pod_manifest, ref
 from tests.podgroups.stage import Stage
 
@@ -125,7 +127,7 @@ def test_unknown_kinds_are_read_once_however_many_pods_wait() -> None:
 
 def test_an_old_answer_is_not_believed_for_a_new_pod() -> None:
     scene = stage()
-    scene.refused["Widget"] = Failure(403, "Forbidden", "no")
+    scene.refused["Widget"] = WriteRefusal(403, "Forbidden", "no")
     scene.put(manifest(WIDGET, WORKFLOW), watched=False)
     scene.put(pod_manifest(WIDGET, "p1"))
     scene.settle()
@@ -141,7 +143,7 @@ def test_an_old_answer_is_not_believed_for_a_new_pod() -> None:
 
 def test_forbidden_owners_are_told_on_the_group_and_once_as_an_event() -> None:
     scene = stage()
-    scene.refused["Widget"] = Failure(403, "Forbidden", "no")
+    scene.refused["Widget"] = WriteRefusal(403, "Forbidden", "no")
     scene.put(pod_manifest(WIDGET))
     scene.settle().later(seconds=5)
     (condition,) = scene.get(POD_GROUPS, "podgroup-uid-w")["status"]["conditions"]
@@ -153,7 +155,7 @@ def test_forbidden_owners_are_told_on_the_group_and_once_as_an_event() -> None:
 @pytest.mark.parametrize("code", [429, 500, 503])
 def test_transient_trouble_creates_nothing_and_is_tried_again(code: int) -> None:
     scene = stage()
-    scene.refused["Widget"] = Failure(code, "Later", "busy")
+    scene.refused["Widget"] = WriteRefusal(code, "Later", "busy")
     scene.put(manifest(WIDGET, WORKFLOW), watched=False)
     scene.put(pod_manifest(WIDGET, "p1"))
     scene.settle().later(seconds=1).later(seconds=2)
@@ -280,7 +282,7 @@ def test_min_member_follows_its_annotation_and_a_manual_edit_stays() -> None:
 
 def test_refused_writes_rest_longer_each_time_and_the_others_go_on() -> None:
     scene = stage()
-    scene.refused["write PodGroup"] = Failure(403, "Forbidden", "no")
+    scene.refused["write PodGroup"] = WriteRefusal(403, "Forbidden", "no")
     web(scene, "p1")
     tries = scene.requests["create", "podgroups.scheduling.volcano.sh"]
     scene.later(seconds=1).later(seconds=1)
@@ -317,10 +319,10 @@ def test_objects_that_do_not_fit_are_recorded_and_the_rest_goes_on() -> None:
 
 def test_a_replay_gives_the_live_state() -> None:
     scene = stage()
-    scene.refused["Widget"] = Failure(403, "Forbidden", "no")
+    scene.refused["Widget"] = WriteRefusal(403, "Forbidden", "no")
     scene.put(pod_manifest(WIDGET, "odd"))
     web(scene, "p1", "p2", members="2").later(seconds=9)
-    again = PodGroups(Policy(), "other")
+    again = PodGroupController(PodGroupPolicy(), "other")
     for recorded in scene.log:
         again.fold(recorded)
     for states in ("members", "groups", "owners", "rules"):
@@ -331,6 +333,6 @@ def test_a_replay_gives_the_live_state() -> None:
 
 def test_every_write_has_its_preconditions() -> None:
     scene = web(stage(), "p1", members="2").later(seconds=3)
-    writes = scene.recorded(Write)
+    writes = scene.recorded(GroupWrite)
     assert writes
     assert all((one.uid and one.resource_version) or type(one).__name__ == "GroupCreationDecided" for one in writes)

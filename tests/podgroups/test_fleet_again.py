@@ -1,8 +1,7 @@
 """A group that comes back under its old name: its stream goes on where it was, whatever was forgotten of it meanwhile.
 
-Found by the simulation: the version of a stream went with the last state of its group, so what was decided on it later was refused by the
-log for ever, and its pods waited for ever.
-"""
+Found by the simulation: the version of a stream went with the last state of its group, so what was decided on it later
+was refused by the log for ever, and its pods waited for ever."""
 
 from __future__ import annotations
 
@@ -11,11 +10,11 @@ from functools import partial
 
 import pytest
 
-from controlplane.capability import Failure
-from controlplane.kube import Json, Request
-from controlplane.podgroups import index as rooms
-from controlplane.podgroups.events import GroupUpdateDecided
-from controlplane.podgroups.objects import MIN_MEMBER, POD_GROUPS, PODS
+from controlplane.controllers.podgroups import index as rooms
+from controlplane.controllers.podgroups.events import GroupUpdateDecided
+from controlplane.controllers.podgroups.objects import MIN_MEMBER, POD_GROUPS, PODS
+from controlplane.kube.kinds import Json, Request
+from controlplane.runtime.controller import WriteRefusal
 from tests.podgroups.scenes import manifest, pod_manifest, ref
 from tests.podgroups.stage import Stage
 from tests.podgroups.test_fleet import DEPLOYMENT, GROUP, RS, group_of, sized, stage, web
@@ -62,14 +61,14 @@ def answers_are_lost(scene: Stage, monkeypatch: pytest.MonkeyPatch) -> list[Call
     """Every write of a group is done and answered 500, and only then seen: by what is returned."""
     done = scene._write
 
-    def write(request: Request) -> Failure | None:
+    def write(request: Request) -> WriteRefusal | None:
         if request.ref.kind != POD_GROUPS:
             return done(request)
         show = scene._show
         shown: list[Json] = []
         with monkeypatch.context() as patch:
             patch.setattr(scene, "_show", lambda obj, *, gone: shown.append(obj))
-            failure = done(request) or Failure(500, "InternalError", "the answer was lost")
+            failure = done(request) or WriteRefusal(500, "InternalError", "the answer was lost")
         late.extend(partial(show, obj, gone=False) for obj in shown)
         return failure
 
@@ -79,7 +78,9 @@ def answers_are_lost(scene: Stage, monkeypatch: pytest.MonkeyPatch) -> list[Call
 
 
 def test_a_write_that_was_done_and_whose_answer_was_lost_is_not_done_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Found by the simulation, at seed 224: the same write every five minutes, and what the owner asked for next waited for it."""
+    """Found by the simulation, at seed 224: the same write every five minutes, and what the owner asked for next waited
+    for it.
+    """
     scene = web(stage(), "p1", members="1").later(seconds=5)
     late = answers_are_lost(scene, monkeypatch)
     deployment(scene, "1", "1")

@@ -1,10 +1,19 @@
-"""The capability beside others who write too: Volcano's own groups, groups that users make, webhooks, servers that change nothing."""
+"""The capability beside others who write too: Volcano's own groups, groups that users make, webhooks, servers that
+change nothing.
+"""
 
 from __future__ import annotations
 
-from controlplane.kube import Json, meta
-from controlplane.podgroups.events import GroupStatusDecided, GroupUpdateDecided
-from controlplane.podgroups.objects import CONFIG_MAPS, GROUP_NAME, MIN_MEMBER, POD_GROUPS, PODS, REPLICA_SETS
+from controlplane.controllers.podgroups.events import GroupStatusDecided, GroupUpdateDecided
+from controlplane.controllers.podgroups.objects import (
+    CONFIG_MAPS,
+    GROUP_NAME,
+    MIN_MEMBER,
+    POD_GROUPS,
+    PODS,
+    REPLICA_SETS,
+)
+from controlplane.kube.kinds import Json, meta
 from tests.podgroups.scenes import manifest, pod_manifest, ref
 from tests.podgroups.test_fleet import DEPLOYMENT, GROUP, RS, group_of, stage, web
 

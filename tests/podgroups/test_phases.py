@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.kube import Json, meta
-from controlplane.podgroups import phases
-from controlplane.podgroups.objects import MIN_MEMBER, POD_GROUPS, PODS
-from controlplane.podgroups.phases import Claim, Counts, Phase, Room
-from controlplane.pods.quantity import nanos
+from controlplane.controllers.podgroups import phases
+from controlplane.controllers.podgroups.objects import MIN_MEMBER, POD_GROUPS, PODS
+from controlplane.controllers.podgroups.phases import ClusterCapacity, Counts, GroupClaim, Phase
+from controlplane.kube.kinds import Json, meta
+from controlplane.kube.quantities import nanos
 from tests.podgroups.scenes import manifest, pod_manifest, ref
 from tests.podgroups.stage import Stage
 
@@ -66,13 +66,13 @@ def test_what_is_complete_never_reserves_again_and_nothing_empty_is_admitted(see
         complete = complete or phase == "Completed"
         assert not complete or phase in ("Completed", "Running", "Pending", "Unknown")
         if not one.live:
-            claim = Claim(phase=phase, live=0, min_member=wanted, min_resources={"cpu": 5})
+            claim = GroupClaim(phase=phase, live=0, min_member=wanted, min_resources={"cpu": 5})
             assert phases.reserved_by(claim) == {}
-            assert not phases.fits(claim, Room(total={"cpu": 99}), {})
+            assert not phases.fits(claim, ClusterCapacity(total={"cpu": 99}), {})
 
 
-def claim(phase: Phase, live: int = 2, **more: object) -> Claim:
-    return Claim(phase=phase, live=live, min_member=2, min_resources={"cpu": 10}, **more)  # type: ignore[arg-type]
+def claim(phase: Phase, live: int = 2, **more: object) -> GroupClaim:
+    return GroupClaim(phase=phase, live=live, min_member=2, min_resources={"cpu": 10}, **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -87,28 +87,28 @@ def claim(phase: Phase, live: int = 2, **more: object) -> Claim:
         (claim("Completed"), {}),
     ],
 )
-def test_reservations(one: Claim, reserved: dict[str, int]) -> None:
+def test_reservations(one: GroupClaim, reserved: dict[str, int]) -> None:
     assert phases.reserved_by(one) == reserved
 
 
 @pytest.mark.parametrize(
     ("room", "reserved", "factor", "fits"),
     [
-        (Room(total={"cpu": 10}), {}, 1.0, True),
-        (Room(total={"cpu": 10}), {"cpu": 1}, 1.0, False),
-        (Room(total={"cpu": 10}), {"cpu": 2}, 1.2, True),
-        (Room(total={"cpu": 10}), {"cpu": 2}, 0.5, True),
-        (Room(total={"cpu": 20}, used={"cpu": 11}), {}, 1.0, False),
-        (Room(total={"cpu": 10}), {"memory": 99}, 1.0, True),
-        (Room(), {}, 1.2, False),
+        (ClusterCapacity(total={"cpu": 10}), {}, 1.0, True),
+        (ClusterCapacity(total={"cpu": 10}), {"cpu": 1}, 1.0, False),
+        (ClusterCapacity(total={"cpu": 10}), {"cpu": 2}, 1.2, True),
+        (ClusterCapacity(total={"cpu": 10}), {"cpu": 2}, 0.5, True),
+        (ClusterCapacity(total={"cpu": 20}, used={"cpu": 11}), {}, 1.0, False),
+        (ClusterCapacity(total={"cpu": 10}), {"memory": 99}, 1.0, True),
+        (ClusterCapacity(), {}, 1.2, False),
     ],
 )
-def test_admission(room: Room, reserved: dict[str, int], factor: float, fits: bool) -> None:
+def test_admission(room: ClusterCapacity, reserved: dict[str, int], factor: float, fits: bool) -> None:
     assert phases.fits(claim("Pending"), room, reserved, factor) is fits
 
 
 def test_a_group_without_min_resources_is_always_admitted() -> None:
-    assert phases.fits(Claim(phase="Pending", live=1, min_member=1), Room(), {})
+    assert phases.fits(GroupClaim(phase="Pending", live=1, min_member=1), ClusterCapacity(), {})
 
 
 def test_when_inqueue_ends() -> None:
@@ -117,7 +117,8 @@ def test_when_inqueue_ends() -> None:
     assert phases.expires_at("Running", at, limit) is None
 
 
-# --- in the loop -----------------------------------------------------------------------------------------------------------
+# --- in the loop
+# -----------------------------------------------------------------------------------------------------------
 
 
 def scene(pods: int, members: int, **policy: object) -> Stage:

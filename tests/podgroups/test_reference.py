@@ -1,4 +1,6 @@
-"""The reference names every reason, warning and event of this room, and the manifests hold the sample rules and exactly these rights."""
+"""The reference names every reason, warning and event of this room, and the manifests hold the sample rules and exactly
+these rights.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,9 @@ from pathlib import Path
 
 import yaml
 
-from controlplane.podgroups.events import EVENTS
-from controlplane.podgroups.reasons import Oddity, Reason
-from controlplane.podgroups.rules import DEFAULT_DOCUMENT, read_config_map, read_text
+from controlplane.controllers.podgroups.events import EVENTS
+from controlplane.controllers.podgroups.reasons import Oddity, PodGroupReason
+from controlplane.controllers.podgroups.rules import DEFAULT_DOCUMENT, read_config_map, read_text
 from tests.deploy.manifests import one, render, rights
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,7 +26,7 @@ def first_column(heading: str) -> set[str]:
 
 
 def test_every_word_is_there() -> None:
-    assert first_column("Reasons") == set(Reason)
+    assert first_column("Reasons") == set(PodGroupReason)
     assert first_column("Warnings") == set(Oddity)
     assert first_column("Events") == {event.__name__ for event in EVENTS}
 

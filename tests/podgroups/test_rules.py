@@ -7,12 +7,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.podgroups.documents import find_rules
-from controlplane.podgroups.rules import (
+from controlplane.controllers.podgroups.documents import find_rules
+from controlplane.controllers.podgroups.rules import (
     DATA_KEY,
     DEFAULT_DOCUMENT,
     Complaint,
-    Rule,
+    OwnerRule,
     Rules,
     RulesInvalid,
     read_config_map,
@@ -203,7 +203,7 @@ def test_anything_is_read_or_refused_with_words(document: object) -> None:
     ],
 )
 def test_documents_with_nothing_in_them_do_not_count(text: str) -> None:
-    assert read_text(text) == find_rules(text) == Rules((Rule(api_version="v1", kind="a"),))
+    assert read_text(text) == find_rules(text) == Rules((OwnerRule(api_version="v1", kind="a"),))
     config_map = {"kind": "ConfigMap", "metadata": {"name": "m"}, "data": {DATA_KEY: text}}
     assert read_config_map(config_map) == read_text(text)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.podgroups.objects import Reference
-from controlplane.podgroups.reasons import Oddity, Reason
-from controlplane.podgroups.rules import Rules
-from controlplane.podgroups.walk import Answer, Outcome, Read, Resolution, Retry, Skip, resolve
+from controlplane.controllers.podgroups.objects import OwnerReference
+from controlplane.controllers.podgroups.ownership import Outcome, OwnerAnswer, Read, Resolution, Retry, Skip, resolve
+from controlplane.controllers.podgroups.reasons import Oddity, PodGroupReason
+from controlplane.controllers.podgroups.rules import Rules
 from tests.podgroups.scenes import DEFAULT, NS, chain_of, found, knowing, pod, ref, rules
 
 RS, DEPLOYMENT, JOB, CRON = ref("ReplicaSet", "web-1"), ref("Deployment", "web"), ref("Job", "j"), ref("CronJob", "c")
@@ -26,14 +26,14 @@ def oddities(step: Resolution) -> list[Oddity]:
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
-        ({"scheduler_name": "default-scheduler"}, Reason.OTHER_SCHEDULER),
-        ({"group_name": "mine"}, Reason.ALREADY_GROUPED),
-        ({"static": True}, Reason.STATIC_POD),
-        ({"scheduler_name": "other", "group_name": "mine", "static": True}, Reason.OTHER_SCHEDULER),
-        ({"group_name": "mine", "static": True}, Reason.ALREADY_GROUPED),
+        ({"scheduler_name": "default-scheduler"}, PodGroupReason.OTHER_SCHEDULER),
+        ({"group_name": "mine"}, PodGroupReason.ALREADY_GROUPED),
+        ({"static": True}, PodGroupReason.STATIC_POD),
+        ({"scheduler_name": "other", "group_name": "mine", "static": True}, PodGroupReason.OTHER_SCHEDULER),
+        ({"group_name": "mine", "static": True}, PodGroupReason.ALREADY_GROUPED),
     ],
 )
-def test_skipped(fields: dict[str, object], reason: Reason) -> None:
+def test_skipped(fields: dict[str, object], reason: PodGroupReason) -> None:
     step = resolve(pod(RS, **fields), DEFAULT, chain_of(RS))
     assert isinstance(step, Skip)
     assert step.reason == reason
@@ -42,7 +42,7 @@ def test_skipped(fields: dict[str, object], reason: Reason) -> None:
 def test_a_pod_of_a_node_is_static() -> None:
     step = resolve(pod(ref("Node", "n1")), rules(("Node", 0)), knowing())
     assert isinstance(step, Skip)
-    assert step.reason == Reason.STATIC_POD
+    assert step.reason == PodGroupReason.STATIC_POD
 
 
 def test_other_names_of_schedulers() -> None:
@@ -52,10 +52,10 @@ def test_other_names_of_schedulers() -> None:
 
 def test_a_pod_without_owner_owns_its_group() -> None:
     step = resolution(resolve(pod(), DEFAULT, knowing()))
-    assert (step.owner, step.group_name, step.reason) == (ref("Pod", "p"), "podgroup-uid-p", Reason.NO_OWNER)
+    assert (step.owner, step.group_name, step.reason) == (ref("Pod", "p"), "podgroup-uid-p", PodGroupReason.NO_OWNER)
 
 
-CHAINS: list[tuple[str, Rules, tuple[Reference, ...], Reference, Reference | None]] = [
+CHAINS: list[tuple[str, Rules, tuple[OwnerReference, ...], OwnerReference, OwnerReference | None]] = [
     ("deployment", DEFAULT, (RS, DEPLOYMENT), DEPLOYMENT, DEPLOYMENT),
     ("job itself", DEFAULT, (JOB, CRON), JOB, JOB),
     ("nearest of two rules", rules(("CronJob", 0), ("Job", 0)), (JOB, CRON), JOB, JOB),
@@ -73,12 +73,16 @@ CHAINS: list[tuple[str, Rules, tuple[Reference, ...], Reference, Reference | Non
 
 @pytest.mark.parametrize(("what", "known_rules", "owners", "owner", "matched"), CHAINS, ids=[one[0] for one in CHAINS])
 def test_who_owns_the_group(
-    what: str, known_rules: Rules, owners: tuple[Reference, ...], owner: Reference, matched: Reference | None
+    what: str,
+    known_rules: Rules,
+    owners: tuple[OwnerReference, ...],
+    owner: OwnerReference,
+    matched: OwnerReference | None,
 ) -> None:
     step = resolution(resolve(pod(owners[0]), known_rules, chain_of(*owners)))
     assert step.owner == owner
     assert (step.chain[step.matched] if step.matched is not None else None) == matched
-    assert (step.reason == Reason.RULE_MATCHED) == (matched is not None)
+    assert (step.reason == PodGroupReason.RULE_MATCHED) == (matched is not None)
     assert step.group_name == f"podgroup-{owner.uid}"
     assert step.warnings == ()
 
@@ -91,7 +95,7 @@ def test_without_rules_nobody_is_read_for_walking() -> None:
 @pytest.mark.parametrize("outcome", ["NotFound", "Forbidden", "NotServed"])
 def test_the_matched_object_need_not_be_read(outcome: Outcome) -> None:
     step = resolution(
-        resolve(pod(RS), DEFAULT, knowing((RS, found(RS, DEPLOYMENT, "4")), (DEPLOYMENT, Answer(outcome=outcome))))
+        resolve(pod(RS), DEFAULT, knowing((RS, found(RS, DEPLOYMENT, "4")), (DEPLOYMENT, OwnerAnswer(outcome=outcome))))
     )
     assert (step.owner, step.min_member, step.warnings) == (DEPLOYMENT, 4, ())
 
@@ -109,9 +113,9 @@ def test_the_matched_object_need_not_be_read(outcome: Outcome) -> None:
 def test_unreadable_owners_give_the_first_owner(outcome: Outcome, oddity: Oddity, broken: int) -> None:
     owners = [WIDGET, TOP]
     answers = [(WIDGET, found(WIDGET, TOP)), (TOP, found(TOP, WORKFLOW))]
-    answers[broken] = (owners[broken], Answer(outcome=outcome))
+    answers[broken] = (owners[broken], OwnerAnswer(outcome=outcome))
     step = resolution(resolve(pod(WIDGET), DEFAULT, knowing(*answers)))
-    assert (step.owner, step.reason, oddities(step)) == (WIDGET, Reason.FIRST_OWNER, [oddity])
+    assert (step.owner, step.reason, oddities(step)) == (WIDGET, PodGroupReason.FIRST_OWNER, [oddity])
 
 
 def test_another_uid_is_gone() -> None:
@@ -121,8 +125,10 @@ def test_another_uid_is_gone() -> None:
 
 
 @pytest.mark.parametrize("unavailable", [RS, DEPLOYMENT])
-def test_transient_trouble_creates_nothing(unavailable: Reference) -> None:
-    answers = {RS: found(RS, DEPLOYMENT), DEPLOYMENT: found(DEPLOYMENT)} | {unavailable: Answer(outcome="Unavailable")}
+def test_transient_trouble_creates_nothing(unavailable: OwnerReference) -> None:
+    answers = {RS: found(RS, DEPLOYMENT), DEPLOYMENT: found(DEPLOYMENT)} | {
+        unavailable: OwnerAnswer(outcome="Unavailable")
+    }
     step = resolve(pod(RS), DEFAULT, knowing(*answers.items()))
     assert isinstance(step, Retry)
     assert step.owner == unavailable
@@ -172,7 +178,7 @@ def test_a_node_owns_no_group() -> None:
     step = resolution(resolve(pod(WIDGET), rules(("Node", 0)), chain_of(WIDGET, node)))
     assert (step.owner, step.matched, oddities(step)) == (WIDGET, None, [Oddity.NODE_OWNER])
     below = resolution(resolve(pod(WIDGET), rules(("Node", -1)), chain_of(WIDGET, node)))
-    assert (below.owner, below.reason, below.warnings) == (WIDGET, Reason.RULE_MATCHED, ())
+    assert (below.owner, below.reason, below.warnings) == (WIDGET, PodGroupReason.RULE_MATCHED, ())
 
 
 MEMBERS: list[tuple[dict[str, str], int, bool]] = [

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.pods import gang as gangs
-from controlplane.pods.gang import EMPTY, Gang, Go, Group, Limits, Member, Wait
+from controlplane.kube import pod_groups as gangs
+from controlplane.kube.pod_groups import EMPTY, Gang, GangDefaults, GangWait, Go, GroupSpec, Member
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-LIMITS = Limits()
+LIMITS = GangDefaults()
 
 
-def group(min_member: int = 3, **more: object) -> Group:
-    return Group(namespace="a", name="g", created=NOW, min_member=min_member, **more)  # type: ignore[arg-type]
+def group(min_member: int = 3, **more: object) -> GroupSpec:
+    return GroupSpec(namespace="a", name="g", created=NOW, min_member=min_member, **more)  # type: ignore[arg-type]
 
 
 def of(*stages: str) -> Gang:
@@ -27,11 +27,11 @@ def of(*stages: str) -> Gang:
     return found
 
 
-def waiting(count: int, members: int, wanted: Group) -> Gang:
+def waiting(count: int, members: int, wanted: GroupSpec) -> Gang:
     found = of(*["Pending"] * members)
     for number in range(count):
         found, answer = gangs.permit(wanted, found, f"m{number}", NOW, LIMITS)
-        assert isinstance(answer, Wait)
+        assert isinstance(answer, GangWait)
     return found
 
 
@@ -46,7 +46,7 @@ def waiting(count: int, members: int, wanted: Group) -> Gang:
         (group(1), of("Pending"), None),
     ],
 )
-def test_held_before_the_queue(wanted: Group | None, found: Gang, reason: str | None) -> None:
+def test_held_before_the_queue(wanted: GroupSpec | None, found: Gang, reason: str | None) -> None:
     held = gangs.hold(wanted, found, NOW)
     assert (held.reason if held else None) == reason
 
@@ -61,8 +61,8 @@ def test_a_rolling_update_is_not_held() -> None:
 def test_groups_are_ordered_not_pods() -> None:
     early, late = NOW - timedelta(hours=1), NOW
     first = group(2, priority=0)
-    other = Group(namespace="a", name="h", created=NOW, min_member=2)
-    high = Group(namespace="a", name="z", created=late, min_member=1, priority=9)
+    other = GroupSpec(namespace="a", name="h", created=NOW, min_member=2)
+    high = GroupSpec(namespace="a", name="z", created=late, min_member=1, priority=9)
     pods = [
         ("h-0", gangs.rank(other, early, "h-0")),
         ("g-1", gangs.rank(first, late, "g-1")),
@@ -84,9 +84,9 @@ def test_the_resources_are_checked_without_the_groups_own_pods() -> None:
 def test_a_quorum_lets_everybody_go_and_the_first_wakes_its_siblings() -> None:
     wanted, found = group(3), of("Pending", "Pending", "Pending", "Pending")
     found, answer = gangs.permit(wanted, found, "m1", NOW, LIMITS)
-    assert answer == Wait(deadline=NOW + timedelta(minutes=5), activate=("m0", "m2", "m3"))
+    assert answer == GangWait(deadline=NOW + timedelta(minutes=5), activate=("m0", "m2", "m3"))
     found, answer = gangs.permit(wanted, found, "m0", NOW + timedelta(seconds=9), LIMITS)
-    assert answer == Wait(deadline=NOW + timedelta(minutes=5))
+    assert answer == GangWait(deadline=NOW + timedelta(minutes=5))
     found, answer = gangs.permit(wanted, found, "m3", NOW, LIMITS)
     assert answer == Go(released=("m1", "m0"))
     assert found.waiting == ()
@@ -110,7 +110,7 @@ def test_one_failure_turns_all_back_and_the_group_rests_longer_each_time() -> No
 
 
 def test_a_gap_may_be_allowed() -> None:
-    wanted, limits = group(10), Limits(gap_percent=10)
+    wanted, limits = group(10), GangDefaults(gap_percent=10)
     found = waiting(8, 11, wanted)
     found, rejected = gangs.unplaced(wanted, found, "m8", NOW, limits)
     assert rejected == ()
@@ -141,7 +141,7 @@ def test_a_restarted_member_needs_no_new_quorum_while_others_run() -> None:
     assert gangs.permit(wanted, found, "n", NOW, LIMITS)[1] == Go()
     over = gangs.gone(found, "m0")
     assert gangs.hold(wanted, over, NOW) is not None
-    assert isinstance(gangs.permit(wanted, over, "n", NOW, LIMITS)[1], Wait)
+    assert isinstance(gangs.permit(wanted, over, "n", NOW, LIMITS)[1], GangWait)
 
 
 def test_of_a_quorum_that_was_let_go_the_failure_of_one_turns_back_who_is_not_on_a_node() -> None:
@@ -154,7 +154,7 @@ def test_of_a_quorum_that_was_let_go_the_failure_of_one_turns_back_who_is_not_on
     assert gangs.hold(wanted, found, NOW) is not None  # it rests
     later = NOW + timedelta(seconds=2)
     found, answer = gangs.permit(wanted, found, "m2", later, LIMITS)
-    assert isinstance(answer, Wait)  # one on a node and one with a place are two
+    assert isinstance(answer, GangWait)  # one on a node and one with a place are two
     found, answer = gangs.permit(wanted, found, "m1", later, LIMITS)
     assert answer == Go(released=("m2",))
     for uid in ("m1", "m2"):
@@ -187,7 +187,8 @@ def test_one_condition_for_a_group() -> None:
     assert gangs.spare(group(3), of(*["Assigned"] * 5)) == 2
 
 
-# --- all or nothing ----------------------------------------------------------------------------------------------------------
+# --- all or nothing
+# ----------------------------------------------------------------------------------------------------------
 
 moves = st.lists(
     st.tuples(
@@ -214,7 +215,7 @@ def test_a_gang_is_all_or_nothing(steps: list[tuple[str, int]], min_member: int)
                     # the first to go go together, and they are enough
                     assert len(found.assigned) >= min_member
                     assert {*before.waiting} <= found.assigned
-                if isinstance(answer, Wait):
+                if isinstance(answer, GangWait):
                     assert uid in found.waiting
                     assert len({*found.waiting} | found.assigned) < min_member
             case "unplaced" if uid in found.members:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.pods.quantity import MOST, milli, nanos, spell, units
+from controlplane.kube.quantities import MOST, milli, nanos, spell, units
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.kube import Json
-from controlplane.pods.requests import effective, in_thousandths, scheduled
+from controlplane.kube.kinds import Json
+from controlplane.kube.pod_requests import effective, in_thousandths, scheduled
 
 
 def container(restart: str = "", name: str = "c", **requests: str) -> Json:

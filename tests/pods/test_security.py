@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from controlplane.fields import Misfit
-from controlplane.kube import Json
-from controlplane.pods.security import forbidden_by_baseline, forbidden_by_restricted
+from controlplane.kube.fields import Misfit
+from controlplane.kube.kinds import Json
+from controlplane.kube.pod_security import forbidden_by_baseline, forbidden_by_restricted
 
 GOOD: Json = {
     "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.kube import Json
-from controlplane.pods.selectors import (
+from controlplane.kube.kinds import Json
+from controlplane.kube.selectors import (
     EVERYTHING,
     NOTHING,
     InvalidSelector,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.kube import Json
-from controlplane.pods.tolerations import PREFER_NO_SCHEDULE, Taint, taints, tolerations, untolerated
+from controlplane.kube.kinds import Json
+from controlplane.kube.tolerations import PREFER_NO_SCHEDULE, Taint, taints, tolerations, untolerated
 
 TAINT = Taint("gpu", "a100", "NoSchedule")
 

@@ -1,8 +1,9 @@
-"""PodGroups and placeholders on a real kube-apiserver with Volcano's and Tekton's own CRDs: what we write passes their validation.
+"""PodGroups and placeholders on a real kube-apiserver with Volcano's and Tekton's own CRDs: what we write passes their
+validation.
 
-Runs where `KUBEBUILDER_ASSETS` names kube-apiserver and etcd and `CONTROLPLANE_TEST_CRDS` a folder with the CRDs. No controller runs there:
-the test plays the parts of the Deployment's, the StatefulSet's and Tekton's, and nobody collects garbage but us.
-"""
+Runs where `KUBEBUILDER_ASSETS` names kube-apiserver and etcd and `CONTROLPLANE_TEST_CRDS` a folder with the CRDs. No
+controller runs there: the test plays the parts of the Deployment's, the StatefulSet's and Tekton's, and nobody collects
+garbage but us."""
 
 from __future__ import annotations
 
@@ -19,16 +20,23 @@ import yaml
 
 from controlplane.app.service import Service
 from controlplane.clusters.kubeconfig import ClientConfig, parse_kubeconfig
-from controlplane.clusters.port import ApiError
+from controlplane.clusters.protocol import ApiError
 from controlplane.clusters.transport import Transport
-from controlplane.connectivity.events import MANAGEMENT
-from controlplane.coscheduling.names import made_claim_name, placeholder_name, template_name
-from controlplane.coscheduling.objects import CLAIMS, STATEFUL_SETS
-from controlplane.kube import NAMESPACES, PIPELINE_RUNS, Json, Kind, meta
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.controllers.coscheduling.names import made_claim_name, placeholder_name, template_name
+from controlplane.controllers.coscheduling.objects import CLAIMS, STATEFUL_SETS
+from controlplane.controllers.podgroups.capacity import NODES
+from controlplane.controllers.podgroups.objects import (
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    GROUP_NAME,
+    POD_GROUPS,
+    PODS,
+    REPLICA_SETS,
+)
+from controlplane.kube.kinds import NAMESPACES, PIPELINE_RUNS, Json, Kind, meta
 from controlplane.log.connect import Database
-from controlplane.podgroups.capacity import NODES
-from controlplane.podgroups.objects import CONFIG_MAPS, DEPLOYMENTS, GROUP_NAME, POD_GROUPS, PODS, REPLICA_SETS
-from controlplane.simulation.owners import owner_reference
+from controlplane.simulation.controllers.workload_owners import owner_reference
 from controlplane.telemetry import Metrics
 from controlplane.web.health import Health
 from tests.real.test_real_service import kubeconfig_of, until

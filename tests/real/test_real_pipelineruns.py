@@ -1,8 +1,8 @@
-"""A PipelineRun between two real kube-apiservers with Kueue's and Tekton's own CRDs: judged, left out with its reason, dispatched, relayed.
+"""A PipelineRun between two real kube-apiservers with Kueue's and Tekton's own CRDs: judged, left out with its reason,
+dispatched, relayed.
 
-Runs where `KUBEBUILDER_ASSETS` names kube-apiserver and etcd and `CONTROLPLANE_TEST_CRDS` a folder with the CRDs. No controller runs there:
-the test plays the parts of both Kueues and of Tekton.
-"""
+Runs where `KUBEBUILDER_ASSETS` names kube-apiserver and etcd and `CONTROLPLANE_TEST_CRDS` a folder with the CRDs. No
+controller runs there: the test plays the parts of both Kueues and of Tekton."""
 
 from __future__ import annotations
 
@@ -20,8 +20,18 @@ import yaml
 from controlplane.app.service import Service
 from controlplane.clusters.kubeconfig import parse_kubeconfig
 from controlplane.clusters.transport import Transport
-from controlplane.coscheduling.objects import CLAIMS, CONFIG_MAPS
-from controlplane.kube import EVENTS, NAMESPACES, NODES, PIPELINE_RUNS, STORAGE_CLASSES, WORKLOADS, Json, Kind, meta
+from controlplane.controllers.coscheduling.objects import CLAIMS, CONFIG_MAPS
+from controlplane.kube.kinds import (
+    EVENTS,
+    NAMESPACES,
+    NODES,
+    PIPELINE_RUNS,
+    STORAGE_CLASSES,
+    WORKLOADS,
+    Json,
+    Kind,
+    meta,
+)
 from controlplane.log.connect import Database
 from controlplane.settings import KINDS, Settings
 from controlplane.telemetry import Metrics

@@ -1,4 +1,5 @@
-"""The scheduler beside a real kube-apiserver with made-up Nodes: pods are bound, refused, preempted, candidates reserved and bound.
+"""The scheduler beside a real kube-apiserver with made-up Nodes: pods are bound, refused, preempted, candidates
+reserved and bound.
 
 It has the rights of deploy/scheduler and no others.
 
@@ -18,14 +19,14 @@ from typing import Any
 import pytest
 import yaml
 
-from controlplane.app.scheduling.profiles import load
-from controlplane.app.scheduling.service import SCHEDULER_CHECKS, SchedulerService
-from controlplane.candidates.objects import CANDIDATE_SOURCES, CANDIDATES, FINALIZER, SOURCE_LABEL, stamp
+from controlplane.app.scheduler import SCHEDULER_CHECKS, SchedulerService
+from controlplane.app.scheduler_profiles import load
 from controlplane.clusters.kubeconfig import parse_kubeconfig
-from controlplane.clusters.port import ApiError
+from controlplane.clusters.protocol import ApiError
 from controlplane.clusters.transport import Transport
-from controlplane.connectivity.events import MANAGEMENT
-from controlplane.kube import EVENTS, NAMESPACES, NODES, PODS, PRIORITY_CLASSES, STRATEGIC_PATCH, Json, Kind
+from controlplane.controllers.candidates.objects import CANDIDATE_SOURCES, CANDIDATES, FINALIZER, SOURCE_LABEL, stamp
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.kube.kinds import EVENTS, NAMESPACES, NODES, PODS, PRIORITY_CLASSES, STRATEGIC_PATCH, Json, Kind
 from controlplane.log.connect import Database
 from controlplane.settings import Settings
 from controlplane.telemetry import Metrics

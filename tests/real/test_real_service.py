@@ -1,8 +1,8 @@
-"""The service between two real kube-apiservers with Kueue's own CRDs: what we write passes their schemas, CEL rules and validation.
+"""The service between two real kube-apiservers with Kueue's own CRDs: what we write passes their schemas, CEL rules and
+validation.
 
-Runs where `KUBEBUILDER_ASSETS` names kube-apiserver and etcd and `CONTROLPLANE_TEST_CRDS` a folder with Kueue's and JobSet's CRDs. No
-controller runs there: the test plays Kueue's part by hand.
-"""
+Runs where `KUBEBUILDER_ASSETS` names kube-apiserver and etcd and `CONTROLPLANE_TEST_CRDS` a folder with Kueue's and
+JobSet's CRDs. No controller runs there: the test plays Kueue's part by hand."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ import yaml
 
 from controlplane.app.service import Service
 from controlplane.clusters.kubeconfig import parse_kubeconfig
-from controlplane.clusters.port import ApiError
+from controlplane.clusters.protocol import ApiError
 from controlplane.clusters.transport import Transport
-from controlplane.kube import (
+from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
     EVENTS,
     JOBS,

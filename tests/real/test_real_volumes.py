@@ -1,4 +1,5 @@
-"""Claims that wait for their first consumer, on a real kube-apiserver, with the rights of deploy/scheduler; and the policy on Candidates.
+"""Claims that wait for their first consumer, on a real kube-apiserver, with the rights of deploy/scheduler; and the
+policy on Candidates.
 
 No volume controller and no provisioner runs there: their part is played by hand.
 """
@@ -11,9 +12,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from controlplane.candidates.objects import CANDIDATE_SOURCES, CANDIDATES, FINALIZER, SOURCE_LABEL
-from controlplane.clusters.port import ApiError
-from controlplane.kube import (
+from controlplane.clusters.protocol import ApiError
+from controlplane.controllers.candidates.objects import CANDIDATE_SOURCES, CANDIDATES, FINALIZER, SOURCE_LABEL
+from controlplane.controllers.scheduling.snapshot.storage import BIND_COMPLETED, SELECTED_NODE
+from controlplane.kube.kinds import (
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
@@ -22,7 +24,6 @@ from controlplane.kube import (
     Json,
     Kind,
 )
-from controlplane.scheduler.storage import BIND_COMPLETED, SELECTED_NODE
 from tests.real.test_real_scheduler import HOME, WHY, Real, kubeconfig, real, until
 
 __all__ = ["kubeconfig", "real"]

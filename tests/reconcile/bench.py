@@ -1,7 +1,8 @@
-"""The bench: the loop between a log in memory and clusters that answer as they are told, on a clock that moves only when told.
+"""The bench: the loop between a log in memory and clusters that answer as they are told, on a clock that moves only
+when told.
 
-In: answers, holds and faults, laid out by a test. Out: the requests that clusters saw, and the events that are in the log.
-"""
+In: answers, holds and faults, laid out by a test. Out: the requests that clusters saw, and the events that are in the
+log."""
 
 from __future__ import annotations
 
@@ -15,16 +16,16 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from controlplane.clusters.port import ApiError, Executes
-from controlplane.connectivity.events import EventRefused
-from controlplane.kube import Json, Request
+from controlplane.clusters.protocol import ApiError, Executes
+from controlplane.controllers.connectivity.events import EventRefused
+from controlplane.kube.kinds import Json, Request
 from controlplane.log.codec import Codec
 from controlplane.log.event import Append, Event, Head, LogUnavailable, NewEvent, Recorded, Sign, Unknown
 from controlplane.log.memory import MemoryLog, MemoryStore
-from controlplane.reconcile.bodies import Bodies
-from controlplane.reconcile.effects import Effects
-from controlplane.reconcile.gate import Gate
-from controlplane.reconcile.runner import Runner
+from controlplane.runtime.bodies import Bodies
+from controlplane.runtime.effects import Effects
+from controlplane.runtime.gate import Gate
+from controlplane.runtime.runner import Runner
 from tests.reconcile.errands import Errands
 
 LONG = 120.0
@@ -84,9 +85,8 @@ class ManualClock:
 class BenchLog(MemoryLog):
     """A log in memory that naps on the manual clock, and can be away, slow or in the middle of something else.
 
-    `away`: every question is refused; `held` and `held_bodies`: appends, or reads of bodies, wait for it; `before_append(request)` is
-    awaited first, and may raise.
-    """
+    `away`: every question is refused; `held` and `held_bodies`: appends, or reads of bodies, wait for it;
+    `before_append(request)` is awaited first, and may raise."""
 
     def __init__(self, store: MemoryStore, clock: ManualClock) -> None:
         super().__init__(store, Codec([*Errands.types, EventRefused]), clock.now)
@@ -150,7 +150,9 @@ class BenchLog(MemoryLog):
 
 
 class Cluster:
-    """A cluster's client: gives the answers laid out in their order, else success; `held` keeps requests on their way."""
+    """A cluster's client: gives the answers laid out in their order, else success; `held` keeps requests on their
+    way.
+    """
 
     def __init__(self) -> None:
         self.requests: list[Request] = []

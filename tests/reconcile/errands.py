@@ -1,8 +1,8 @@
-"""A capability small enough to know by heart: somebody asks for a write to a cluster, it is begun, and it ends by being shown.
+"""A capability small enough to know by heart: somebody asks for a write to a cluster, it is begun, and it ends by being
+shown.
 
-In: `Asked`. Out: `Began` opens a write; `Shown` or `Unneeded` ends it; `Refused` closes it too, and after `PAUSE` it is begun anew.
-The target of a write is its stream, so a stream has at most one.
-"""
+In: `Asked`. Out: `Began` opens a write; `Shown` or `Unneeded` ends it; `Refused` closes it too, and after `PAUSE` it is
+begun anew. The target of a write is its stream, so a stream has at most one."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from controlplane.capability import Decided, Failure, OpenWrite, Sighting
-from controlplane.clusters.port import Off, Synced
-from controlplane.kube import EVENTS, JOBS, ObjectRef, Request, Verb, meta
+from controlplane.clusters.protocol import Off, Synced
+from controlplane.kube.kinds import EVENTS, JOBS, ObjectRef, Request, Verb, meta
 from controlplane.log.event import Body, Event, NewEvent, Recorded
+from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite, WriteRefusal
 
 PAUSE = 10.0
 VERSION = "7"
@@ -84,9 +84,10 @@ class Errand:
 
 
 class Errands:
-    """The capability. Streams in `broken` cannot be decided about, those in `unrenderable` not be turned into requests, and those in
-    `obsolete` have nothing to send; `decided` keeps what was asked about and when, `misused` the closed writes that somebody wanted to
-    carry out nevertheless. What is decided rests on the stream `beside` too, if one is named."""
+    """The capability. Streams in `broken` cannot be decided about, those in `unrenderable` not be turned into requests,
+    and those in `obsolete` have nothing to send; `decided` keeps what was asked about and when, `misused` the closed
+    writes that somebody wanted to carry out nevertheless. What is decided rests on the stream `beside` too, if one is
+    named."""
 
     types: Sequence[type[Event]] = (Asked, Began, Shown, Refused, Unneeded, Listed)
 
@@ -101,7 +102,7 @@ class Errands:
         self.beside = ""
         self._dirty: dict[str, None] = {}
 
-    def observe(self, sighting: Sighting, now: datetime) -> NewEvent | None:
+    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
         metadata = meta(sighting.object)
         if metadata.get("labels") == {"mine": "no"}:
             return None
@@ -178,7 +179,7 @@ class Errands:
             return None
         return Request("create", ObjectRef(EVENTS, "default", f"{write.stream}-told"))
 
-    def failed(self, write: OpenWrite, failure: Failure, now: datetime) -> NewEvent:
+    def failed(self, write: OpenWrite, failure: WriteRefusal, now: datetime) -> NewEvent:
         event = Refused(code=failure.code, error=failure.error, message=failure.message)
         return NewEvent(stream=write.stream, event=event, caused_by=write.position)
 

@@ -1,4 +1,6 @@
-"""The cache of bodies: bounded by bytes, least recently used out first, and the log is asked once for what is missing."""
+"""The cache of bodies: bounded by bytes, least recently used out first, and the log is asked once for what is
+missing.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import pytest
 
 from controlplane.log.event import Append, Body, body_of
 from controlplane.log.memory import MemoryStore
-from controlplane.reconcile.bodies import Bodies
+from controlplane.runtime.bodies import Bodies
 from tests.reconcile.bench import BenchLog, ManualClock
 from tests.reconcile.errands import asked
 

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from controlplane.candidates import observe as source_pods
-from controlplane.candidates import target_observe
-from controlplane.capability import Sighting
-from controlplane.connectivity.events import MANAGEMENT
-from controlplane.coscheduling import observe as runs
-from controlplane.kube import JOBS, JOBSETS, PIPELINE_RUNS, PODS, WORKLOADS, Json, Kind
+from controlplane.controllers.candidates.source import observe as source_pods
+from controlplane.controllers.candidates.target import observe
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.controllers.coscheduling import observe as runs
+from controlplane.controllers.multikueue.adapters import adapters_for
+from controlplane.controllers.multikueue.observe import WorkloadObserver
+from controlplane.kube.kinds import JOBS, JOBSETS, PIPELINE_RUNS, PODS, WORKLOADS, Json, Kind
 from controlplane.log.event import Append, Body, NewEvent, body_of
 from controlplane.log.memory import MemoryStore
 from controlplane.log.redaction import Redaction
-from controlplane.multikueue.adapters import adapters_for
-from controlplane.multikueue.observe import Observer
-from controlplane.reconcile.bodies import Bodies, Place
+from controlplane.runtime.bodies import Bodies, BodyOwner
+from controlplane.runtime.controller import ObjectChange
 from tests.reconcile.bench import Bench, BenchLog, ManualClock
 from tests.reconcile.errands import PAUSE, Began, Refused, asked
 
@@ -61,7 +61,7 @@ RUN = obj(
 WORKLOAD = obj(WORKLOADS, {"podSets": [{"name": "main", "count": 1, "template": {"spec": private_pod()}}]})
 POD = obj(PODS, {**private_pod(), "schedulerName": source_pods.objects.SCHEDULER_NAME})
 CANDIDATE = obj(
-    target_observe.CANDIDATES,
+    observe.CANDIDATES,
     {
         "source": {"cluster": "c", "namespace": "team", "name": "train", "uid": "u", "epoch": 1},
         "template": {"metadata": {"annotations": {"example.com/note": PRIVATE}}, "spec": private_pod()},
@@ -71,8 +71,8 @@ CANDIDATE = obj(
 
 def multikueue(cluster: str, kind: Kind, found: Json) -> NewEvent | None:
     kinds = ["batch/job", "jobset.x-k8s.io/jobset", "tekton.dev/pipelinerun"]
-    observer = Observer(adapters_for(kinds), "kueue.x-k8s.io/multikueue", lambda *_: "")
-    return observer.observe(Sighting(cluster, "life", kind, found, "7", False), NOW)
+    observer = WorkloadObserver(adapters_for(kinds), "kueue.x-k8s.io/multikueue", lambda *_: "")
+    return observer.observe(ObjectChange(cluster, "life", kind, found, "7", False), NOW)
 
 
 def recorded(built: tuple[str, Any, tuple[Body, ...]]) -> NewEvent:
@@ -92,13 +92,11 @@ SEEN: dict[str, NewEvent | None] = {
     "PipelineRun on a worker": multikueue("a", PIPELINE_RUNS, RUN),
     "refused Job": multikueue(MANAGEMENT, JOBS, broken(JOB)),
     "source pod": recorded(source_pods.source_pod(POD)),
-    "Candidate": target_observe.observe(
-        Sighting(MANAGEMENT, "l", target_observe.CANDIDATES, CANDIDATE, "7", False), NOW
+    "Candidate": observe.observe(ObjectChange(MANAGEMENT, "l", observe.CANDIDATES, CANDIDATE, "7", False), NOW),
+    "refused Candidate": observe.observe(
+        ObjectChange(MANAGEMENT, "l", observe.CANDIDATES, broken(CANDIDATE), "7", False), NOW
     ),
-    "refused Candidate": target_observe.observe(
-        Sighting(MANAGEMENT, "l", target_observe.CANDIDATES, broken(CANDIDATE), "7", False), NOW
-    ),
-    "run beside its worker": runs.observe(Sighting(MANAGEMENT, "l", PIPELINE_RUNS, RUN, "7", False), NOW, "tekton"),
+    "run beside its worker": runs.observe(ObjectChange(MANAGEMENT, "l", PIPELINE_RUNS, RUN, "7", False), NOW, "tekton"),
 }
 
 
@@ -134,7 +132,7 @@ async def test_of_every_kind_the_log_keeps_nothing_private_and_copies_have_all(l
     assert all(found[ref] == whole[ref] for ref in found), "what the log gives is what was seen, byte for byte"
     assert not any(PRIVATE.encode() in text for text in found.values())
     assert len(found) < len(refs)
-    after_restart.saw(Sighting(MANAGEMENT, "l", JOBS, JOB, "7", False), new.bodies)
+    after_restart.saw(ObjectChange(MANAGEMENT, "l", JOBS, JOB, "7", False), new.bodies)
     assert await after_restart.get(refs) == whole
 
 
@@ -142,20 +140,20 @@ async def test_what_the_memory_let_go_is_looked_at_where_it_was_seen(log: Log) -
     one, other = body_of({"a": 1}), body_of({"b": 2})
     bodies, looked = Bodies(log, limit=1), []
 
-    async def look(place: Place) -> Sequence[Body]:
+    async def look(place: BodyOwner) -> Sequence[Body]:
         looked.append(place)
         return [one]
 
     bodies.look = look
-    sighting = Sighting("east", "l", JOBS, JOB, "7", False)
+    sighting = ObjectChange("east", "l", JOBS, JOB, "7", False)
     bodies.saw(sighting, [one])
     bodies.keep([other])
     assert await bodies.get([one.ref]) == {one.ref: one.text.encode()}
-    assert looked == [Place("east", JOBS, "team", "train")]
+    assert looked == [BodyOwner("east", JOBS, "team", "train")]
     bodies.saw(sighting, [other])
     bodies.keep([body_of({"c": 3})])
     assert await bodies.get([one.ref]) == {}, "the object has changed: there is no such content any more"
-    bodies.saw(Sighting("east", "l", JOBS, JOB, "9", True), [])
+    bodies.saw(ObjectChange("east", "l", JOBS, JOB, "9", True), [])
     assert await bodies.get([other.ref]) == {}
     assert len(looked) == 1
 
@@ -164,11 +162,11 @@ async def test_what_is_found_there_counts_only_if_it_is_what_was_asked_for(log: 
     one, now = body_of({"a": 1}), body_of({"a": 2})
     bodies = Bodies(log, limit=1)
 
-    async def look(place: Place) -> Sequence[Body]:
+    async def look(place: BodyOwner) -> Sequence[Body]:
         return [now]
 
     bodies.look = look
-    bodies.saw(Sighting("east", "l", JOBS, JOB, "7", False), [one])
+    bodies.saw(ObjectChange("east", "l", JOBS, JOB, "7", False), [one])
     bodies.keep([body_of({"b": 2})])
     assert await bodies.get([one.ref]) == {}
 

@@ -1,4 +1,6 @@
-"""Effects: each decided write reaches its cluster once, and again only for a reason; what a cluster says no to is in the log."""
+"""Effects: each decided write reaches its cluster once, and again only for a reason; what a cluster says no to is in
+the log.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +8,14 @@ import asyncio
 
 import pytest
 
-from controlplane.clusters.port import Foreign, Unreachable
-from controlplane.kube import Verb
+from controlplane.clusters.protocol import Foreign, Unreachable
+from controlplane.kube.kinds import Verb
 from controlplane.log.event import NewEvent
 from tests.reconcile.bench import LONG, Bench, bench, no, settle
 from tests.reconcile.errands import PAUSE, VERSION, Asked, Began, Refused, Unneeded, asked, shown
 
-# --- once, and when again --------------------------------------------------------------------------------------------------
+# --- once, and when again
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_a_write_that_shows_is_carried_out_once(running: Bench) -> None:
@@ -83,7 +86,8 @@ async def test_no_answer_is_tried_again_and_says_nothing_in_the_log(running: Ben
     assert [outcome for _, _, outcome in running.outcomes] == ["unreachable", "unreachable", "done"]
 
 
-# --- an API server's no ----------------------------------------------------------------------------------------------------
+# --- an API server's no
+# ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

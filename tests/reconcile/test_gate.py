@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from controlplane.reconcile.gate import Gate
+from controlplane.runtime.gate import Gate
 from tests.reconcile.bench import settle
 
 

@@ -1,4 +1,6 @@
-"""The lead: held by signs of life, taken over only when they have stopped for a lease, and never believed in by two at once."""
+"""The lead: held by signs of life, taken over only when they have stopped for a lease, and never believed in by two at
+once.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ import pytest
 
 from controlplane.log.event import Append, Fenced, Head, LogReplaced
 from controlplane.log.memory import MemoryStore
-from controlplane.reconcile.gate import Gate
-from controlplane.reconcile.leader import Leader
+from controlplane.runtime.gate import Gate
+from controlplane.runtime.leader import Leader
 from tests.reconcile.bench import BenchLog, ManualClock, settle
 from tests.reconcile.errands import shown
 

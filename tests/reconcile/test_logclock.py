@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from controlplane.reconcile.logclock import LogClock
+from controlplane.runtime.log_clock import LogClock
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

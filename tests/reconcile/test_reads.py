@@ -1,4 +1,6 @@
-"""Reads in the loop: once for each object whoever waits, again where nobody answered, and recorded before anybody goes on."""
+"""Reads in the loop: once for each object whoever waits, again where nobody answered, and recorded before anybody goes
+on.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +12,22 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from controlplane.capability import Sighting
-from controlplane.clusters.port import ApiError, Looks, NotServed, Unreachable
-from controlplane.connectivity.events import MANAGEMENT, ClusterConnected, cluster_stream
-from controlplane.kube import Json
+from controlplane.clusters.protocol import ApiError, Looks, NotServed, Unreachable
+from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterConnected, cluster_stream
+from controlplane.controllers.podgroups.controller import PodGroupController
+from controlplane.controllers.podgroups.events import OwnerRead, OwnerReadFailed, OwnerResolved
+from controlplane.controllers.podgroups.index import PodGroupPolicy
+from controlplane.controllers.podgroups.objects import POD_GROUPS, PODS
+from controlplane.kube.kinds import Json
 from controlplane.log.codec import Codec
 from controlplane.log.event import Append, NewEvent
 from controlplane.log.memory import MemoryStore
-from controlplane.podgroups.events import OwnerRead, OwnerReadFailed, OwnerResolved
-from controlplane.podgroups.fleet import PodGroups
-from controlplane.podgroups.index import Policy
-from controlplane.podgroups.objects import POD_GROUPS, PODS
-from controlplane.reconcile.bodies import Bodies
-from controlplane.reconcile.effects import Effects
-from controlplane.reconcile.gate import Gate
-from controlplane.reconcile.reads import Reads
-from controlplane.reconcile.runner import Runner
+from controlplane.runtime.bodies import Bodies
+from controlplane.runtime.controller import ObjectChange
+from controlplane.runtime.effects import Effects
+from controlplane.runtime.gate import Gate
+from controlplane.runtime.reads import Reads
+from controlplane.runtime.runner import Runner
 from tests.podgroups.scenes import manifest, pod_manifest, ref
 from tests.reconcile.bench import BenchLog, ManualClock, settle
 
@@ -60,7 +62,7 @@ class Log(BenchLog):
 class Loop:
     def __init__(self) -> None:
         self.clock, self.server = ManualClock(), Server()
-        self.fleet = PodGroups(Policy(), "test")
+        self.fleet = PodGroupController(PodGroupPolicy(), "test")
         self.log = Log(self.clock, Codec(self.fleet.types))
         self.connected = True
         gate = Gate()
@@ -77,7 +79,7 @@ class Loop:
     async def pods(self, *names: str) -> None:
         for name in names:
             obj = pod_manifest(WIDGET, name)
-            new = self.fleet.observe(Sighting(MANAGEMENT, "life", PODS, obj, "1", False), self.clock.now())
+            new = self.fleet.observe(ObjectChange(MANAGEMENT, "life", PODS, obj, "1", False), self.clock.now())
             assert new is not None
             await self.log.append(Append([new]))
         await self.clock.pass_(0)
@@ -191,7 +193,7 @@ async def test_nothing_is_read_for_nobody() -> None:
     async with loop() as made:
         made.connected = False
         await made.pods("p")
-        gone = Sighting(MANAGEMENT, "life", PODS, pod_manifest(WIDGET, "p"), "2", True)
+        gone = ObjectChange(MANAGEMENT, "life", PODS, pod_manifest(WIDGET, "p"), "2", True)
         new = made.fleet.observe(gone, made.clock.now())
         assert new is not None
         await made.log.append(Append([new]))

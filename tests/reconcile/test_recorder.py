@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from controlplane.clusters.port import Change, Off, Synced
-from controlplane.connectivity.here import event_refused
-from controlplane.kube import JOBS, WORKLOADS
+from controlplane.clusters.protocol import Change, Off, Synced
+from controlplane.controllers.connectivity.local_connection import event_refused
+from controlplane.kube.kinds import JOBS, WORKLOADS
 from controlplane.log.event import Append, Fenced, LogError, NewEvent, body_of
 from controlplane.log.memory import MemoryLog, MemoryStore
-from controlplane.reconcile.bodies import Bodies
-from controlplane.reconcile.recorder import Recorder
+from controlplane.runtime.bodies import Bodies
+from controlplane.runtime.recorder import Recorder
 from tests.reconcile.bench import BenchLog, ManualClock, settle
 from tests.reconcile.errands import Errands, Listed, Shown, Undeclared, asked, lift, shown
 
@@ -133,7 +133,9 @@ async def test_an_event_that_is_refused_again_is_recorded_once_a_version(desk: D
 
 
 async def test_a_log_that_refuses_everything_is_waited_for_and_nothing_is_passed_over(desk: Desk) -> None:
-    """It is not the event that is bad then: a function was replaced by a broken one, say, in the middle of a rollout."""
+    """It is not the event that is bad then: a function was replaced by a broken one, say, in the middle of a
+    rollout.
+    """
     broken = True
 
     async def refuse(request: Append) -> None:

@@ -1,4 +1,6 @@
-"""The runner: only what is committed is folded, only what is folded is decided on, and one stream's trouble stays there."""
+"""The runner: only what is committed is folded, only what is folded is decided on, and one stream's trouble stays
+there.
+"""
 
 from __future__ import annotations
 
@@ -176,7 +178,8 @@ async def test_a_log_that_stops_answering_while_it_is_waited_for_does_not_end_th
     assert running.east.names == ["a"]
 
 
-# --- a new leader ----------------------------------------------------------------------------------------------------------
+# --- a new leader
+# ----------------------------------------------------------------------------------------------------------
 
 
 async def written() -> tuple[MemoryStore, ManualClock]:

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.capability import Decided, Failure, OpenRead, OpenWrite, ReadAnswer, Sighting
-from controlplane.clusters.port import Change
-from controlplane.connectivity.here import event_refused
-from controlplane.kube import JOBS, ObjectRef, Request
+from controlplane.clusters.protocol import Change
+from controlplane.controllers.connectivity.local_connection import event_refused
+from controlplane.kube.kinds import JOBS, ObjectRef, Request
 from controlplane.log.codec import Codec
 from controlplane.log.event import Event, NewEvent, Recorded, Unknown
 from controlplane.log.memory import MemoryLog, MemoryStore
-from controlplane.reconcile.bodies import Bodies
-from controlplane.reconcile.recorder import Recorder
-from controlplane.reconcile.several import Room, Several, merged
+from controlplane.runtime.bodies import Bodies
+from controlplane.runtime.controller import Decided, ObjectChange, OpenRead, OpenWrite, ReadAnswer, WriteRefusal
+from controlplane.runtime.recorder import Recorder
+from controlplane.runtime.router import ControllerRouter, Registration, merged
 from tests.reconcile.bench import ManualClock
 from tests.reconcile.errands import lift
 
@@ -48,7 +48,9 @@ class PearPicked(Event, frozen=True):
 
 
 class Picker:
-    """Picks what it has seen, once each, while it is dry. Streams `WORD/NAME`; a write is open from the decision until it is seen again."""
+    """Picks what it has seen, once each, while it is dry. Streams `WORD/NAME`; a write is open from the decision until
+    it is seen again.
+    """
 
     def __init__(self, word: str, seen: type[Event], picked: type[Event]) -> None:
         self.word, self._seen, self._picked = word, seen, picked
@@ -60,7 +62,7 @@ class Picker:
         self.failures: list[OpenWrite] = []
         self._dirty: dict[str, None] = {}
 
-    def observe(self, sighting: Sighting, now: datetime) -> NewEvent | None:
+    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
         name = sighting.object["metadata"]["name"]
         if self.word not in sighting.object.get("fruit", (self.word,)):
             return None
@@ -114,7 +116,7 @@ class Picker:
     def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
         return Request("create", ObjectRef(JOBS, self.word, "told"))
 
-    def failed(self, write: OpenWrite, failure: Failure, now: datetime) -> NewEvent:
+    def failed(self, write: OpenWrite, failure: WriteRefusal, now: datetime) -> NewEvent:
         return NewEvent(stream=write.stream, event=self._seen(name=failure.error))  # type: ignore[call-arg]
 
     def unneeded(self, write: OpenWrite, resource_version: str) -> NewEvent:
@@ -129,13 +131,13 @@ def pears() -> Picker:
     return Picker("pear", PearSeen, PearPicked)
 
 
-def room(picker: Picker, *, mark: str = "") -> Room:
-    return Room(picker.word, picker, frozenset({picker.word}), frozenset({"weather"}), mark)
+def room(picker: Picker, *, mark: str = "") -> Registration:
+    return Registration(picker.word, picker, frozenset({picker.word}), frozenset({"weather"}), mark)
 
 
-def both() -> tuple[Several, Picker, Picker]:
+def both() -> tuple[ControllerRouter, Picker, Picker]:
     a, p = apples(), pears()
-    return Several([room(a), room(p, mark="pear")]), a, p
+    return ControllerRouter([room(a), room(p, mark="pear")]), a, p
 
 
 SEEN: dict[str, type[Event]] = {"apple": AppleSeen, "pear": PearSeen}
@@ -148,8 +150,10 @@ steps = st.lists(
 )
 
 
-def play(capability: Several | Picker, script: Sequence[tuple[str, object]]) -> list[tuple[str, str]]:
-    """Fold a script, decide whatever is dirty after each step, and fold what was decided; return the decisions with their streams."""
+def play(capability: ControllerRouter | Picker, script: Sequence[tuple[str, object]]) -> list[tuple[str, str]]:
+    """Fold a script, decide whatever is dirty after each step, and fold what was decided; return the decisions with
+    their streams.
+    """
     said: list[tuple[str, str]] = []
     versions: dict[str, int] = {}
     position = 0
@@ -204,8 +208,8 @@ async def test_the_recorder_appends_all_of_them_and_the_log_drops_none() -> None
     assert [recorded.stream for recorded in await log.read(0)] == ["apple/x", "pear/x"]
 
 
-def sighting(name: str, version: int, **more: object) -> Sighting:
-    return Sighting("garden", "", JOBS, {"metadata": {"name": name}, **more}, str(version), False)
+def sighting(name: str, version: int, **more: object) -> ObjectChange:
+    return ObjectChange("garden", "", JOBS, {"metadata": {"name": name}, **more}, str(version), False)
 
 
 def test_writes_go_to_the_owner_of_their_stream() -> None:
@@ -220,7 +224,7 @@ def test_writes_go_to_the_owner_of_their_stream() -> None:
         assert request is not None
         assert told is not None
         assert (request.ref.namespace, told.ref.name) == (word, "told")
-    assert isinstance(several.failed(pear, Failure(409, "Conflict", ""), NOW).event, PearSeen)
+    assert isinstance(several.failed(pear, WriteRefusal(409, "Conflict", ""), NOW).event, PearSeen)
     assert isinstance(several.unneeded(apple, "7").event, AppleSeen)
     p.open.clear()
     assert not several.is_open(pear)
@@ -242,7 +246,9 @@ class Reader(Picker):
 
 def test_reads_are_those_of_the_owner_and_of_nobody_who_does_not_read() -> None:
     a, p = apples(), Reader("pear", PearSeen, PearPicked)
-    several = Several([room(a), Room("pear", p, frozenset({"pear"}), frozenset({"weather"}), "pear", reading=p)])
+    several = ControllerRouter(
+        [room(a), Registration("pear", p, frozenset({"pear"}), frozenset({"weather"}), "pear", reading=p)]
+    )
     play(several, [("weather", True), ("apple", "a"), ("pear", "b")])
     assert several.open_reads("apple/a", NOW) == several.open_reads("plum/x", NOW) == ()
     [read] = several.open_reads("pear/b", NOW)
@@ -278,9 +284,9 @@ def test_a_room_cannot_make_another_ones_stream_dirty() -> None:
 
 def test_rooms_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(ValueError, match=r'"apple" and "apple" both own streams "apple/…"'):
-        Several([room(apples()), room(apples(), mark="other")])
+        ControllerRouter([room(apples()), room(apples(), mark="other")])
     with pytest.raises(ValueError, match="mark their observations alike"):
-        Several([room(apples()), room(pears())])
+        ControllerRouter([room(apples()), room(pears())])
 
     other = type("Rain", (Event,), {"__module__": "elsewhere"}, frozen=True)
     with pytest.raises(ValueError, match=r"two event types are called Rain: in .* and elsewhere"):
@@ -308,7 +314,7 @@ def at(position: int, stream: str, event: Event | Unknown) -> Recorded:
 def test_a_stream_whose_event_cannot_be_folded_is_left_alone_and_the_others_go_on(event: Event | Unknown) -> None:
     """The log keeps it for ever: a reader that stopped at it would stop at each start."""
     apples = Brittle("apple", AppleSeen, ApplePicked)
-    several = Several([Room("apples", apples, frozenset({"apple"}))])
+    several = ControllerRouter([Registration("apples", apples, frozenset({"apple"}))])
     several.fold(at(1, "apple/x", event))
     several.fold(at(2, "apple/y", AppleSeen(name="y")))
     apples._dirty["apple/x"] = None

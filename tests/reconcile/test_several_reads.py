@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from controlplane.capability import OpenRead, ReadAnswer
+from controlplane.controllers.podgroups.capacity import Capacity
+from controlplane.controllers.podgroups.events import RoomObserved
+from controlplane.controllers.podgroups.phases import ClusterCapacity as Sums
 from controlplane.log.event import NewEvent
-from controlplane.podgroups.capacity import Capacity
-from controlplane.podgroups.events import RoomObserved
-from controlplane.podgroups.phases import Room as Sums
-from controlplane.reconcile.several import Room, Several
+from controlplane.runtime.controller import OpenRead, ReadAnswer
+from controlplane.runtime.router import ControllerRouter, Registration
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 READ = OpenRead("owner/a", "@management", "v1", "Thing", "ns", "t")
@@ -27,10 +27,10 @@ class Reader(Capacity):
         return NewEvent(stream=read.stream, event=RoomObserved(room=Sums()))
 
 
-def rooms(*, reads: bool) -> Several:
+def rooms(*, reads: bool) -> ControllerRouter:
     reader = Reader()
-    first = Room("first", reader, frozenset({"member", "owner"}), reading=reader if reads else None)
-    return Several([first, Room("second", Capacity(), frozenset({"node"}), mark="second")])
+    first = Registration("first", reader, frozenset({"member", "owner"}), reading=reader if reads else None)
+    return ControllerRouter([first, Registration("second", Capacity(), frozenset({"node"}), mark="second")])
 
 
 def test_reads_go_to_the_owner_of_the_stream() -> None:

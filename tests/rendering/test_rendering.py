@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.kube import WORKLOADS, Json, ObjectRef
-from controlplane.rendering import event_about, merge_diff
+from controlplane.kube.kinds import WORKLOADS, Json, ObjectRef
+from controlplane.kube.requests import event_about, merge_diff
 from tests.multikueue.scene import NS, START, WL
 
 
@@ -20,9 +20,11 @@ def test_a_long_note_is_cut_as_kueue_cuts_it() -> None:
     assert note.endswith("x ...")
 
 
-# --- merge patches -----------------------------------------------------------------------------------------------------------------
+# --- merge patches
+# -----------------------------------------------------------------------------------------------------------------
 
-# A field has one type in all versions of an object, as API schemas have it: numbers here, texts there. Null is not a value.
+# A field has one type in all versions of an object, as API schemas have it: numbers here, texts there. Null is not a
+# value.
 KEYS = st.sampled_from(["n1", "n2", "t1", "t2", "l1", "o1", "o2"])
 
 

@@ -1,9 +1,9 @@
 """Lines for `evaluate` in any number from a seed: `python -m tests.scheduler.generated SEED COUNT > lines.jsonl`.
 
-Where `scenarios` draws for hypothesis, small and to be shrunk, this draws for a comparison with kube-scheduler's own plugins: wider objects
-and odder quantities. What the API would refuse and its plugins were never asked is left out, and so are what they answer by chance: changes
-on several nodes, and namespace selectors with NotIn or DoesNotExist (docs/reference/scheduler-evaluate.md, "Held against kube-scheduler").
-"""
+Where `scenarios` draws for hypothesis, small and to be shrunk, this draws for a comparison with kube-scheduler's own
+plugins: wider objects and odder quantities. What the API would refuse and its plugins were never asked is left out, and
+so are what they answer by chance: changes on several nodes, and namespace selectors with NotIn or DoesNotExist
+(docs/reference/scheduler-evaluate.md, "Held against kube-scheduler")."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from controlplane.kube import Json
+from controlplane.kube.kinds import Json
 from tests.scheduler.generated_pods import (
     HOST,
     KEYS,

@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from controlplane.kube import Json
+from controlplane.kube.kinds import Json
 from tests.scheduler.objects import HOST, ZONE
 
 KEYS = (HOST, ZONE, "rack", "disk")

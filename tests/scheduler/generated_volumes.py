@@ -1,11 +1,13 @@
-"""Claims, volumes and classes for `generated`: bound claims with zones and node affinity, and claims that wait for their first consumer."""
+"""Claims, volumes and classes for `generated`: bound claims with zones and node affinity, and claims that wait for
+their first consumer.
+"""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
 
-from controlplane.kube import Json
+from controlplane.kube.kinds import Json
 from tests.scheduler.objects import HOST, ZONE
 
 BOUND = {"pv.kubernetes.io/bind-completed": "yes"}

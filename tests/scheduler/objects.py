@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from controlplane.kube import Json
-from controlplane.scheduler.objects import Node, Pod, read_node, read_pod
+from controlplane.controllers.scheduling.snapshot.objects import Node, Pod, read_node, read_pod
+from controlplane.kube.kinds import Json
 
 HOST = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"

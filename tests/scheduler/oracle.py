@@ -1,16 +1,18 @@
-"""Spread and inter-pod affinity once more, written down from the rules with dicts and loops, pod by pod; slow and plain."""
+"""Spread and inter-pod affinity once more, written down from the rules with dicts and loops, pod by pod; slow and
+plain.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-from controlplane.pods.selectors import Selector, label_selector
-from controlplane.pods.tolerations import untolerated
-from controlplane.scheduler.affinity import Term
-from controlplane.scheduler.evaluate.question import Question
-from controlplane.scheduler.objects import HOSTNAME, Node, Pod
-from controlplane.scheduler.plugins.node_affinity import admits
+from controlplane.controllers.scheduling.evaluate.request import Question
+from controlplane.controllers.scheduling.plugins.node_affinity import admits
+from controlplane.controllers.scheduling.snapshot.affinity import Term
+from controlplane.controllers.scheduling.snapshot.objects import HOSTNAME, Node, Pod
+from controlplane.kube.selectors import LabelSelector, label_selector
+from controlplane.kube.tolerations import untolerated
 
 HOPELESS, REFUSED = "UnschedulableAndUnresolvable", "Unschedulable"
 
@@ -19,14 +21,14 @@ def pods_on(question: Question, node: Node) -> list[Pod]:
     return list(question.snapshot.info(question.snapshot.row[node.name]).pods.values())
 
 
-def selector_of(constraint: dict, pod: Pod) -> Selector:  # type: ignore[type-arg]
+def selector_of(constraint: dict, pod: Pod) -> LabelSelector:  # type: ignore[type-arg]
     selector = label_selector(constraint.get("labelSelector"))
     keys = [key for key in constraint.get("matchLabelKeys") or () if key in pod.labels]
     more = label_selector({"matchLabels": {key: pod.labels[key] for key in keys}})
     return selector.plus(more.requirements)
 
 
-def count(question: Question, node: Node, selector: Selector) -> int:
+def count(question: Question, node: Node, selector: LabelSelector) -> int:
     if selector.everything:
         return 0
     return sum(
@@ -69,7 +71,9 @@ def _spread_code(pod: Pod, node: Node, hard: Sequence[dict], domains: Sequence[d
 
 
 def spread_scores(question: Question) -> dict[str, tuple[int, int]] | None:
-    """Return raw and normalised scores over all nodes, None if PreScore skips. For pods with constraints of their own."""
+    """Return raw and normalised scores over all nodes, None if PreScore skips. For pods with constraints of their
+    own.
+    """
     pod, nodes = question.pod, question.snapshot.nodes
     soft = [c for c in pod.spread if c["whenUnsatisfiable"] == "ScheduleAnyway"]
     if not soft:

@@ -1,14 +1,13 @@
 """An answer of `evaluate` in short: what two implementations of the same rules must agree on, word for word.
 
-In: an answer, as docs/reference/scheduler-evaluate.md has it. Out: the same without what is the rule (a success, a skip's empty maps), with
-reasons sorted, and without the words of an error, which are an implementation's own.
-"""
+In: an answer, as docs/reference/scheduler-evaluate.md has it. Out: the same without what is the rule (a success, a
+skip's empty maps), with reasons sorted, and without the words of an error, which are an implementation's own."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from controlplane.kube import Json
+from controlplane.kube.kinds import Json
 
 PLUGINS = (
     "NodeUnschedulable",

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from controlplane.kube import Json
+from controlplane.kube.kinds import Json
 from tests.scheduler.objects import HOST, ZONE
 
 KEYS = (HOST, ZONE, "rack", "disk")

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from controlplane.app.plugins import PluginError, registry
-from controlplane.kube import Json
-from controlplane.scheduler.configuration import ConfigurationError, build, read
-from controlplane.scheduler.framework import CycleState, FilterPlugin, ScorePlugin
-from controlplane.scheduler.nodeinfo import NodeInfo
-from controlplane.scheduler.objects import Pod
-from controlplane.scheduler.plugins.node_basics import NodeName
-from controlplane.scheduler.registry import DEFAULT_MULTI_POINT, IN_TREE
-from controlplane.scheduler.runtime import Framework
-from controlplane.scheduler.status import SUCCESS, Status
+from controlplane.app.scheduler_plugins import PluginError, registry
+from controlplane.controllers.scheduling.framework.configuration import ConfigurationError, build, read
+from controlplane.controllers.scheduling.framework.plugin import CycleState, FilterPlugin, ScorePlugin
+from controlplane.controllers.scheduling.framework.registry import DEFAULT_MULTI_POINT, IN_TREE
+from controlplane.controllers.scheduling.framework.runtime import Framework
+from controlplane.controllers.scheduling.framework.status import SUCCESS, Status
+from controlplane.controllers.scheduling.plugins.node_basics import NodeName
+from controlplane.controllers.scheduling.snapshot.node_info import NodeInfo
+from controlplane.controllers.scheduling.snapshot.objects import Pod
+from controlplane.kube.kinds import Json
 
 
 class Mine(FilterPlugin, ScorePlugin):
@@ -200,10 +200,14 @@ def test_plugins_are_found_by_entry_point() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "problem"),
     [
-        ("Gone", "controlplane.scheduler.nowhere:Gone", "cannot be imported"),
-        ("Gone", "controlplane.scheduler.registry:Gone", "cannot be imported"),
-        ("Group", "controlplane.scheduler.registry:GROUP", "is not a Plugin class"),
-        ("Fit", "controlplane.scheduler.plugins.node_resources:NodeResourcesFit", "the two must be the same"),
+        ("Gone", "controlplane.controllers.scheduling.nowhere:Gone", "cannot be imported"),
+        ("Gone", "controlplane.controllers.scheduling.framework.registry:Gone", "cannot be imported"),
+        ("Group", "controlplane.controllers.scheduling.framework.registry:GROUP", "is not a Plugin class"),
+        (
+            "Fit",
+            "controlplane.controllers.scheduling.plugins.node_resources:NodeResourcesFit",
+            "the two must be the same",
+        ),
         ("NodeName", "tests.scheduler.test_configuration:Impostor", "there is a plugin of that name already"),
     ],
 )

@@ -1,27 +1,29 @@
-"""One pod's cycle: samples, nominations, choices, and what is said when no node is left (specs/scheduler.md sections 7 and 8)."""
+"""One pod's cycle: samples, nominations, choices, and what is said when no node is left (specs/scheduler.md sections 7
+and 8).
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from controlplane.kube import Json
-from controlplane.scheduler.configuration import default_framework
-from controlplane.scheduler.cycle import Sampling, schedule
-from controlplane.scheduler.framework import (
+from controlplane.controllers.scheduling.cycle import Sampling, schedule
+from controlplane.controllers.scheduling.framework.configuration import default_framework
+from controlplane.controllers.scheduling.framework.plugin import (
     CycleState,
     FilterPlugin,
-    Permission,
+    PermitAnswer,
     PermitPlugin,
     Plugin,
     QueuedPod,
     ReservePlugin,
     ScorePlugin,
 )
-from controlplane.scheduler.nodeinfo import NodeInfo
-from controlplane.scheduler.objects import Pod
-from controlplane.scheduler.runtime import Framework
-from controlplane.scheduler.snapshot import Snapshot
-from controlplane.scheduler.status import SUCCESS, Code, Status, unschedulable
+from controlplane.controllers.scheduling.framework.runtime import Framework
+from controlplane.controllers.scheduling.framework.status import SUCCESS, Code, Status, unschedulable
+from controlplane.controllers.scheduling.snapshot.node_info import NodeInfo
+from controlplane.controllers.scheduling.snapshot.objects import Pod
+from controlplane.controllers.scheduling.snapshot.snapshot import Snapshot
+from controlplane.kube.kinds import Json
 from tests.scheduler.objects import ZONE, a_node, a_pod
 
 FRAMEWORK = default_framework()
@@ -177,10 +179,10 @@ class Book(ReservePlugin, PermitPlugin):
     def unreserve(self, state: CycleState, pod: Pod, node: str) -> None:
         self.calls.append(f"unreserve {self.name}")
 
-    def permit(self, state: CycleState, pod: Pod, node: str) -> Permission:
+    def permit(self, state: CycleState, pod: Pod, node: str) -> PermitAnswer:
         if self.refuses:
-            return Permission(unschedulable("denied"))
-        return Permission(Status(Code.WAIT), self.waits) if self.waits else Permission()
+            return PermitAnswer(unschedulable("denied"))
+        return PermitAnswer(Status(Code.WAIT), self.waits) if self.waits else PermitAnswer()
 
 
 def test_a_failed_reserve_unreserves_everything_backwards() -> None:

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from controlplane.cli import cli
-from controlplane.kube import Json
-from controlplane.scheduler.evaluate.answer import answer
-from controlplane.scheduler.evaluate.lines import said
-from controlplane.scheduler.evaluate.question import read
+from controlplane.controllers.scheduling.evaluate.answer import answer
+from controlplane.controllers.scheduling.evaluate.lines import said
+from controlplane.controllers.scheduling.evaluate.request import read
+from controlplane.kube.kinds import Json
 from tests.scheduler.objects import HOST, constraint, node, pod
 from tests.scheduler.scenarios import scenarios
 

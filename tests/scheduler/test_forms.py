@@ -8,21 +8,27 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from controlplane.kube import Json
-from controlplane.scheduler.configuration import default_framework
-from controlplane.scheduler.cycle import Decision, schedule
-from controlplane.scheduler.evaluate.question import read
-from controlplane.scheduler.framework import CycleState, FilterPlugin, PreFilterPlugin, PreScorePlugin, ScorePlugin
-from controlplane.scheduler.objects import read_pod
-from controlplane.scheduler.plugins.node_resources import NodeResourcesFit
-from controlplane.scheduler.snapshot import Snapshot
-from controlplane.scheduler.status import Code, Status
+from controlplane.controllers.scheduling.cycle import CycleResult, schedule
+from controlplane.controllers.scheduling.evaluate.request import read
+from controlplane.controllers.scheduling.framework.configuration import default_framework
+from controlplane.controllers.scheduling.framework.plugin import (
+    CycleState,
+    FilterPlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    ScorePlugin,
+)
+from controlplane.controllers.scheduling.framework.status import Code, Status
+from controlplane.controllers.scheduling.plugins.node_resources import NodeResourcesFit
+from controlplane.controllers.scheduling.snapshot.objects import read_pod
+from controlplane.controllers.scheduling.snapshot.snapshot import Snapshot
+from controlplane.kube.kinds import Json
 from tests.scheduler.scenarios import scenarios
 
 GENERATED = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-def statuses(found: Decision, snapshot: Snapshot) -> list[Status]:
+def statuses(found: CycleResult, snapshot: Snapshot) -> list[Status]:
     return [found.verdicts.of(row) for row in range(len(snapshot))]
 
 

@@ -7,17 +7,22 @@ from typing import Any
 
 import pytest
 
-from controlplane.kube import Json
-from controlplane.pods.gang import GROUP_NAME
-from controlplane.scheduler.cluster import Cluster
-from controlplane.scheduler.configuration import ConfigurationError, build, default_framework, read
-from controlplane.scheduler.framework import CycleState, QueuedPod
-from controlplane.scheduler.gangs import Gangs
-from controlplane.scheduler.objects import read_pod
-from controlplane.scheduler.plugins.gang import Gang
-from controlplane.scheduler.reading import Misfit
-from controlplane.scheduler.snapshot import Snapshot
-from controlplane.scheduler.status import Code
+from controlplane.controllers.scheduling.framework.configuration import (
+    ConfigurationError,
+    build,
+    default_framework,
+    read,
+)
+from controlplane.controllers.scheduling.framework.plugin import CycleState, QueuedPod
+from controlplane.controllers.scheduling.framework.status import Code
+from controlplane.controllers.scheduling.gangs.state import ClusterGangs
+from controlplane.controllers.scheduling.plugins.gang import Gang
+from controlplane.controllers.scheduling.snapshot.cluster import ClusterTables
+from controlplane.controllers.scheduling.snapshot.fields import PodMisfit
+from controlplane.controllers.scheduling.snapshot.objects import read_pod
+from controlplane.controllers.scheduling.snapshot.snapshot import Snapshot
+from controlplane.kube.kinds import Json
+from controlplane.kube.pod_groups import GROUP_NAME
 from tests.scheduler.objects import node, pod
 
 ENABLED = {"multiPoint": {"enabled": [{"name": "Gang"}], "disabled": [{"name": "PrioritySort"}]}}
@@ -44,7 +49,7 @@ def member(name: str, group: str, **more: Any) -> Json:
     return found
 
 
-def begun(cluster: Cluster) -> Gang:
+def begun(cluster: ClusterTables) -> Gang:
     plugin = Gang()
     plugin.begin(cluster)
     cluster.gangs.now = datetime(2026, 1, 2, tzinfo=UTC)
@@ -88,7 +93,7 @@ def test_all_profiles_need_the_same_args() -> None:
 
 
 def test_groups_one_after_the_other_and_members_side_by_side() -> None:
-    cluster = Cluster()
+    cluster = ClusterTables()
     plugin = begun(cluster)
     cluster.gangs.put_class({"metadata": {"name": "urgent"}, "value": 100})
     cluster.gangs.put(a_group("late", created="2026-01-01T01:00:00Z"))
@@ -119,9 +124,9 @@ def test_groups_one_after_the_other_and_members_side_by_side() -> None:
     ],
 )
 def test_a_group_that_cannot_be_read_names_the_field_and_holds_its_pods(spec: Json, field: str) -> None:
-    cluster = Cluster()
+    cluster = ClusterTables()
     plugin = begun(cluster)
-    with pytest.raises(Misfit) as caught:
+    with pytest.raises(PodMisfit) as caught:
         cluster.gangs.put({**a_group("g"), "spec": spec})
     assert field in str(caught.value)
     one = read_pod(member("g-0", "g"))
@@ -131,7 +136,7 @@ def test_a_group_that_cannot_be_read_names_the_field_and_holds_its_pods(spec: Js
 
 
 def test_min_resources_leave_the_own_pods_out_and_read_quota_names() -> None:
-    cluster = Cluster()
+    cluster = ClusterTables()
     plugin = begun(cluster)
     cluster.gangs.put(a_group("g", 2, minResources={"requests.cpu": "3", "pods": "2"}))
     running = {**member("other", "g", requests={"cpu": "1"})}
@@ -167,7 +172,7 @@ def test_without_a_cluster_it_has_no_say() -> None:
     ],
 )
 def test_who_has_scheduling_gates_is_not_there_yet(more: Json, counts: bool) -> None:
-    gangs = Gangs()
+    gangs = ClusterGangs()
     gangs.put(a_group("g", 2))
     gangs.see(read_pod(member("g-0", "g")))
     second = member("g-1", "g")
@@ -176,7 +181,7 @@ def test_who_has_scheduling_gates_is_not_there_yet(more: Json, counts: bool) -> 
 
 
 def test_a_member_that_is_being_deleted_holds_no_quorum() -> None:
-    gangs = Gangs()
+    gangs = ClusterGangs()
     gangs.put(a_group("g", 2))
     for number in range(2):
         gangs.see(read_pod(member(f"g-{number}", "g", on="n")))
@@ -191,13 +196,13 @@ def test_a_member_that_is_being_deleted_holds_no_quorum() -> None:
 
 
 def _node(name: str, cpu: str) -> Any:
-    from controlplane.scheduler.objects import read_node
+    from controlplane.controllers.scheduling.snapshot.objects import read_node
 
     return read_node(node(name, allocatable={"cpu": cpu, "memory": "1Gi", "pods": "10"}))
 
 
-def waiting_for_groups(*names: str) -> tuple[Cluster, Gang]:
-    cluster = Cluster()
+def waiting_for_groups(*names: str) -> tuple[ClusterTables, Gang]:
+    cluster = ClusterTables()
     plugin = build(read({"profiles": [profile("p", waitForGroup=list(names))]}))["p"].points["preEnqueue"][-1]
     assert isinstance(plugin, Gang)
     plugin.begin(cluster)
@@ -205,7 +210,9 @@ def waiting_for_groups(*names: str) -> tuple[Cluster, Gang]:
 
 
 def test_a_pod_that_is_to_be_grouped_by_others_waits_until_it_names_a_group() -> None:
-    """Found by the simulation, in its first scene: pods of a Deployment went to nodes before anybody had put them into their group."""
+    """Found by the simulation, in its first scene: pods of a Deployment went to nodes before anybody had put them into
+    their group.
+    """
     cluster, plugin = waiting_for_groups("batch")
     one = read_pod(pod("g-0", schedulerName="batch"))
     (reason,) = plugin.pre_enqueue(one).reasons

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.scheduler.framework import Plugin
-from controlplane.scheduler.hints import ClusterEvent, Hint, Hints, always
-from controlplane.scheduler.objects import Node, Pod
+from controlplane.controllers.scheduling.framework.hints import ClusterEvent, Hint, Hints, always
+from controlplane.controllers.scheduling.framework.plugin import Plugin
+from controlplane.controllers.scheduling.snapshot.objects import Node, Pod
 from tests.scheduler.test_queue import node, pod
 
 HINTS = Hints()

@@ -7,9 +7,9 @@ from collections import Counter
 
 from hypothesis import HealthCheck, assume, given, settings
 
-from controlplane.kube import Json
-from controlplane.scheduler.evaluate.answer import answer
-from controlplane.scheduler.evaluate.question import read
+from controlplane.controllers.scheduling.evaluate.answer import answer
+from controlplane.controllers.scheduling.evaluate.request import read
+from controlplane.kube.kinds import Json
 from tests.scheduler import oracle
 from tests.scheduler.objects import HOST, ZONE, constraint, node, pod, term
 from tests.scheduler.scenarios import scenarios
@@ -121,8 +121,8 @@ def test_affinity(scenario: Json) -> None:
 def test_what_is_simulated_is_what_would_be_counted(scenario: Json) -> None:
     """A pod that is there from the start counts as much as one that comes later.
 
-    Not so, as in kube-scheduler: one that terminates, and any pod for an empty selector. Both are counted only when they come late.
-    """
+    Not so, as in kube-scheduler: one that terminates, and any pod for an empty selector. Both are counted only when
+    they come late."""
     question = read(scenario)
     assume(not any(oracle.selector_of(constraint, question.pod).everything for constraint in question.pod.spread))
     live = [pod for pod in scenario["pods"] if "deletionTimestamp" not in pod["metadata"]]

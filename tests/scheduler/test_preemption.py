@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from controlplane.kube import Json
-from controlplane.scheduler.configuration import default_framework
-from controlplane.scheduler.cycle import schedule
-from controlplane.scheduler.evaluate.answer import answer
-from controlplane.scheduler.evaluate.question import read
+from controlplane.controllers.scheduling.cycle import schedule
+from controlplane.controllers.scheduling.evaluate.answer import answer
+from controlplane.controllers.scheduling.evaluate.request import read
+from controlplane.controllers.scheduling.framework.configuration import default_framework
+from controlplane.kube.kinds import Json
 from tests.scheduler.objects import HOST, constraint, node, pod, term
 
 

@@ -10,11 +10,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from controlplane.kube import Json
-from controlplane.scheduler.hints import ClusterEvent, Hints
-from controlplane.scheduler.objects import Node, Pod, read_node, read_pod
-from controlplane.scheduler.plugins.queueing import PrioritySort, SchedulingGates
-from controlplane.scheduler.queue import Place, Queue, Timing
+from controlplane.controllers.scheduling.framework.hints import ClusterEvent, Hints
+from controlplane.controllers.scheduling.plugins.queueing import PrioritySort, SchedulingGates
+from controlplane.controllers.scheduling.queue.queue import Queue, QueuePlace, QueueTiming
+from controlplane.controllers.scheduling.snapshot.objects import Node, Pod, read_node, read_pod
+from controlplane.kube.kinds import Json
 
 FIT = frozenset({"NodeResourcesFit"})
 
@@ -40,11 +40,11 @@ def node(name: str = "n", cpu: str = "4", **spec: Any) -> Node:
     )
 
 
-def queue(timing: Timing | None = None) -> Queue:
+def queue(timing: QueueTiming | None = None) -> Queue:
     return Queue(PrioritySort().sort_key, SchedulingGates().pre_enqueue, Hints(), timing)
 
 
-def place(found: Queue, name: str) -> Place:
+def place(found: Queue, name: str) -> QueuePlace:
     entry = found.entry(f"uid-{name}")
     assert entry is not None
     return entry.place
@@ -95,7 +95,7 @@ def test_a_refused_pod_waits_for_what_helps_it() -> None:
     found.refused("uid-a", FIT, 0.0)
     assert found.move(ClusterEvent("Node", "Add", None, node(cpu="1")), 5.0) == 0
     assert found.move(ClusterEvent("Pod", "AssignedAdd", None, pod("x")), 5.0) == 0
-    assert place(found, "a") is Place.UNSCHEDULABLE
+    assert place(found, "a") is QueuePlace.UNSCHEDULABLE
     assert found.move(ClusterEvent("Node", "Add", None, node(cpu="2")), 5.0) == 1
     assert popped(found, 5.0) == ["a"]
 
@@ -106,7 +106,7 @@ def test_what_helps_during_the_back_off_counts_after_it() -> None:
     assert found.pop(0.0)
     found.refused("uid-a", FIT, 0.0)
     found.move(ClusterEvent("Node", "Add", None, node()), 0.2)
-    assert place(found, "a") is Place.BACKOFF
+    assert place(found, "a") is QueuePlace.BACKOFF
     assert popped(found, 0.9) == []
     assert popped(found, 1.0) == ["a"]
 
@@ -117,7 +117,7 @@ def test_a_move_during_the_cycle_is_not_lost() -> None:
     assert found.pop(0.0)
     found.move(ClusterEvent("Node", "Add", None, node()), 0.001)
     found.refused("uid-a", FIT, 0.002)
-    assert place(found, "a") is Place.BACKOFF
+    assert place(found, "a") is QueuePlace.BACKOFF
 
 
 def test_a_move_before_the_cycle_is_over_and_done() -> None:
@@ -129,8 +129,8 @@ def test_a_move_before_the_cycle_is_over_and_done() -> None:
     assert found.pop(0.0)
     found.refused("uid-second", FIT, 0.1)
     found.refused("uid-first", FIT, 0.1)
-    assert place(found, "second") is Place.UNSCHEDULABLE
-    assert place(found, "first") is Place.BACKOFF
+    assert place(found, "second") is QueuePlace.UNSCHEDULABLE
+    assert place(found, "first") is QueuePlace.BACKOFF
 
 
 def test_more_events_than_are_remembered_count_as_help() -> None:
@@ -140,7 +140,7 @@ def test_more_events_than_are_remembered_count_as_help() -> None:
     for _ in range(10_002):
         found.move(ClusterEvent("Pod", "AssignedAdd", None, pod("x")), 0.0)
     found.refused("uid-a", FIT, 0.0)
-    assert place(found, "a") is Place.BACKOFF
+    assert place(found, "a") is QueuePlace.BACKOFF
 
 
 def test_the_unschedulable_are_flushed_after_five_minutes() -> None:
@@ -163,7 +163,7 @@ def test_a_pod_that_got_a_gate_while_it_was_in_flight_waits_outside(how: str) ->
         "failed": lambda: found.failed("uid-a", 0.0),
         "again": lambda: found.again("uid-a", 0.0),
     }[how]()
-    assert place(found, "a") is Place.GATED
+    assert place(found, "a") is QueuePlace.GATED
     found.add(pod("a"), 1.0)
     assert popped(found, 1.0) == ["a"]
 
@@ -185,9 +185,9 @@ def test_a_change_of_the_pod_itself_helps_if_it_is_about_what_refused_it() -> No
     assert found.pop(0.0)
     found.refused("uid-a", FIT, 0.0)
     found.add(pod("a", cpu="2", labels={"x": "y"}), 20.0)
-    assert place(found, "a") is Place.UNSCHEDULABLE
+    assert place(found, "a") is QueuePlace.UNSCHEDULABLE
     found.add(pod("a", cpu="1", labels={"x": "y"}), 20.0)
-    assert place(found, "a") is Place.ACTIVE
+    assert place(found, "a") is QueuePlace.ACTIVE
 
 
 def test_a_pod_that_changed_during_its_cycle_is_tried_as_it_is_now() -> None:
@@ -196,7 +196,7 @@ def test_a_pod_that_changed_during_its_cycle_is_tried_as_it_is_now() -> None:
     assert found.pop(0.0)
     found.add(pod("a", cpu="1"), 0.0)
     found.refused("uid-a", FIT, 0.0)
-    assert place(found, "a") is Place.BACKOFF
+    assert place(found, "a") is QueuePlace.BACKOFF
 
 
 def test_a_removed_pod_does_not_come_back() -> None:
@@ -226,11 +226,13 @@ def test_a_change_that_helps_and_brings_a_gate_puts_a_pod_outside() -> None:
     assert found.pop(0.0)
     found.refused("uid-a", FIT, 0.0)
     found.add(pod("a", cpu="1", gates=("later",)), 0.0)
-    assert place(found, "a") is Place.GATED
+    assert place(found, "a") is QueuePlace.GATED
 
 
 class NobodyIsLost(RuleBasedStateMachine):
-    """Whatever happens in whatever order, each pod is in exactly one place, and everyone who can be tried is tried in the end."""
+    """Whatever happens in whatever order, each pod is in exactly one place, and everyone who can be tried is tried in
+    the end.
+    """
 
     @initialize()
     def begin(self) -> None:
@@ -252,10 +254,10 @@ class NobodyIsLost(RuleBasedStateMachine):
 
     @rule()
     def pop(self) -> None:
-        best = [e for e in self.queue if e.place is Place.ACTIVE]
+        best = [e for e in self.queue if e.place is QueuePlace.ACTIVE]
         entry = self.queue.pop(self.now)
         if entry is not None:
-            assert entry.place is Place.IN_FLIGHT
+            assert entry.place is QueuePlace.IN_FLIGHT
             assert all((-entry.pod.priority, entry.enqueued) <= (-e.pod.priority, e.enqueued) for e in best)
             self.flying.add(entry.pod.identity)
 
@@ -289,17 +291,19 @@ class NobodyIsLost(RuleBasedStateMachine):
         if not hasattr(self, "queue"):
             return
         assert {entry.pod.identity for entry in self.queue} == set(self.known)
-        assert {e.pod.identity for e in self.queue if e.place is Place.IN_FLIGHT} == self.flying
+        assert {e.pod.identity for e in self.queue if e.place is QueuePlace.IN_FLIGHT} == self.flying
         counts = Counter(entry.place for entry in self.queue)
         assert {p: n for p, n in self.queue.counts.items() if n} == dict(counts)
 
     def teardown(self) -> None:
         if not hasattr(self, "queue"):
             return
-        waiting = {e.pod.identity for e in self.queue if e.place not in (Place.GATED, Place.IN_FLIGHT)}
-        gated = {e.pod.identity for e in self.queue if e.place is Place.GATED}
+        waiting = {e.pod.identity for e in self.queue if e.place not in (QueuePlace.GATED, QueuePlace.IN_FLIGHT)}
+        gated = {e.pod.identity for e in self.queue if e.place is QueuePlace.GATED}
         assert {f"uid-{name}" for name in popped(self.queue, self.now + 10_000)} >= waiting
-        assert {e.pod.identity for e in self.queue if e.place is Place.GATED} >= {i for i in gated if _gated(self, i)}
+        assert {e.pod.identity for e in self.queue if e.place is QueuePlace.GATED} >= {
+            i for i in gated if _gated(self, i)
+        }
 
 
 def _gated(machine: NobodyIsLost, identity: str) -> bool:

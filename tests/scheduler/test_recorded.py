@@ -1,8 +1,7 @@
 """What kube-scheduler's own plugins answered to generated lines, and what `evaluate` answers.
 
-`data/recorded.jsonl` has one object a line: the line that was asked, and the answer in short (`recorded.shortened`). How it was made is
-told in docs/reference/scheduler-evaluate.md.
-"""
+`data/recorded.jsonl` has one object a line: the line that was asked, and the answer in short (`recorded.shortened`).
+How it was made is told in docs/reference/scheduler-evaluate.md."""
 
 from __future__ import annotations
 
@@ -14,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from controlplane.kube import Json
-from controlplane.scheduler.configuration import default_framework
-from controlplane.scheduler.cycle import schedule
-from controlplane.scheduler.evaluate.answer import answer
-from controlplane.scheduler.evaluate.lines import said
-from controlplane.scheduler.evaluate.question import read
+from controlplane.controllers.scheduling.cycle import schedule
+from controlplane.controllers.scheduling.evaluate.answer import answer
+from controlplane.controllers.scheduling.evaluate.lines import said
+from controlplane.controllers.scheduling.evaluate.request import read
+from controlplane.controllers.scheduling.framework.configuration import default_framework
+from controlplane.kube.kinds import Json
 from tests.scheduler.generated import scenario, scenarios
 from tests.scheduler.recorded import PLUGINS, shortened
 

@@ -1,4 +1,6 @@
-"""Fields of a wrong type that a plugin reads only when it is asked: `evaluate` answers the line with an error that names the field."""
+"""Fields of a wrong type that a plugin reads only when it is asked: `evaluate` answers the line with an error that
+names the field.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from controlplane.kube import Json
-from controlplane.scheduler.evaluate.lines import said
+from controlplane.controllers.scheduling.evaluate.lines import said
+from controlplane.kube.kinds import Json
 from tests.scheduler.objects import constraint, node, pod
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from controlplane.kube import Json
-from controlplane.scheduler.evaluate.answer import answer
-from controlplane.scheduler.evaluate.question import read
+from controlplane.controllers.scheduling.evaluate.answer import answer
+from controlplane.controllers.scheduling.evaluate.request import read
+from controlplane.kube.kinds import Json
 from tests.scheduler.objects import HOST, ZONE, constraint, node, pod
 
 SPREAD = "PodTopologySpread"
@@ -38,7 +38,9 @@ def incoming(*constraints: Json, labels: dict[str, str] | None = None, **spec: A
 
 
 def test_the_worked_example() -> None:
-    """System defaults: soft over hostnames (3) and zones (5); nodes without a zone are one domain more, and not scored for it."""
+    """System defaults: soft over hostnames (3) and zones (5); nodes without a zone are one domain more, and not scored
+    for it.
+    """
     nodes = [node("a", {ZONE: "z1"}), node("b", {ZONE: "z2"}), node("c"), node("d")]
     pods = [pod(f"on-{name}", {"app": "a"}, on=name) for name in "acd"]
     found = spread(pod("new", {"app": "a"}), nodes, pods, services=[SERVICE])
@@ -205,7 +207,9 @@ def test_soft_constraints_ignore_nodes_without_a_key() -> None:
 
 
 def test_filtered_nodes_register_the_domains() -> None:
-    """Only the domains of the nodes that are scored count towards the weight, but pods are counted everywhere in them."""
+    """Only the domains of the nodes that are scored count towards the weight, but pods are counted everywhere in
+    them.
+    """
     nodes = [node("a", {ZONE: "z1"}), node("b", {ZONE: "z1"}), node("c", {ZONE: "z2"})]
     pods = [pod(f"p{name}", {"app": "a"}, on=name) for name in "abc"]
     found = spread(incoming(constraint(ZONE, 2, when="ScheduleAnyway")), nodes, pods, filteredNodes=["a"])

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from controlplane.kube import Json
-from controlplane.scheduler.evaluate.answer import answer
-from controlplane.scheduler.evaluate.question import read
+from controlplane.controllers.scheduling.evaluate.answer import answer
+from controlplane.controllers.scheduling.evaluate.request import read
+from controlplane.kube.kinds import Json
 from tests.scheduler.objects import ZONE, node, pod
 
 NODES = [node("a", {ZONE: "z1"}), node("b", {ZONE: "z2"}), node("c")]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.scheduler.status import SUCCESS, Code, Status
-from controlplane.scheduler.waiting import WaitingPods, refused
+from controlplane.controllers.scheduling.framework.status import SUCCESS, Code, Status
+from controlplane.controllers.scheduling.waiting import WaitingPods, refused
 from tests.scheduler.objects import a_pod
 
 POD = a_pod("new")

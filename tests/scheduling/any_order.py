@@ -1,4 +1,6 @@
-"""A bench to which things happen in any order: cycles, commits, lost answers, crashes. What comes and goes is each machine's own."""
+"""A bench to which things happen in any order: cycles, commits, lost answers, crashes. What comes and goes is each
+machine's own.
+"""
 
 from __future__ import annotations
 

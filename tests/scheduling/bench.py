@@ -1,13 +1,20 @@
-"""The scheduling loop without its process: a log that is a list, an API server that is a dict, and every step by hand."""
+"""The scheduling loop without its process: a log that is a list, an API server that is a dict, and every step by
+hand.
+"""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from controlplane.app.scheduling.profiles import load
-from controlplane.capability import Failure, OpenWrite, Sighting
-from controlplane.kube import (
+from controlplane.app.scheduler_profiles import load
+from controlplane.controllers.scheduling.binding.assumed import Proposal
+from controlplane.controllers.scheduling.binding.pod_scheduling import Evictions, Placements
+from controlplane.controllers.scheduling.binding.protocol import Plain
+from controlplane.controllers.scheduling.gangs.conditions import PodGroupConditions
+from controlplane.controllers.scheduling.loop import Loop
+from controlplane.controllers.scheduling.snapshot.view import ClusterView
+from controlplane.kube.kinds import (
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
@@ -17,14 +24,9 @@ from controlplane.kube import (
     Json,
     Request,
 )
+from controlplane.kube.pod_groups import GROUP_NAME
 from controlplane.log.event import NewEvent, Recorded
-from controlplane.pods.gang import GROUP_NAME
-from controlplane.scheduler.books import Evictions, Placements
-from controlplane.scheduler.errands import Plain
-from controlplane.scheduler.holds import Proposal
-from controlplane.scheduler.loop import Loop
-from controlplane.scheduler.verdicts import Verdicts
-from controlplane.scheduler.view import ClusterView
+from controlplane.runtime.controller import ObjectChange, OpenWrite, WriteRefusal
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 PROFILE = "controlplane"
@@ -51,7 +53,7 @@ class Bench:
         """Begin as a new process: fold the log, list the cluster, take up what is held."""
         setup = load(self.config)
         self.placements, self.evictions = Placements(setup.names, "bench"), Evictions("bench")
-        self.verdicts = Verdicts("bench", enabled=setup.gangs)
+        self.verdicts = PodGroupConditions("bench", enabled=setup.gangs)
         self.rooms: dict[str, Any] = {"pod": self.placements, "victim": self.evictions, "gang": self.verdicts}
         self.view = ClusterView()
         self.loop = Loop(
@@ -130,7 +132,9 @@ class Bench:
             return
         code = self._serve(request) if answer in (0, 201) else answer
         if answer != 0 and code >= 400:
-            self.append([room.failed(write, Failure(code, "Conflict" if code == 409 else "No", "said no"), self.now)])
+            self.append(
+                [room.failed(write, WriteRefusal(code, "Conflict" if code == 409 else "No", "said no"), self.now)]
+            )
         self.take()
 
     def pass_time(self, seconds: float) -> None:
@@ -221,7 +225,9 @@ class Bench:
         self.loop.changed(kind, obj, self.now, gone=gone)
         version = str(self.revision) if gone else obj["metadata"]["resourceVersion"]
         for room in self.rooms.values():
-            event: NewEvent | None = room.observe(Sighting("@management", "life", kind, obj, version, gone), self.now)
+            event: NewEvent | None = room.observe(
+                ObjectChange("@management", "life", kind, obj, version, gone), self.now
+            )
             if event is not None:
                 self.append([event])
         self.take()

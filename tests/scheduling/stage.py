@@ -1,4 +1,6 @@
-"""A stage for the scheduler as a process: a simulated cluster with nodes over HTTP, a database, and replicas in this process."""
+"""A stage for the scheduler as a process: a simulated cluster with nodes over HTTP, a database, and replicas in this
+process.
+"""
 
 from __future__ import annotations
 
@@ -13,27 +15,27 @@ from typing import Any
 import msgspec
 import yaml
 
-from controlplane.app.scheduling.profiles import Setup, load
-from controlplane.app.scheduling.service import SCHEDULER_CHECKS, SchedulerService
-from controlplane.candidates.objects import CANDIDATE_SOURCES, CANDIDATES
+from controlplane.app.scheduler import SCHEDULER_CHECKS, SchedulerService
+from controlplane.app.scheduler_profiles import Setup, load
 from controlplane.clock import SystemClock
 from controlplane.clusters.kubeconfig import parse_kubeconfig
 from controlplane.clusters.streams import ApiServer as Port
 from controlplane.clusters.transport import Transport
-from controlplane.connectivity.events import MANAGEMENT
-from controlplane.kube import EVENTS, NAMESPACES, NODES, POD_GROUPS, PODS, Json, meta
+from controlplane.controllers.candidates.objects import CANDIDATE_SOURCES, CANDIDATES
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.kube.kinds import EVENTS, NAMESPACES, NODES, POD_GROUPS, PODS, Json, meta
 from controlplane.log.connect import Database
 from controlplane.settings import Settings
-from controlplane.settings.model import Leader
-from controlplane.settings.scheduler import Scheduler
-from controlplane.simulation.apiserver import ApiServer
-from controlplane.simulation.behaviour import View
-from controlplane.simulation.kinds import ServedKind
-from controlplane.simulation.kinds_nodes import NODE_KINDS
-from controlplane.simulation.kubelet import Kubelet, Life
-from controlplane.simulation.pods import priority
-from controlplane.simulation.store import Store
-from controlplane.simulation.volumes import VOLUME_KINDS, Volumes
+from controlplane.settings.model import LeaderSettings
+from controlplane.settings.scheduler import SchedulerSettings
+from controlplane.simulation.apiserver.pods import priority
+from controlplane.simulation.apiserver.server import SimulatedApiServer
+from controlplane.simulation.apiserver.store import Store
+from controlplane.simulation.controllers.behaviour import View
+from controlplane.simulation.controllers.kubelet import Kubelet, Life
+from controlplane.simulation.controllers.volumes import VOLUME_KINDS, Volumes
+from controlplane.simulation.kinds.base import ServedKind
+from controlplane.simulation.kinds.nodes import NODE_KINDS
 from controlplane.telemetry import Metrics
 from controlplane.web.health import Health
 
@@ -57,7 +59,7 @@ class Cluster:
             "target", kinds=KINDS, now=lambda: datetime.now(UTC), new_uid=lambda: f"{draw.getrandbits(96):024x}"
         )
         self.store.admission.append(priority(self.store))
-        self.server = ApiServer(self.store, token="sesame")
+        self.server = SimulatedApiServer(self.store, token="sesame")
         self.view = View(self.store, [PODS, *VOLUME_KINDS])
         self.kubelet = Kubelet("kubelet", self.view, clock, life)
         self.volumes = Volumes("volumes", self.view, clock)
@@ -114,7 +116,7 @@ class Replica:
         self.metrics, self.health = Metrics(), Health(SCHEDULER_CHECKS)
         self.health.set("schema", True, "newest")
         self.cluster, self.stop = cluster, asyncio.Event()
-        named = msgspec.structs.replace(settings, leader=Leader(identity=f"replica-{number}"))
+        named = msgspec.structs.replace(settings, leader=LeaderSettings(identity=f"replica-{number}"))
         self.service = SchedulerService(
             named, setup, Database(url), self._open, metrics=self.metrics, health=self.health
         )
@@ -183,14 +185,14 @@ async def until(holds: Callable[[], bool], what: object = "", within: float = WI
 
 @contextlib.asynccontextmanager
 async def staged(
-    url: str, *, config: str | Path = "", life: Life | None = None, scheduler: Scheduler | None = None
+    url: str, *, config: str | Path = "", life: Life | None = None, scheduler: SchedulerSettings | None = None
 ) -> AsyncIterator[Stage]:
     """A cluster that is served, with kubelets; replicas are ended afterwards."""
     cluster = Cluster(life)
     await cluster.server.start()
     cluster.view.start()
     parts = [asyncio.create_task(part.run()) for part in (cluster.kubelet, cluster.volumes)]
-    settings = Settings(scheduler=scheduler or Scheduler())
+    settings = Settings(scheduler=scheduler or SchedulerSettings())
     stage = Stage(cluster, url, str(config), settings)
     try:
         yield stage

@@ -1,4 +1,6 @@
-"""Candidates, end to end: a source that is played by hand writes Candidates and permits, the scheduler reserves, waits, binds, reports."""
+"""Candidates, end to end: a source that is played by hand writes Candidates and permits, the scheduler reserves, waits,
+binds, reports.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +8,10 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from controlplane.candidates.objects import (
-    CANDIDATE_SOURCES,
-    CANDIDATES,
-    FINALIZER,
-    SOURCE_LABEL,
-    stamp,
-)
-from controlplane.kube import NODES, PODS, PRIORITY_CLASSES, Json
-from controlplane.pods.gang import GROUP_NAME
-from controlplane.settings.scheduler import Scheduler
+from controlplane.controllers.candidates.objects import CANDIDATE_SOURCES, CANDIDATES, FINALIZER, SOURCE_LABEL, stamp
+from controlplane.kube.kinds import NODES, PODS, PRIORITY_CLASSES, Json
+from controlplane.kube.pod_groups import GROUP_NAME
+from controlplane.settings.scheduler import SchedulerSettings
 from tests.scheduling.stage import Cluster, staged, until
 from tests.scheduling.test_replicas import bindings, of_binding, recorded
 
@@ -100,7 +96,7 @@ async def test_who_is_not_invited_is_refused(database_url: str) -> None:
 
 
 async def test_a_reservation_without_a_permit_lapses_and_another_is_made(database_url: str) -> None:
-    async with staged(database_url, scheduler=Scheduler(reservation_ttl=timedelta(seconds=1))) as stage:
+    async with staged(database_url, scheduler=SchedulerSettings(reservation_ttl=timedelta(seconds=1))) as stage:
         cluster, source = stage.cluster, Source(stage.cluster)
         cluster.node("n", cpu="1")
         source.invited()

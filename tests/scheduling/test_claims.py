@@ -1,20 +1,22 @@
-"""A claim that waits for its first consumer is bound before its pod is: what is written, what is waited for, and what if it fails."""
+"""A claim that waits for its first consumer is bound before its pod is: what is written, what is waited for, and what
+if it fails.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from controlplane.kube import PODS, ObjectRef, Request
-from controlplane.scheduler.events import (
+from controlplane.controllers.scheduling.events import (
     BindingDecided,
     NodeReserved,
     PendingPodGone,
     PreBindDecided,
     ReservationDropped,
 )
-from controlplane.scheduler.framework import CycleState, PreBindPlugin, Writes
-from controlplane.scheduler.objects import Pod
-from controlplane.scheduler.storage import SELECTED_NODE
+from controlplane.controllers.scheduling.framework.plugin import CycleState, PluginWrites, PreBindPlugin
+from controlplane.controllers.scheduling.snapshot.objects import Pod
+from controlplane.controllers.scheduling.snapshot.storage import SELECTED_NODE
+from controlplane.kube.kinds import PODS, ObjectRef, Request
 from tests.scheduling.bench import CLAIMS, PROFILE, VOLUMES
 from tests.scheduling.volumes import stage
 
@@ -265,9 +267,9 @@ def test_a_node_that_goes_while_its_volume_is_made() -> None:
 class AnnotatesItself(PreBindPlugin):
     name = "AnnotatesItself"
 
-    def pre_bind(self, state: CycleState, pod: Pod, node: str) -> Writes:
+    def pre_bind(self, state: CycleState, pod: Pod, node: str) -> PluginWrites:
         body = {"metadata": {"annotations": {"example.com/node": node}}}
-        return Writes(requests=(Request("patch", ObjectRef(PODS, pod.namespace, pod.name), body),))
+        return PluginWrites(requests=(Request("patch", ObjectRef(PODS, pod.namespace, pod.name), body),))
 
 
 def test_a_pod_that_is_written_to_before_its_binding_is_still_seen() -> None:

@@ -1,4 +1,6 @@
-"""Claims that wait for their first consumer, with everything in any order: no volume is given twice, no pod is bound before its claims."""
+"""Claims that wait for their first consumer, with everything in any order: no volume is given twice, no pod is bound
+before its claims.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +8,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from controlplane.scheduler.storage import BIND_COMPLETED, SELECTED_NODE
+from controlplane.controllers.scheduling.snapshot.storage import BIND_COMPLETED, SELECTED_NODE
 from tests.scheduling.bench import CLAIMS, VOLUMES
 from tests.scheduling.volumes import HOST, stage
 
 
 class NoVolumeTwice(RuleBasedStateMachine):
-    """Commits and writes in any order, lost answers, refusals, crashes; a volume controller and a provisioner that take their time, and
-    a provisioner that gives up.
-    """
+    """Commits and writes in any order, lost answers, refusals, crashes; a volume controller and a provisioner that take
+    their time, and a provisioner that gives up."""
 
     @initialize()
     def begin(self) -> None:

@@ -6,9 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from controlplane.capability import OpenWrite
-from controlplane.kube import PODS
-from controlplane.scheduler.events import (
+from controlplane.controllers.scheduling.events import (
     BindingDecided,
     GangJudged,
     GangStart,
@@ -16,7 +14,9 @@ from controlplane.scheduler.events import (
     PermitGiven,
     ReservationDropped,
 )
-from controlplane.scheduler.storage import SELECTED_NODE
+from controlplane.controllers.scheduling.snapshot.storage import SELECTED_NODE
+from controlplane.kube.kinds import PODS
+from controlplane.runtime.controller import OpenWrite
 from tests.scheduling.bench import CLAIMS, Bench
 from tests.scheduling.test_quorums import CONFIG, come, gang, ready, run
 from tests.scheduling.volumes import CSI, VolumeBench

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from controlplane.kube import POD_GROUPS, PODS, Json
-from controlplane.pods.gang import GROUP_NAME
+from controlplane.kube.kinds import POD_GROUPS, PODS, Json
+from controlplane.kube.pod_groups import GROUP_NAME
 from tests.scheduling.stage import KINDS, PROFILE, Cluster, staged, until
 from tests.scheduling.test_candidates import Source
 from tests.scheduling.test_replicas import recorded

@@ -1,11 +1,13 @@
-"""A candidate's PodGroup that is not in the target: its Pods say how many start together, as long as nobody here says otherwise."""
+"""A candidate's PodGroup that is not in the target: its Pods say how many start together, as long as nobody here says
+otherwise.
+"""
 
 from __future__ import annotations
 
-from controlplane.kube import Json
-from controlplane.pods.gang import GROUP_NAME, QUORUM
-from controlplane.scheduler.gangs import Gangs
-from controlplane.scheduler.objects import read_pod
+from controlplane.controllers.scheduling.gangs.state import ClusterGangs
+from controlplane.controllers.scheduling.snapshot.objects import read_pod
+from controlplane.kube.kinds import Json
+from controlplane.kube.pod_groups import GROUP_NAME, QUORUM
 
 PLACE = ("default", "g")
 
@@ -20,13 +22,13 @@ def group(least: int) -> Json:
     return {"metadata": {"name": "g", "namespace": "default"}, "spec": {"minMember": least}}
 
 
-def held(gangs: Gangs) -> str:
+def held(gangs: ClusterGangs) -> str:
     found = gangs.hold(PLACE)
     return found.reason if found is not None else ""
 
 
 def test_members_wait_for_as_many_as_their_source_says() -> None:
-    gangs = Gangs()
+    gangs = ClusterGangs()
     gangs.see(read_pod(pod(0)))
     assert held(gangs) == "TooFewMembers"
     gangs.see(read_pod(pod(1)))
@@ -40,7 +42,7 @@ def test_members_wait_for_as_many_as_their_source_says() -> None:
 
 
 def test_a_pod_group_of_this_cluster_says_more() -> None:
-    gangs = Gangs()
+    gangs = ClusterGangs()
     gangs.put(group(3))
     for number in (0, 1):
         gangs.see(read_pod(pod(number)))
@@ -53,7 +55,7 @@ def test_a_pod_group_of_this_cluster_says_more() -> None:
 
 
 def test_without_a_word_of_the_source_the_group_is_missed() -> None:
-    gangs = Gangs()
+    gangs = ClusterGangs()
     for least in ("", "0", "-1", "two"):
         gangs.see(read_pod(pod(0, least)))
         assert held(gangs) == "GroupMissing"

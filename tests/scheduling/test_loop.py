@@ -1,4 +1,6 @@
-"""The loop step by step: what is decided when, what is held over conflicts and crashes; and that no node is ever given away twice."""
+"""The loop step by step: what is decided when, what is held over conflicts and crashes; and that no node is ever given
+away twice.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
-from controlplane.scheduler.events import (
+from controlplane.controllers.scheduling.events import (
     BindingDecided,
     NodeReserved,
     PermitGiven,
@@ -18,9 +20,15 @@ from controlplane.scheduler.events import (
     SchedulingFailed,
     VictimChosen,
 )
-from controlplane.scheduler.framework import CycleState, Permission, PermitPlugin, PreBindPlugin, Writes
-from controlplane.scheduler.objects import Pod
-from controlplane.scheduler.status import Code, Status
+from controlplane.controllers.scheduling.framework.plugin import (
+    CycleState,
+    PermitAnswer,
+    PermitPlugin,
+    PluginWrites,
+    PreBindPlugin,
+)
+from controlplane.controllers.scheduling.framework.status import Code, Status
+from controlplane.controllers.scheduling.snapshot.objects import Pod
 from tests.scheduling.any_order import AnyOrder
 from tests.scheduling.bench import PROFILE, Bench, ready
 
@@ -145,8 +153,8 @@ def test_the_node_of_a_reservation_that_waits_goes() -> None:
 class Waits(PermitPlugin):
     name = "Waits"
 
-    def permit(self, state: CycleState, pod: Pod, node: str) -> Permission:
-        return Permission(Status(Code.WAIT), 30.0)
+    def permit(self, state: CycleState, pod: Pod, node: str) -> PermitAnswer:
+        return PermitAnswer(Status(Code.WAIT), 30.0)
 
 
 def waiting(bench: Bench) -> None:
@@ -216,7 +224,7 @@ def test_a_wait_outlives_the_process_with_its_own_deadline() -> None:
 class Unreserves(PermitPlugin):
     name = "Unreserves"
 
-    def permit(self, state: CycleState, pod: Pod, node: str) -> Permission:
+    def permit(self, state: CycleState, pod: Pod, node: str) -> PermitAnswer:
         raise RuntimeError("broken plugin")
 
 
@@ -234,11 +242,11 @@ def test_a_plugin_that_fails_fails_one_pod() -> None:
 class Annotates(PreBindPlugin):
     name = "Annotates"
 
-    def pre_bind(self, state: CycleState, pod: Pod, node: str) -> Writes:
-        from controlplane.kube import NODES, ObjectRef, Request
+    def pre_bind(self, state: CycleState, pod: Pod, node: str) -> PluginWrites:
+        from controlplane.kube.kinds import NODES, ObjectRef, Request
 
         body = {"metadata": {"annotations": {"example.com/for": pod.name}}}
-        return Writes(requests=(Request("patch", ObjectRef(NODES, "", node), body),))
+        return PluginWrites(requests=(Request("patch", ObjectRef(NODES, "", node), body),))
 
 
 def test_what_comes_before_the_binding_is_recorded_and_seen_first() -> None:
@@ -289,9 +297,8 @@ def test_a_reservation_of_lower_priority_is_given_back_not_evicted() -> None:
 
 
 class NothingTwice(AnyOrder):
-    """Any order of commits, lost answers, refusals, crashes, nodes and pods that come and go: no node is overcommitted, no pod bound twice,
-    and once everything answers again, whoever fits is bound.
-    """
+    """Any order of commits, lost answers, refusals, crashes, nodes and pods that come and go: no node is overcommitted,
+    no pod bound twice, and once everything answers again, whoever fits is bound."""
 
     @initialize()
     def begin(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from controlplane.kube import NODES, POD_DISRUPTION_BUDGETS, PODS, PRIORITY_CLASSES
+from controlplane.kube.kinds import NODES, POD_DISRUPTION_BUDGETS, PODS, PRIORITY_CLASSES
 from tests.scheduling.stage import ZONE, staged, until
 
 SPREAD = {

@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
-from controlplane.scheduler.events import (
+from controlplane.controllers.scheduling.events import (
     GangJudged,
     NodeReserved,
     PermitGiven,
@@ -210,9 +210,8 @@ def test_pods_without_a_group_are_scheduled_as_ever() -> None:
 
 
 class AllOrNothing(AnyOrder):
-    """Commits in any order, lost answers, crashes, members that come late, nodes that come: no gang is ever bound in part once things have
-    settled, and with enough room everybody is bound.
-    """
+    """Commits in any order, lost answers, crashes, members that come late, nodes that come: no gang is ever bound in
+    part once things have settled, and with enough room everybody is bound."""
 
     LEAST = {"a": 3, "b": 2}
 
@@ -275,7 +274,9 @@ class AllOrNothing(AnyOrder):
 
 
 class Numbered(dict[str, str]):
-    """The nodes that are taken for pods, each with a number of its own: what is given back and taken again has another one."""
+    """The nodes that are taken for pods, each with a number of its own: what is given back and taken again has another
+    one.
+    """
 
     def __init__(self, claims: dict[str, str]) -> None:
         super().__init__(claims)
@@ -292,9 +293,8 @@ class Numbered(dict[str, str]):
 
 
 class BoundInPart(AllOrNothing):
-    """The same with bindings that are refused, so that a gang may be bound in part: what is left holds no room that it cannot use, and
-    once there is enough everybody is bound.
-    """
+    """The same with bindings that are refused, so that a gang may be bound in part: what is left holds no room that it
+    cannot use, and once there is enough everybody is bound."""
 
     @precondition(lambda self: self.bench.writes())
     @rule(data=st.data(), answer=st.sampled_from([403, 409, 500]))

@@ -7,9 +7,9 @@ from collections import Counter
 
 import psycopg
 
-from controlplane.kube import PODS, Kind
-from controlplane.simulation.faults import Asked
-from controlplane.simulation.history import Commit
+from controlplane.kube.kinds import PODS, Kind
+from controlplane.simulation.apiserver.faults import MatchedRequest
+from controlplane.simulation.apiserver.history import Commit
 from tests.scheduling.stage import Cluster, staged, until
 
 
@@ -29,7 +29,7 @@ def bindings(cluster: Cluster) -> Counter[str]:
     return counts
 
 
-def of_binding(asked: Asked) -> bool:
+def of_binding(asked: MatchedRequest) -> bool:
     return asked.subresource == "binding"
 
 
@@ -112,7 +112,7 @@ async def test_somebody_else_binds_first(database_url: str) -> None:
         cluster.pod("p")
         await until(lambda: recorded(database_url, "BindingDecided") == 1)
         other = {"target": {"kind": "Node", "name": "b"}}
-        from controlplane.simulation.pods import bind
+        from controlplane.simulation.apiserver.pods import bind
 
         bind(cluster.store, "default", "p", other, manager="somebody", dry_run=False)
         await asyncio.sleep(0.8)

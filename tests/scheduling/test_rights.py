@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controlplane.kube import PRIORITY_CLASSES
+from controlplane.kube.kinds import PRIORITY_CLASSES
 from tests.deploy.manifests import one, render, rights
 from tests.scheduling.stage import Stage, staged, until
 from tests.scheduling.test_candidates import Source

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from controlplane.capability import Sighting
-from controlplane.kube import POD_GROUPS
+from controlplane.controllers.scheduling.gangs.conditions import PodGroupConditions
+from controlplane.kube.kinds import POD_GROUPS
 from controlplane.log.event import Recorded
-from controlplane.scheduler.verdicts import Verdicts
+from controlplane.runtime.controller import ObjectChange
 from tests.scheduling.bench import START
 
 GROUP = {"metadata": {"namespace": "default", "name": "g", "uid": "uid-g"}, "spec": {}, "status": {}}
 
 
 def test_a_group_that_goes_before_its_coming_is_folded_is_not_forgotten() -> None:
-    verdicts = Verdicts("test", enabled=True)
-    seen = verdicts.observe(Sighting("@management", "", POD_GROUPS, GROUP, "5", False), START)
-    went = verdicts.observe(Sighting("@management", "", POD_GROUPS, GROUP, "6", True), START)
+    verdicts = PodGroupConditions("test", enabled=True)
+    seen = verdicts.observe(ObjectChange("@management", "", POD_GROUPS, GROUP, "5", False), START)
+    went = verdicts.observe(ObjectChange("@management", "", POD_GROUPS, GROUP, "6", True), START)
     for position, new in enumerate((seen, went), 1):
         assert new is not None
         verdicts.fold(
             Recorded(position=position, stream=new.stream, version=position, event=new.event, recorded_at=START)
         )
     assert verdicts.states == {}
-    assert verdicts.observe(Sighting("@management", "", POD_GROUPS, GROUP, "7", True), START) is None
+    assert verdicts.observe(ObjectChange("@management", "", POD_GROUPS, GROUP, "7", True), START) is None

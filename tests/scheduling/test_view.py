@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from controlplane import kube
-from controlplane.kube import NODES, PODS, Json, Kind
-from controlplane.scheduler.view import KINDS, ClusterView
+from controlplane.controllers.scheduling.snapshot.view import KINDS, ClusterView
+from controlplane.kube import kinds
+from controlplane.kube.kinds import NODES, PODS, Json, Kind
 
 
 def node(name: str = "n", cpu: str = "4", **more: Any) -> Json:
@@ -135,4 +135,4 @@ def test_every_other_kind_comes_and_goes(kind: Kind) -> None:
     assert not tables.classes
     assert not tables.controllers
     assert not tables.services.get("default")
-    assert kind != kube.NAMESPACES or not tables.namespaces
+    assert kind != kinds.NAMESPACES or not tables.namespaces

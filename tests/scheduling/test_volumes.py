@@ -1,4 +1,6 @@
-"""Claims that wait for their first consumer, end to end: a scheduler, a volume controller and a provisioner beside a simulated cluster."""
+"""Claims that wait for their first consumer, end to end: a scheduler, a volume controller and a provisioner beside a
+simulated cluster.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from controlplane.kube import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, Json
-from controlplane.scheduler.storage import SELECTED_NODE
-from controlplane.settings.scheduler import Scheduler
-from controlplane.simulation.jobs import OUTCOME
+from controlplane.controllers.scheduling.snapshot.storage import SELECTED_NODE
+from controlplane.kube.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, Json
+from controlplane.settings.scheduler import SchedulerSettings
+from controlplane.simulation.controllers.jobs import OUTCOME
 from tests.scheduling.stage import HOST, Cluster, staged, until
 from tests.scheduling.test_candidates import Source
 
@@ -145,7 +147,7 @@ async def test_a_leader_that_dies_while_a_volume_is_made(database_url: str) -> N
 
 
 async def test_a_candidates_claim_is_bound_once_its_source_permits_it(database_url: str) -> None:
-    async with staged(database_url, scheduler=Scheduler()) as stage:
+    async with staged(database_url, scheduler=SchedulerSettings()) as stage:
         cluster = stage.cluster
         classes(cluster)
         cluster.node("a")
@@ -164,7 +166,7 @@ async def test_a_candidates_claim_is_bound_once_its_source_permits_it(database_u
 
 
 async def test_a_candidates_claim_that_fails_gives_the_reservation_back(database_url: str) -> None:
-    async with staged(database_url, scheduler=Scheduler()) as stage:
+    async with staged(database_url, scheduler=SchedulerSettings()) as stage:
         cluster = stage.cluster
         classes(cluster)
         cluster.node("a")

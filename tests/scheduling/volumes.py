@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from controlplane.kube import Json
-from controlplane.scheduler.storage import BIND_COMPLETED, SELECTED_NODE
+from controlplane.controllers.scheduling.snapshot.storage import BIND_COMPLETED, SELECTED_NODE
+from controlplane.kube.kinds import Json
 from tests.scheduling.bench import CLAIMS, VOLUMES, Bench, merged
 
 CSI, NONE = "csi.example.com", "kubernetes.io/no-provisioner"
@@ -13,7 +13,9 @@ HOST = "kubernetes.io/hostname"
 
 
 class VolumeBench(Bench):
-    """Nodes whose host name is their name; classes `local` (volumes that are there) and `made` (volumes that are made)."""
+    """Nodes whose host name is their name; classes `local` (volumes that are there) and `made` (volumes that are
+    made).
+    """
 
     def node(self, name: str, cpu: str = "8", **labels: str) -> None:
         room = {"cpu": cpu, "memory": "64Gi", "pods": "20"}

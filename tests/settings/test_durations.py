@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane import durations
+from controlplane.kube import durations
 
 
 @pytest.mark.parametrize(

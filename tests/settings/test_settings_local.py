@@ -7,19 +7,21 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from controlplane.app.local import groups_policy, local, runs_policy
-from controlplane.coscheduling.flags import Mode
+from controlplane.app.own_cluster import groups_policy, local, runs_policy
+from controlplane.controllers.coscheduling.flags import Mode
 from controlplane.settings import Settings
-from controlplane.settings.local import MODES, Coscheduling, PodGroups
-from controlplane.settings.model import Run, contradictions
+from controlplane.settings.local import MODES, CoschedulingSettings, PodGroupSettings
+from controlplane.settings.model import RunSettings, contradictions
 
 
-def settings(*controllers: str, groups: PodGroups | None = None, runs: Coscheduling | None = None) -> Settings:
+def settings(
+    *controllers: str, groups: PodGroupSettings | None = None, runs: CoschedulingSettings | None = None
+) -> Settings:
     return msgspec.structs.replace(
         Settings(),
-        run=Run(controllers=controllers),
-        podgroups=groups or PodGroups(),
-        coscheduling=runs or Coscheduling(),
+        run=RunSettings(controllers=controllers),
+        podgroups=groups or PodGroupSettings(),
+        coscheduling=runs or CoschedulingSettings(),
     )
 
 
@@ -28,9 +30,9 @@ def settings(*controllers: str, groups: PodGroups | None = None, runs: Coschedul
     [
         (settings("multikueue"), []),
         (settings("coscheduling"), ["coscheduling.image"]),
-        (settings("coscheduling", runs=Coscheduling(image="nop")), []),
-        (settings("podgroups", groups=PodGroups(scheduler_names=())), ["podgroups.schedulerNames"]),
-        (settings("multikueue", runs=Coscheduling(webhook_key="k")), ["coscheduling.webhookKey"]),
+        (settings("coscheduling", runs=CoschedulingSettings(image="nop")), []),
+        (settings("podgroups", groups=PodGroupSettings(scheduler_names=())), ["podgroups.schedulerNames"]),
+        (settings("multikueue", runs=CoschedulingSettings(webhook_key="k")), ["coscheduling.webhookKey"]),
     ],
 )
 def test_contradictions_name_the_key(wanted: Settings, keys: list[str]) -> None:
@@ -39,12 +41,12 @@ def test_contradictions_name_the_key(wanted: Settings, keys: list[str]) -> None:
 
 def test_every_mode_is_one_or_the_flags() -> None:
     assert set(MODES) == {"flag", *(mode.value for mode in Mode)}
-    assert runs_policy(settings(runs=Coscheduling(mode="flag"))).mode is None
-    assert runs_policy(settings(runs=Coscheduling(mode="isolate-pipelinerun"))).mode is Mode.ISOLATE
+    assert runs_policy(settings(runs=CoschedulingSettings(mode="flag"))).mode is None
+    assert runs_policy(settings(runs=CoschedulingSettings(mode="isolate-pipelinerun"))).mode is Mode.ISOLATE
 
 
 def test_decisions_depend_on_what_was_set() -> None:
-    chosen = PodGroups(
+    chosen = PodGroupSettings(
         scheduler_names=("a", "b"),
         block_owner_deletion="no",
         inqueue_limit=timedelta(minutes=3),
@@ -69,7 +71,7 @@ def test_a_controller_that_is_off_adds_nothing() -> None:
     ],
 )
 def test_where_the_scheduler_sums_up_only_its_pods_are_watched(names: tuple[str, ...], selector: str) -> None:
-    found = local(settings("podgroups", groups=PodGroups(scheduler_names=names, capacity="scheduler")))
+    found = local(settings("podgroups", groups=PodGroupSettings(scheduler_names=names, capacity="scheduler")))
     assert [spec.field_selector for spec in found.home if spec.kind.name == "pods"] == [selector]
     assert not [spec for spec in found.home if spec.kind.name == "nodes"]
     assert [room.name for room in found.rooms] == ["podgroups"]

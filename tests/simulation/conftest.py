@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.simulation.kueue_common import Gates
+from controlplane.simulation.kueue.common import Gates
 from tests.simulation.kueue_cluster import Cluster
 
 

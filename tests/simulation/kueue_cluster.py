@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from controlplane.kube import (
+from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
     APPLY_PATCH,
     CLUSTER_QUEUES,
@@ -22,11 +22,12 @@ from controlplane.kube import (
     Kind,
     meta,
 )
-from controlplane.simulation.behaviour import View
-from controlplane.simulation.jobs import JobController, Pace
-from controlplane.simulation.kinds import DEFAULT_KINDS
-from controlplane.simulation.kueue import KUEUE_KINDS
-from controlplane.simulation.kueue_common import (
+from controlplane.simulation.apiserver.store import Store
+from controlplane.simulation.controllers.behaviour import View
+from controlplane.simulation.controllers.jobs import JobController, JobPace
+from controlplane.simulation.kinds.base import DEFAULT_KINDS
+from controlplane.simulation.kueue.cluster import KUEUE_KINDS
+from controlplane.simulation.kueue.common import (
     MULTIKUEUE,
     ORIGIN,
     PREBUILT_WORKLOAD,
@@ -36,9 +37,8 @@ from controlplane.simulation.kueue_common import (
     is_true,
     timestamp,
 )
-from controlplane.simulation.kueue_manager import KueueManager
-from controlplane.simulation.kueue_worker import KueueWorker
-from controlplane.simulation.store import Store
+from controlplane.simulation.kueue.manager import KueueManager
+from controlplane.simulation.kueue.worker import KueueWorker
 
 RUNNING: Json = {"startTime": "2026-01-01T00:00:05Z", "active": 1, "ready": 1}
 
@@ -64,14 +64,14 @@ class ManualClock:
 class Cluster:
     """A cluster whose controllers run when `settle` is called; `move` lets time pass and settles."""
 
-    def __init__(self, *, manager: bool = False, gates: Gates | None = None, pace: Pace | None = None) -> None:
+    def __init__(self, *, manager: bool = False, gates: Gates | None = None, pace: JobPace | None = None) -> None:
         self.clock = ManualClock()
         uids = itertools.count(1)
         self.store = Store("here", kinds=DEFAULT_KINDS, now=self.clock.now, new_uid=lambda: f"uid-{next(uids)}")
         self.view = View(self.store, KUEUE_KINDS)
         make = KueueManager if manager else KueueWorker
         self.kueue = make("kueue", self.view, self.clock, gates or Gates(multikueue=manager))
-        self.jobs = JobController("jobs", self.view, self.clock, pace or Pace(duration=timedelta(seconds=10)))
+        self.jobs = JobController("jobs", self.view, self.clock, pace or JobPace(duration=timedelta(seconds=10)))
         self.view.start()
 
     def settle(self) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from controlplane.kube import Json, Kind
-from controlplane.simulation.kinds import DEFAULT_KINDS, ServedKind
-from controlplane.simulation.store import Store
+from controlplane.kube.kinds import Json, Kind
+from controlplane.simulation.apiserver.store import Store
+from controlplane.simulation.kinds.base import DEFAULT_KINDS, ServedKind
 
 GADGETS = Kind("kit.example.com", "v1", "Gadget", "gadgets")
 KINDS = (*DEFAULT_KINDS, ServedKind(GADGETS, list_map_keys={"status.conditions": ("type",), "spec.tags": ()}))

@@ -1,4 +1,6 @@
-"""The HTTP side that only the simulated server has: counters, compaction under open watches, its kubeconfig, its life."""
+"""The HTTP side that only the simulated server has: counters, compaction under open watches, its kubeconfig, its
+life.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,9 @@ from collections.abc import AsyncIterator, Callable
 import aiohttp
 import pytest
 
-from controlplane.kube import JOBS, WORKLOADS
-from controlplane.simulation.apiserver import ApiServer
-from controlplane.simulation.store import Store
+from controlplane.kube.kinds import JOBS, WORKLOADS
+from controlplane.simulation.apiserver.server import SimulatedApiServer
+from controlplane.simulation.apiserver.store import Store
 from tests.simulation.contract.client import Api, Lines
 from tests.simulation.store_kit import GADGETS, gadget, new_store
 
@@ -29,15 +31,15 @@ def store() -> Store:
 
 
 @pytest.fixture
-async def server(store: Store) -> AsyncIterator[ApiServer]:
-    server = ApiServer(store, token="sesame", bookmark_period=0.05)
+async def server(store: Store) -> AsyncIterator[SimulatedApiServer]:
+    server = SimulatedApiServer(store, token="sesame", bookmark_period=0.05)
     await server.start()
     yield server
     await server.stop()
 
 
 @pytest.fixture
-async def api(server: ApiServer) -> AsyncIterator[Api]:
+async def api(server: SimulatedApiServer) -> AsyncIterator[Api]:
     async with aiohttp.ClientSession() as session:
         api = Api(session, server.url, server.token, simulated=True)
         api.namespace = "default"
@@ -45,7 +47,7 @@ async def api(server: ApiServer) -> AsyncIterator[Api]:
 
 
 class TestCounting:
-    async def test_counts_requests_but_not_watches(self, server: ApiServer, api: Api) -> None:
+    async def test_counts_requests_but_not_watches(self, server: SimulatedApiServer, api: Api) -> None:
         (await api.create(GADGETS, gadget("a"))).ok(201)
         await api.get(GADGETS, "a")
         await api.get(GADGETS, "none")
@@ -61,33 +63,33 @@ class TestCounting:
         assert server.watches == {"gadgets.kit.example.com": 1}
         assert server.user_agent == "contract/1.0"
 
-    async def test_knows_how_many_watches_are_open(self, server: ApiServer, api: Api) -> None:
+    async def test_knows_how_many_watches_are_open(self, server: SimulatedApiServer, api: Api) -> None:
         async with api.watch(GADGETS):
             await until(lambda: server.open_watches == 1)
         await until(lambda: server.open_watches == 0)
 
 
 class TestAccess:
-    async def test_a_wrong_token_is_refused_with_a_status(self, server: ApiServer, api: Api) -> None:
+    async def test_a_wrong_token_is_refused_with_a_status(self, server: SimulatedApiServer, api: Api) -> None:
         api.token = "wrong"
         (await api.get(GADGETS, "a")).refused(401, "Unauthorized", "Unauthorized")
         (await api.call("GET", "/api")).refused(401, "Unauthorized")
         assert (await api.call("GET", "/readyz")).body == "ok"
         assert not server.counts
 
-    async def test_the_token_may_stand_in_the_path(self, server: ApiServer, api: Api) -> None:
+    async def test_the_token_may_stand_in_the_path(self, server: SimulatedApiServer, api: Api) -> None:
         api.token = "wrong"
         api.url = server.kubeconfig(for_kubectl=True)["clusters"][0]["cluster"]["server"]
         (await api.list(GADGETS)).ok()
 
-    async def test_a_kubeconfig_names_url_and_token(self, server: ApiServer) -> None:
+    async def test_a_kubeconfig_names_url_and_token(self, server: SimulatedApiServer) -> None:
         config = server.kubeconfig()
         assert config["clusters"][0]["cluster"] == {"server": server.url}
         assert config["users"][0]["user"] == {"token": "sesame"}
         assert config["current-context"] == config["contexts"][0]["name"] == "kit"
 
     async def test_without_a_token_everybody_is_let_in(self, store: Store) -> None:
-        server = ApiServer(store)
+        server = SimulatedApiServer(store)
         async with aiohttp.ClientSession() as session, session.get(await server.start() + "/api") as response:
             assert response.status == 200
         await server.stop()
@@ -113,7 +115,7 @@ class TestProtocol:
         for query in ({"limit": "x"}, {"resourceVersion": "-1"}, {"watch": "1", "timeoutSeconds": "1.5"}):
             (await api.list(GADGETS, **query)).refused(400, "BadRequest", "must be a non-negative integer")
 
-    async def test_bodies_that_are_none(self, server: ApiServer, api: Api) -> None:
+    async def test_bodies_that_are_none(self, server: SimulatedApiServer, api: Api) -> None:
         path = server.url + GADGETS.path("default")
         for body in (b"{", b"[]", b'"x"', b'{"metadata": 1}'):
             async with api.session.post(
@@ -124,7 +126,7 @@ class TestProtocol:
         async with api.session.post(path, data=b"k8s\x00", headers=headers) as response:
             assert response.status == 415
 
-    async def test_yaml_is_taken(self, server: ApiServer, api: Api) -> None:
+    async def test_yaml_is_taken(self, server: SimulatedApiServer, api: Api) -> None:
         body = b"metadata: {name: a}\nspec: {x: 1}\n"
         headers = api.headers(**{"Content-Type": "application/yaml"})
         async with api.session.post(server.url + GADGETS.path("default"), data=body, headers=headers) as response:
@@ -229,7 +231,7 @@ class TestWatching:
 
 class TestLife:
     async def test_stops_under_open_watches_and_starts_again(self, store: Store) -> None:
-        server = ApiServer(store)
+        server = SimulatedApiServer(store)
         url = await server.start()
         port = int(url.rpartition(":")[2])
         async with aiohttp.ClientSession() as session:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from controlplane.kube import Json
-from controlplane.simulation.cells import (
+from controlplane.kube.kinds import Json
+from controlplane.simulation.apiserver.cells import (
     age,
     at_path,
     human_duration,

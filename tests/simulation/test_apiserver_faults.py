@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Callable
 import aiohttp
 import pytest
 
-from controlplane.simulation.apiserver import ApiServer
-from controlplane.simulation.faults import Asked, Faults
-from controlplane.simulation.kinds import CONFIG_MAPS
-from controlplane.simulation.store import Store
+from controlplane.simulation.apiserver.faults import Faults, MatchedRequest
+from controlplane.simulation.apiserver.server import SimulatedApiServer
+from controlplane.simulation.apiserver.store import Store
+from controlplane.simulation.kinds.base import CONFIG_MAPS
 from tests.simulation.contract.client import Answer, Api, config_map
 from tests.simulation.store_kit import GADGETS, gadget, names, new_store
 
@@ -26,15 +26,15 @@ def store() -> Store:
 
 
 @pytest.fixture
-async def server(store: Store) -> AsyncIterator[ApiServer]:
-    server = ApiServer(store, token="sesame")
+async def server(store: Store) -> AsyncIterator[SimulatedApiServer]:
+    server = SimulatedApiServer(store, token="sesame")
     await server.start()
     yield server
     await server.stop()
 
 
 @pytest.fixture
-async def api(server: ApiServer) -> AsyncIterator[Api]:
+async def api(server: SimulatedApiServer) -> AsyncIterator[Api]:
     async with aiohttp.ClientSession() as session:
         # aiohttp sends a GET, PUT or DELETE once more by itself when its connection is reset.
         session._retry_connection = False
@@ -62,14 +62,14 @@ async def hangs(attempt: asyncio.Future[Answer]) -> bool:
 
 
 class TestCut:
-    async def test_resets_requests_until_it_is_over(self, server: ApiServer, api: Api) -> None:
+    async def test_resets_requests_until_it_is_over(self, server: SimulatedApiServer, api: Api) -> None:
         fault = server.faults.cut()
         with pytest.raises((aiohttp.ClientError, ConnectionError)):
             await works(api)
         server.faults.remove(fault)
         assert await works(api)
 
-    async def test_resets_open_watches(self, server: ApiServer, api: Api) -> None:
+    async def test_resets_open_watches(self, server: SimulatedApiServer, api: Api) -> None:
         async with api.watch(GADGETS) as watch:
             await until(lambda: server.open_watches == 1)
             server.faults.cut()
@@ -77,7 +77,7 @@ class TestCut:
                 await watch.next()
         await until(lambda: server.open_watches == 0)
 
-    async def test_may_be_meant_for_some(self, store: Store, server: ApiServer, api: Api) -> None:
+    async def test_may_be_meant_for_some(self, store: Store, server: SimulatedApiServer, api: Api) -> None:
         async with api.watch(GADGETS) as gadgets, api.watch(CONFIG_MAPS) as maps:
             await until(lambda: server.open_watches == 2)
             server.faults.cut(resources=[GADGET], verbs=["watch"])
@@ -89,13 +89,13 @@ class TestCut:
 
 
 class TestHalfOpen:
-    async def test_requests_are_never_answered(self, server: ApiServer, api: Api) -> None:
+    async def test_requests_are_never_answered(self, server: SimulatedApiServer, api: Api) -> None:
         fault = server.faults.half_open()
         assert await hangs(asyncio.ensure_future(api.list(GADGETS)))
         server.faults.remove(fault)
         assert await works(api)
 
-    async def test_watches_fall_silent_and_stay_so(self, store: Store, server: ApiServer, api: Api) -> None:
+    async def test_watches_fall_silent_and_stay_so(self, store: Store, server: SimulatedApiServer, api: Api) -> None:
         async with api.watch(GADGETS) as watch:
             store.create(GADGETS, gadget("a"))
             assert await watch.named() == ("ADDED", "a")
@@ -111,7 +111,7 @@ class TestHalfOpen:
 
 
 class TestSlow:
-    async def test_waits_before_anything_is_done(self, store: Store, server: ApiServer, api: Api) -> None:
+    async def test_waits_before_anything_is_done(self, store: Store, server: SimulatedApiServer, api: Api) -> None:
         fault = server.faults.slow(3600, verbs=["create"])
         assert await works(api)
         assert await hangs(asyncio.ensure_future(api.create(GADGETS, gadget("a"))))
@@ -122,14 +122,14 @@ class TestSlow:
 
 
 class TestStorm:
-    async def test_of_so_many_answers(self, store: Store, server: ApiServer, api: Api) -> None:
+    async def test_of_so_many_answers(self, store: Store, server: SimulatedApiServer, api: Api) -> None:
         server.faults.storm(503, times=2)
         for _ in range(2):
             (await api.create(GADGETS, gadget("a"))).refused(503, "ServiceUnavailable")
         assert names(store) == []
         (await api.create(GADGETS, gadget("a"))).ok(201)
 
-    async def test_says_when_to_come_back(self, server: ApiServer, api: Api) -> None:
+    async def test_says_when_to_come_back(self, server: SimulatedApiServer, api: Api) -> None:
         server.faults.storm(429, retry_after=7)
         async with api.session.get(api.url + GADGETS.path("default"), headers=api.headers()) as response:
             body = await response.json()
@@ -138,7 +138,7 @@ class TestStorm:
 
     async def test_of_a_fraction_is_the_same_with_the_same_seed(self) -> None:
         async def run(seed: int) -> list[int]:
-            server = ApiServer(new_store(), faults=Faults(seed))
+            server = SimulatedApiServer(new_store(), faults=Faults(seed))
             server.faults.storm(500, fraction=0.5)
             await server.start()
             async with aiohttp.ClientSession() as session:
@@ -155,7 +155,9 @@ class TestStorm:
 
 class TestGone:
     @pytest.mark.parametrize("inline", [False, True])
-    async def test_strikes_the_next_watch(self, store: Store, server: ApiServer, api: Api, inline: bool) -> None:
+    async def test_strikes_the_next_watch(
+        self, store: Store, server: SimulatedApiServer, api: Api, inline: bool
+    ) -> None:
         server.faults.gone(inline=inline)
         version = str(store.version)
         if inline:
@@ -171,7 +173,7 @@ class TestGone:
 
 
 class TestDuplicate:
-    async def test_sends_a_line_twice(self, store: Store, server: ApiServer, api: Api) -> None:
+    async def test_sends_a_line_twice(self, store: Store, server: SimulatedApiServer, api: Api) -> None:
         server.faults.duplicate(times=1)
         async with api.watch(GADGETS, resourceVersion=str(store.version)) as watch:
             for name in ("a", "b"):
@@ -180,7 +182,7 @@ class TestDuplicate:
 
 
 class TestReplyLost:
-    async def test_the_write_is_done_and_nobody_told(self, store: Store, server: ApiServer, api: Api) -> None:
+    async def test_the_write_is_done_and_nobody_told(self, store: Store, server: SimulatedApiServer, api: Api) -> None:
         server.faults.reply_lost()
         assert await works(api)
         with pytest.raises((aiohttp.ClientError, ConnectionError)):
@@ -189,14 +191,14 @@ class TestReplyLost:
         (await api.create(GADGETS, gadget("a"))).refused(409, "AlreadyExists")
         (await api.delete(GADGETS, "a")).ok()
 
-    async def test_may_wait_for_its_verb(self, store: Store, server: ApiServer, api: Api) -> None:
+    async def test_may_wait_for_its_verb(self, store: Store, server: SimulatedApiServer, api: Api) -> None:
         server.faults.reply_lost(verbs=["delete"])
         (await api.create(GADGETS, gadget("a"))).ok(201)
         with pytest.raises((aiohttp.ClientError, ConnectionError)):
             await api.delete(GADGETS, "a")
         assert names(store) == []
 
-    async def test_a_refusal_is_lost_as_well(self, store: Store, server: ApiServer, api: Api) -> None:
+    async def test_a_refusal_is_lost_as_well(self, store: Store, server: SimulatedApiServer, api: Api) -> None:
         store.create(GADGETS, gadget("a"))
         server.faults.reply_lost()
         with pytest.raises((aiohttp.ClientError, ConnectionError)):
@@ -207,16 +209,16 @@ class TestNarrowing:
     def test_a_predicate_sees_the_request(self) -> None:
         faults = Faults()
         faults.storm(500, when=lambda asked: asked.name == "a" and asked.subresource == "status")
-        hit = Asked("patch", GADGET, "status", "default", "a")
+        hit = MatchedRequest("patch", GADGET, "status", "default", "a")
         assert faults.strike("status", hit)
-        assert not faults.strike("status", Asked("patch", GADGET, "", "default", "a"))
+        assert not faults.strike("status", MatchedRequest("patch", GADGET, "", "default", "a"))
         assert faults.journal == [("status", hit)]
 
     def test_faults_of_a_kind_take_turns(self) -> None:
         faults = Faults()
         faults.storm(500, times=1)
         faults.storm(503, times=1)
-        asked = Asked("get")
+        asked = MatchedRequest("get")
         struck = [faults.strike("status", asked) for _ in range(3)]
         assert [fault.status if fault else 0 for fault in struck] == [500, 503, 0]
 
@@ -226,5 +228,5 @@ class TestNarrowing:
         faults.half_open()
         faults.clear()
         faults.remove(fault)
-        assert not faults.strike("cut", Asked("get"))
+        assert not faults.strike("cut", MatchedRequest("get"))
         assert not faults.holds("half-open")

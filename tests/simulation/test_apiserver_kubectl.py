@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from controlplane.kube import EVENTS, WORKLOADS
-from controlplane.simulation.apiserver import ApiServer
-from controlplane.simulation.store import Store
+from controlplane.kube.kinds import EVENTS, WORKLOADS
+from controlplane.simulation.apiserver.server import SimulatedApiServer
+from controlplane.simulation.apiserver.store import Store
 from tests.simulation.store_kit import new_store
 
 KUBECTL = shutil.which("kubectl")
@@ -61,7 +61,7 @@ class Kubectl:
 
 @pytest.fixture
 async def kubectl(store: Store, tmp_path: Path) -> AsyncIterator[Kubectl]:
-    server = ApiServer(store, token="sesame")
+    server = SimulatedApiServer(store, token="sesame")
     await server.start()
     (tmp_path / "kubeconfig").write_text(yaml.safe_dump(server.kubeconfig(for_kubectl=True)))
     yield Kubectl(tmp_path)

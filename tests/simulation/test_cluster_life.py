@@ -1,4 +1,6 @@
-"""Those who make and end pods in a simulated cluster: Jobs with pods, claims that get volumes, runs that fail, are cancelled, or wait."""
+"""Those who make and end pods in a simulated cluster: Jobs with pods, claims that get volumes, runs that fail, are
+cancelled, or wait.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from controlplane.kube import JOBS, NAMESPACES, PERSISTENT_VOLUMES, PIPELINE_RUNS, PODS, Json, Kind, meta
-from controlplane.simulation.batch import Batch
-from controlplane.simulation.behaviour import View
-from controlplane.simulation.claims import Claims
-from controlplane.simulation.kinds import CONFIG_MAPS
-from controlplane.simulation.kinds_local import CLAIMS, TASK_RUNS, WHOLE_KINDS
-from controlplane.simulation.store import Store
-from controlplane.simulation.tekton import FAILS, FOLLOWS, NAMESPACE, Tekton
+from controlplane.kube.kinds import JOBS, NAMESPACES, PERSISTENT_VOLUMES, PIPELINE_RUNS, PODS, Json, Kind, meta
+from controlplane.simulation.apiserver.store import Store
+from controlplane.simulation.controllers.behaviour import View
+from controlplane.simulation.controllers.claims import Claims
+from controlplane.simulation.controllers.job_pods import Batch
+from controlplane.simulation.controllers.tekton import FAILS, FOLLOWS, NAMESPACE, Tekton
+from controlplane.simulation.kinds.base import CONFIG_MAPS
+from controlplane.simulation.kinds.own_cluster import CLAIMS, TASK_RUNS, WHOLE_KINDS
 
 NS = "default"
 

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from controlplane.kube import Json, Kind
-from controlplane.simulation.jobs import Pace
+from controlplane.kube.kinds import Json, Kind
+from controlplane.simulation.controllers.jobs import JobPace
 from tests.simulation.kueue_cluster import JOBS, JOBSETS, Cluster, says
 
 
@@ -79,7 +79,7 @@ def test_an_unreadable_duration_counts_as_none() -> None:
 
 
 def test_pods_become_ready_after_the_startup() -> None:
-    cluster = Cluster(pace=Pace(duration=timedelta(seconds=10), startup=timedelta(seconds=2)))
+    cluster = Cluster(pace=JobPace(duration=timedelta(seconds=10), startup=timedelta(seconds=2)))
     cluster.submit("a", queue="", pods=2)
     cluster.submit("s", kind=JOBSETS, queue="")
     cluster.settle()
@@ -93,7 +93,7 @@ def test_pods_become_ready_after_the_startup() -> None:
 
 
 def test_a_brief_pace_goes_straight_to_the_end() -> None:
-    cluster = Cluster(pace=Pace(duration=timedelta(seconds=1), brief=True))
+    cluster = Cluster(pace=JobPace(duration=timedelta(seconds=1), brief=True))
     cluster.submit("a", queue="")
     seen = statuses(cluster, JOBS)
     cluster.settle()
@@ -149,7 +149,7 @@ def test_a_job_set_starts_and_completes() -> None:
 
 
 def test_a_job_set_fails_and_is_suspended_and_resumed() -> None:
-    cluster = Cluster(pace=Pace(duration=timedelta(seconds=10), outcome="fail"))
+    cluster = Cluster(pace=JobPace(duration=timedelta(seconds=10), outcome="fail"))
     cluster.submit("s", kind=JOBSETS, queue="", suspend=True)
     cluster.settle()
     waiting = cluster.job("s", JOBSETS)
@@ -165,8 +165,8 @@ def test_a_job_set_fails_and_is_suspended_and_resumed() -> None:
 
 
 def test_after_a_restart_a_running_job_goes_on_where_it_was() -> None:
-    from controlplane.simulation.behaviour import View
-    from controlplane.simulation.jobs import JobController
+    from controlplane.simulation.controllers.behaviour import View
+    from controlplane.simulation.controllers.jobs import JobController
 
     cluster = Cluster()
     cluster.submit("a", queue="")
@@ -174,7 +174,7 @@ def test_after_a_restart_a_running_job_goes_on_where_it_was() -> None:
     cluster.move(7)
     cluster.view.stop()
     view = View(cluster.store, (JOBS, JOBSETS))
-    again = JobController("jobs", view, cluster.clock, Pace(duration=timedelta(seconds=10)))
+    again = JobController("jobs", view, cluster.clock, JobPace(duration=timedelta(seconds=10)))
     view.start()
     again.drain()
     assert cluster.job("a")["status"]["active"] == 1

@@ -6,13 +6,13 @@ import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from controlplane.kube import NODES, PODS, Json
-from controlplane.simulation.behaviour import View
-from controlplane.simulation.jobs import DURATION, OUTCOME
-from controlplane.simulation.kinds_nodes import NODE_KINDS
-from controlplane.simulation.kubelet import Kubelet, Life
-from controlplane.simulation.pods import bind
-from controlplane.simulation.store import Store
+from controlplane.kube.kinds import NODES, PODS, Json
+from controlplane.simulation.apiserver.pods import bind
+from controlplane.simulation.apiserver.store import Store
+from controlplane.simulation.controllers.behaviour import View
+from controlplane.simulation.controllers.jobs import DURATION, OUTCOME
+from controlplane.simulation.controllers.kubelet import Kubelet, Life
+from controlplane.simulation.kinds.nodes import NODE_KINDS
 
 
 class Clock:

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from controlplane.clock import SystemClock
-from controlplane.clusters.port import ApiError
-from controlplane.kube import JOBS, JOBSETS, Json, Kind, meta
-from controlplane.simulation.behaviour import Behaviour, Key, View
+from controlplane.clusters.protocol import ApiError
+from controlplane.kube.kinds import JOBS, JOBSETS, Json, Kind, meta
+from controlplane.simulation.controllers.behaviour import Behaviour, Key, View
 from tests.simulation.kueue_cluster import Cluster, ManualClock, job
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.kube import ADMISSION_CHECKS, CLUSTER_QUEUES, LOCAL_QUEUES
-from controlplane.simulation.kinds import WORKLOAD_PRIORITY_CLASSES
-from controlplane.simulation.kueue_common import MULTIKUEUE
+from controlplane.kube.kinds import ADMISSION_CHECKS, CLUSTER_QUEUES, LOCAL_QUEUES
+from controlplane.simulation.kinds.base import WORKLOAD_PRIORITY_CLASSES
+from controlplane.simulation.kueue.common import MULTIKUEUE
 from tests.simulation.kueue_cluster import RUNNING, Cluster, dispatch, is_true, says
 
 

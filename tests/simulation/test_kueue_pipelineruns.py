@@ -1,4 +1,6 @@
-"""PipelineRuns under the simulated Kueue, as tekton-kueue has them: created pending, given a Workload, started, stopped for good."""
+"""PipelineRuns under the simulated Kueue, as tekton-kueue has them: created pending, given a Workload, started, stopped
+for good.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from controlplane.kube import PIPELINE_RUNS, WORKLOADS, Json, meta
-from controlplane.simulation.kinds_local import LOCAL_KINDS
-from controlplane.simulation.kueue_common import Gates, is_true
-from controlplane.simulation.kueue_pipelineruns import PENDING, STOPPED, PipelineRunIntegration
-from controlplane.simulation.tekton import Tekton
+from controlplane.kube.kinds import PIPELINE_RUNS, WORKLOADS, Json, meta
+from controlplane.simulation.controllers.tekton import Tekton
+from controlplane.simulation.kinds.own_cluster import LOCAL_KINDS
+from controlplane.simulation.kueue.common import Gates, is_true
+from controlplane.simulation.kueue.pipelineruns import PENDING, STOPPED, PipelineRunIntegration
 from controlplane.simulation.world import ClusterSpec, SimulatedCluster, World
 
 QUEUE = {"kueue.x-k8s.io/queue-name": "user-queue"}
@@ -117,7 +119,7 @@ def test_placeholders_are_a_pod_set_of_their_own(mode: str, count: int) -> None:
 def test_tekton_starts_nothing_of_a_run_that_waits_and_ends_one_that_is_stopped(asked: str) -> None:
     found = World(ClusterSpec(kinds=LOCAL_KINDS), {}, clock=Clock())
     found.assemble()
-    from controlplane.simulation.local import Machinery
+    from controlplane.simulation.controllers.own_cluster import Machinery
 
     machinery = Machinery("home", found.management.store, Clock())
     machinery.view.start()

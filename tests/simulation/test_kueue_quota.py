@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.kube import JOBS, JOBSETS, Json
-from controlplane.simulation.kueue_common import workload_name
-from controlplane.simulation.kueue_quota import ClusterQueueState, Waiting, shape_of, usage_of
+from controlplane.kube.kinds import JOBS, JOBSETS, Json
+from controlplane.simulation.kueue.common import workload_name
+from controlplane.simulation.kueue.quota import ClusterQueueState, Waiting, shape_of, usage_of
 from tests.simulation.kueue_cluster import clone
 
 

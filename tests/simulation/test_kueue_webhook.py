@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from controlplane.clusters.port import ApiError
-from controlplane.kube import JOBS, Json, meta
-from controlplane.simulation.kueue_common import is_true
-from controlplane.simulation.kueue_webhook import validate_workload
+from controlplane.clusters.protocol import ApiError
+from controlplane.kube.kinds import JOBS, Json, meta
+from controlplane.simulation.kueue.common import is_true
+from controlplane.simulation.kueue.webhook import validate_workload
 from tests.simulation.kueue_cluster import WORKLOADS, Cluster, clone
 
 AT = "2026-01-01T00:00:00Z"

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from controlplane.kube import meta
-from controlplane.simulation.jobs import Pace
-from controlplane.simulation.kueue_common import JOB_UID, RESOURCE_IN_USE, Gates, set_condition
-from controlplane.simulation.kueue_podsets import INTEGRATIONS
+from controlplane.kube.kinds import meta
+from controlplane.simulation.controllers.jobs import JobPace
+from controlplane.simulation.kueue.common import JOB_UID, RESOURCE_IN_USE, Gates, set_condition
+from controlplane.simulation.kueue.podsets import INTEGRATIONS
 from tests.simulation.kueue_cluster import JOBS, JOBSETS, WORKLOADS, Cluster, clone, is_true, job_set, says
 
 
@@ -253,7 +253,7 @@ def test_a_bound_clone_that_is_deleted_stops_its_job_first(worker: Cluster) -> N
 
 
 def test_running_too_long_deactivates() -> None:
-    worker = Cluster(pace=Pace(duration=timedelta(hours=1)))
+    worker = Cluster(pace=JobPace(duration=timedelta(hours=1)))
     worker.queues()
     worker.store.create(WORKLOADS, clone("wl", maximumExecutionTimeSeconds=60))
     worker.submit("a", prebuilt="wl", labels={"kueue.x-k8s.io/max-exec-time-seconds": "60"})

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from controlplane.clusters.port import ApiError
-from controlplane.kube import APPLY_PATCH, EVENTS, JOBS, NAMESPACES, SECRETS, Json, Kind
-from controlplane.simulation.errors import status_body
-from controlplane.simulation.kinds import CORE_EVENTS, PODS
-from controlplane.simulation.store import Store, StoreEvent
+from controlplane.clusters.protocol import ApiError
+from controlplane.kube.kinds import APPLY_PATCH, EVENTS, JOBS, NAMESPACES, SECRETS, Json, Kind
+from controlplane.simulation.apiserver.errors import status_body
+from controlplane.simulation.apiserver.store import Store, StoreEvent
+from controlplane.simulation.kinds.base import CORE_EVENTS, PODS
 from tests.simulation.store_kit import GADGETS, Clock, gadget, names, new_store
 
 

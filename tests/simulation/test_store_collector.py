@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.clusters.port import ApiError
-from controlplane.kube import JOBS, NAMESPACES, Json
-from controlplane.simulation.kinds import CONFIG_MAPS
-from controlplane.simulation.store import Store
+from controlplane.clusters.protocol import ApiError
+from controlplane.kube.kinds import JOBS, NAMESPACES, Json
+from controlplane.simulation.apiserver.store import Store
+from controlplane.simulation.kinds.base import CONFIG_MAPS
 from tests.simulation.store_kit import GADGETS, gadget, names, new_store
 
 HOLD = "kit.example.com/hold"

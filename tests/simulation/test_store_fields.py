@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.kube import APPLY_PATCH, Json
-from controlplane.simulation.fields import FieldSchema, Trie, difference, intersection, join, paths
+from controlplane.kube.kinds import APPLY_PATCH, Json
+from controlplane.simulation.apiserver.field_sets import FieldSchema, Trie, difference, intersection, join, paths
 from tests.simulation.store_kit import GADGETS, new_store
 
 SCHEMA = FieldSchema({"l": ("k",), "s": ()}, builtin=False)

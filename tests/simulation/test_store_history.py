@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.clusters.port import ApiError
-from controlplane.kube import JOBS, NAMESPACES, WORKLOADS, Json
-from controlplane.simulation.store import Store
+from controlplane.clusters.protocol import ApiError
+from controlplane.kube.kinds import JOBS, NAMESPACES, WORKLOADS, Json
+from controlplane.simulation.apiserver.store import Store
 from tests.simulation.store_kit import GADGETS, gadget, names, new_store
 
 STEPS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["create", "patch", "delete"])), max_size=30)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from controlplane.clusters.port import ApiError
-from controlplane.simulation.patches import json_patch, merge_patch, strategic_merge
+from controlplane.clusters.protocol import ApiError
+from controlplane.simulation.apiserver.patches import json_patch, merge_patch, strategic_merge
 
 # RFC 7386, appendix A
 MERGES: list[tuple[Any, Any, Any]] = [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.clusters.port import ApiError
-from controlplane.simulation.selectors import field_test, label_test
+from controlplane.clusters.protocol import ApiError
+from controlplane.simulation.apiserver.selectors import field_test, label_test
 
 LABELS = {"app": "x", "kueue.x-k8s.io/queue-name": "q", "empty": ""}
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from controlplane.kube import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, Json
-from controlplane.simulation.behaviour import View
-from controlplane.simulation.jobs import OUTCOME
-from controlplane.simulation.kinds_nodes import NODE_KINDS
-from controlplane.simulation.store import Store
-from controlplane.simulation.volumes import VOLUME_KINDS, Volumes
+from controlplane.kube.kinds import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, Json
+from controlplane.simulation.apiserver.store import Store
+from controlplane.simulation.controllers.behaviour import View
+from controlplane.simulation.controllers.jobs import OUTCOME
+from controlplane.simulation.controllers.volumes import VOLUME_KINDS, Volumes
+from controlplane.simulation.kinds.nodes import NODE_KINDS
 from tests.simulation.test_kubelet import Clock
 
 SELECTED = "volume.kubernetes.io/selected-node"

@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 import yaml
 
-from controlplane.kube import (
+from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
     JOBS,
@@ -28,15 +28,15 @@ from controlplane.kube import (
     Json,
     meta,
 )
-from controlplane.simulation.jobs import Pace
-from controlplane.simulation.kinds import DEFAULT_KINDS
-from controlplane.simulation.kueue_common import Gates, is_true
-from controlplane.simulation.persistence import dump, load, snapshot
-from controlplane.simulation.store import Store
+from controlplane.simulation.apiserver.persistence import dump, load, snapshot
+from controlplane.simulation.apiserver.store import Store
+from controlplane.simulation.controllers.jobs import JobPace
+from controlplane.simulation.kinds.base import DEFAULT_KINDS
+from controlplane.simulation.kueue.common import Gates, is_true
 from controlplane.simulation.world import ClusterSpec, World
 from tests.simulation.kueue_cluster import ManualClock, clone, job, says
 
-QUICK = Pace(duration=timedelta(milliseconds=20))
+QUICK = JobPace(duration=timedelta(milliseconds=20))
 
 
 def make_world(path: Path, *, workers: int = 2, remembered: bool = True, seed: int = 1) -> World:
@@ -238,7 +238,7 @@ async def test_saving_is_skipped_when_nothing_has_changed(tmp_path: Path) -> Non
 def test_without_servers_the_world_is_a_function_of_its_inputs(tmp_path: Path) -> None:
     def run() -> bytes:
         clock = ManualClock()
-        spec = ClusterSpec(quota={"cpu": "2", "memory": "16Gi"}, pace=Pace(duration=timedelta(seconds=5)))
+        spec = ClusterSpec(quota={"cpu": "2", "memory": "16Gi"}, pace=JobPace(duration=timedelta(seconds=5)))
         world = World(ClusterSpec(gates=Gates(multikueue=True)), {"w": spec}, clock=clock, rng=random.Random(7))
         world.assemble()
         for number in range(5):

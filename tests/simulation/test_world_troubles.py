@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.kube import JOBS, WORKLOADS
+from controlplane.kube.kinds import JOBS, WORKLOADS
 from controlplane.local.examples import jobs
-from controlplane.simulation import persistence
+from controlplane.simulation.apiserver import persistence
 from controlplane.simulation.world import ClusterSpec, World
 
 

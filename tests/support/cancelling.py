@@ -1,9 +1,9 @@
 """Cancel a coroutine at each of its awaits, one after the other, and see that it ends and leaves nothing behind.
 
-In: a scene, which sets up what the coroutine needs and gives it out. Out: how many awaits there were. A coroutine that never ends by itself
-is cancelled at each await until it only waits. One whose work is done by tasks of its own has few awaits itself: it is interrupted after
-so many turns of the loop instead. What is waited for here is turns of the loop and never seconds, except `over_sockets`.
-"""
+In: a scene, which sets up what the coroutine needs and gives it out. Out: how many awaits there were. A coroutine that
+never ends by itself is cancelled at each await until it only waits. One whose work is done by tasks of its own has few
+awaits itself: it is interrupted after so many turns of the loop instead. What is waited for here is turns of the loop
+and never seconds, except `over_sockets`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def cancelled_at_every_await(
 
 
 def interrupted_after(turns: Iterable[int], scene: Scene, interrupt: Interrupt | None = None) -> list[str]:
-    """Interrupt the coroutine of a scene after so many turns of the loop, each time from its start, and see how it ends.
+    """Interrupt the coroutine of a scene after so many turns of the loop, each time from its start, and see how it
+    ends.
 
     `interrupt` is given the task; without it, it is cancelled, and has to end as cancelled. Returns how each ended.
     """
@@ -84,7 +85,9 @@ async def _played(scene: Scene, number: int, over_sockets: bool, times: int) -> 
 
 
 async def _counted(coroutine: Work, number: int, reached: list[bool], heard: list[bool]) -> Any:
-    """Run a coroutine in a task of its own steps, and cancel that task at one of its awaits; `heard` says that it was told."""
+    """Run a coroutine in a task of its own steps, and cancel that task at one of its awaits; `heard` says that it was
+    told.
+    """
     task = asyncio.current_task()
     assert task is not None
 

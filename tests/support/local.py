@@ -1,7 +1,8 @@
-"""The stage of the controllers of one's own cluster: a simulated cluster over HTTP with those who make and run pods, a log, processes.
+"""The stage of the controllers of one's own cluster: a simulated cluster over HTTP with those who make and run pods, a
+log, processes.
 
-In: which controllers run, and how. Out: objects made, nodes cordoned, processes killed and started; objects, requests and the log to see.
-"""
+In: which controllers run, and how. Out: objects made, nodes cordoned, processes killed and started; objects, requests
+and the log to see."""
 
 from __future__ import annotations
 
@@ -16,16 +17,16 @@ import msgspec
 import psycopg
 import pytest
 
-from controlplane.app import process
 from controlplane.clock import SystemClock
-from controlplane.clusters.port import ApiError
-from controlplane.clusters.surroundings import Timing
-from controlplane.kube import NAMESPACES, NODES, PODS, Json, Kind, meta
+from controlplane.clusters.connection_config import ConnectionTiming
+from controlplane.clusters.protocol import ApiError
+from controlplane.kube.kinds import NAMESPACES, NODES, PODS, Json, Kind, meta
+from controlplane.runtime import lifecycle
 from controlplane.settings import Settings
-from controlplane.settings.local import Coscheduling, PodGroups
-from controlplane.simulation.kinds import CONFIG_MAPS
-from controlplane.simulation.kinds_local import LOCAL_KINDS
-from controlplane.simulation.local import Machinery
+from controlplane.settings.local import CoschedulingSettings, PodGroupSettings
+from controlplane.simulation.controllers.own_cluster import Machinery
+from controlplane.simulation.kinds.base import CONFIG_MAPS
+from controlplane.simulation.kinds.own_cluster import LOCAL_KINDS
 from controlplane.simulation.seeding import ensure
 from controlplane.simulation.world import ClusterSpec, World
 from tests.multikueue.kep693.rig import until
@@ -40,8 +41,8 @@ def settings(*controllers: str, groups: Json | None = None, runs: Json | None = 
     return msgspec.structs.replace(
         found,
         run=msgspec.structs.replace(found.run, controllers=controllers),
-        podgroups=PodGroups(**(groups or {})),
-        coscheduling=Coscheduling(**{"image": "example.com/nop:1", **(runs or {})}),
+        podgroups=PodGroupSettings(**(groups or {})),
+        coscheduling=CoschedulingSettings(**{"image": "example.com/nop:1", **(runs or {})}),
     )
 
 
@@ -176,8 +177,10 @@ Make = Callable[..., Awaitable[Stage]]
 
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten what no setting shortens: the back-off of connecting, and how often a suspected cluster is asked."""
-    brief = functools.partial(Timing, backoff_base=0.1, backoff_cap=0.3, suspect_heartbeat=0.1, away_probe=0.3)
-    monkeypatch.setattr(process, "Timing", brief)
+    brief = functools.partial(
+        ConnectionTiming, backoff_base=0.1, backoff_cap=0.3, suspect_heartbeat=0.1, away_probe=0.3
+    )
+    monkeypatch.setattr(lifecycle, "Timing", brief)
 
 
 @contextlib.asynccontextmanager

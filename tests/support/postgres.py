@@ -1,9 +1,9 @@
 """The PostgreSQL of the test run: found or started once, with one migrated template from which every test gets a copy.
 
-In: the environment. `CONTROLPLANE_TEST_PG` = url | docker | embedded | auto says which server; auto takes the first that there is:
-`CONTROLPLANE_TEST_DATABASE_URL`, Docker, the embedded one. Out: a `Server`, whose role may create databases. A run has one container, which
-its processes share with names of their own; each has an embedded server to itself.
-"""
+In: the environment. `CONTROLPLANE_TEST_PG` = url | docker | embedded | auto says which server; auto takes the first
+that there is: `CONTROLPLANE_TEST_DATABASE_URL`, Docker, the embedded one. Out: a `Server`, whose role may create
+databases. A run has one container, which its processes share with names of their own; each has an embedded server to
+itself."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ import psycopg
 from psycopg import sql
 from sqlalchemy.engine import make_url
 
-from controlplane.embedded import EmbeddedPostgres
+from controlplane.local.postgres import EmbeddedPostgres
 
 IMAGE = "postgres:18-alpine"
 WAYS = ("url", "docker", "embedded", "auto")
@@ -110,10 +110,11 @@ class NoContainerError(Exception):
 
 
 def share(stack: ExitStack) -> str:
-    """Start the container of this run, if Docker is the way, for all of its processes; return a line if there can be none.
+    """Start the container of this run, if Docker is the way, for all of its processes; return a line if there can be
+    none.
 
-    Raises `ValueError` if Docker was asked for and there can be no container. The environment tells the processes of a parallel run.
-    """
+    Raises `ValueError` if Docker was asked for and there can be no container. The environment tells the processes of a
+    parallel run."""
     if chosen() != "docker":
         return ""
     try:
@@ -139,7 +140,9 @@ def _restore(before: Mapping[str, str | None]) -> None:
 
 @contextmanager
 def container() -> Iterator[str]:
-    """Have a PostgreSQL in a container, and yield its URL; `NoContainerError` if its image, or that of the reaper, is not to be had."""
+    """Have a PostgreSQL in a container, and yield its URL; `NoContainerError` if its image, or that of the reaper, is
+    not to be had.
+    """
     from docker.errors import DockerException
     from requests.exceptions import RequestException
     from testcontainers.community.postgres import PostgresContainer
@@ -198,7 +201,9 @@ def embedded(data: Path) -> Iterator[str]:
 
 @contextmanager
 def folder() -> Iterator[Path]:
-    """Have a folder below one that every user may pass through, as PostgreSQL needs when root runs the tests; pytest's are closed."""
+    """Have a folder below one that every user may pass through, as PostgreSQL needs when root runs the tests; pytest's
+    are closed.
+    """
     place = temporary()
     sweep(place)
     top = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
@@ -210,7 +215,9 @@ def folder() -> Iterator[Path]:
 
 
 def temporary() -> Path:
-    """Return the folder for throw-away data: memory if there is enough, where a copy of a database takes a tenth of the time."""
+    """Return the folder for throw-away data: memory if there is enough, where a copy of a database takes a tenth of the
+    time.
+    """
     memory = Path("/dev/shm")
     roomy = os.access(memory, os.W_OK | os.X_OK) and shutil.disk_usage(memory).free >= _ROOM
     return memory if roomy else Path(tempfile.gettempdir())

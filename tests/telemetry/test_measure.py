@@ -8,15 +8,15 @@ from datetime import timedelta
 import msgspec
 
 from controlplane.app.measure import Measure
-from controlplane.connectivity.events import (
+from controlplane.controllers.connectivity.events import (
     FLEET_STREAM,
     ClusterDisconnected,
     ClusterSuspected,
     MassOutageAccepted,
     MassOutageBegan,
 )
+from controlplane.controllers.multikueue.events import MultiKueueClusterGone
 from controlplane.log.event import NewEvent
-from controlplane.multikueue.events import MultiKueueClusterGone
 from controlplane.telemetry import Metrics
 from tests.audit.script import POLICY, Script, at
 

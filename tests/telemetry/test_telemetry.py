@@ -36,7 +36,7 @@ def lines(stream: io.StringIO) -> list[dict[str, object]]:
 def test_a_message_is_one_json_line_with_its_context() -> None:
     stream = io.StringIO()
     telemetry.configure("info", "json", stream)
-    log = telemetry.logger("controlplane.reconcile")
+    log = telemetry.logger("controlplane.runtime")
     with structlog.contextvars.bound_contextvars(cluster="worker1"):
         log.info("dispatched", workload="ns/job", count=2)
     log.debug("not important enough")
@@ -47,7 +47,7 @@ def test_a_message_is_one_json_line_with_its_context() -> None:
         "workload": "ns/job",
         "count": 2,
         "level": "info",
-        "logger": "controlplane.reconcile",
+        "logger": "controlplane.runtime",
     }
     assert str(said["timestamp"]).endswith("Z")
 

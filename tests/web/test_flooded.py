@@ -1,4 +1,6 @@
-"""The operators' port, flooded: whoever asks whether we are alive is answered, and nobody else's odd request is an error of ours."""
+"""The operators' port, flooded: whoever asks whether we are alive is answered, and nobody else's odd request is an
+error of ours.
+"""
 
 from __future__ import annotations
 
@@ -12,25 +14,25 @@ import pytest
 from aiohttp import web
 
 from controlplane.telemetry import Metrics
-from controlplane.web import Health, Server, create_app, serve
+from controlplane.web import Health, WebServer, create_app, serve
 from controlplane.web.guard import Guard
 from controlplane.web.ops import serve_guarded
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[Server]:
+async def server() -> AsyncIterator[WebServer]:
     running = await serve(create_app(Health(("schema",)), Metrics().registry), "127.0.0.1", 0)
     yield running
     await running.stop()
 
 
-async def healthz(server: Server) -> int:
+async def healthz(server: WebServer) -> int:
     url = f"http://127.0.0.1:{server.port}/healthz"
     async with aiohttp.ClientSession() as session, session.get(url, timeout=aiohttp.ClientTimeout(total=20)) as answer:
         return answer.status
 
 
-def half_open(server: Server) -> socket.socket:
+def half_open(server: WebServer) -> socket.socket:
     found = socket.socket()
     found.setblocking(False)
     found.connect_ex(("127.0.0.1", server.port))
@@ -38,7 +40,7 @@ def half_open(server: Server) -> socket.socket:
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /met"])
-async def test_alive_under_a_thousand_requests_that_never_come(server: Server, sent: bytes) -> None:
+async def test_alive_under_a_thousand_requests_that_never_come(server: WebServer, sent: bytes) -> None:
     """Eleven hundred connections without a request, two hundred at a time as files allow, and one that asks."""
     for _ in range(6):
         opened = [half_open(server) for _ in range(200)]
@@ -53,7 +55,7 @@ async def test_alive_under_a_thousand_requests_that_never_come(server: Server, s
                 one.close()
 
 
-async def guarded(guard: Guard, app: web.Application | None = None) -> Server:
+async def guarded(guard: Guard, app: web.Application | None = None) -> WebServer:
     found = app or create_app(Health(("schema",)), Metrics().registry)
     return await serve_guarded(found, guard, "127.0.0.1", 0, "http")
 
@@ -155,7 +157,7 @@ async def test_who_is_at_work_goes_last_and_not_never() -> None:
         "",
     ],
 )
-async def test_an_odd_accept_header_gets_the_metrics_all_the_same(server: Server, accept: str) -> None:
+async def test_an_odd_accept_header_gets_the_metrics_all_the_same(server: WebServer, accept: str) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     head = f"GET /metrics HTTP/1.1\r\nHost: a\r\nAccept: {accept}\r\nConnection: close\r\n\r\n"
     writer.write(head.encode())

@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from controlplane.telemetry import Metrics
-from controlplane.web import Health, ListenError, Server, create_app, serve
+from controlplane.web import Health, ListenError, WebServer, create_app, serve
 
 
 @pytest.fixture
@@ -23,23 +23,23 @@ def metrics() -> Metrics:
 
 
 @pytest.fixture
-async def server(health: Health, metrics: Metrics) -> AsyncIterator[Server]:
+async def server(health: Health, metrics: Metrics) -> AsyncIterator[WebServer]:
     running = await serve(create_app(health, metrics.registry), "127.0.0.1", 0)
     yield running
     await running.stop()
 
 
-async def get(server: Server, path: str, **headers: str) -> tuple[int, str, str]:
+async def get(server: WebServer, path: str, **headers: str) -> tuple[int, str, str]:
     url = f"http://127.0.0.1:{server.port}{path}"
     async with aiohttp.ClientSession() as session, session.get(url, headers=headers) as answer:
         return answer.status, answer.headers["Content-Type"], await answer.text()
 
 
-async def test_alive_though_not_ready(server: Server) -> None:
+async def test_alive_though_not_ready(server: WebServer) -> None:
     assert await get(server, "/healthz") == (200, "text/plain; charset=utf-8", "ok\n")
 
 
-async def test_ready_says_what_is_missing(server: Server, health: Health) -> None:
+async def test_ready_says_what_is_missing(server: WebServer, health: Health) -> None:
     async def readyz() -> tuple[int, dict[str, object]]:
         async with (
             aiohttp.ClientSession() as session,
@@ -67,7 +67,7 @@ async def test_ready_says_what_is_missing(server: Server, health: Health) -> Non
     assert (await readyz())[0] == 503
 
 
-async def test_metrics_in_both_formats(server: Server, metrics: Metrics) -> None:
+async def test_metrics_in_both_formats(server: WebServer, metrics: Metrics) -> None:
     metrics.events_appended.labels(type="WorkloadSeen").inc(3)
     status, content_type, text = await get(server, "/metrics")
     assert status == 200
@@ -78,13 +78,13 @@ async def test_metrics_in_both_formats(server: Server, metrics: Metrics) -> None
     assert text.endswith("# EOF\n")
 
 
-async def test_other_paths_and_methods_are_refused(server: Server) -> None:
+async def test_other_paths_and_methods_are_refused(server: WebServer) -> None:
     assert (await get(server, "/"))[0] == 404
     async with aiohttp.ClientSession() as session, session.post(f"http://127.0.0.1:{server.port}/readyz") as answer:
         assert answer.status == 405
 
 
-async def test_a_port_in_use_is_one_sentence(server: Server, health: Health, metrics: Metrics) -> None:
+async def test_a_port_in_use_is_one_sentence(server: WebServer, health: Health, metrics: Metrics) -> None:
     with pytest.raises(
         ListenError, match=rf"^Another program listens on 127\.0\.0\.1:{server.port} already: .*http\.port"
     ):

@@ -1,4 +1,6 @@
-"""What a state holds of its writes: at most one open to a target, and the last no until the object shows something new."""
+"""What a state holds of its writes: at most one open to a target, and the last no until the object shows something
+new.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.capability import Failure, OpenWrite
 from controlplane.log.event import Event, Recorded
-from controlplane.writes import (
-    Trouble,
-    Writer,
+from controlplane.runtime.controller import OpenWrite, WriteRefusal
+from controlplane.runtime.writes import (
+    OpenWrites,
+    WriteFailure,
     WriteRefused,
-    Writes,
     WritesNothing,
     WriteUnneeded,
+    WritingController,
     closed,
     dropped,
     opened,
@@ -36,11 +38,11 @@ class Painted(Event, frozen=True, kw_only=True):
         return self.what
 
 
-class Wall(Writes[Painted, Trouble], frozen=True, kw_only=True):
+class Wall(OpenWrites[Painted, WriteFailure], frozen=True, kw_only=True):
     name: str
 
 
-class Painter(Writer[Painted]):
+class Painter(WritingController[Painted]):
     FAILED, UNNEEDED = WriteRefused, WriteUnneeded
 
     def __init__(self, wall: Wall) -> None:
@@ -105,7 +107,7 @@ def test_a_state_that_nothing_changes_in_is_the_same_one() -> None:
 
 
 def test_a_room_may_remember_more_of_a_no_than_all_do() -> None:
-    more = Trouble(9, 500, "InternalError", "later", NOW + timedelta(hours=1), "Painted")
+    more = WriteFailure(9, 500, "InternalError", "later", NOW + timedelta(hours=1), "Painted")
     assert refused(Wall(name="north"), no("door"), more).trouble == {"door": more}
     assert refused(Wall(name="north"), no("door")).trouble["door"].until == NOW
 
@@ -115,7 +117,7 @@ def test_of_a_stream_that_is_not_known_nothing_is_open() -> None:
     write = OpenWrite("wall/south", "door", "there", 1, "Painted")
     assert painter.open_writes("wall/south") == []
     assert not painter.is_open(write)
-    event = painter.failed(write, Failure(403, "Forbidden", "no"), NOW).event
+    event = painter.failed(write, WriteRefusal(403, "Forbidden", "no"), NOW).event
     assert isinstance(event, WriteRefused)
     assert (event.failures, event.reason) == (1, "Forbidden")
 
@@ -124,6 +126,6 @@ def test_who_writes_nothing_says_so() -> None:
     nobody, write = WritesNothing(), OpenWrite("wall/north", "door", "there", 1, "Painted")
     assert not nobody.open_writes("wall/north")
     assert not nobody.is_open(write)
-    for ended in (lambda: nobody.failed(write, Failure(403, "", ""), NOW), lambda: nobody.unneeded(write, "7")):
+    for ended in (lambda: nobody.failed(write, WriteRefusal(403, "", ""), NOW), lambda: nobody.unneeded(write, "7")):
         with pytest.raises(NotImplementedError, match="writes nothing, so Painted"):
             ended()

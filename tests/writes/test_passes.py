@@ -1,4 +1,6 @@
-"""A pass writes to a target once, not while a write to it is open, and not while it rests; then it says when to look again."""
+"""A pass writes to a target once, not while a write to it is open, and not while it rests; then it says when to look
+again.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from controlplane.log.event import Event
-from controlplane.passes import Pass
-from controlplane.writes import Effect, Trouble, Writes
+from controlplane.runtime.decision_pass import DecisionPass
+from controlplane.runtime.writes import Effect, OpenWrites, WriteFailure
 
 NOW = datetime(2026, 11, 21, 18, 0, tzinfo=UTC)
 LATER = NOW + timedelta(seconds=1)
@@ -27,17 +29,17 @@ class Painted(Said, frozen=True, kw_only=True):
         return self.what
 
 
-class Wall(Writes[Painted, Trouble], frozen=True, kw_only=True):
+class Wall(OpenWrites[Painted, WriteFailure], frozen=True, kw_only=True):
     pass
 
 
-class Painting(Pass[Wall, Said, Painted]):
+class Painting(DecisionPass[Wall, Said, Painted]):
     def _overrides(self, decision: Painted, opened: Painted) -> bool:
         return decision.colour == "white" != opened.colour
 
 
-def troubled(until: datetime) -> dict[str, Trouble]:
-    return {"door": Trouble(1, 403, "Forbidden", "no", until, "Painted")}
+def troubled(until: datetime) -> dict[str, WriteFailure]:
+    return {"door": WriteFailure(1, 403, "Forbidden", "no", until, "Painted")}
 
 
 def busy(colour: str) -> dict[str, Effect[Painted]]:

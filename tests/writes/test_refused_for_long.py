@@ -1,4 +1,6 @@
-"""A write that an API server refuses for hours: the pause grows up to five minutes and stays there, however often it was said no."""
+"""A write that an API server refuses for hours: the pause grows up to five minutes and stays there, however often it
+was said no.
+"""
 
 from __future__ import annotations
 
@@ -9,46 +11,46 @@ from typing import Any
 import pytest
 
 from controlplane.app.policy import policy_of
-from controlplane.candidates import state as source
-from controlplane.candidates import target_state as target
-from controlplane.candidates.copies import Copies
-from controlplane.candidates.events import CandidateWriteFailed
-from controlplane.candidates.placing import Placing
-from controlplane.candidates.policy import Policy
-from controlplane.candidates.target import TargetCandidates
-from controlplane.candidates.target_decide import TargetPolicy
-from controlplane.candidates.target_events import TargetWriteFailed
-from controlplane.capability import Failure, OpenWrite
-from controlplane.coscheduling import state as runs
-from controlplane.coscheduling.events import CoschedulingFailed
-from controlplane.coscheduling.room import Coscheduling
-from controlplane.coscheduling.room import Policy as RunsPolicy
+from controlplane.controllers.candidates.references.controller import ReferenceController
+from controlplane.controllers.candidates.source import state as source
+from controlplane.controllers.candidates.source.controller import SourceController
+from controlplane.controllers.candidates.source.events import CandidateWriteFailed
+from controlplane.controllers.candidates.source.policy import SourcePolicy
+from controlplane.controllers.candidates.target import state as target
+from controlplane.controllers.candidates.target.controller import TargetController
+from controlplane.controllers.candidates.target.decide import TargetPolicy
+from controlplane.controllers.candidates.target.events import TargetWriteFailed
+from controlplane.controllers.coscheduling import state as runs
+from controlplane.controllers.coscheduling.controller import CoschedulingController
+from controlplane.controllers.coscheduling.controller import CoschedulingPolicy as RunsPolicy
+from controlplane.controllers.coscheduling.events import CoschedulingFailed
+from controlplane.controllers.multikueue import state as workload
+from controlplane.controllers.multikueue.controller import MultiKueueController
+from controlplane.controllers.multikueue.events import EffectFailed
+from controlplane.controllers.podgroups.controller import PodGroupController
+from controlplane.controllers.podgroups.events import GroupWriteFailed
+from controlplane.controllers.podgroups.index import PodGroupPolicy as GroupsPolicy
+from controlplane.controllers.podgroups.state import PodGroupState, fold_group
+from controlplane.controllers.scheduling import state as pods
+from controlplane.controllers.scheduling.binding.pod_scheduling import Placements
+from controlplane.controllers.scheduling.events import SchedulingWriteFailed
 from controlplane.log.event import Event, Recorded
-from controlplane.multikueue import state as workload
-from controlplane.multikueue.events import EffectFailed
-from controlplane.multikueue.fleet import Fleet
-from controlplane.podgroups.events import GroupWriteFailed
-from controlplane.podgroups.fleet import PodGroups
-from controlplane.podgroups.index import Policy as GroupsPolicy
-from controlplane.podgroups.state import GroupState, fold_group
-from controlplane.scheduler import state as pods
-from controlplane.scheduler.books import Placements
-from controlplane.scheduler.events import SchedulingWriteFailed
+from controlplane.runtime.controller import OpenWrite, WriteRefusal
 from controlplane.settings import Settings
 
 NOW = datetime(2026, 11, 21, 18, 0, tzinfo=UTC)
 TARGET, ACTION = "there/Thing", "ThingDecided"
-NO = Failure(403, "Forbidden", "not you")
-CONFLICT = Failure(409, "Conflict", "the object has been modified")
-TAKEN = Failure(409, "AlreadyExists", "it is there")
+NO = WriteRefusal(403, "Forbidden", "not you")
+CONFLICT = WriteRefusal(409, "Conflict", "the object has been modified")
+TAKEN = WriteRefusal(409, "AlreadyExists", "it is there")
 
 
 def recorded(stream: str, event: Event) -> Recorded:
     return Recorded(position=7, stream=stream, version=3, event=event, cluster="there", recorded_at=NOW)
 
 
-def workloads(stream: str, refused: Recorded) -> Fleet:
-    fleet = Fleet(policy_of(Settings()), "me")
+def workloads(stream: str, refused: Recorded) -> MultiKueueController:
+    fleet = MultiKueueController(policy_of(Settings()), "me")
     if stream.startswith("workload/"):
         fleet.index.workloads[stream] = workload.fold(workload.initial(stream), refused)
     else:
@@ -56,20 +58,20 @@ def workloads(stream: str, refused: Recorded) -> Fleet:
     return fleet
 
 
-def sources(stream: str, refused: Recorded) -> Placing:
-    placing = Placing(Policy(cluster="home"), "me")
+def sources(stream: str, refused: Recorded) -> SourceController:
+    placing = SourceController(SourcePolicy(cluster="home"), "me")
     placing.sources[stream] = source.fold(source.initial(stream), refused)
     return placing
 
 
-def copies(stream: str, refused: Recorded) -> Copies:
-    found = Copies(Placing(Policy(cluster="home"), "me"))
+def copies(stream: str, refused: Recorded) -> ReferenceController:
+    found = ReferenceController(SourceController(SourcePolicy(cluster="home"), "me"))
     found.fold(refused)
     return found
 
 
-def targets(stream: str, refused: Recorded) -> TargetCandidates:
-    found = TargetCandidates(TargetPolicy())
+def targets(stream: str, refused: Recorded) -> TargetController:
+    found = TargetController(TargetPolicy())
     found.candidates[stream] = target.target_fold(target.target_initial(stream), refused)
     return found
 
@@ -80,15 +82,15 @@ def placements(stream: str, refused: Recorded) -> Placements:
     return found
 
 
-def pipeline_runs(stream: str, refused: Recorded) -> Coscheduling:
-    room = Coscheduling(RunsPolicy(), "me")
+def pipeline_runs(stream: str, refused: Recorded) -> CoschedulingController:
+    room = CoschedulingController(RunsPolicy(), "me")
     room.runs[stream] = runs.fold(runs.initial(stream), refused)
     return room
 
 
-def pod_groups(stream: str, refused: Recorded) -> PodGroups:
-    room = PodGroups(GroupsPolicy(), "me")
-    room.index.groups[stream] = fold_group(GroupState(), refused)
+def pod_groups(stream: str, refused: Recorded) -> PodGroupController:
+    room = PodGroupController(GroupsPolicy(), "me")
+    room.index.groups[stream] = fold_group(PodGroupState(), refused)
     return room
 
 
@@ -126,7 +128,9 @@ def test_the_pause_grows_to_five_minutes_and_no_further(
 def test_a_conflict_is_no_refusal_and_ends_the_long_pauses(
     stream: str, kind: Any, room: Callable[[str, Recorded], Any], before: int, pause: int
 ) -> None:
-    """A write was refused for minutes, and when it would have been taken its object had moved on: it waited for minutes more."""
+    """A write was refused for minutes, and when it would have been taken its object had moved on: it waited for minutes
+    more.
+    """
     said = kind(target=TARGET, action=ACTION, code=403, error="Forbidden", message="no", failures=before, retry_at=NOW)
     capability = room(stream, recorded(stream, said))
     new = capability.failed(OpenWrite(stream, TARGET, "there", 9, ACTION), CONFLICT, NOW)

@@ -255,7 +255,7 @@ COMMENT ON COLUMN audit.placements.retry_reason IS 'Why the admission check was 
 COMMENT ON COLUMN audit.placements.evicted_reason IS 'Why the Workload was evicted on the management cluster; null if it was not.';
 COMMENT ON COLUMN audit.placements.position IS 'The position of the choice: the event that says who else had admitted it.';
 
--- The phases are those of controlplane/connectivity/state.py; a change of leader (ServiceStarted) makes what was Connected Unknown.
+-- The phases are those of controlplane/controllers/connectivity/state.py; a change of leader (ServiceStarted) makes what was Connected Unknown.
 CREATE VIEW audit.cluster_connectivity AS
 SELECT s.log, substring(s.stream FROM '/([^/]+)$') AS cluster, i.phase, i.since,
        lead(i.since) OVER (PARTITION BY s.log, substring(s.stream FROM '/([^/]+)$') ORDER BY i.since, i.position) AS until,

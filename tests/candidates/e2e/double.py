@@ -1,8 +1,9 @@
-"""A target's scheduler, as far as a source can see it: the real pure target side, in a log of its own, acting on a simulated cluster.
+"""A target's scheduler, as far as a source can see it: the real pure target side, in a log of its own, acting on a
+simulated cluster.
 
-In: commits of the cluster's store. Out: Pods made, bound and removed, Candidates' statuses. Finding a node is one number: how many pods
-there is room for. What it knows outlives a crash (`crash`, `start`), as the log of a real one does.
-"""
+In: commits of the cluster's store. Out: Pods made, bound and removed, Candidates' statuses. Finding a node is one
+number: how many pods there is room for. What it knows outlives a crash (`crash`, `start`), as the log of a real one
+does."""
 
 from __future__ import annotations
 
@@ -14,35 +15,37 @@ from typing import Any
 
 import msgspec
 
-from controlplane.candidates.objects import CANDIDATE_LABEL, CANDIDATE_SOURCES, CANDIDATES, PODS
-from controlplane.candidates.target import TargetCandidates
-from controlplane.candidates.target_decide import TargetPolicy
-from controlplane.candidates.target_events import HERE
-from controlplane.capability import Decided, Failure, OpenWrite, Sighting
-from controlplane.clusters.port import ApiError
-from controlplane.kube import Json, Request, meta
+from controlplane.clusters.protocol import ApiError
+from controlplane.controllers.candidates.objects import CANDIDATE_LABEL, CANDIDATE_SOURCES, CANDIDATES, PODS
+from controlplane.controllers.candidates.target.controller import TargetController
+from controlplane.controllers.candidates.target.decide import TargetPolicy
+from controlplane.controllers.candidates.target.events import HERE
+from controlplane.kube.kinds import Json, Request, meta
 from controlplane.log.codec import Codec
 from controlplane.log.event import NewEvent, Recorded
-from controlplane.simulation.history import Commit
-from controlplane.simulation.store import Store
+from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite, WriteRefusal
+from controlplane.simulation.apiserver.history import Commit
+from controlplane.simulation.apiserver.store import Store
 
 _KINDS = {PODS, CANDIDATES, CANDIDATE_SOURCES}
 _PAUSE = 0.005
 
 
 class TargetDouble:
-    """See the module. `room`: for how many pods there is a node; `holds`: permits are read and not used; `score` goes with each offer."""
+    """See the module. `room`: for how many pods there is a node; `holds`: permits are read and not used; `score` goes
+    with each offer.
+    """
 
     def __init__(self, store: Store, policy: TargetPolicy, *, room: int = 100, score: int = 0) -> None:
         self.store, self.room, self.score = store, room, score
         self.holds = False
-        self.capability = TargetCandidates(policy)
+        self.capability = TargetController(policy)
         self._codec = Codec(self.capability.types)
         self._log: list[Recorded] = []
         self._versions: dict[str, int] = {}
         self._marks: dict[str, int] = {}
         self._texts: dict[str, bytes] = {}
-        self._inbox: list[Sighting] = []
+        self._inbox: list[ObjectChange] = []
         self._task: asyncio.Task[None] | None = None
         self._stop: Callable[[], None] | None = None
 
@@ -50,7 +53,7 @@ class TargetDouble:
 
     def start(self) -> None:
         """Begin, or go on with what the log says."""
-        capability = TargetCandidates(self.capability.policy)
+        capability = TargetController(self.capability.policy)
         for recorded in self._log:
             capability.fold(recorded)
         capability.ready = True
@@ -143,7 +146,7 @@ class TargetDouble:
         try:
             execute(self.store, request)
         except ApiError as error:
-            failure = Failure(error.status, error.reason, error.message)
+            failure = WriteRefusal(error.status, error.reason, error.message)
             if request.verb == "create" or error.status not in (404, 409):
                 self._append([capability.failed(write, failure, now)], now)
 
@@ -221,6 +224,6 @@ def execute(store: Store, request: Request) -> None:
                     raise
 
 
-def _sighting(obj: Json, kind: Any, *, gone: bool) -> Sighting:
+def _sighting(obj: Json, kind: Any, *, gone: bool) -> ObjectChange:
     copied = msgspec.json.decode(msgspec.json.encode(obj))
-    return Sighting(HERE, "", kind, copied, str(meta(copied)["resourceVersion"]), gone)
+    return ObjectChange(HERE, "", kind, copied, str(meta(copied)["resourceVersion"]), gone)

@@ -1,4 +1,6 @@
-"""A stage on which each target has nodes, kubelets and a real scheduler with the plugin Gang, in a log of its own, instead of a double."""
+"""A stage on which each target has nodes, kubelets and a real scheduler with the plugin Gang, in a log of its own,
+instead of a double.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +11,24 @@ from typing import Any
 import msgspec
 import yaml
 
-from controlplane.app.scheduling.profiles import load
-from controlplane.app.scheduling.service import SCHEDULER_CHECKS, SchedulerService
+from controlplane.app.scheduler import SCHEDULER_CHECKS, SchedulerService
+from controlplane.app.scheduler_profiles import load
 from controlplane.clock import SystemClock
 from controlplane.clusters.kubeconfig import parse_kubeconfig
 from controlplane.clusters.streams import ApiServer as Port
 from controlplane.clusters.transport import Transport
-from controlplane.connectivity.events import MANAGEMENT
-from controlplane.kube import NODES, POD_GROUPS, PODS, PRIORITY_CLASSES, Json, meta
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.kube.kinds import NODES, POD_GROUPS, PODS, PRIORITY_CLASSES, Json, meta
 from controlplane.log.connect import Database
 from controlplane.settings import Settings
-from controlplane.settings.model import Leader
-from controlplane.settings.scheduler import Scheduler
-from controlplane.simulation.behaviour import View
-from controlplane.simulation.kinds import ServedKind
-from controlplane.simulation.kinds_candidates import CANDIDATE_KINDS
-from controlplane.simulation.kinds_nodes import NODE_KINDS
-from controlplane.simulation.kubelet import Kubelet
-from controlplane.simulation.pods import priority
+from controlplane.settings.model import LeaderSettings
+from controlplane.settings.scheduler import SchedulerSettings
+from controlplane.simulation.apiserver.pods import priority
+from controlplane.simulation.controllers.behaviour import View
+from controlplane.simulation.controllers.kubelet import Kubelet
+from controlplane.simulation.kinds.base import ServedKind
+from controlplane.simulation.kinds.candidates import CANDIDATE_KINDS
+from controlplane.simulation.kinds.nodes import NODE_KINDS
 from controlplane.simulation.world import ClusterSpec, SimulatedCluster, World
 from controlplane.telemetry import Metrics
 from controlplane.web.health import Health
@@ -58,8 +60,8 @@ class Beside:
         self.health = Health(SCHEDULER_CHECKS)
         self.health.set("schema", True, "newest")
         settings = Settings(
-            scheduler=Scheduler(log=f"scheduler-{cluster.name}", clock_skew=SKEW),
-            leader=Leader(identity=f"scheduler-{cluster.name}"),
+            scheduler=SchedulerSettings(log=f"scheduler-{cluster.name}", clock_skew=SKEW),
+            leader=LeaderSettings(identity=f"scheduler-{cluster.name}"),
         )
         self.service = SchedulerService(
             settings, load(str(config)), Database(url), self._open, metrics=Metrics(), health=self.health

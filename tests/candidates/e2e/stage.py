@@ -1,7 +1,8 @@
-"""The stage: one source process over HTTP, simulated clusters, and in each target the real pure target side behind a double.
+"""The stage: one source process over HTTP, simulated clusters, and in each target the real pure target side behind a
+double.
 
-In: which targets there are. Out: pods submitted, processes killed and started, clusters cut; pods, candidates and the log to look at.
-"""
+In: which targets there are. Out: pods submitted, processes killed and started, clusters cut; pods, candidates and the
+log to look at."""
 
 from __future__ import annotations
 
@@ -15,14 +16,14 @@ from typing import Any
 import msgspec
 import psycopg
 
-from controlplane.candidates.objects import CANDIDATE_SOURCES, CANDIDATE_TARGETS, PODS, SCHEDULER_NAME
-from controlplane.candidates.target_decide import TargetPolicy
-from controlplane.clusters.port import ApiError
-from controlplane.kube import JOBS, POD_GROUPS, Json, meta
+from controlplane.clusters.protocol import ApiError
+from controlplane.controllers.candidates.objects import CANDIDATE_SOURCES, CANDIDATE_TARGETS, PODS, SCHEDULER_NAME
+from controlplane.controllers.candidates.target.decide import TargetPolicy
+from controlplane.kube.kinds import JOBS, POD_GROUPS, Json, meta
 from controlplane.settings import Settings
 from controlplane.settings.candidates import Candidates
-from controlplane.simulation.kinds import DEFAULT_KINDS, ServedKind
-from controlplane.simulation.kinds_candidates import CANDIDATE_KINDS
+from controlplane.simulation.kinds.base import DEFAULT_KINDS, ServedKind
+from controlplane.simulation.kinds.candidates import CANDIDATE_KINDS
 from controlplane.simulation.world import ClusterSpec, World
 from tests.candidates.e2e.double import TargetDouble
 from tests.multikueue.kep693.rig import until

@@ -1,4 +1,6 @@
-"""ConfigMaps and Secrets that a pod names: with the target that won, kept up to date, and removed with it; and nowhere else."""
+"""ConfigMaps and Secrets that a pod names: with the target that won, kept up to date, and removed with it; and nowhere
+else.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,9 @@ from typing import Any
 
 import psycopg
 
-from controlplane.candidates.objects import CANDIDATES, CONFIG_MAPS, SOURCE_LABEL
-from controlplane.candidates.status import FOLLOWED
-from controlplane.kube import EVENTS, SECRETS, Json, Kind, meta
+from controlplane.controllers.candidates.objects import CANDIDATES, CONFIG_MAPS, SOURCE_LABEL
+from controlplane.controllers.candidates.source.delegate_status import FOLLOWED
+from controlplane.kube.kinds import EVENTS, SECRETS, Json, Kind, meta
 from tests.candidates.e2e.stage import NS, Stage
 
 Make = Callable[..., Awaitable[Stage]]

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from controlplane.candidates.events import SourcePodObserved
-from controlplane.candidates.objects import CANDIDATE_SOURCES, CANDIDATE_TARGETS, PODS
-from controlplane.candidates.observe import source_pod
-from controlplane.kube import Json
+from controlplane.controllers.candidates.objects import CANDIDATE_SOURCES, CANDIDATE_TARGETS, PODS
+from controlplane.controllers.candidates.source.events import SourcePodObserved
+from controlplane.controllers.candidates.source.observe import source_pod
+from controlplane.kube.kinds import Json
 from controlplane.settings import load
 from tests.candidates.test_manifests import schema, unknown
 

@@ -1,4 +1,6 @@
-"""Gangs of candidates over HTTP: one source process, a real scheduler beside each target; a gang runs whole in one target or nowhere."""
+"""Gangs of candidates over HTTP: one source process, a real scheduler beside each target; a gang runs whole in one
+target or nowhere.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 from controlplane.cli import cli
-from controlplane.kube import EVENTS, POD_GROUPS
-from controlplane.pods.gang import GROUP_NAME
+from controlplane.kube.kinds import EVENTS, POD_GROUPS
+from controlplane.kube.pod_groups import GROUP_NAME
 from tests.candidates.e2e.schedulers import Scheduled
 from tests.candidates.e2e.stage import NS, Stage
 

@@ -8,9 +8,9 @@ from datetime import timedelta
 
 from click.testing import CliRunner
 
-from controlplane.candidates.objects import CANDIDATES
 from controlplane.cli import cli
-from controlplane.kube import EVENTS, MULTIKUEUE_CLUSTERS, NAMESPACES
+from controlplane.controllers.candidates.objects import CANDIDATES
+from controlplane.kube.kinds import EVENTS, MULTIKUEUE_CLUSTERS, NAMESPACES
 from tests.candidates.e2e.stage import NS, Stage
 
 Make = Callable[..., Awaitable[Stage]]

@@ -1,4 +1,6 @@
-"""Explore from the command line: `python -m tests.candidates.model [NAME ...]`; without a name, list the configurations."""
+"""Explore from the command line: `python -m tests.candidates.model [NAME ...]`; without a name, list the
+configurations.
+"""
 
 from __future__ import annotations
 

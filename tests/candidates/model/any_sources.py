@@ -1,8 +1,7 @@
 """What is explored target by target: `python -m tests.candidates.model.any_sources [NAME ...]`; without a name, a list.
 
-Each configuration stands for any number of sources and every interleaving. A run has no fault, or one of the kind in the name, which any of
-the sources may have.
-"""
+Each configuration stands for any number of sources and every interleaving. A run has no fault, or one of the kind in
+the name, which any of the sources may have."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from controlplane.candidates.policy import NEVER_TWICE
+from controlplane.controllers.candidates.source.policy import NEVER_TWICE
 from tests.candidates.model.modular import prove
 from tests.candidates.model.world import EVEN, EVEN_WAITS, KINDS, Config, Faults
 

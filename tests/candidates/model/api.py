@@ -1,8 +1,9 @@
-"""The API server of the model: the preconditions, finalizers and sub-resources that the protocol leans on, and nothing else.
+"""The API server of the model: the preconditions, finalizers and sub-resources that the protocol leans on, and nothing
+else.
 
-A resourceVersion is the number of an object's content: stale exactly if the content has changed since. That allows a little more than a
-real server would (a content that comes back makes an old request valid again), so what holds here holds there.
-"""
+A resourceVersion is the number of an object's content: stale exactly if the content has changed since. That allows a
+little more than a real server would (a content that comes back makes an old request valid again), so what holds here
+holds there."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from controlplane.kube import Json, Request, meta
+from controlplane.kube.kinds import Json, Request, meta
 from tests.candidates.model.intern import Interner
 
 Store = dict[str, Any]  # {"candidates": {name: object}, "pods": {name: object}, "lives": {name: count}}

@@ -1,15 +1,15 @@
-"""One source by itself, with everything that others could do to it left open: what the exploration cell by cell is made of.
+"""One source by itself, with everything that others could do to it left open: what the exploration cell by cell is made
+of.
 
-Its steps are those of `Moves`, in three sorts: of the source alone, of the source or a target together with one cell, and of the clock.
-What the other sources hold is any place, at any time; how far they have come is any time.
-"""
+Its steps are those of `Moves`, in three sorts: of the source alone, of the source or a target together with one cell,
+and of the clock. What the other sources hold is any place, at any time; how far they have come is any time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
-from controlplane.candidates.objects import candidate_name
+from controlplane.controllers.candidates.objects import candidate_name
 from tests.candidates.model.moves import MANAGEMENT, Moves
 from tests.candidates.model.placing import PlacingSteps
 from tests.candidates.model.shapes import Cell, Global, Move
@@ -23,10 +23,9 @@ GRAIN = 4  # seconds: all deadlines of the model are multiples of it, which the 
 class Component(Moves):
     """The steps of source 0.
 
-    Nothing in a component knows what time it is, only how much of it has passed since a permit was given or a wait began. So the clock need
-    not move for the sake of others while neither is about: what would follow is what follows now, later. With `every_time` it does all the
-    same, up to that time.
-    """
+    Nothing in a component knows what time it is, only how much of it has passed since a permit was given or a wait
+    began. So the clock need not move for the sake of others while neither is about: what would follow is what follows
+    now, later. With `every_time` it does all the same, up to that time."""
 
     every_time = 0
 
@@ -35,7 +34,9 @@ class Component(Moves):
         self._by_site(self.cells)
 
     def _by_site(self, targets: Sequence[TargetSteps]) -> None:
-        """Give each target a site, or, where only the placing is explored, each candidate that there can be: they meet in nothing."""
+        """Give each target a site, or, where only the placing is explored, each candidate that there can be: they meet
+        in nothing.
+        """
         source, self.cells = self.sources[0], []
         source.views = []
         for steps in targets:
@@ -75,7 +76,9 @@ class Component(Moves):
         return True, False
 
     def canonical(self, g: Global) -> Global:
-        """Return the state without dead requests. A paused leader stays: whether it can still do anything is asked of all targets."""
+        """Return the state without dead requests. A paused leader stays: whether it can still do anything is asked of
+        all targets.
+        """
         return super().canonical(g._replace(frozen=None))._replace(frozen=g.frozen)
 
     def alone(self, g: Global) -> Iterator[Move]:
@@ -87,7 +90,9 @@ class Component(Moves):
         yield from self._leaders(g)
 
     def _leaders(self, g: Global) -> Iterator[Move]:
-        """Return what a paused leader may still write to the pod; what it may still send to targets goes with the cells (`paused`)."""
+        """Return what a paused leader may still write to the pod; what it may still send to targets goes with the cells
+        (`paused`).
+        """
         if not self.versions_checked:
             yield from super()._leaders(g)
         elif g.frozen is not None:
@@ -97,11 +102,12 @@ class Component(Moves):
                 yield move._replace(fault=True)
 
     def paused(self, g: Global) -> tuple[Global, list[tuple[tuple[str, int], ...]]] | None:
-        """Return the control after a leader was paused, and for each site what it may still send; None if it has nothing to send.
+        """Return the control after a leader was paused, and for each site what it may still send; None if it has
+        nothing to send.
 
-        Each request arrives once, at any time, or never. The log takes none of its decisions any more, and what it sends to one site
-        does not depend on what it sends to another. What it may still write to the pod stays with the control, as `frozen`.
-        """
+        Each request arrives once, at any time, or never. The log takes none of its decisions any more, and what it
+        sends to one site does not depend on what it sends to another. What it may still write to the pod stays with the
+        control, as `frozen`."""
         left = self.spend(g, "frozen")
         if left is None or g.frozen is not None or not self.versions_checked:
             return None
@@ -143,11 +149,15 @@ class Component(Moves):
             yield from self._sends(g, 0, src, who, only=t)
 
     def of_target(self, g: Global, t: int) -> Iterator[Move]:
-        """Return the steps of a target's own: they depend on its cell, the clock and the faults that are left, and on nothing else."""
+        """Return the steps of a target's own: they depend on its cell, the clock and the faults that are left, and on
+        nothing else.
+        """
         yield from self._target(g, 0, t)
 
     def slowly(self, g: Global) -> Iterator[Move]:
-        """Return the steps of the clock while there is something to do, which are faults: to any time that anybody may wait for."""
+        """Return the steps of the clock while there is something to do, which are faults: to any time that anybody may
+        wait for.
+        """
         left = self.spend(g, "ticks")
         if left is not None and (self.every_time or self.times_matter(g)):
             for then in self.times(g.now):
@@ -171,7 +181,9 @@ class Component(Moves):
         return permit is not None and at(now) < permit.until + timedelta(seconds=self.config.clock.all_over)
 
     def pending(self, t: int, cell: Cell) -> int:
-        """Return the latest end of a permit that a target's candidates carry, in seconds of the model; 0 without any."""
+        """Return the latest end of a permit that a target's candidates carry, in seconds of the model; 0 without
+        any.
+        """
         steps = self.cells[t]
 
         def latest() -> int:
@@ -183,6 +195,8 @@ class Component(Moves):
         return found
 
     def times(self, now: int) -> list[int]:
-        """Return the times that the clock may jump to: no deadline is further ahead than all that can follow a permit."""
+        """Return the times that the clock may jump to: no deadline is further ahead than all that can follow a
+        permit.
+        """
         then = range(now + GRAIN, now + self.config.clock.all_over + 1, GRAIN)
         return [time for time in then if not self.every_time or time <= self.every_time]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from controlplane.candidates.policy import NEVER_TWICE, Placement
+from controlplane.controllers.candidates.source.policy import NEVER_TWICE, PlacementPolicy
 from tests.candidates.model.gang_world import GangConfig
 from tests.candidates.model.world import Config, Faults
 
 NONE = Faults(total=0)
 TWO = Faults(total=2)
 IDLE = replace(Faults.only("silent"), forbidden=1)
-APART = Placement(max_skew=1)
+APART = PlacementPolicy(max_skew=1)
 
 CI = (
     Config("one-source", targets=3, deviations=1),

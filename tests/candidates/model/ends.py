@@ -1,9 +1,9 @@
 """Liveness, cell by cell: every run without a further fault comes to an end, and every end is as it should be.
 
-In: the sets of `modular`. A run is endless only if controls follow each other in a circle, or cells of one target do while the control
-stays; neither does. So whatever the interleaving, and without any fairness, everything stops; and wherever nothing is left to do, whatever
-other sources hold, L1 to L5 are asked of every choice of cells that go with the control.
-"""
+In: the sets of `modular`. A run is endless only if controls follow each other in a circle, or cells of one target do
+while the control stays; neither does. So whatever the interleaving, and without any fairness, everything stops; and
+wherever nothing is left to do, whatever other sources hold, L1 to L5 are asked of every choice of cells that go with
+the control."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 
 class Rest(NamedTuple):
-    """What a quiet cell holds: its candidate and pod, whether that takes a place, and whether others leave one free (or have it)."""
+    """What a quiet cell holds: its candidate and pod, whether that takes a place, and whether others leave one free (or
+    have it).
+    """
 
     there: frozenset[tuple[str, Left]]
     own: bool
@@ -54,7 +56,9 @@ def _has_room(found: Modular, choice: Sequence[Rest], t: int) -> bool:
 
 
 def _rests(found: Modular, t: int, control: int) -> set[Rest]:
-    """Return what a cell may hold when nothing is left to do there, whether others leave its target's place free or not."""
+    """Return what a cell may hold when nothing is left to do there, whether others leave its target's place free or
+    not.
+    """
     from tests.candidates.model.modular import FREE, TAKEN
 
     steps, rests = found.moves.cells[t], set()
@@ -74,10 +78,9 @@ def _rests(found: Modular, t: int, control: int) -> set[Rest]:
 def check_runs_end(found: Modular) -> None:
     """Raise `Violation` if a run may go on for ever without a further fault.
 
-    An endless run would stay, from some point on, among controls that lead to each other. Either only the source by itself acts then, or
-    some target's pairs go round with steps of that target's in between. Both are looked for; the second is more than can really be, since
-    the steps of the other targets are taken to be possible always.
-    """
+    An endless run would stay, from some point on, among controls that lead to each other. Either only the source by
+    itself acts then, or some target's pairs go round with steps of that target's in between. Both are looked for; the
+    second is more than can really be, since the steps of the other targets are taken to be possible always."""
     count, alone = len(found.controls), 1 << found.sites
     if any(size > 1 for size in Counter(circles(count, [e for e, who in found.quick.items() if who & alone])).values()):
         raise Violation("L", "a source may go on for ever by itself")
@@ -120,7 +123,9 @@ def _check_target(
 
 
 def circles(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
-    """Return for each node which others it goes round with: one number for all that lead to each other (Tarjan's algorithm)."""
+    """Return for each node which others it goes round with: one number for all that lead to each other (Tarjan's
+    algorithm).
+    """
     out: list[list[int]] = [[] for _ in range(count)]
     for tail, head in edges:
         out[tail].append(head)

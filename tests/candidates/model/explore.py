@@ -1,8 +1,8 @@
 """The exploration: every state that can be reached, each held against the rules, and from each the way to an end.
 
-Breadth first, so that the path to a violation is a shortest one. Liveness: every state without a further step is as it should be, and from
-every state such a one can be reached without a fault; the graph is finite, so a fair run gets there.
-"""
+Breadth first, so that the path to a violation is a shortest one. Liveness: every state without a further step is as it
+should be, and from every state such a one can be reached without a fault; the graph is finite, so a fair run gets
+there."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ class Steps(Protocol):
 
 @dataclass(frozen=True)
 class Result:
-    """What an exploration found. `complete`: every state within the bounds was seen. `trace` leads to the violation, if there is one."""
+    """What an exploration found. `complete`: every state within the bounds was seen. `trace` leads to the violation, if
+    there is one.
+    """
 
     config: Config
     states: int
@@ -76,7 +78,9 @@ class _Graph:
 
 
 def explore(moves: Steps, *, progress: int = 0, safe: Rule = check, over: Rule = settled) -> Result:
-    """Explore a configuration; stop at the first violation: `safe` is asked of every state, `over` of those without a further step."""
+    """Explore a configuration; stop at the first violation: `safe` is asked of every state, `over` of those without a
+    further step.
+    """
     began = time.perf_counter()
     graph, index = _Graph(moves.first()), 0
     violation: Violation | None = None

@@ -1,4 +1,6 @@
-"""All that can happen next to a gang: the source sees, decides about one stream, sends a request; a target takes its turn; time; faults."""
+"""All that can happen next to a gang: the source sees, decides about one stream, sends a request; a target takes its
+turn; time; faults.
+"""
 
 from __future__ import annotations
 
@@ -232,7 +234,9 @@ class GangMoves:
         yield from self._stale(g, g.frozen)
 
     def _stale(self, g: GangGlobal, frozen: Joint) -> Iterator[GangMove]:
-        """A paused leader appends what it decides on what it knew: the log takes it if no stream that it names has moved on."""
+        """A paused leader appends what it decides on what it knew: the log takes it if no stream that it names has
+        moved on.
+        """
         for number, stream in enumerate(STREAMS):
             said = self.source.said(frozen, number, g.now, g.links)
             if said.events and self.source.same(frozen, g.joint, said.rests_on):

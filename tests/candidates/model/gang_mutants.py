@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from controlplane.candidates import decide, gang_decide, gang_turn, gangs, permits
-from controlplane.candidates.policy import NEVER_TWICE
-from controlplane.candidates.reasons import Reason
+from controlplane.controllers.candidates.reasons import CandidateReason
+from controlplane.controllers.candidates.source import decide, gang_decide, gang_pass, gang_state, permits
+from controlplane.controllers.candidates.source.policy import NEVER_TWICE
 from tests.candidates.model.gang_world import GangConfig
 from tests.candidates.model.world import Faults
 
@@ -37,13 +37,13 @@ _FAULT_APART = GangConfig("mutant", faults=ONE, deviations=0, together=False)
 
 
 def _view(patch: pytest.MonkeyPatch, change: Callable[[Any], dict[str, Any]]) -> None:
-    original = gangs.view_of
+    original = gang_state.view_of
 
     def view(*args: Any) -> Any:
         found = original(*args)
         return msgspec.structs.replace(found, **change(found))
 
-    patch.setattr(gangs, "view_of", view)
+    patch.setattr(gang_state, "view_of", view)
 
 
 def members_go_where_they_like(patch: pytest.MonkeyPatch) -> None:
@@ -58,18 +58,18 @@ def members_go_where_they_like(patch: pytest.MonkeyPatch) -> None:
 
 
 def one_is_a_quorum(patch: pytest.MonkeyPatch) -> None:
-    original = gang_turn.place_in
+    original = gang_pass.place_in
     patch.setattr(gang_decide, "place_in", lambda *args: original(*args)._replace(need=1))
 
 
 def a_lost_member_goes_elsewhere(patch: pytest.MonkeyPatch) -> None:
     """A member whose pod was lost is placed anew by itself, wherever there is room, while the others run."""
 
-    def follow(turn: Any, home: str) -> Reason | None:
+    def follow(turn: Any, home: str) -> CandidateReason | None:
         offers = turn.offers()
         if not offers:
-            return Reason.AWAITS_GANG
-        permits._new(turn, offers[-1].cluster, "Bind", Reason.GANG_FOLLOWS, {})
+            return CandidateReason.AWAITS_GANG
+        permits._new(turn, offers[-1].cluster, "Bind", CandidateReason.GANG_FOLLOWS, {})
         return None
 
     _view(patch, lambda found: {"formed": False})
@@ -78,18 +78,18 @@ def a_lost_member_goes_elsewhere(patch: pytest.MonkeyPatch) -> None:
 
 def the_gang_moves_when_one_is_lost(patch: pytest.MonkeyPatch) -> None:
     """Whoever is alone counts as nobody."""
-    original = gang_turn.GangTurn.runs
+    original = gang_pass.GangTurn.runs
 
     def runs(self: Any, name: str) -> bool:
         return original(self, name) and sum(original(self, other) for other in self.members) > 1
 
-    patch.setattr(gang_turn.GangTurn, "runs", runs)
+    patch.setattr(gang_pass.GangTurn, "runs", runs)
     patch.setattr(gang_decide, "_adopt", lambda turn: False)
 
 
 def what_ran_before_is_not_waited_for(patch: pytest.MonkeyPatch) -> None:
     """A gang is placed anew while the lost target may still run it, and never-twice was asked for."""
-    patch.setattr(gang_turn, "predecessor_runs", lambda turn: False)
+    patch.setattr(gang_pass, "predecessor_runs", lambda turn: False)
     patch.setattr(decide, "_lost", _lost_for_good)
     patch.setattr(permits, "predecessor_runs", lambda turn: False)
     original = decide._delegated
@@ -97,14 +97,14 @@ def what_ran_before_is_not_waited_for(patch: pytest.MonkeyPatch) -> None:
     def delegated(turn: Any) -> None:
         known = turn.state.chosen
         if known is not None and not turn.context.in_view(known.cluster):
-            _lost_for_good(turn, known, Reason.TARGET_LOST, "")
+            _lost_for_good(turn, known, CandidateReason.TARGET_LOST, "")
         else:
             original(turn)
 
     patch.setattr(decide, "_delegated", delegated)
 
 
-def _lost_for_good(turn: Any, known: Any, reason: Reason, message: str) -> None:
+def _lost_for_good(turn: Any, known: Any, reason: CandidateReason, message: str) -> None:
     turn.say(decide.DelegateLost(cluster=known.cluster, candidate=turn.state.delegate, message=message, reason=reason))
     turn.closed = True
 

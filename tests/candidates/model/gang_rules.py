@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controlplane.candidates.policy import NEVER_TWICE
+from controlplane.controllers.candidates.source.policy import NEVER_TWICE
 from tests.candidates.model.gang_moves import GangGlobal, GangMoves
 from tests.candidates.model.gang_world import LEAST, NAMES
 from tests.candidates.model.world import Violation
@@ -45,7 +45,9 @@ def _running(moves: GangMoves, g: GangGlobal) -> dict[tuple[int, str], int]:
 
 
 def _each_once(moves: GangMoves, g: GangGlobal, running: dict[tuple[int, str], int]) -> None:
-    """S1 and G2: a member runs once, or may; and the gang in one target. What at-least-once has given up on does not count."""
+    """S1 and G2: a member runs once, or may; and the gang in one target. What at-least-once has given up on does not
+    count.
+    """
     where: set[int] = set()
     for m, state in enumerate(moves.source.members(g.joint)):
         live = {name: t for (one, name), t in running.items() if one == m}
@@ -74,7 +76,9 @@ def _all_or_nothing(moves: GangMoves, g: GangGlobal, running: dict[tuple[int, st
 
 
 def settled(moves: GangMoves, g: GangGlobal) -> None:
-    """L1, L2: raise `Violation` if a state in which nothing is left to do is not as it should be: the whole gang in one target."""
+    """L1, L2: raise `Violation` if a state in which nothing is left to do is not as it should be: the whole gang in one
+    target.
+    """
     running, members = _running(moves, g), moves.source.members(g.joint)
     if len(running) != LEAST or len(set(running.values())) != 1:
         raise Violation("L1", f"the gang runs as {running}")

@@ -1,8 +1,9 @@
-"""The model with a gang: two members of one source, two targets, and every order in which they can be seen, decided about and carried out.
+"""The model with a gang: two members of one source, two targets, and every order in which they can be seen, decided
+about and carried out.
 
-The source's part is `SourceCandidates` itself, put together from the folded states of the group and of each member, so that what its
-appends rest on is what the code says they do. A target's part about each member is that of the other model (`target_steps`).
-"""
+The source's part is `SourceCandidates` itself, put together from the folded states of the group and of each member, so
+that what its appends rest on is what the code says they do. A target's part about each member is that of the other
+model (`target_steps`)."""
 
 from __future__ import annotations
 
@@ -12,26 +13,26 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from controlplane.candidates import gangs, observe, render
-from controlplane.candidates import state as folds
-from controlplane.candidates.events import CandidateGone, PermitGranted
-from controlplane.candidates.gang_events import GangPermitted, SourceGroupObserved
-from controlplane.candidates.objects import PODS
-from controlplane.candidates.policy import Policy
-from controlplane.candidates.reasons import Reason
-from controlplane.candidates.source import SourceCandidates
-from controlplane.candidates.state import SourceState
-from controlplane.connectivity.events import MANAGEMENT
-from controlplane.connectivity.state import Connection
-from controlplane.kube import Json, Request, meta
+from controlplane.controllers.candidates.objects import PODS
+from controlplane.controllers.candidates.reasons import CandidateReason
+from controlplane.controllers.candidates.source import gang_state, observe, render
+from controlplane.controllers.candidates.source import state as folds
+from controlplane.controllers.candidates.source.events import CandidateGone, PermitGranted
+from controlplane.controllers.candidates.source.gang_events import GangPermitted, SourceGroupObserved
+from controlplane.controllers.candidates.source.pods import SourceCandidates
+from controlplane.controllers.candidates.source.policy import SourcePolicy
+from controlplane.controllers.candidates.source.state import SourceState
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.controllers.connectivity.state import Connection
+from controlplane.kube.kinds import Json, Request, meta
+from controlplane.kube.pod_groups import GROUP_NAME
 from controlplane.log.codec import Codec
 from controlplane.log.event import Event, NewEvent, Recorded
-from controlplane.pods.gang import GROUP_NAME
 from tests.candidates.model.api import Api, Refused, Store
 from tests.candidates.model.intern import Interner
 from tests.candidates.model.world import NAMESPACE, Config, Violation, at, source_pod
 
-GROUP = gangs.group_stream(NAMESPACE, "g")
+GROUP = gang_state.group_stream(NAMESPACE, "g")
 NAMES = ("m-0", "m-1")
 STREAMS = (GROUP, *(folds.source_stream(NAMESPACE, name) for name in NAMES))
 LEAST = len(NAMES)
@@ -39,7 +40,9 @@ LEAST = len(NAMES)
 
 @dataclass(frozen=True)
 class GangConfig(Config):
-    """An exploration with a gang of two. `room`: how many pods each target has nodes for; `together`: their schedulers know gangs."""
+    """An exploration with a gang of two. `room`: how many pods each target has nodes for; `together`: their schedulers
+    know gangs.
+    """
 
     sources: int = len(NAMES)
     targets: int = 2
@@ -51,7 +54,7 @@ class GangConfig(Config):
     def cluster(self, s: int) -> str:
         return "source"
 
-    def policy(self, s: int) -> Policy:
+    def policy(self, s: int) -> SourcePolicy:
         found = super().policy(s)
         wait, timeout = timedelta(seconds=self.gang_wait), timedelta(seconds=self.gang_timeout)
         return msgspec.structs.replace(found, gang_wait=wait, gang_timeout=timeout, lost_after=timedelta(seconds=30))
@@ -77,7 +80,7 @@ class GangSource:
 
     def __init__(self, config: GangConfig, api: Api, bodies: dict[str, bytes]) -> None:
         self.config, self.api, self.bodies = config, api, bodies
-        self.groups: Interner[gangs.GroupState] = Interner()
+        self.groups: Interner[gang_state.SourceGangState] = Interner()
         self.states: Interner[SourceState] = Interner()
         self.requests: Interner[Request] = Interner()
         self.codec = Codec(SourceCandidates.types)
@@ -89,7 +92,7 @@ class GangSource:
             namespace=NAMESPACE, name="g", uid="g#1", resource_version="1", min_member=LEAST, created=at(0)
         )
         empty = [self.states.put(folds.initial(stream)) for stream in STREAMS[1:]]
-        joint = Joint(self.groups.put(gangs.initial_group(GROUP)), tuple(empty))
+        joint = Joint(self.groups.put(gang_state.initial_group(GROUP)), tuple(empty))
         joint = self.folded(joint, NewEvent(stream=GROUP, event=group), 0)
         for number, name in enumerate(NAMES, 1):
             found: Json = source_pod(self.config.restart)
@@ -102,27 +105,31 @@ class GangSource:
     def members(self, joint: Joint) -> list[SourceState]:
         return [self.states[number] for number in joint.members]
 
-    def group(self, joint: Joint) -> gangs.GroupState:
+    def group(self, joint: Joint) -> gang_state.SourceGangState:
         return self.groups[joint.group]
 
     # --- folding -----------------------------------------------------------------------------------------------------
 
     def folded(self, joint: Joint, new: NewEvent, now: int) -> Joint:
-        """Fold one event as it comes back from the log; versions are the states themselves, so that equal states are one."""
+        """Fold one event as it comes back from the log; versions are the states themselves, so that equal states are
+        one.
+        """
         event = self.codec.decode(*self.codec.encode(new.event))
         recorded = Recorded(
             position=0, stream=new.stream, version=0, event=event, cluster=new.cluster, recorded_at=at(now)
         )
         number = STREAMS.index(new.stream)
         if number == 0:
-            return joint._replace(group=self.groups.put(gangs.fold_group(self.groups[joint.group], recorded)))
+            return joint._replace(group=self.groups.put(gang_state.fold_group(self.groups[joint.group], recorded)))
         after = self.states.put(folds.fold(self.states[joint.members[number - 1]], recorded))
         return joint._replace(members=(*joint.members[: number - 1], after, *joint.members[number:]))
 
     def appended(self, joint: Joint, said: Said, now: int) -> Joint:
         for new in said.events:
             event = new.event
-            begins = isinstance(event, GangPermitted) and event.kind == "Bind" and event.reason != Reason.GANG_FOUND
+            begins = (
+                isinstance(event, GangPermitted) and event.kind == "Bind" and event.reason != CandidateReason.GANG_FOUND
+            )
             if begins and (len(event.members) < LEAST or len(said.events) <= len(event.members)):
                 raise Violation("G4", f"{event.members} are permitted, which is no quorum of {LEAST}")
             if isinstance(event, PermitGranted):
@@ -193,7 +200,9 @@ class GangSource:
         return joint
 
     def writes(self, joint: Joint, member: int, now: int) -> list[tuple[int, int]]:
-        """Return a member's open writes to candidates: target, number of the request; without those that are obsolete."""
+        """Return a member's open writes to candidates: target, number of the request; without those that are
+        obsolete.
+        """
         key = ("writes", joint.members[member], now)
         if key not in self._memo:
             found, state = [], self.states[joint.members[member]]

@@ -1,4 +1,6 @@
-"""Deliberate bugs about targets that do not do their part: what is not told, what is waited for, what silence is taken for."""
+"""Deliberate bugs about targets that do not do their part: what is not told, what is waited for, what silence is taken
+for.
+"""
 
 from __future__ import annotations
 
@@ -7,45 +9,46 @@ from typing import Any
 
 import pytest
 
-from controlplane.candidates import permits, target_decide, turn
-from controlplane.candidates.policy import NEVER_TWICE
-from controlplane.candidates.reasons import Reason, TargetReason
+from controlplane.controllers.candidates.reasons import CandidateReason, TargetReason
+from controlplane.controllers.candidates.source import decision_pass, permits
+from controlplane.controllers.candidates.source.policy import NEVER_TWICE
+from controlplane.controllers.candidates.target import decide
 from tests.candidates.model.configs import APART, IDLE
 from tests.candidates.model.mutants import Mutant
 from tests.candidates.model.world import Config, Faults
 
 
 def a_silent_target_is_waited_for(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(turn.Turn, "silent", lambda self, cluster: False)
+    patch.setattr(decision_pass.PodPass, "silent", lambda self, cluster: False)
 
 
 def silence_frees_a_permit(patch: pytest.MonkeyPatch) -> None:
     """Whoever was permitted and says nothing for as long as an answer takes is passed over in the same epoch."""
     original = permits._answer
 
-    def answer(turn: Any, permit: Any, seen: Any) -> Reason | None:
+    def answer(turn: Any, permit: Any, seen: Any) -> CandidateReason | None:
         over = turn.now >= permit.until + turn.context.policy.skew
-        return original(turn, permit, seen) or (Reason.UNRESERVED if over else None)
+        return original(turn, permit, seen) or (CandidateReason.UNRESERVED if over else None)
 
     patch.setattr(permits, "_answer", answer)
 
 
 def a_refused_pod_is_not_told(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(target_decide, "says_no", lambda trouble: False)
+    patch.setattr(decide, "says_no", lambda trouble: False)
 
 
 def what_was_refused_stays_refused(patch: pytest.MonkeyPatch) -> None:
-    original = target_decide.judge
+    original = decide.judge
 
     def judge(*args: Any) -> tuple[str, str]:
         reason, message = original(*args)
         return (TargetReason.POD_REFUSED if reason == TargetReason.POD_NOT_CREATED else reason), message
 
-    patch.setattr(target_decide, "judge", judge)
+    patch.setattr(decide, "judge", judge)
 
 
 def who_refuses_is_a_place_to_spread_to(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(turn.Turn, "declined", turn.Turn.silent)
+    patch.setattr(decision_pass.PodPass, "declined", decision_pass.PodPass.silent)
 
 
 _SILENT = Config("mutant", targets=2, deviations=0, faults=Faults.only("silent"), answer=6, preempt=(0, 1))

@@ -1,7 +1,7 @@
 """Values as small numbers: what makes millions of global states fit, and each distinct local step be computed once.
 
-A global state is a tuple of numbers; the value behind a number is the real state, object or request. Equal values get equal numbers.
-"""
+A global state is a tuple of numbers; the value behind a number is the real state, object or request. Equal values get
+equal numbers."""
 
 from __future__ import annotations
 

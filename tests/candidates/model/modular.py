@@ -1,6 +1,8 @@
-"""An exploration that covers every interleaving of any number of sources, because it forgets how they, and their candidates, hang together.
+"""An exploration that covers every interleaving of any number of sources, because it forgets how they, and their
+candidates, hang together.
 
-Two things are forgotten. Both only add behaviour, so a rule that holds here holds in every interleaving of the joint model:
+Two things are forgotten. Both only add behaviour, so a rule that holds here holds in every interleaving of the joint
+model:
 
 - *The other sources.* Sources meet at the places of a target, at the clock, and in the faults that a run may have. Here a place may be free
   or taken whenever a scheduler looks, time may stop anywhere, and all faults of the run may be this source's (`component`).
@@ -8,13 +10,13 @@ Two things are forgotten. Both only add behaviour, so a rule that holds here hol
   that are left. A *cell* is what one target (a *site*) holds of it. With each control, and each site, go the cells that were seen with
   it. A step of one cell, or of the source with it, takes the cells of the other sites along, all of them.
 
-Where only the placing is explored (`placing`), each candidate that there can be has a site of its own: a target and an epoch. The source
-sees them one by one then, as a watch delivers them, and decides when it likes: after one sight, or several.
+Where only the placing is explored (`placing`), each candidate that there can be has a site of its own: a target and an
+epoch. The source sees them one by one then, as a watch delivers them, and decides when it likes: after one sight, or
+several.
 
-Rules about one cell are asked of each; S1, about two, of every two cells that go with one control. `ends` asks for liveness. S7 follows
-from three rules about one cell: only the word "reserve", which is said while a place is free by all sources' books, takes a place; it takes
-one; and what runs is in the books.
-"""
+Rules about one cell are asked of each; S1, about two, of every two cells that go with one control. `ends` asks for
+liveness. S7 follows from three rules about one cell: only the word "reserve", which is said while a place is free by
+all sources' books, takes a place; it takes one; and what runs is in the books."""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ from array import array
 from collections import deque
 from dataclasses import dataclass
 
-from controlplane.candidates.state import SourceState
+from controlplane.controllers.candidates.source.state import SourceState
 from tests.candidates.model.component import GRAIN, Component
 from tests.candidates.model.ends import check_ends, check_runs_end
 from tests.candidates.model.moves import Moves
@@ -59,10 +61,14 @@ class Proof:
 
 
 class Modular:
-    """The least sets that are closed under all steps. `sets[t][control]` has the cells of target t, each with its number."""
+    """The least sets that are closed under all steps. `sets[t][control]` has the cells of target t, each with its
+    number.
+    """
 
     def __init__(self, config: Config, *, of: Moves | None = None, source: int = 0) -> None:
-        """Take one source of a configuration; `of` the joint model whose source it is to be, so that numbers mean the same in both."""
+        """Take one source of a configuration; `of` the joint model whose source it is to be, so that numbers mean the
+        same in both.
+        """
         self.config, self.moves = config, Component(config)
         self.sites = len(self.moves.cells)
         if of is not None:
@@ -158,7 +164,9 @@ class Modular:
     # --- the fixpoint ------------------------------------------------------------------------------------------------
 
     def run(self) -> int:
-        """Find all that can be and hold it against the rules; return how many controls have an end. Raises `Violation`."""
+        """Find all that can be and hold it against the rules; return how many controls have an end. Raises
+        `Violation`.
+        """
         grown = -1
         while grown != len(self.steps_left):
             grown = len(self.steps_left)
@@ -224,7 +232,9 @@ class Modular:
                     self._take_along(other, control, to)
 
     def _steps(self, t: int, control: int, cell: int, g: Global) -> list[tuple[Move, int]]:
-        """Return the steps of a cell: a target's own with the number of the cell that follows, those with the source with -1."""
+        """Return the steps of a cell: a target's own with the number of the cell that follows, those with the source
+        with -1.
+        """
         target = self.moves.cells[t].t
         key = (t, cell, g.now, g.faults, self.config.silent(g.links, target), self.config.forbids(g.links, target))
         own = self._own.get(key)
@@ -267,7 +277,9 @@ class Modular:
                         self._add(t, to, self._turned(t, cell, LATER))
 
     def _permitted(self, control: int, idle: list[list[tuple[int, int]]]) -> bool:
-        """Whether a permit is about that is not over, or the source waits for a time: only then it matters how late it is."""
+        """Whether a permit is about that is not over, or the source waits for a time: only then it matters how late it
+        is.
+        """
         g = self.controls[control]
         source, src = self.moves.sources[0], g.srcs[0]
         if self.moves.lasts(src, g.now) or source.wake_of(src, g.now, g.links) is not None:
@@ -275,7 +287,9 @@ class Modular:
         return any(self.moves.pending(t, self.cells[cell]) > g.now for t, cells in enumerate(idle) for cell, _ in cells)
 
     def _idle(self, t: int, control: int) -> list[tuple[int, int]]:
-        """Return the cells without a further step, if a place is free or if it is not, each with when its target looks again (0: never)."""
+        """Return the cells without a further step, if a place is free or if it is not, each with when its target looks
+        again (0: never).
+        """
         g = self.controls[control]
         found = []
         for cell, number in self.sets[t][control].items():
@@ -316,7 +330,9 @@ class Modular:
                         self._at_most_one(state, {name, mine}, g)
 
     def _at_most_one(self, state: SourceState, live: set[str], g: Global) -> None:
-        """S1: of candidates that may run at the same time, all but one belong to epochs that were ended without knowing."""
+        """S1: of candidates that may run at the same time, all but one belong to epochs that were ended without
+        knowing.
+        """
         live = {name for name in live if not excused(self.config, state, name, g.links)}
         if len(live) > 1:
             raise Violation("S1", f"more than one may run at {g.now}: {sorted(live)}")

@@ -1,16 +1,15 @@
 """All that can happen next in a global state: what the protocol does, what goes wrong, what the user does.
 
-A global state is a tuple of numbers (see `Global`). Each process's step is taken at any time or not at all, which is also a crash at any
-step: whoever starts again has the same log, and does what the one before would have done.
-"""
+A global state is a tuple of numbers (see `Global`). Each process's step is taken at any time or not at all, which is
+also a crash at any step: whoever starts again has the same log, and does what the one before would have done."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controlplane.candidates.policy import NEVER_TWICE
-from controlplane.candidates.status import rank
-from controlplane.kube import Json
+from controlplane.controllers.candidates.source.delegate_status import rank
+from controlplane.controllers.candidates.source.policy import NEVER_TWICE
+from controlplane.kube.kinds import Json
 from tests.candidates.model.api import EMPTY, Api, Refused, Store
 from tests.candidates.model.intern import Interner, freeze
 from tests.candidates.model.placing import PlacingSteps
@@ -24,7 +23,9 @@ MANAGEMENT = "@management"
 
 
 class Moves(TargetMoves):
-    """The steps of a configuration. `versions_checked`: whether the log refuses an append on a stream that has moved on."""
+    """The steps of a configuration. `versions_checked`: whether the log refuses an append on a stream that has moved
+    on.
+    """
 
     versions_checked = True
 
@@ -103,7 +104,9 @@ class Moves(TargetMoves):
             yield move._replace(to=self.canonical(move.to))
 
     def canonical(self, g: Global) -> Global:
-        """Return the state without what cannot have any effect any more: requests that the server would refuse from now on."""
+        """Return the state without what cannot have any effect any more: requests that the server would refuse from now
+        on.
+        """
         for i, cell in enumerate(g.cells):
             dead = tuple(ghost for ghost in cell.ghosts if not self._alive(g, i, ghost))
             if dead:
@@ -150,7 +153,9 @@ class Moves(TargetMoves):
         yield from self._leaders(g)
 
     def _time(self, g: Global, busy: bool) -> Iterator[Move]:
-        """Time passes up to the next deadline: freely when nothing else is left to do, else as a fault (somebody is slow)."""
+        """Time passes up to the next deadline: freely when nothing else is left to do, else as a fault (somebody is
+        slow).
+        """
         deadline = self._deadline(g)
         if deadline is None:
             return
@@ -162,7 +167,9 @@ class Moves(TargetMoves):
                 yield Move(f"time passes to {then}, slowly", True, g._replace(now=then, cells=cells, faults=left))
 
     def _without_late_bindings(self, g: Global, i: int, now: int) -> Cell:
-        """A binding that was begun in time is made or lost before its lease ends: `skew` is that long, by assumption."""
+        """A binding that was begun in time is made or lost before its lease ends: `skew` is that long, by
+        assumption.
+        """
         cell, steps = g.cells[i], self.cells[i]
         kept = tuple(
             ghost for ghost in cell.ghosts if ghost[0] != "t" or steps.requests[ghost[1]].subresource != "binding"
@@ -275,7 +282,9 @@ class Moves(TargetMoves):
                 yield Move(f"a request of {who} to target {t} is delayed", True, delayed._replace(faults=left))
 
     def _at_target(self, g: Global, s: int, i: int, request: int) -> int | None:
-        """Return the target's store after a request of the source; hold it against the rules about other people's objects."""
+        """Return the target's store after a request of the source; hold it against the rules about other people's
+        objects.
+        """
         steps, source = self.cells[i], self.sources[s]
         key = ("from the source", g.cells[i].store, request)
 

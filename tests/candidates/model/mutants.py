@@ -10,14 +10,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from controlplane.candidates import decide, permits, showing, status, target_calls, target_decide, turn
-from controlplane.candidates import render as renders
-from controlplane.candidates import target_state as target_states
-from controlplane.candidates.events import RevokeAcked
-from controlplane.candidates.objects import FINALIZER
-from controlplane.candidates.policy import NEVER_TWICE
-from controlplane.candidates.reasons import Reason, TargetReason
-from controlplane.candidates.target_events import FinalizerReleased, Unreserved, Withdrawn
+from controlplane.controllers.candidates.objects import FINALIZER
+from controlplane.controllers.candidates.reasons import CandidateReason, TargetReason
+from controlplane.controllers.candidates.source import decide, decision_pass, delegate_status, permits, pod_status
+from controlplane.controllers.candidates.source import render as renders
+from controlplane.controllers.candidates.source.events import RevokeAcked
+from controlplane.controllers.candidates.source.policy import NEVER_TWICE
+from controlplane.controllers.candidates.target import calls
+from controlplane.controllers.candidates.target import decide as target_decide
+from controlplane.controllers.candidates.target import state as target_states
+from controlplane.controllers.candidates.target.events import FinalizerReleased, Unreserved, Withdrawn
 from tests.candidates.model.moves import Moves
 from tests.candidates.model.world import Config, Faults
 
@@ -42,7 +44,7 @@ class Mutant:
 def a_lease_is_enough(patch: pytest.MonkeyPatch) -> None:
     """After the lease another target gets a permit in the same epoch, though the first may have bound in time."""
 
-    def outlive(turn: Any, reason: Reason) -> None:
+    def outlive(turn: Any, reason: CandidateReason) -> None:
         permit = turn.permit
         turn.say(RevokeAcked(cluster=permit.cluster, candidate=permit.candidate, number=permit.number, reason=reason))
         turn.permit = None
@@ -53,21 +55,21 @@ def a_lease_is_enough(patch: pytest.MonkeyPatch) -> None:
 def a_withdrawal_needs_no_answer(patch: pytest.MonkeyPatch) -> None:
     original = permits._answer
 
-    def answer(turn: Any, permit: Any, seen: Any) -> Reason | None:
-        return original(turn, permit, seen) or (Reason.ACKNOWLEDGED if permit.revoking else None)
+    def answer(turn: Any, permit: Any, seen: Any) -> CandidateReason | None:
+        return original(turn, permit, seen) or (CandidateReason.ACKNOWLEDGED if permit.revoking else None)
 
     patch.setattr(permits, "_answer", answer)
 
 
 def a_permit_is_forgotten(patch: pytest.MonkeyPatch) -> None:
     """The reservation of the seed, in memory only: whoever decides next does not know it."""
-    original = turn.Turn.__init__
+    original = decision_pass.PodPass.__init__
 
     def init(self: Any, *args: Any) -> None:
         original(self, *args)
         self.permit = None
 
-    patch.setattr(turn.Turn, "__init__", init)
+    patch.setattr(decision_pass.PodPass, "__init__", init)
 
 
 def the_log_takes_any_append(patch: pytest.MonkeyPatch) -> None:
@@ -75,17 +77,17 @@ def the_log_takes_any_append(patch: pytest.MonkeyPatch) -> None:
 
 
 def never_twice_is_ignored(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(turn.Context, "outlives", property(lambda self: True))
+    patch.setattr(decision_pass.PodContext, "outlives", property(lambda self: True))
 
 
 def losers_stay(patch: pytest.MonkeyPatch) -> None:
-    original = turn.Turn.drop
+    original = decision_pass.PodPass.drop
 
-    def drop(self: Any, name: str, reason: Reason) -> None:
-        if reason != Reason.ANOTHER_TARGET_WON:
+    def drop(self: Any, name: str, reason: CandidateReason) -> None:
+        if reason != CandidateReason.ANOTHER_TARGET_WON:
             original(self, name, reason)
 
-    patch.setattr(turn.Turn, "drop", drop)
+    patch.setattr(decision_pass.PodPass, "drop", drop)
 
 
 def a_deleted_pod_is_only_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -100,23 +102,23 @@ def losers_go_before_the_bind(patch: pytest.MonkeyPatch) -> None:
         if turn.state.permit is not None:
             for name in turn.state.candidates:
                 if name != turn.state.permit.candidate:
-                    turn.drop(name, Reason.ANOTHER_TARGET_WON)
+                    turn.drop(name, CandidateReason.ANOTHER_TARGET_WON)
 
     patch.setattr(decide, "_tidy", tidy)
 
 
 def the_status_goes_back(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(showing, "later", lambda shown, said: said or "Pending")
+    patch.setattr(pod_status, "later", lambda shown, said: said or "Pending")
 
 
 def the_end_is_written_over(patch: pytest.MonkeyPatch) -> None:
     """A source pod that has ended shows its next delegate's life (S6)."""
-    patch.setattr(status, "rank", lambda phase: 1 if phase in ("Running", "Succeeded", "Failed") else 0)
-    for module in (showing, renders.statuses):
-        patch.setattr(module, "rank", status.rank)
+    patch.setattr(delegate_status, "rank", lambda phase: 1 if phase in ("Running", "Succeeded", "Failed") else 0)
+    for module in (pod_status, renders.statuses):
+        patch.setattr(module, "rank", delegate_status.rank)
         patch.setattr(module, "later", lambda shown, said: said or "Pending", raising=False)
     patch.setattr(decide, "TERMINAL", ())
-    patch.setattr(showing, "TERMINAL", ())
+    patch.setattr(pod_status, "TERMINAL", ())
 
 
 def a_lost_delegate_is_not_noticed(patch: pytest.MonkeyPatch) -> None:
@@ -157,7 +159,7 @@ def any_reservation_will_do(patch: pytest.MonkeyPatch) -> None:
         return order(state, policy, now)
 
     usable(patch, until)
-    patch.setattr(target_calls, "bind_order", bind)
+    patch.setattr(calls, "bind_order", bind)
 
 
 def a_withdrawal_is_acknowledged_while_binding(patch: pytest.MonkeyPatch) -> None:
@@ -220,22 +222,22 @@ def the_pods_of_this_cluster_are_not_watched(patch: pytest.MonkeyPatch) -> None:
 
 
 def old_epochs_stay(patch: pytest.MonkeyPatch) -> None:
-    original = turn.Turn.drop
+    original = decision_pass.PodPass.drop
 
-    def drop(self: Any, name: str, reason: Reason) -> None:
-        if reason != Reason.OLD_EPOCH:
+    def drop(self: Any, name: str, reason: CandidateReason) -> None:
+        if reason != CandidateReason.OLD_EPOCH:
             original(self, name, reason)
 
-    patch.setattr(turn.Turn, "drop", drop)
+    patch.setattr(decision_pass.PodPass, "drop", drop)
 
 
 def an_unreserve_is_not_heard(patch: pytest.MonkeyPatch) -> None:
     """With never-twice nothing else ends a permit than its target's word, and this word is not listened to."""
     original = permits._answer
 
-    def answer(turn: Any, permit: Any, seen: Any) -> Reason | None:
+    def answer(turn: Any, permit: Any, seen: Any) -> CandidateReason | None:
         found = original(turn, permit, seen)
-        return None if found in (Reason.UNRESERVED, Reason.ACKNOWLEDGED) else found
+        return None if found in (CandidateReason.UNRESERVED, CandidateReason.ACKNOWLEDGED) else found
 
     patch.setattr(permits, "_answer", answer)
 
@@ -252,7 +254,7 @@ def an_absent_target_is_waited_for(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_target_that_was_given_up_is_waited_for(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(turn.Context, "forgotten", lambda self, cluster: False)
+    patch.setattr(decision_pass.PodContext, "forgotten", lambda self, cluster: False)
 
 
 _NEVER = Config("mutant", targets=2, deviations=0, faults=TWO, execution=NEVER_TWICE)

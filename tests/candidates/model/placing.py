@@ -1,6 +1,8 @@
-"""A source's steps, without those that only show: what decides where a pod runs, told by less, so that more of it can be explored.
+"""A source's steps, without those that only show: what decides where a pod runs, told by less, so that more of it can
+be explored.
 
-In: the states and decisions of `source_steps`. Out: the same, with three things forgotten; each adds behaviour or changes none.
+In: the states and decisions of `source_steps`. Out: the same, with three things forgotten; each adds behaviour or
+changes none.
 
 - *What the source pod shows.* The decisions about it are the last of a pass, nothing else reads them while no container ends, and whoever
   writes to the pod writes nothing else. S6 and S11, which are about it, are left to the explorations that have it.
@@ -16,7 +18,8 @@ from typing import Any
 
 import msgspec
 
-from controlplane.candidates.events import (
+from controlplane.controllers.candidates.reasons import CandidateReason
+from controlplane.controllers.candidates.source.events import (
     CandidateDropped,
     CandidateSeen,
     CandidateWaiting,
@@ -25,10 +28,9 @@ from controlplane.candidates.events import (
     PermitRevoked,
     StatusShown,
 )
-from controlplane.candidates.reasons import Reason
-from controlplane.candidates.state import Candidate, SourceState, dropping
-from controlplane.kube import Request
-from controlplane.writes import Effect
+from controlplane.controllers.candidates.source.state import Candidate, SourceState, dropping
+from controlplane.kube.kinds import Request
+from controlplane.runtime.writes import Effect
 from tests.candidates.model.api import Store
 from tests.candidates.model.source_steps import SourceSteps
 from tests.candidates.model.world import at
@@ -80,16 +82,18 @@ def _told(effect: Effect[Any]) -> Effect[Any]:
     """Return an open write without when it was decided, and why."""
     decision = effect.decision
     if isinstance(decision, PermitGranted):
-        decision = _replace(decision, among={}, reason=Reason.PERMIT_OPEN)
+        decision = _replace(decision, among={}, reason=CandidateReason.PERMIT_OPEN)
     elif isinstance(decision, PermitRevoked):
-        decision = _replace(decision, reason=Reason.LEASE_ENDED)
+        decision = _replace(decision, reason=CandidateReason.LEASE_ENDED)
     elif isinstance(decision, CandidateDropped):
-        decision = _replace(decision, reason=Reason.OLD_EPOCH)
+        decision = _replace(decision, reason=CandidateReason.OLD_EPOCH)
     return Effect(0, decision, at(0))
 
 
 def _goes(state: SourceState, name: str, known: Candidate) -> bool:
-    """Whether a candidate has to go, whatever else comes: its deletion is under way, and it is no part of a choice any more."""
+    """Whether a candidate has to go, whatever else comes: its deletion is under way, and it is no part of a choice any
+    more.
+    """
     if not dropping(state, name) or name == state.delegate:
         return False
     if state.permit is not None and state.permit.candidate == name:
@@ -108,7 +112,7 @@ def _going(known: Candidate, seen: CandidateSeen) -> Candidate:
 
 
 def _drop(known: Candidate, seen: CandidateSeen, name: str) -> CandidateDropped:
-    return CandidateDropped(cluster=known.cluster, candidate=name, uid=seen.uid, reason=Reason.OLD_EPOCH)
+    return CandidateDropped(cluster=known.cluster, candidate=name, uid=seen.uid, reason=CandidateReason.OLD_EPOCH)
 
 
 def without_version(request: Request) -> Request:

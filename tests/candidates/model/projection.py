@@ -1,7 +1,7 @@
 """What a state of the joint model says of one source, in the words of `modular`: to test that nothing is forgotten.
 
-In: a joint state, a source, the exploration of that source. Out: the control, and for each site the cells of which one has to be known
-with it. The numbers differ, since each exploration has its own; what is behind them is carried over.
+In: a joint state, a source, the exploration of that source. Out: the control, and for each site the cells of which one
+has to be known with it. The numbers differ, since each exploration has its own; what is behind them is carried over.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ class Projection:
         self._left = sorted({control.faults for control in part.controls})
 
     def has(self, g: Global) -> bool:
-        """Whether the parts of a joint state are known together, with at least the faults left that the joint run has left."""
+        """Whether the parts of a joint state are known together, with at least the faults left that the joint run has
+        left.
+        """
         options = [list(self._cells(g, site)) for site in range(self.part.sites)]
         for faults, frozen in itertools.product(self._left, self._frozen(g)):
             if any(here < there for here, there in zip(faults, g.faults, strict=True)):
@@ -76,7 +78,9 @@ class Projection:
                 yield bare._replace(ghosts=(*sorted(some), *delayed), slot=slot)
 
     def _idle(self, g: Global, site: int, late: int, store: int) -> bool:
-        """Whether a late sight is none of this candidate: it is as it is now, or the source would learn nothing from it."""
+        """Whether a late sight is none of this candidate: it is as it is now, or the source would learn nothing from
+        it.
+        """
         src, seen = self._source(g.srcs[self.s]), self.part.moves.cells[site].stores[late]
         return late == store or self.source.see(src, seen, late, site, g.now, g.links) == src
 

@@ -1,24 +1,27 @@
-"""Liveness: how a source has to be when nothing is left to do, and how long it may wait for one that cannot be reached (L1 to L5).
+"""Liveness: how a source has to be when nothing is left to do, and how long it may wait for one that cannot be reached
+(L1 to L5).
 
-In: the source's state, its pod, what is left of it on the targets, and who cannot be reached. Out: nothing, or a `Violation`.
-"""
+In: the source's state, its pod, what is left of it on the targets, and who cannot be reached. Out: nothing, or a
+`Violation`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from controlplane.candidates.events import CandidateReserved, CandidateUnschedulable
-from controlplane.candidates.policy import NEVER_TWICE
-from controlplane.candidates.state import SourceState
-from controlplane.candidates.status import rank
-from controlplane.kube import Json, meta
+from controlplane.controllers.candidates.source.delegate_status import rank
+from controlplane.controllers.candidates.source.events import CandidateReserved, CandidateUnschedulable
+from controlplane.controllers.candidates.source.policy import NEVER_TWICE
+from controlplane.controllers.candidates.source.state import SourceState
+from controlplane.kube.kinds import Json, meta
 from tests.candidates.model.api import Store
 from tests.candidates.model.world import Config, Violation, at
 
 
 class Beyond(NamedTuple):
-    """The targets that have gone for ever, those of them that an operator has given up, and those whose schedulers are down."""
+    """The targets that have gone for ever, those of them that an operator has given up, and those whose schedulers are
+    down.
+    """
 
     away: frozenset[str] = frozenset()
     forgotten: frozenset[str] = frozenset()
@@ -81,8 +84,8 @@ def at_rest(
 ) -> None:
     """L1 to L5 of one source when nothing is left to do.
 
-    `there` are its candidates and pods anywhere; `hopeless`: no target that can be reached has room for it; `gone`: who cannot be reached.
-    """
+    `there` are its candidates and pods anywhere; `hopeless`: no target that can be reached has room for it; `gone`: who
+    cannot be reached."""
     stuck = sorted(name for name, left in there.items() if left.deleting and left.cluster not in gone.silent)
     if stuck:
         raise Violation("L4", f"nobody lets go of {stuck}")
@@ -119,7 +122,9 @@ def _deleted(state: SourceState, near: Mapping[str, Left], s: int, gone: Beyond)
 
 
 def _held_by_absent(config: Config, state: SourceState, gone: Beyond) -> bool:
-    """Whether a target that cannot be reached may have bound the pod, and never-twice was asked for: then it is waited for."""
+    """Whether a target that cannot be reached may have bound the pod, and never-twice was asked for: then it is waited
+    for.
+    """
     permit = state.permit
     return (
         config.execution == NEVER_TWICE
@@ -130,11 +135,11 @@ def _held_by_absent(config: Config, state: SourceState, gone: Beyond) -> bool:
 
 
 def waits_for_absent(config: Config, state: SourceState, wake: int | None, now: int, links: int) -> None:
-    """L3: raise `Violation` if one that cannot be reached, or is silent, keeps a pod from the others for longer than its own time.
+    """L3: raise `Violation` if one that cannot be reached, or is silent, keeps a pod from the others for longer than
+    its own time.
 
-    That is the rest of its permit, and by how much clocks may differ, and what a silent one gets on top; without a permit, no longer than
-    the placement waits for anybody, or for an answer.
-    """
+    That is the rest of its permit, and by how much clocks may differ, and what a silent one gets on top; without a
+    permit, no longer than the placement waits for anybody, or for an answer."""
     away = {config.target(t) for t in range(config.targets) if not links >> t & 1}
     unreachable = away | beyond(config, links).silent
     if not unreachable or not state.electing or state.delegate or state.pod is None:

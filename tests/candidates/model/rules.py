@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from controlplane.candidates.policy import NEVER_TWICE
-from controlplane.candidates.state import SourceState
-from controlplane.candidates.status import rank
+from controlplane.controllers.candidates.source.delegate_status import rank
+from controlplane.controllers.candidates.source.policy import NEVER_TWICE
+from controlplane.controllers.candidates.source.state import SourceState
 from tests.candidates.model.moves import Moves
 from tests.candidates.model.rest import Left, able, at_rest, beyond, left_in
 from tests.candidates.model.shapes import Global
@@ -20,7 +20,9 @@ def check(moves: Moves, g: Global) -> None:
 
 
 def _at_most_one(moves: Moves, g: Global, s: int) -> None:
-    """S1, S2, S8: of a source pod, at most one candidate runs, is permitted or could be bound; nobody runs uninvited or unpermitted."""
+    """S1, S2, S8: of a source pod, at most one candidate runs, is permitted or could be bound; nobody runs uninvited or
+    unpermitted.
+    """
     config = moves.config
     state = moves.sources[s].states[g.srcs[s]]
     live: dict[str, str] = {}
@@ -36,7 +38,9 @@ def _at_most_one(moves: Moves, g: Global, s: int) -> None:
 
 
 def excused(config: Config, state: SourceState, name: str, links: int) -> bool:
-    """Whether a candidate belongs to an epoch that was ended without knowing: by at-least-once, or by an operator's word."""
+    """Whether a candidate belongs to an epoch that was ended without knowing: by at-least-once, or by an operator's
+    word.
+    """
     known = state.candidates.get(name)
     if known is None or not known.excused:
         return False
@@ -77,7 +81,9 @@ def _facts(moves: Moves, g: Global, i: int) -> frozenset[str]:
 
 
 def _capacity(moves: Moves, g: Global, t: int) -> None:
-    """S7: what is held, on its way and bound on a target never exceeds what there is; what runs is never missing in the books."""
+    """S7: what is held, on its way and bound on a target never exceeds what there is; what runs is never missing in the
+    books.
+    """
     config = moves.config
     used = bound = 0
     for s in range(config.sources):

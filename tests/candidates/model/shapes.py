@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from controlplane.kube import Json
+from controlplane.kube.kinds import Json
 
 
 class Cell(NamedTuple):
-    """What one target holds of one source: its API server's objects, its scheduler's states, requests on their way, a late sight.
+    """What one target holds of one source: its API server's objects, its scheduler's states, requests on their way, a
+    late sight.
 
-    A request on its way is the source's ("s"), the target's ("t"), or one that a paused leader of the source still has to send ("p").
-    """
+    A request on its way is the source's ("s"), the target's ("t"), or one that a paused leader of the source still has
+    to send ("p")."""
 
     store: int
     side: int
@@ -27,9 +28,9 @@ class Cell(NamedTuple):
 class Global(NamedTuple):
     """A state of the whole.
 
-    `frozen`: a paused leader of a source, with what it knows (in a component: what it may still write to the pod). `faults`: how many are
-    left, by kind, and in all; `deviations`: how often this run may still leave the first order of steps.
-    """
+    `frozen`: a paused leader of a source, with what it knows (in a component: what it may still write to the pod).
+    `faults`: how many are left, by kind, and in all; `deviations`: how often this run may still leave the first order
+    of steps."""
 
     srcs: tuple[int, ...]
     pods: tuple[int, ...]

@@ -1,4 +1,6 @@
-"""What the source side can do in one step, computed once for each distinct question: look, decide to the end, carry out a write."""
+"""What the source side can do in one step, computed once for each distinct question: look, decide to the end, carry out
+a write.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,19 @@ from typing import Any
 
 import msgspec
 
-from controlplane.candidates import decide as decisions
-from controlplane.candidates import observe, render
-from controlplane.candidates import state as folds
-from controlplane.candidates.events import EVENTS, CandidateGone, PermitGranted, SourceDeleted, StatusShown
-from controlplane.candidates.state import SourceState, source_stream
-from controlplane.connectivity.events import MANAGEMENT
-from controlplane.kube import Json, Request, meta
+from controlplane.controllers.candidates.source import decide as decisions
+from controlplane.controllers.candidates.source import observe, render
+from controlplane.controllers.candidates.source import state as folds
+from controlplane.controllers.candidates.source.events import (
+    EVENTS,
+    CandidateGone,
+    PermitGranted,
+    SourceDeleted,
+    StatusShown,
+)
+from controlplane.controllers.candidates.source.state import SourceState, source_stream
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.kube.kinds import Json, Request, meta
 from controlplane.log.codec import Codec
 from controlplane.log.event import Event, Recorded
 from tests.candidates.model.api import Api, Refused, Store
@@ -69,14 +77,18 @@ class SourceSteps:
         return decisions
 
     def kept(self, state: SourceState) -> SourceState:
-        """Return what is told of a state from any other: all, but since when an answer is owed where it is waited for without end."""
+        """Return what is told of a state from any other: all, but since when an answer is owed where it is waited for
+        without end.
+        """
         return state if self.config.answer else unhurried(state)
 
     def _put(self, state: SourceState) -> int:
         return self.states.put(self.kept(state))
 
     def wake_of(self, src: int, now: int, links: int) -> int | None:
-        """Return when the source wants to look again, in seconds of the model; None if it does not, or only after `AN_AGE`."""
+        """Return when the source wants to look again, in seconds of the model; None if it does not, or only after
+        `AN_AGE`.
+        """
         key = ("wake", src, now, links)
         if key not in self._memo:
             plan = decisions.decide(self.states[src], self.config.context(self.s, links), at(now))

@@ -1,11 +1,13 @@
-"""What can happen next at the targets: they look, decide and send, their schedulers find nodes or none, and pods live and stop."""
+"""What can happen next at the targets: they look, decide and send, their schedulers find nodes or none, and pods live
+and stop.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
 
-from controlplane.kube import Request, meta
+from controlplane.kube.kinds import Request, meta
 from tests.candidates.model.shapes import Cell, Global, Move, short
 from tests.candidates.model.target_steps import TargetSteps
 from tests.candidates.model.world import Config, Violation, at

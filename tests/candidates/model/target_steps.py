@@ -8,14 +8,14 @@ from typing import Any
 
 import msgspec
 
-from controlplane.candidates import target_calls as calls
-from controlplane.candidates import target_decide as decisions
-from controlplane.candidates import target_observe as observe
-from controlplane.candidates import target_render as render
-from controlplane.candidates import target_state as folds
-from controlplane.candidates.reasons import TargetReason
-from controlplane.candidates.render import Obsolete
-from controlplane.candidates.target_events import (
+from controlplane.controllers.candidates.reasons import TargetReason
+from controlplane.controllers.candidates.source.render import Obsolete
+from controlplane.controllers.candidates.target import calls as calls
+from controlplane.controllers.candidates.target import decide as decisions
+from controlplane.controllers.candidates.target import observe as observe
+from controlplane.controllers.candidates.target import render as render
+from controlplane.controllers.candidates.target import state as folds
+from controlplane.controllers.candidates.target.events import (
     HERE,
     TARGET_EVENTS,
     BindStarted,
@@ -25,8 +25,8 @@ from controlplane.candidates.target_events import (
     PodMade,
     TargetWriteFailed,
 )
-from controlplane.candidates.target_state import TargetState
-from controlplane.kube import Request, meta
+from controlplane.controllers.candidates.target.state import TargetState
+from controlplane.kube.kinds import Request, meta
 from controlplane.log.codec import Codec
 from controlplane.log.event import Event, Recorded
 from tests.candidates.model.api import Api, Refused, Store
@@ -80,7 +80,9 @@ class TargetSteps:
         raise Violation("quiet", f"the target goes on deciding: {[type(e).__name__ for e in plan.decisions]}")
 
     def wake_of(self, side: int, now: int) -> int | None:
-        """Return when the target wants to look again, in seconds of the model; None if it does not, or only after `AN_AGE`."""
+        """Return when the target wants to look again, in seconds of the model; None if it does not, or only after
+        `AN_AGE`.
+        """
 
         def ask() -> int | None:
             wakes = [decisions.target_decide(state, self.context, at(now)).wake for state in self.sides[side].values()]
@@ -94,8 +96,8 @@ class TargetSteps:
     def look(self, side: int, store: int, now: int, forbids: bool = False) -> tuple[int, int]:
         """Take notice of the Candidates; a Pod that is to be made is made at once, and seen: nothing can come between.
 
-        `forbids`: the API server lets none be made. That is answered once; what is tried again then waits for its answer.
-        """
+        `forbids`: the API server lets none be made. That is answered once; what is tried again then waits for its
+        answer."""
         return self.memo(("look", side, store, now, forbids), lambda: self._look(side, store, now, forbids))
 
     def _look(self, side: int, store: int, now: int, forbids: bool) -> tuple[int, int]:

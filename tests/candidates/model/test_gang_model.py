@@ -1,4 +1,6 @@
-"""A gang of two over two targets: it is whole in one of them, in every order of steps; and each deliberate bug is found."""
+"""A gang of two over two targets: it is whole in one of them, in every order of steps; and each deliberate bug is
+found.
+"""
 
 from __future__ import annotations
 

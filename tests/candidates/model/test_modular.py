@@ -1,4 +1,5 @@
-"""The exploration target by target: it holds, it sees everything that the joint one sees, and it finds the deliberate bugs.
+"""The exploration target by target: it holds, it sees everything that the joint one sees, and it finds the deliberate
+bugs.
 
 The larger configurations are explored from the command line: `python -m tests.candidates.model NAME`.
 """
@@ -30,7 +31,8 @@ def test_it_holds(config: Config) -> None:
     assert found.ends > 0
 
 
-# --- it forgets nothing that can be ------------------------------------------------------------------------------------
+# --- it forgets nothing that can be
+# ------------------------------------------------------------------------------------
 
 
 def reached(moves: Moves) -> Iterator[Global]:
@@ -103,7 +105,8 @@ def test_it_sees_all_that_the_joint_model_sees(joint: Config, placing: bool) -> 
     assert lost == []
 
 
-# --- it bites ----------------------------------------------------------------------------------------------------------
+# --- it bites
+# ----------------------------------------------------------------------------------------------------------
 
 
 # For each bug the number of targets and the one fault that it takes ("": none).

@@ -1,8 +1,8 @@
 """The model's world: what is fixed in a run, what changes, and the first state.
 
-Actors: for each source pod its stream and its leaders, for each target an API server and a scheduler with its own log. All that either side
-does goes through the real `fold`, `decide` and `render`; only the API server and the scheduler's choice of a node are the model's.
-"""
+Actors: for each source pod its stream and its leaders, for each target an API server and a scheduler with its own log.
+All that either side does goes through the real `fold`, `decide` and `render`; only the API server and the scheduler's
+choice of a node are the model's."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from controlplane.candidates.objects import CANDIDATES, SCHEDULER_NAME
-from controlplane.candidates.policy import AT_LEAST_ONCE, Placement, Policy, Target
-from controlplane.candidates.target_decide import TargetPolicy
-from controlplane.candidates.turn import Context
-from controlplane.connectivity.state import Connection
+from controlplane.controllers.candidates.objects import CANDIDATES, SCHEDULER_NAME
+from controlplane.controllers.candidates.source.decision_pass import PodContext
+from controlplane.controllers.candidates.source.policy import AT_LEAST_ONCE, PlacementPolicy, SourcePolicy, Target
+from controlplane.controllers.candidates.target.decide import TargetPolicy
+from controlplane.controllers.connectivity.state import Connection
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 NAMESPACE = "team"
@@ -39,7 +39,7 @@ class Clock(NamedTuple):
 USUAL = Clock()
 EVEN = Clock(8, 4, 4)
 """A clock all of whose deadlines are multiples of four seconds, in the order of the usual one's."""
-EVEN_WAITS = Placement(max_wait=timedelta(seconds=4), retry_wait=timedelta(seconds=8))
+EVEN_WAITS = PlacementPolicy(max_wait=timedelta(seconds=4), retry_wait=timedelta(seconds=8))
 
 
 class Violation(Exception):  # noqa: N818
@@ -93,7 +93,7 @@ class Config:
     targets: int = 3
     capacity: int = 1
     execution: str = AT_LEAST_ONCE
-    placement: Placement = field(default_factory=Placement)
+    placement: PlacementPolicy = field(default_factory=PlacementPolicy)
     faults: Faults = field(default_factory=Faults)
     preempt: tuple[int, ...] = ()  # targets that are full, and would have room by preemption
     uninvited: tuple[int, ...] = ()
@@ -114,8 +114,8 @@ class Config:
     def cluster(self, s: int) -> str:
         return f"source-{s}"
 
-    def policy(self, s: int) -> Policy:
-        return Policy(
+    def policy(self, s: int) -> SourcePolicy:
+        return SourcePolicy(
             cluster=self.cluster(s),
             namespaces=frozenset({NAMESPACE}),
             placement=self.placement,
@@ -150,7 +150,7 @@ class Config:
         """Whether a target's API server lets no Pod be made: nothing changes that but a fault."""
         return bool(links >> 4 * self.targets + t & 1)
 
-    def context(self, s: int, links: int) -> Context:
+    def context(self, s: int, links: int) -> PodContext:
         """Return what source `s` knows of the world while the targets of `links` can be reached."""
         connections = {}
         for t in range(self.targets):
@@ -166,7 +166,7 @@ class Config:
             )
         targets = [Target(name=self.target(t)) for t in range(self.targets)]
         counts = {self.target(t): count for t, count in enumerate(self.elsewhere)}
-        return Context(policy=self.policy(s), ready=True, targets=targets, connections=connections, counts=counts)
+        return PodContext(policy=self.policy(s), ready=True, targets=targets, connections=connections, counts=counts)
 
 
 def at(now: int) -> datetime:

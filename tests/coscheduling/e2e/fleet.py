@@ -1,4 +1,5 @@
-"""A management cluster and workers with nodes, Tekton and tekton-kueue over HTTP, and a service that dispatches PipelineRuns between them.
+"""A management cluster and workers with nodes, Tekton and tekton-kueue over HTTP, and a service that dispatches
+PipelineRuns between them.
 
 In: what each worker has. Out: runs submitted, workers cut and healed; objects, the log and what people are told to see.
 """
@@ -10,14 +11,24 @@ from pathlib import Path
 from typing import Any
 
 from controlplane.clock import SystemClock
-from controlplane.clusters.port import ApiError
-from controlplane.kube import EVENTS, NAMESPACES, NODES, PIPELINE_RUNS, STORAGE_CLASSES, WORKLOADS, Json, Kind, meta
+from controlplane.clusters.protocol import ApiError
+from controlplane.kube.kinds import (
+    EVENTS,
+    NAMESPACES,
+    NODES,
+    PIPELINE_RUNS,
+    STORAGE_CLASSES,
+    WORKLOADS,
+    Json,
+    Kind,
+    meta,
+)
 from controlplane.local.witness import Witness
-from controlplane.simulation.jobs import DURATION
-from controlplane.simulation.kinds import CONFIG_MAPS
-from controlplane.simulation.kinds_local import CLAIMS, LOCAL_KINDS, TASK_RUNS
-from controlplane.simulation.kinds_nodes import SCHEDULING_KINDS
-from controlplane.simulation.local import Machinery
+from controlplane.simulation.controllers.jobs import DURATION
+from controlplane.simulation.controllers.own_cluster import Machinery
+from controlplane.simulation.kinds.base import CONFIG_MAPS
+from controlplane.simulation.kinds.nodes import SCHEDULING_KINDS
+from controlplane.simulation.kinds.own_cluster import CLAIMS, LOCAL_KINDS, TASK_RUNS
 from controlplane.simulation.seeding import ensure
 from controlplane.simulation.world import ClusterSpec, World
 from tests.outages.stage import Stage, settings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controlplane.kube import PIPELINE_RUNS, meta
+from controlplane.kube.kinds import PIPELINE_RUNS, meta
 from tests.coscheduling.e2e.test_runs import left, placeholder, run, succeeded
 from tests.podgroups.e2e.test_audit import ask
 from tests.support.local import NS, Make

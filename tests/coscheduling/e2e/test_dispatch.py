@@ -1,4 +1,6 @@
-"""A PipelineRun is dispatched whole to a worker that can take it, over HTTP: left out with a reason, run, relayed, lost, fenced."""
+"""A PipelineRun is dispatched whole to a worker that can take it, over HTTP: left out with a reason, run, relayed,
+lost, fenced.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.kube import PIPELINE_RUNS, meta
+from controlplane.kube.kinds import PIPELINE_RUNS, meta
 from tests.coscheduling.e2e.fleet import NS, RUN, Fleet, existing
 from tests.deploy.manifests import render, rights
 from tests.podgroups.e2e.test_audit import ask

@@ -1,8 +1,10 @@
-"""Whatever both controllers ask of an API server in a whole life of pods and runs is allowed by the roles in `deploy`."""
+"""Whatever both controllers ask of an API server in a whole life of pods and runs is allowed by the roles in
+`deploy`.
+"""
 
 from __future__ import annotations
 
-from controlplane.kube import PIPELINE_RUNS
+from controlplane.kube.kinds import PIPELINE_RUNS
 from tests.coscheduling.e2e.test_runs import left, placeholder, run, succeeded
 from tests.deploy.manifests import Object, one, render, rights
 from tests.podgroups.e2e.test_groups import BY_DEPLOYMENT, deployment, rules, running

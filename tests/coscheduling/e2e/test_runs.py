@@ -1,4 +1,6 @@
-"""PipelineRuns over HTTP: a process, a simulated cluster with a toy Tekton and protected claims, and what is left at the end."""
+"""PipelineRuns over HTTP: a process, a simulated cluster with a toy Tekton and protected claims, and what is left at
+the end.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from controlplane.kube import EVENTS, NODES, PIPELINE_RUNS, PODS, Json, meta
-from controlplane.simulation.jobs import DURATION
-from controlplane.simulation.kinds import CONFIG_MAPS
-from controlplane.simulation.kinds_local import CLAIMS, STATEFUL_SETS, TASK_RUNS
+from controlplane.kube.kinds import EVENTS, NODES, PIPELINE_RUNS, PODS, Json, meta
+from controlplane.simulation.controllers.jobs import DURATION
+from controlplane.simulation.kinds.base import CONFIG_MAPS
+from controlplane.simulation.kinds.own_cluster import CLAIMS, STATEFUL_SETS, TASK_RUNS
 from tests.support.local import NS, Make, Stage
 
 COMPONENT = {"app.kubernetes.io/component": "affinity-assistant"}

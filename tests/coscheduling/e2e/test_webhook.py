@@ -1,4 +1,6 @@
-"""The webhook over HTTPS beside a running process: Tekton is told to place nothing, and reviews of what it creates are answered."""
+"""The webhook over HTTPS beside a running process: Tekton is told to place nothing, and reviews of what it creates are
+answered.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ import pytest
 
 from controlplane.app.admission import PATH, Admission
 from controlplane.clock import SystemClock
-from controlplane.kube import Json, meta
-from controlplane.simulation.owners import owner_reference
+from controlplane.kube.kinds import Json, meta
+from controlplane.simulation.controllers.workload_owners import owner_reference
 from controlplane.web import Certificate, Webhook, serve_webhook
 from tests.clusters import pki
 from tests.coscheduling.e2e.test_runs import TEMPLATE, placeholder, run

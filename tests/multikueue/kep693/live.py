@@ -1,8 +1,7 @@
 """The service of KEP-693's list before simulated API servers.
 
-In: what clusters there are and what they can hold. Out: `Live`, a service on PostgreSQL over HTTP, of which only API objects and requests
-are looked at.
-"""
+In: what clusters there are and what they can hold. Out: `Live`, a service on PostgreSQL over HTTP, of which only API
+objects and requests are looked at."""
 
 from __future__ import annotations
 
@@ -16,11 +15,9 @@ from typing import Any
 import msgspec
 
 from controlplane.app.service import Service
-from controlplane.clusters.management import from_kubeconfig
-from controlplane.connectivity.events import (
-    MANAGEMENT,
-)
-from controlplane.kube import (
+from controlplane.clusters.management_access import from_kubeconfig
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
     JOBS,
@@ -33,7 +30,7 @@ from controlplane.kube import (
 )
 from controlplane.log.connect import Database
 from controlplane.settings import Settings
-from controlplane.simulation.jobs import Pace
+from controlplane.simulation.controllers.jobs import JobPace
 from controlplane.simulation.world import ClusterSpec, SimulatedCluster, World
 from controlplane.telemetry import Metrics
 from controlplane.web.health import Health
@@ -68,7 +65,7 @@ class Live:
         namespaces: dict[str, tuple[str, ...]] | None = None,
         settings: Settings | None = None,
     ) -> None:
-        pace = Pace(duration=timedelta(hours=1))
+        pace = JobPace(duration=timedelta(hours=1))
         plenty, nothing = {"cpu": "100"}, {"cpu": "0"}
         everywhere = (namespaces or {}).get("", (NS,))
         self.world = World(
@@ -221,7 +218,7 @@ class Live:
 
     def events(self) -> list[str]:
         """The notes of the Kubernetes Events about Workloads."""
-        from controlplane.kube import EVENTS
+        from controlplane.kube.kinds import EVENTS
 
         return [
             str(event.get("note"))

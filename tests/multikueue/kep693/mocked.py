@@ -1,7 +1,7 @@
 """The loop of KEP-693's list before mocked worker clients.
 
-In: what clusters there are. Out: `Mocked`, whose clusters answer what a test told them to and show what a test lets them show.
-"""
+In: what clusters there are. Out: `Mocked`, whose clusters answer what a test told them to and show what a test lets
+them show."""
 
 from __future__ import annotations
 
@@ -12,16 +12,13 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from controlplane.app.facts import lift
-from controlplane.clusters.port import Change
-from controlplane.connectivity.events import (
-    MANAGEMENT,
-    ClusterConnected,
-    ClusterConnectFailed,
-    ClusterLost,
-)
-from controlplane.connectivity.here import connectivity_event, event_refused
-from controlplane.kube import (
+from controlplane.clusters.protocol import Change
+from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterConnected, ClusterConnectFailed, ClusterLost
+from controlplane.controllers.connectivity.local_connection import connectivity_event, event_refused
+from controlplane.controllers.multikueue.adapters import adapters_for
+from controlplane.controllers.multikueue.context import MultiKueuePolicy
+from controlplane.controllers.multikueue.controller import MultiKueueController
+from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
     JOBS,
     MULTIKUEUE_CLUSTERS,
@@ -35,14 +32,12 @@ from controlplane.kube import (
 from controlplane.log.codec import Codec
 from controlplane.log.event import Event
 from controlplane.log.memory import MemoryLog, MemoryStore
-from controlplane.multikueue.adapters import adapters_for
-from controlplane.multikueue.context import Policy
-from controlplane.multikueue.fleet import Fleet
-from controlplane.reconcile.bodies import Bodies
-from controlplane.reconcile.effects import Effects
-from controlplane.reconcile.gate import Gate
-from controlplane.reconcile.recorder import Recorder
-from controlplane.reconcile.runner import Runner
+from controlplane.runtime.bodies import Bodies
+from controlplane.runtime.connection_events import lift
+from controlplane.runtime.effects import Effects
+from controlplane.runtime.gate import Gate
+from controlplane.runtime.recorder import Recorder
+from controlplane.runtime.runner import Runner
 from tests.multikueue.kep693.rig import CHECK, HOME_KINDS, JOB, NS, WL, WORKER_KINDS, until, user_job
 
 
@@ -80,7 +75,9 @@ Answer = Json | BaseException | Callable[[Request], Any] | None
 
 
 class Double:
-    """A cluster's client: answers by verb and kind, in the order in which they were laid out, else success; keeps what it was asked."""
+    """A cluster's client: answers by verb and kind, in the order in which they were laid out, else success; keeps what
+    it was asked.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -120,13 +117,17 @@ class Double:
 
 
 class Mocked:
-    """The real loop, recorder and executors over a log in memory; the clusters behind them are doubles and the watches are the test's."""
+    """The real loop, recorder and executors over a log in memory; the clusters behind them are doubles and the watches
+    are the test's.
+    """
 
     def __init__(self, *workers: str, **policy: Any) -> None:
         self.workers = workers
         self.clock = SteppedClock()
         self.ports = {name: Double(name) for name in (MANAGEMENT, *workers)}
-        self.fleet = Fleet(Policy(adapters=adapters_for(("batch/job", "jobset.x-k8s.io/jobset")), **policy), "test")
+        self.fleet = MultiKueueController(
+            MultiKueuePolicy(adapters=adapters_for(("batch/job", "jobset.x-k8s.io/jobset")), **policy), "test"
+        )
         self.log = MemoryLog(MemoryStore(), Codec(self.fleet.types), self.clock.now)
         gate, bodies = Gate(), Bodies(self.log)
         self.recorder = Recorder(self.log, self.fleet, bodies, self.clock, lift, refused=event_refused)
@@ -231,7 +232,9 @@ class Mocked:
         return await self.show(cluster, JOBS, JOB, {"metadata": head, "spec": spec, "status": status or {}}, NS)
 
     def _status(self, cluster: str, changes: dict[str, Any]) -> Json:
-        """`conditions` is type → True, False or (reason, message); `check` our check's state; the rest as in the object's status."""
+        """`conditions` is type → True, False or (reason, message); `check` our check's state; the rest as in the
+        object's status.
+        """
         before = self._objects.get((cluster, WORKLOADS), {}).get("status", {})
         known = {c["type"]: c for c in before.get("conditions", [])}
         at = self.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -254,7 +257,9 @@ class Mocked:
     # what is waited for
 
     async def idle(self) -> None:
-        """Until everything in the log is folded, decided, and handed to the executors, and those have done what they can."""
+        """Until everything in the log is folded, decided, and handed to the executors, and those have done what they
+        can.
+        """
         quiet = 0
         while quiet < 3:
             head = (await self.log.head()).position

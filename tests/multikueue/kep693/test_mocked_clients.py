@@ -1,4 +1,6 @@
-"""KEP-693's list against mocked worker clients: the real loop, recorder and executors over a log in memory, judged by the requests."""
+"""KEP-693's list against mocked worker clients: the real loop, recorder and executors over a log in memory, judged by
+the requests.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from controlplane.clusters.port import ApiError, Foreign, Unreachable
-from controlplane.connectivity.events import MANAGEMENT
-from controlplane.kube import EVENTS, JOBS, WORKLOADS, Json, Request
-from controlplane.multikueue.events import (
+from controlplane.clusters.protocol import ApiError, Foreign, Unreachable
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.controllers.multikueue.events import (
     ClusterRefused,
-    Decision,
     EffectFailed,
     FinishDecided,
     StatusRelayDecided,
     WinnerChosen,
+    WorkloadDecision,
 )
-from controlplane.multikueue.reasons import Reason
+from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.kube.kinds import EVENTS, JOBS, WORKLOADS, Json, Request
 from tests.multikueue.kep693.mocked import Mocked
 from tests.multikueue.kep693.rig import JOB, NS, ORIGIN, PREBUILT, WL, until, user_job
 
@@ -73,7 +75,7 @@ async def test_created_across_several_clusters_and_admitted_in_one(mocked: Make)
     assert (ready["clusterName"], ready["nominatedClusterNames"]) == ("b", None)
     notes = [request.body["note"] for request in stage.manager.asked("create", EVENTS)]
     assert notes == ['The workload was admitted on "b"']
-    assert all(isinstance(event.reason, Reason) for event in await stage.events(Decision))
+    assert all(isinstance(event.reason, WorkloadReason) for event in await stage.events(WorkloadDecision))
 
 
 async def test_admitted_at_the_same_time_by_two(mocked: Make) -> None:
@@ -116,7 +118,11 @@ async def test_rejected_by_a_cluster(mocked: Make) -> None:
     spec = {**stage.ports["a"].asked("create", WORKLOADS)[0].body["spec"], "active": False}
     await stage.clone("a", spec=spec, conditions={"Evicted": ("Deactivated", "no such flavor here")})
     (refused,) = await stage.events(ClusterRefused)
-    assert (refused.cluster, refused.message, refused.reason) == ("a", "no such flavor here", Reason.REJECTED_BY_WORKER)
+    assert (refused.cluster, refused.message, refused.reason) == (
+        "a",
+        "no such flavor here",
+        WorkloadReason.REJECTED_BY_WORKER,
+    )
     assert places(stage.ports["a"].asked("delete", WORKLOADS)) == [f"Workload {WL}"]
     assert stage.statuses()[-1] == {"nominatedClusterNames": ["b"]}
     await stage.gone("a", WORKLOADS)
@@ -299,7 +305,7 @@ async def test_a_foreign_job_of_the_same_name_is_untouched(mocked: Make) -> None
     await stage.gone("b", WORKLOADS)
     assert len(stage.ports["a"].asked("create", JOBS)) == 1
     (refused,) = await stage.events(ClusterRefused)
-    assert (refused.cluster, refused.reason) == ("a", Reason.JOB_NAME_TAKEN)
+    assert (refused.cluster, refused.reason) == ("a", WorkloadReason.JOB_NAME_TAKEN)
     assert stage.statuses()[-1] == {"nominatedClusterNames": ["b"]}
     assert stage.ports["a"].asked("delete", JOBS) == []
     await until(lambda: stage.ports["a"].asked("delete", WORKLOADS), "the clone on a to go")

@@ -1,4 +1,6 @@
-"""KEP-693's list over HTTP: a service on PostgreSQL between simulated API servers, judged by their objects and by what they were asked."""
+"""KEP-693's list over HTTP: a service on PostgreSQL between simulated API servers, judged by their objects and by what
+they were asked.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.kube import JOBS, MULTIKUEUE_CLUSTERS, WORKLOADS, meta
+from controlplane.kube.kinds import JOBS, MULTIKUEUE_CLUSTERS, WORKLOADS, meta
 from tests.multikueue.kep693.live import Live, quick_settings, trouble, without_queues
 from tests.multikueue.kep693.rig import NS, ORIGIN, PREBUILT, STATUS_INTERVAL, check_of, condition, user_job
 

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from controlplane.cli import cli
-from controlplane.cli.errors import Failure
-from controlplane.kube import PODS, meta
+from controlplane.cli.errors import CommandFailure
+from controlplane.kube.kinds import PODS, meta
 from tests.podgroups.e2e.test_groups import BY_DEPLOYMENT, MIN_MEMBER, container, deployment, phase, rules, running
 from tests.support.local import Make, Stage
 
@@ -49,7 +49,7 @@ async def test_what_was_never_seen_is_named_with_the_reason(stage: Make) -> None
     it = await stage()
     it.make(PODS, "other", spec={"schedulerName": "default-scheduler", "containers": [container()]})
     for verb, name in (("why", "pod/default/other"), ("timeline", "pg/default/none"), ("why", "pr/default/none")):
-        with pytest.raises(Failure) as refused:
+        with pytest.raises(CommandFailure) as refused:
             ask(it, verb, name)
         assert refused.value.code == 5
         assert f"{name.split('/')[2]} in the log main" in str(refused.value)

@@ -1,13 +1,15 @@
-"""PodGroups over HTTP: a process, a simulated cluster with Deployments and a toy scheduler, and what users would see of it."""
+"""PodGroups over HTTP: a process, a simulated cluster with Deployments and a toy scheduler, and what users would see of
+it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any
 
-from controlplane.kube import EVENTS, NODES, PODS, Json, meta
-from controlplane.simulation.kinds import CONFIG_MAPS, DEFAULT_KINDS
-from controlplane.simulation.kinds_local import DEPLOYMENTS, POD_GROUPS, REPLICA_SETS, WORKFLOWS
+from controlplane.kube.kinds import EVENTS, NODES, PODS, Json, meta
+from controlplane.simulation.kinds.base import CONFIG_MAPS, DEFAULT_KINDS
+from controlplane.simulation.kinds.own_cluster import DEPLOYMENTS, POD_GROUPS, REPLICA_SETS, WORKFLOWS
 from tests.support.local import NS, Make, Stage
 
 GROUP_NAME = "scheduling.k8s.io/group-name"

@@ -1,4 +1,6 @@
-"""The bare HTTP client of the contract: what is sent and what comes back, without any of the product's own client in between."""
+"""The bare HTTP client of the contract: what is sent and what comes back, without any of the product's own client in
+between.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from typing import Any
 import aiohttp
 import orjson
 
-from controlplane.kube import APPLY_PATCH, JOBS, MERGE_PATCH, NAMESPACES, Json, Kind
+from controlplane.kube.kinds import APPLY_PATCH, JOBS, MERGE_PATCH, NAMESPACES, Json, Kind
 
 WIDGETS = Kind("contract.example.com", "v1", "Widget", "widgets")
 MACHINES = Kind("contract.example.com", "v1", "Machine", "machines", namespaced=False)

@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 import aiohttp
 import pytest
 
-from controlplane.kube import Json
-from controlplane.simulation.apiserver import ApiServer
-from controlplane.simulation.kinds import ServedKind
-from controlplane.simulation.kinds_nodes import NODE_KINDS
-from controlplane.simulation.pods import priority
-from controlplane.simulation.store import Store
+from controlplane.kube.kinds import Json
+from controlplane.simulation.apiserver.pods import priority
+from controlplane.simulation.apiserver.server import SimulatedApiServer
+from controlplane.simulation.apiserver.store import Store
+from controlplane.simulation.kinds.base import ServedKind
+from controlplane.simulation.kinds.nodes import NODE_KINDS
 from tests.simulation.contract import realserver
 from tests.simulation.contract.client import MACHINES, WIDGETS, Api, Kind
 
@@ -80,7 +80,9 @@ SERVERS = ["simulated"] if realserver.missing() else ["simulated", "real"]
 
 @pytest.fixture(params=SERVERS)
 async def api(request: pytest.FixtureRequest) -> AsyncIterator[Api]:
-    """A server with a namespace of the test's own; kinds WIDGETS (status subresource) and MACHINES (none) are installed."""
+    """A server with a namespace of the test's own; kinds WIDGETS (status subresource) and MACHINES (none) are
+    installed.
+    """
     if request.param == "simulated":
         numbers = itertools.count(1)
         store = Store(
@@ -91,7 +93,7 @@ async def api(request: pytest.FixtureRequest) -> AsyncIterator[Api]:
         )
         store.admission.append(priority(store))
         store.graceful = True
-        server = ApiServer(store, token="sesame", bookmark_period=0.2)
+        server = SimulatedApiServer(store, token="sesame", bookmark_period=0.2)
         async with aiohttp.ClientSession() as session:
             api = Api(session, await server.start(), "sesame", simulated=True)
             api.forget = store.compact

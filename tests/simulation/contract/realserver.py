@@ -1,8 +1,7 @@
 """A real kube-apiserver with its etcd, on loopback, in a temporary directory, for as long as the tests run.
 
-`KUBEBUILDER_ASSETS` names the folder with both binaries, as for every other tool that tests against them; without it, or
-without `openssl` for the service-account key, there is no real server and its tests are skipped.
-"""
+`KUBEBUILDER_ASSETS` names the folder with both binaries, as for every other tool that tests against them; without it,
+or without `openssl` for the service-account key, there is no real server and its tests are skipped."""
 
 from __future__ import annotations
 

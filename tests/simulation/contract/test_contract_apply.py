@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from controlplane.kube import APPLY_PATCH, JOBS, Json
-from controlplane.simulation.kinds import CONFIG_MAPS
+from controlplane.kube.kinds import APPLY_PATCH, JOBS, Json
+from controlplane.simulation.kinds.base import CONFIG_MAPS
 from tests.simulation.contract.client import WIDGETS, Api, config_map, job, version, widget
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.kube import APPLY_PATCH, JOBS, MERGE_PATCH
+from controlplane.kube.kinds import APPLY_PATCH, JOBS, MERGE_PATCH
 from tests.simulation.contract.client import Api, job
 
 BAD: tuple[dict[str, Any], ...] = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.kube import JOBS, NAMESPACES, Kind
-from controlplane.simulation.kinds import CONFIG_MAPS
+from controlplane.kube.kinds import JOBS, NAMESPACES, Kind
+from controlplane.simulation.kinds.base import CONFIG_MAPS
 from tests.simulation.contract.client import WIDGETS, Api, config_map, job, version, widget
 
 EVERY = pytest.mark.parametrize(
@@ -112,7 +112,9 @@ class TestFinalizers:
 
 class TestPropagation:
     async def test_foreground_without_dependents_of_a_controller(self, api: Api) -> None:
-        """The API server alone marks the object; the garbage collector, which the simulated one has built in, lets it go."""
+        """The API server alone marks the object; the garbage collector, which the simulated one has built in, lets it
+        go.
+        """
         await held(api, WIDGETS, widget("a"))
         marked = (await api.delete(WIDGETS, "a", {"propagationPolicy": "Foreground"})).ok()
         finalizers = marked["metadata"]["finalizers"]

@@ -1,11 +1,13 @@
-"""Lists: what they hold, which version they are a picture of, selectors, chunks; and the other documents of a server."""
+"""Lists: what they hold, which version they are a picture of, selectors, chunks; and the other documents of a
+server.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from controlplane.kube import JOBS, Kind
-from controlplane.simulation.kinds import CONFIG_MAPS, PODS
+from controlplane.kube.kinds import JOBS, Kind
+from controlplane.simulation.kinds.base import CONFIG_MAPS, PODS
 from tests.simulation.contract.client import WIDGETS, Api, config_map, job, pod, version, widget
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"

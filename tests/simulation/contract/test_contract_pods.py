@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from controlplane.kube import NODES, POD_DISRUPTION_BUDGETS, PODS, PRIORITY_CLASSES, STRATEGIC_PATCH, Json
+from controlplane.kube.kinds import NODES, POD_DISRUPTION_BUDGETS, PODS, PRIORITY_CLASSES, STRATEGIC_PATCH, Json
 from tests.simulation.contract.client import Answer, Api, version
 
 _names = itertools.count()

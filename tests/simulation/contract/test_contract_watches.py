@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from controlplane.kube import JOBS
-from controlplane.simulation.kinds import CONFIG_MAPS, PODS
+from controlplane.kube.kinds import JOBS
+from controlplane.simulation.kinds.base import CONFIG_MAPS, PODS
 from tests.simulation.contract.client import WIDGETS, Api, config_map, job, pod, version, widget
 
 INITIAL = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}

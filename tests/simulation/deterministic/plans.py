@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from controlplane.simulation.deterministic.plan import Plan
-from controlplane.simulation.deterministic.simulation import Outcome
-from controlplane.simulation.deterministic.steps import Step
+from controlplane.dst.engine.steps import Step
+from controlplane.dst.scenes.workloads.plan import Plan
+from controlplane.dst.scenes.workloads.run import Outcome
 
 
 def plan(*steps: Step, seed: int = 1, replicas: int = 1, w1: int = 6) -> Plan:
-    """Return a plan of these steps, numbered in their order; two of the workers have 3 CPUs, so what asks for more goes to `w1`."""
+    """Return a plan of these steps, numbered in their order; two of the workers have 3 CPUs, so what asks for more goes
+    to `w1`.
+    """
     numbered = tuple(replace(step, number=number) for number, step in enumerate(steps, start=1))
     return Plan(seed, {"management": 12, "w1": w1, "w2": 3, "w3": 3}, replicas, numbered, len(numbered))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.multikueue.reasons import Reason
-from controlplane.simulation.deterministic.simulation import simulate
+from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.dst.scenes.workloads.run import simulate
 from tests.simulation.deterministic.plans import held, plan, step, told
 
 GRACE = 180.0  # of the simulated settings
@@ -28,7 +28,7 @@ def test_a_lost_cluster_has_its_grace_after_an_absence_of_ours(absent: float) ->
         )
     )
     assert held(outcome)
-    (when,) = taken(told(outcome, "CheckStateDecided", Reason.REMOTE_LOST))
+    (when,) = taken(told(outcome, "CheckStateDecided", WorkloadReason.REMOTE_LOST))
     assert when >= 40.0 + GRACE + absent
 
 
@@ -43,12 +43,12 @@ def test_processes_that_live_for_less_than_a_grace_give_a_lost_job_up_all_the_sa
     )
     assert held(outcome)
     assert len(told(outcome, "leads epoch")) > 5
-    (when,) = taken(told(outcome, "CheckStateDecided", Reason.REMOTE_LOST))
+    (when,) = taken(told(outcome, "CheckStateDecided", WorkloadReason.REMOTE_LOST))
     assert 40.0 + GRACE <= when < 560.0, "while no process lived for a whole grace"
 
 
 def test_a_job_that_cannot_be_dispatched_is_rejected_whatever_its_quota() -> None:
     outcome = simulate(plan(step(2.0, "submit-unfit", "unfit-1", 60.0, 2)))
     assert held(outcome)
-    assert told(outcome, "CheckStateDecided", Reason.CONTRADICTING_POLICIES)
+    assert told(outcome, "CheckStateDecided", WorkloadReason.CONTRADICTING_POLICIES)
     assert not told(outcome, "NominationDecided")

@@ -1,4 +1,6 @@
-"""Copies of jobs that have something private, over crashes between what is decided and what is done; and the rule that looks at them."""
+"""Copies of jobs that have something private, over crashes between what is decided and what is done; and the rule that
+looks at them.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,13 @@ from collections.abc import Sequence
 
 import pytest
 
+from controlplane.dst.engine.steps import Step
+from controlplane.dst.scenes.workloads.plan import Plan
+from controlplane.dst.scenes.workloads.run import simulate
 from controlplane.log.event import Body
 from controlplane.log.redaction import Redaction
-from controlplane.reconcile import bodies as live
-from controlplane.reconcile.bodies import Bodies
-from controlplane.simulation.deterministic.plan import Plan
-from controlplane.simulation.deterministic.simulation import simulate
-from controlplane.simulation.deterministic.steps import Step
+from controlplane.runtime import bodies as live
+from controlplane.runtime.bodies import Bodies
 from tests.simulation.deterministic.plans import held, plan, step, told
 
 KINDS = {"submit": "job-1", "submit-set": "job-set-1"}

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from controlplane.kube import JOBS, WORKLOADS, Json
-from controlplane.multikueue.adapters.base import QUEUE_LABEL
-from controlplane.simulation.deterministic.loop import VirtualLoop
-from controlplane.simulation.deterministic.rules.quota import BALANCE, OVERDRAWN, Books
-from controlplane.simulation.deterministic.stage import Place, Stage
-from controlplane.simulation.deterministic.trace import Trace
-from controlplane.simulation.history import Commit
+from controlplane.controllers.multikueue.adapters.base import QUEUE_LABEL
+from controlplane.dst.engine.loop import VirtualLoop
+from controlplane.dst.engine.trace import Trace
+from controlplane.dst.invariants.workloads.quota import BALANCE, OVERDRAWN, Books
+from controlplane.dst.scenes.workloads.environment import ClusterEnvironment, WorkloadEnvironment
+from controlplane.kube.kinds import JOBS, WORKLOADS, Json
+from controlplane.simulation.apiserver.history import Commit
 
 CPU = ("default-flavor", "cpu")
 
@@ -24,11 +24,11 @@ class Scene:
 
     loop: VirtualLoop
     trace: Trace
-    stage: Stage
+    stage: WorkloadEnvironment
     books: list[Books] = field(default_factory=list)
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ClusterEnvironment:
         return self.stage.places["w1"]
 
     @property
@@ -62,7 +62,7 @@ def scene() -> Iterator[Scene]:
         if cluster == "w1" and commit.record.kind == WORKLOADS and found.books:
             found.books[0].on_commit(commit)
 
-    found = Scene(loop, trace, Stage(loop, "books", {"management": 4, "w1": 4}, on_commit))
+    found = Scene(loop, trace, WorkloadEnvironment(loop, "books", {"management": 4, "w1": 4}, on_commit))
     loop.advance(1)
     found.books.append(Books(trace, found.place))
     yield found

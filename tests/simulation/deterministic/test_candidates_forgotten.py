@@ -1,17 +1,19 @@
-"""Scenes of candidates by hand in which an operator gives a target up: with `controlplane clusters forget`, rightly or not (L4)."""
+"""Scenes of candidates by hand in which an operator gives a target up: with `controlplane clusters forget`, rightly or
+not (L4).
+"""
 
 from __future__ import annotations
 
 import pytest
 
 from controlplane.app import operate
-from controlplane.candidates.policy import NEVER_TWICE
-from controlplane.connectivity.events import ClusterForgotten, cluster_stream
+from controlplane.controllers.candidates.source.policy import NEVER_TWICE
+from controlplane.controllers.connectivity.events import ClusterForgotten, cluster_stream
+from controlplane.dst.engine.steps import Step
+from controlplane.dst.invariants.workloads.decisions import WORD
+from controlplane.dst.play import play
+from controlplane.dst.scenes.workloads.run import Outcome
 from controlplane.log.event import Append, NewEvent
-from controlplane.simulation.deterministic.playing import play
-from controlplane.simulation.deterministic.rules.decisions import WORD
-from controlplane.simulation.deterministic.simulation import Outcome
-from controlplane.simulation.deterministic.steps import Step
 from tests.simulation.deterministic.candidates import played, pod, step, written
 from tests.simulation.deterministic.plans import told
 
@@ -40,7 +42,9 @@ def test_what_ran_there_runs_elsewhere_at_once_and_is_removed_when_it_is_back(po
 @pytest.mark.parametrize("kind", ["delete-pod", "replace-pod"])
 @pytest.mark.parametrize("at", [38.0, 60.0, 100.0])
 def test_a_pod_of_it_that_is_taken_back_holds_nothing(kind: str, at: float, policy: tuple[str, ...]) -> None:
-    """Before it is away, while it is, and when it was given up: a successor of its name starts elsewhere, and nothing is left."""
+    """Before it is away, while it is, and when it was given up: a successor of its name starts elsewhere, and nothing
+    is left.
+    """
     steps: list[Step] = sorted([pod(5.0), AWAY, SAID, step(at, kind, "web-1", 1.0)], key=lambda one: one.at)
     outcome = played(*steps, traits=policy)
     assert told(outcome, "CleanupDone on sourcepod/default/web-1") or kind == "replace-pod"

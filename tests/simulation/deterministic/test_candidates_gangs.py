@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from controlplane.candidates.policy import NEVER_TWICE
-from controlplane.simulation.deterministic.decentral.plan import GANG_PLUGIN, TWO_SCHEDULERS
-from controlplane.simulation.deterministic.decentral.rules import gangs as rules
-from controlplane.simulation.deterministic.playing import play
-from controlplane.simulation.deterministic.simulation import Outcome
+from controlplane.controllers.candidates.source.policy import NEVER_TWICE
+from controlplane.dst.invariants.candidates import gangs as rules
+from controlplane.dst.play import play
+from controlplane.dst.scenes.candidates.plan import GANG_PLUGIN, TWO_SCHEDULERS
+from controlplane.dst.scenes.workloads.run import Outcome
 from tests.simulation.deterministic.candidates import played, step, written
 from tests.simulation.deterministic.mutants.candidates_gang_bugs import there_are_no_gangs
 from tests.simulation.deterministic.plans import told
@@ -100,9 +100,11 @@ def test_a_gang_of_a_target_that_is_given_up_goes_elsewhere_as_a_whole(policy: t
 
 
 def test_a_gang_that_is_apart_breaks_a_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By what the clusters show, whatever the log says: each target has room for some, and members are placed one by one."""
+    """By what the clusters show, whatever the log says: each target has room for some, and members are placed one by
+    one.
+    """
     there_are_no_gangs(monkeypatch)
-    monkeypatch.setattr(rules.Gangs, "before_fold", lambda self, recorded: None)
+    monkeypatch.setattr(rules.CandidateGangRules, "before_fold", lambda self, recorded: None)
     full = [step(1.0 + n / 10, "rival", where, 200.0, 2 + n) for where in BOTH for n in (0, 1)]
     outcome = play(written(*full, replace(GANG, at=20.0)))
     assert outcome.violation is not None
@@ -111,7 +113,7 @@ def test_a_gang_that_is_apart_breaks_a_rule(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_part_of_a_gang_that_starts_breaks_a_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     there_are_no_gangs(monkeypatch)
-    monkeypatch.setattr(rules.Gangs, "before_fold", lambda self, recorded: None)
+    monkeypatch.setattr(rules.CandidateGangRules, "before_fold", lambda self, recorded: None)
     outcome = play(written(step(5.0, "submit-gang", "gang-9", 0.0, 23)))
     assert outcome.violation is not None
     assert outcome.violation.rule == rules.WHOLE

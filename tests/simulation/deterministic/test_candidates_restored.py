@@ -1,11 +1,13 @@
-"""Scenes of candidates by hand in which a cluster begins anew: put back to a backup, a target or the source, or built anew."""
+"""Scenes of candidates by hand in which a cluster begins anew: put back to a backup, a target or the source, or built
+anew.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from controlplane.candidates.policy import NEVER_TWICE
-from controlplane.simulation.deterministic.decentral.plan import NO_JOBS
+from controlplane.controllers.candidates.source.policy import NEVER_TWICE
+from controlplane.dst.scenes.candidates.plan import NO_JOBS
 from tests.simulation.deterministic.candidates import played, pod, step
 from tests.simulation.deterministic.plans import told
 

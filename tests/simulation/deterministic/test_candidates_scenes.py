@@ -1,15 +1,16 @@
-"""Scenes of candidates by hand: what each hazard of the protocol comes to, from the first message to the end of all trouble.
+"""Scenes of candidates by hand: what each hazard of the protocol comes to, from the first message to the end of all
+trouble.
 
-A placement takes some fifty milliseconds. Where it matters at which of them a fault comes, the scene is played at several.
-"""
+A placement takes some fifty milliseconds. Where it matters at which of them a fault comes, the scene is played at
+several."""
 
 from __future__ import annotations
 
 import pytest
 
-from controlplane.candidates.policy import AT_LEAST_ONCE, NEVER_TWICE
-from controlplane.simulation.deterministic.decentral.plan import TWO_SCHEDULERS
-from controlplane.simulation.deterministic.simulation import Outcome
+from controlplane.controllers.candidates.source.policy import AT_LEAST_ONCE, NEVER_TWICE
+from controlplane.dst.scenes.candidates.plan import TWO_SCHEDULERS
+from controlplane.dst.scenes.workloads.run import Outcome
 from tests.simulation.deterministic.candidates import CANDIDATES_KIND, played, pod, step
 from tests.simulation.deterministic.plans import told
 
@@ -161,7 +162,9 @@ def test_a_delegate_that_somebody_deletes_is_placed_anew() -> None:
 
 
 def test_another_source_takes_no_harm() -> None:
-    """Its candidate is never permitted: its reservation lapses and is made anew, and ours goes on beside it (H10, S9)."""
+    """Its candidate is never permitted: its reservation lapses and is made anew, and ours goes on beside it (H10,
+    S9).
+    """
     outcome = played(
         *(step(2.0, "stranger", where, 90.0, 2) for where in ("east", "west")), pod(5.0), pod(40.0, "web-2", 2)
     )

@@ -13,12 +13,12 @@ import sys
 import pytest
 
 from controlplane.__main__ import run
-from controlplane.simulation.deterministic import acts as around
-from controlplane.simulation.deterministic.decentral import acts
-from controlplane.simulation.deterministic.decentral.plan import SCENE, TROUBLE
-from controlplane.simulation.deterministic.playing import plan_of, play
-from controlplane.simulation.deterministic.simulation import Outcome
-from controlplane.simulation.deterministic.story import command, verdict
+from controlplane.dst.engine.story import command, verdict
+from controlplane.dst.play import plan_of, play
+from controlplane.dst.scenes.candidates import acts
+from controlplane.dst.scenes.candidates.plan import SCENE, TROUBLE
+from controlplane.dst.scenes.workloads import acts as around
+from controlplane.dst.scenes.workloads.run import Outcome
 from tests.simulation.deterministic.mutants.candidates import BUGS
 
 SEEDS, AT_ONCE = range(1, 61), 10
@@ -26,7 +26,7 @@ TESTS = len(SEEDS) // AT_ONCE
 FIRST_EDITION = "db25b2ad7d8c4f786017e1819638a752ff90f0a79c0c3f532e21ec478508e266"
 
 PROGRAM = """
-from controlplane.simulation.deterministic.playing import plan_of, play
+from controlplane.dst.play import plan_of, play
 print(play(plan_of(3, scene="candidates")).digest)
 """
 

@@ -8,12 +8,12 @@ import sys
 
 import pytest
 
-from controlplane.simulation.deterministic.plan import plan_of
-from controlplane.simulation.deterministic.simulation import simulate
+from controlplane.dst.scenes.workloads.plan import plan_of
+from controlplane.dst.scenes.workloads.run import simulate
 
 PROGRAM = """
-from controlplane.simulation.deterministic.plan import plan_of
-from controlplane.simulation.deterministic.simulation import simulate
+from controlplane.dst.scenes.workloads.plan import plan_of
+from controlplane.dst.scenes.workloads.run import simulate
 for seed in (7, 11):
     print(simulate(plan_of(seed)).digest)
 """

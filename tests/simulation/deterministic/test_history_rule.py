@@ -1,16 +1,18 @@
-"""The rule that the log holds what was committed, where a cluster's history begins anew while what it showed is on its way."""
+"""The rule that the log holds what was committed, where a cluster's history begins anew while what it showed is on its
+way.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from controlplane.connectivity.events import KindSynced
-from controlplane.kube import WORKLOADS
+from controlplane.controllers.connectivity.events import KindSynced
+from controlplane.controllers.multikueue.events import CloneObserved
+from controlplane.dst.engine.loop import VirtualLoop
+from controlplane.dst.engine.trace import Trace
+from controlplane.dst.invariants.workloads.history import HistoryRules
+from controlplane.kube.kinds import WORKLOADS
 from controlplane.log.event import NewEvent
-from controlplane.multikueue.events import CloneObserved
-from controlplane.simulation.deterministic.loop import VirtualLoop
-from controlplane.simulation.deterministic.rules.history import History
-from controlplane.simulation.deterministic.trace import Trace
 
 EAST, ONE = "east", "11111111-1111"
 
@@ -20,7 +22,7 @@ class Told:
 
     def __init__(self, loop: VirtualLoop) -> None:
         self.trace = Trace(loop)
-        self.history = History(self.trace)
+        self.history = HistoryRules(self.trace)
 
     def committed(self, *versions: int) -> None:
         for version in versions:
@@ -39,7 +41,9 @@ class Told:
 
 @pytest.fixture
 def scene() -> Told:
-    """Up to 22 all is told; 25 is committed, and its etcd is put back to 22 before anybody has heard of it. Then 23 and 25 come again."""
+    """Up to 22 all is told; 25 is committed, and its etcd is put back to 22 before anybody has heard of it. Then 23 and
+    25 come again.
+    """
     loop = VirtualLoop("history")  # type: ignore[abstract]
     scene = Told(loop)
     scene.committed(22)

@@ -1,4 +1,6 @@
-"""JobSets in the simulation: they are submitted, dispatched, lost and found like Jobs, and the same rules look at them."""
+"""JobSets in the simulation: they are submitted, dispatched, lost and found like Jobs, and the same rules look at
+them.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from controlplane.kube import JOBS, JOBSETS, Json
-from controlplane.multikueue.adapters.base import ORIGIN_LABEL, PREBUILT
-from controlplane.simulation.deterministic.loop import VirtualLoop
-from controlplane.simulation.deterministic.plan import plan_of
-from controlplane.simulation.deterministic.rules.runs import Runs, runs
-from controlplane.simulation.deterministic.simulation import simulate
-from controlplane.simulation.deterministic.trace import Trace
-from controlplane.simulation.history import Commit, record_of
+from controlplane.controllers.multikueue.adapters.base import ORIGIN_LABEL, PREBUILT
+from controlplane.dst.engine.loop import VirtualLoop
+from controlplane.dst.engine.trace import Trace
+from controlplane.dst.invariants.workloads.runs import RunRules, runs
+from controlplane.dst.scenes.workloads.plan import plan_of
+from controlplane.dst.scenes.workloads.run import simulate
+from controlplane.kube.kinds import JOBS, JOBSETS, Json
+from controlplane.simulation.apiserver.history import Commit, record_of
 from tests.simulation.deterministic.plans import held, plan, step, told
 
 
@@ -84,7 +86,7 @@ def test_when_a_job_set_runs(obj: Json, expected: bool) -> None:
 def test_two_that_run_at_once_break_the_rule(kind: Any) -> None:
     loop = VirtualLoop("test")  # type: ignore[abstract]
     trace, now = Trace(loop), datetime(2026, 1, 1, tzinfo=UTC)
-    rule = Runs(trace, timedelta(minutes=3), lambda: now, lambda name: None)
+    rule = RunRules(trace, timedelta(minutes=3), lambda: now, lambda name: None)
     metadata = {
         "namespace": "default",
         "name": "a",

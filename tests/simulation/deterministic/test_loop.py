@@ -1,4 +1,6 @@
-"""The event loop of the simulation: time jumps, callbacks keep their order, processes stand still and die between two awaits."""
+"""The event loop of the simulation: time jumps, callbacks keep their order, processes stand still and die between two
+awaits.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from controlplane.simulation.deterministic.loop import PROCESS, Process, Stuck, VirtualLoop
+from controlplane.dst.engine.loop import PROCESS, SimulatedProcess, Stuck, VirtualLoop
 
 
 @pytest.fixture
@@ -76,7 +78,7 @@ def test_callbacks_keep_their_order_and_tasks_need_not() -> None:
 
 def test_a_frozen_process_goes_on_where_it_was(loop: VirtualLoop) -> None:
     seen: list[float] = []
-    process = Process("p")
+    process = SimulatedProcess("p")
 
     async def work() -> None:
         assert PROCESS.get() is process
@@ -96,7 +98,7 @@ def test_a_frozen_process_goes_on_where_it_was(loop: VirtualLoop) -> None:
 
 def test_a_process_dies_at_a_step_and_cleans_up_nothing_before_the_end(loop: VirtualLoop) -> None:
     seen: list[str] = []
-    process = Process("p")
+    process = SimulatedProcess("p")
 
     async def work() -> None:
         try:

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from controlplane.app.identities import Identities
-from controlplane.simulation.deterministic.simulation import simulate
-from controlplane.simulation.deterministic.steps import Step
+from controlplane.dst.engine.steps import Step
+from controlplane.dst.scenes.workloads.run import simulate
 from tests.simulation.deterministic.plans import held, plan, step, told
 
 END = step(299, "cut", "w3")

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from controlplane.multikueue import observe
-from controlplane.simulation.deterministic.oddities import _MADE, HUGE
-from controlplane.simulation.deterministic.rules.refusals import RULE
-from controlplane.simulation.deterministic.simulation import Outcome, simulate
-from controlplane.simulation.deterministic.steps import Step
+from controlplane.controllers.multikueue import observe
+from controlplane.dst.engine.steps import Step
+from controlplane.dst.invariants.workloads.refusals import RULE
+from controlplane.dst.scenes.workloads.oddities import _MADE, HUGE
+from controlplane.dst.scenes.workloads.run import Outcome, simulate
 from tests.simulation.deterministic.plans import held, plan, step, told
 
 HOME, WORKER = _MADE[True], _MADE[False]

@@ -1,4 +1,6 @@
-"""The operator's verbs in a plan: what he gives up is run again, what he may not say he is told, and the rules know whose fault it was."""
+"""The operator's verbs in a plan: what he gives up is run again, what he may not say he is told, and the rules know
+whose fault it was.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +11,22 @@ from typing import Any
 import pytest
 
 from controlplane.app import operate
-from controlplane.connectivity.events import ClusterConnected, ClusterForgotten, cluster_stream
-from controlplane.connectivity.state import Connection
-from controlplane.kube import JOBS
+from controlplane.controllers.connectivity.events import ClusterConnected, ClusterForgotten, cluster_stream
+from controlplane.controllers.connectivity.state import Connection
+from controlplane.controllers.multikueue.adapters.base import ORIGIN_LABEL, PREBUILT
+from controlplane.controllers.multikueue.context import WorkloadContext
+from controlplane.controllers.multikueue.events import JobCreationDecided
+from controlplane.controllers.multikueue.objects import EXECUTION_POLICY
+from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.dst.engine.loop import VirtualLoop
+from controlplane.dst.engine.steps import Step
+from controlplane.dst.engine.trace import Trace
+from controlplane.dst.invariants.workloads.decisions import PATIENCE, WORD
+from controlplane.dst.invariants.workloads.runs import RunRules
+from controlplane.dst.scenes.workloads.run import Outcome, simulate
+from controlplane.kube.kinds import JOBS
 from controlplane.log.event import Append, Event, NewEvent, Recorded
-from controlplane.multikueue.adapters.base import ORIGIN_LABEL, PREBUILT
-from controlplane.multikueue.context import Context
-from controlplane.multikueue.events import JobCreationDecided
-from controlplane.multikueue.objects import EXECUTION_POLICY
-from controlplane.multikueue.reasons import Reason
-from controlplane.simulation.deterministic.loop import VirtualLoop
-from controlplane.simulation.deterministic.rules.decisions import PATIENCE, WORD
-from controlplane.simulation.deterministic.rules.runs import Runs
-from controlplane.simulation.deterministic.simulation import Outcome, simulate
-from controlplane.simulation.deterministic.steps import Step
-from controlplane.simulation.deterministic.trace import Trace
-from controlplane.simulation.history import Commit, record_of
+from controlplane.simulation.apiserver.history import Commit, record_of
 from tests.simulation.deterministic.plans import held, plan, step, told
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -92,13 +94,13 @@ def test_a_mass_outage_takes_nothing_until_it_is_accepted(accepted: bool) -> Non
 
 
 def test_whoever_takes_from_lost_clusters_in_a_mass_outage_breaks_a_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = Context.lost_until
+    original = WorkloadContext.lost_until
 
     def lost_until(self: Any, *arguments: Any) -> datetime | None:
         self = type(self)(**{name: getattr(self, name) for name in self.__struct_fields__} | {"mass_outage": False})
         return original(self, *arguments)
 
-    monkeypatch.setattr(Context, "lost_until", lost_until)
+    monkeypatch.setattr(WorkloadContext, "lost_until", lost_until)
     steps = [submitted("job-1"), *(step(30, "partition", worker, 400) for worker in ("w1", "w2", "w3"))]
     outcome = simulate(plan(*steps, END))
     assert outcome.violation is not None
@@ -126,7 +128,7 @@ def job(cluster: str, *, once: bool) -> Commit:
 
 def decided(cluster: str) -> tuple[str, Event]:
     event = JobCreationDecided(
-        cluster=cluster, attempt=1, kind="jobs.batch", template="", reason=Reason.ADMITTED_ON_WORKER
+        cluster=cluster, attempt=1, kind="jobs.batch", template="", reason=WorkloadReason.ADMITTED_ON_WORKER
     )
     return "workload/default/wl", event
 
@@ -149,7 +151,7 @@ FORGET, BACK = (cluster_stream("w1"), ClusterForgotten(by="me")), (cluster_strea
 )
 def test_whose_fault_it_was(events: list[tuple[str, Event]], once: bool, forgiven: bool) -> None:
     trace = Trace(VirtualLoop("runs"))  # type: ignore[abstract]
-    rule = Runs(trace, timedelta(minutes=3), lambda: AT, lambda name: Connection(name=name))
+    rule = RunRules(trace, timedelta(minutes=3), lambda: AT, lambda name: Connection(name=name))
     for position, (stream, event) in enumerate(events, start=1):
         rule.before_fold(
             Recorded(

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from controlplane.simulation.deterministic.acts import ACTS
-from controlplane.simulation.deterministic.plan import TROUBLE, Plan, chosen, plan_of, spell
-from controlplane.simulation.deterministic.shrink import shrink
-from controlplane.simulation.deterministic.simulation import Outcome
-from controlplane.simulation.deterministic.story import command, story, verdict
-from controlplane.simulation.deterministic.trace import Line, Violation
+from controlplane.dst.engine.shrink import shrink
+from controlplane.dst.engine.story import command, story, verdict
+from controlplane.dst.engine.trace import Line, Violation
+from controlplane.dst.scenes.workloads.acts import ACTS
+from controlplane.dst.scenes.workloads.plan import TROUBLE, Plan, chosen, plan_of, spell
+from controlplane.dst.scenes.workloads.run import Outcome
 
 FIRST_EDITION = "088d08136d812b18347c5a3e6b5eb39967e3174d43916166f800c4c87f869550"
 SECOND_EDITION = "c27e610eaa4cee2c80ae7429ac052fc0023c3c01108987618e4234cc495bcd31"

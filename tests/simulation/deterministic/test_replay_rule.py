@@ -1,4 +1,6 @@
-"""What a process holds is held against a second fold of the log, after every batch, and only where something has changed."""
+"""What a process holds is held against a second fold of the log, after every batch, and only where something has
+changed.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +10,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from controlplane.connectivity.events import ClusterConnected, cluster_stream
+from controlplane.controllers.connectivity.events import ClusterConnected, cluster_stream
+from controlplane.controllers.multikueue.events import ClusterQueueObserved, ConditionDecided, MultiKueueClusterObserved
+from controlplane.controllers.multikueue.index import WorkloadIndex
+from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.dst.engine.loop import VirtualLoop
+from controlplane.dst.engine.trace import Trace
+from controlplane.dst.invariants.workloads.replay import RULE, ReplayRules, difference, parts
+from controlplane.dst.scenes.workloads.processes import POLICY
+from controlplane.dst.scenes.workloads.run import simulate
 from controlplane.log.event import Event, Recorded
-from controlplane.multikueue.events import ClusterQueueObserved, ConditionDecided, MultiKueueClusterObserved
-from controlplane.multikueue.index import Index
-from controlplane.multikueue.reasons import Reason
-from controlplane.simulation.deterministic.loop import VirtualLoop
-from controlplane.simulation.deterministic.replica import POLICY
-from controlplane.simulation.deterministic.rules.replay import RULE, Replay, difference, parts
-from controlplane.simulation.deterministic.simulation import simulate
-from controlplane.simulation.deterministic.trace import Trace
 from tests.simulation.deterministic.plans import plan, step
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -32,7 +34,7 @@ CONDITION = ConditionDecided(
     message="",
     generation=1,
     resource_version="6",
-    reason=Reason.CONDITION_CHANGED,
+    reason=WorkloadReason.CONDITION_CHANGED,
 )
 EVENTS: list[tuple[str, str, Event]] = [
     ("clusterqueue/q", "@management", QUEUE),
@@ -47,11 +49,11 @@ class Pair:
 
     def __init__(self) -> None:
         self.trace = Trace(VirtualLoop("replay"))  # type: ignore[abstract]
-        self.log, self.process = Index(POLICY), Index(POLICY)
-        self.rule = Replay(self.trace, self.log)
+        self.log, self.process = WorkloadIndex(POLICY), WorkloadIndex(POLICY)
+        self.rule = ReplayRules(self.trace, self.log)
         self.position = 0
 
-    def fold(self, *indices: Index) -> None:
+    def fold(self, *indices: WorkloadIndex) -> None:
         stream, cluster, event = EVENTS[self.position]
         self.position += 1
         recorded = Recorded(
@@ -96,7 +98,7 @@ def test_a_process_that_is_behind_is_looked_at_when_it_has_caught_up(pair: Pair)
 def test_a_process_that_begins_again_is_looked_at_anew(pair: Pair) -> None:
     pair.fold(pair.log, pair.process)
     assert pair.look()
-    pair.process = Index(POLICY)
+    pair.process = WorkloadIndex(POLICY)
     pair.position = 0
     pair.fold(pair.process)
     assert pair.look()
@@ -104,23 +106,23 @@ def test_a_process_that_begins_again_is_looked_at_anew(pair: Pair) -> None:
     assert not pair.look()
 
 
-def changed_queue(index: Index) -> None:
+def changed_queue(index: WorkloadIndex) -> None:
     index.queues["q"] = msgspec.structs.replace(index.queues["q"], resource_version="7")
 
 
-def lost_cluster(index: Index) -> None:
+def lost_cluster(index: WorkloadIndex) -> None:
     del index.clusters["w1"]
 
 
-def forgotten_write(index: Index) -> None:
+def forgotten_write(index: WorkloadIndex) -> None:
     index.slots._slots.clear()
 
 
-def other_version(index: Index) -> None:
+def other_version(index: WorkloadIndex) -> None:
     index.newest._note("@management", "clusterqueues.kueue.x-k8s.io", "99")
 
 
-def another_copy(index: Index) -> None:
+def another_copy(index: WorkloadIndex) -> None:
     index._remote_jobs["w1", "u9"] = "workload/default/a"
 
 
@@ -139,20 +141,20 @@ def test_whatever_differs_is_seen_with_the_next_batch(pair: Pair, spoil: Any, wh
 
 
 def test_nothing_that_is_state_is_left_out() -> None:
-    names = {name.partition(".")[0] for name, _ in parts(Index(POLICY))}
-    assert set(vars(Index(POLICY))) - names == {"policy", "requeues", "changed_clusters", "_dirty"}
+    names = {name.partition(".")[0] for name, _ in parts(WorkloadIndex(POLICY))}
+    assert set(vars(WorkloadIndex(POLICY))) - names == {"policy", "requeues", "changed_clusters", "_dirty"}
 
 
 def test_every_batch_of_a_run_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[int, int]] = []
-    original = Replay.folded
+    original = ReplayRules.folded
 
-    def folded(self: Replay, process: str, index: Index) -> None:
+    def folded(self: ReplayRules, process: str, index: WorkloadIndex) -> None:
         before = self.batches
         original(self, process, index)
         seen.append((index.position, self.batches - before))
 
-    monkeypatch.setattr(Replay, "folded", folded)
+    monkeypatch.setattr(ReplayRules, "folded", folded)
     simulate(plan(step(5, "submit", "job-1", 20, 1), step(40, "submit", "job-2", 20, 1), replicas=2))
     assert len(seen) > 50
     assert all(compared == 1 for _, compared in seen)

@@ -1,10 +1,12 @@
-"""The management cluster is put back to a backup: what the log knows of copies outlives what the cluster has forgotten of them."""
+"""The management cluster is put back to a backup: what the log knows of copies outlives what the cluster has forgotten
+of them.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from controlplane.simulation.deterministic.simulation import simulate
+from controlplane.dst.scenes.workloads.run import simulate
 from tests.simulation.deterministic.plans import held, plan, step, told
 
 END = step(220, "cut", "w2")

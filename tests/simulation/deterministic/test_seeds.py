@@ -1,15 +1,15 @@
 """Three hundred seeds hold. `make sim` plays more of them.
 
-Ten seeds are a test: few enough that several processes share them evenly, many enough that starting a test costs nothing beside them.
-"""
+Ten seeds are a test: few enough that several processes share them evenly, many enough that starting a test costs
+nothing beside them."""
 
 from __future__ import annotations
 
 import pytest
 
-from controlplane.simulation.deterministic.plan import plan_of
-from controlplane.simulation.deterministic.simulation import Outcome, simulate
-from controlplane.simulation.deterministic.story import command, verdict
+from controlplane.dst.engine.story import command, verdict
+from controlplane.dst.scenes.workloads.plan import plan_of
+from controlplane.dst.scenes.workloads.run import Outcome, simulate
 from tests.simulation.deterministic.known import KNOWN
 
 SEEDS, AT_ONCE = range(1, 301), 10

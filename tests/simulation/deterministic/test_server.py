@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from controlplane.clusters.port import ApiError, Unreachable
-from controlplane.kube import JOBS
-from controlplane.simulation.deterministic.loop import VirtualClock, VirtualLoop
-from controlplane.simulation.deterministic.network import Network, Storm
-from controlplane.simulation.deterministic.server import Server, Written
-from controlplane.simulation.kinds import DEFAULT_KINDS
-from controlplane.simulation.store import Store
+from controlplane.clusters.protocol import ApiError, Unreachable
+from controlplane.dst.engine.loop import VirtualClock, VirtualLoop
+from controlplane.dst.engine.network import Network, Storm
+from controlplane.dst.engine.server import SimulatedServer, Written
+from controlplane.kube.kinds import JOBS
+from controlplane.simulation.apiserver.store import Store
+from controlplane.simulation.kinds.base import DEFAULT_KINDS
 
 
 class Rig:
@@ -30,7 +30,7 @@ class Rig:
         self.off: set[str] = set()
         self.network = Network("w", self.loop, "rig")
         self.written: list[Written] = []
-        self.server = Server(
+        self.server = SimulatedServer(
             "w",
             "client",
             self.network,

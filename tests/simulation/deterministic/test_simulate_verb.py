@@ -7,7 +7,7 @@ import json
 import pytest
 
 from controlplane.__main__ import run
-from controlplane.simulation.deterministic import replica
+from controlplane.dst.scenes.workloads import processes
 from tests.simulation.deterministic.mutants.mutants import MUTANTS
 
 
@@ -56,6 +56,8 @@ def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -
 
 
 def test_what_is_simulated_is_the_policy_of_production_made_quicker() -> None:
-    defaults = type(replica.POLICY)(adapters=replica.POLICY.adapters)
-    changed = {name for name in defaults.__struct_fields__ if getattr(defaults, name) != getattr(replica.POLICY, name)}
+    defaults = type(processes.POLICY)(adapters=processes.POLICY.adapters)
+    changed = {
+        name for name in defaults.__struct_fields__ if getattr(defaults, name) != getattr(processes.POLICY, name)
+    }
     assert changed == {"worker_lost_timeout", "refusal_pause"}

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from controlplane.clusters import connections
-from controlplane.simulation.deterministic.simulation import simulate
-from controlplane.simulation.deterministic.steps import Step
+from controlplane.dst.engine.steps import Step
+from controlplane.dst.scenes.workloads.run import simulate
 from tests.simulation.deterministic.plans import held, plan, step, told
 
 CLUSTERS = ("w1", "w2", "w3")

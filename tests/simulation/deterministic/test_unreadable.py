@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.simulation.deterministic.simulation import simulate
+from controlplane.dst.scenes.workloads.run import simulate
 from tests.simulation.deterministic.plans import held, plan, step, told
 
 

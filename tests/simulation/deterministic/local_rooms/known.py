@@ -1,8 +1,7 @@
 """What the local scene has found, by seed: what is mended, and what is not yet.
 
-`MENDED`: the smallest forms that were found, as (seed, `--steps`, what it was). `KNOWN`: seeds of the ordinary run that fail, with the
-reason; whoever mends one moves it.
-"""
+`MENDED`: the smallest forms that were found, as (seed, `--steps`, what it was). `KNOWN`: seeds of the ordinary run that
+fail, with the reason; whoever mends one moves it."""
 
 from __future__ import annotations
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from controlplane.simulation.deterministic.local_rooms.plan import NODES, SCENE
-from controlplane.simulation.deterministic.local_rooms.simulation import LocalSimulation
-from controlplane.simulation.deterministic.plan import Plan
-from controlplane.simulation.deterministic.simulation import Outcome, simulate
-from controlplane.simulation.deterministic.steps import Step
+from controlplane.dst.engine.steps import Step
+from controlplane.dst.scenes.local.plan import NODES, SCENE
+from controlplane.dst.scenes.local.run import LocalRun
+from controlplane.dst.scenes.workloads.plan import Plan
+from controlplane.dst.scenes.workloads.run import Outcome, simulate
 
 
 def plan(*steps: Step, seed: int = 1, replicas: int = 1, cpus: int = 4) -> Plan:
@@ -19,4 +19,4 @@ def plan(*steps: Step, seed: int = 1, replicas: int = 1, cpus: int = 4) -> Plan:
 
 def play(found: Plan) -> Outcome:
     """Play a plan of the scene."""
-    return simulate(found, LocalSimulation)
+    return simulate(found, LocalRun)

@@ -9,15 +9,15 @@ import sys
 import pytest
 
 from controlplane.__main__ import run
-from controlplane.simulation.deterministic import acts
-from controlplane.simulation.deterministic.local_rooms import people
-from controlplane.simulation.deterministic.local_rooms.plan import DONE, MADE, TROUBLE, plan_of
-from controlplane.simulation.deterministic.playing import SCENES
-from controlplane.simulation.deterministic.story import command
+from controlplane.dst.engine.story import command
+from controlplane.dst.play import SCENES
+from controlplane.dst.scenes.local import people
+from controlplane.dst.scenes.local.plan import DONE, MADE, TROUBLE, plan_of
+from controlplane.dst.scenes.workloads import acts
 from tests.simulation.deterministic.local_rooms.plans import play
 
 PROGRAM = """
-from controlplane.simulation.deterministic.playing import plan_of, play
+from controlplane.dst.play import plan_of, play
 print(play(plan_of(5, scene="local")).digest)
 """
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.scheduler.gangs import Gangs
-from controlplane.simulation.deterministic.local_rooms.rules.intime import GIVES, LEAVES
+from controlplane.controllers.scheduling.gangs.state import ClusterGangs
+from controlplane.dst.invariants.local.deadlines import GIVES, LEAVES
 from tests.simulation.deterministic.local_rooms.mutants.mutants import MUTANTS
 from tests.simulation.deterministic.local_rooms.plans import plan, play
 from tests.simulation.deterministic.plans import held, step
@@ -18,8 +18,8 @@ def test_a_gang_that_keeps_its_places_is_noticed(monkeypatch: pytest.MonkeyPatch
     cordoned = [step(2, "cordon", node, 250) for node in ("n1", "n2")]
     whole = plan(*cordoned, step(20, "deploy", "web-1", 0, 5), END, cpus=1)
     assert held(play(whole))
-    monkeypatch.setattr(Gangs, "failed", lambda self, identity: ())
-    monkeypatch.setattr(Gangs, "expired", lambda self, place: ())
+    monkeypatch.setattr(ClusterGangs, "failed", lambda self, identity: ())
+    monkeypatch.setattr(ClusterGangs, "expired", lambda self, place: ())
     found = play(whole).violation
     assert found is not None
     assert found.rule == GIVES

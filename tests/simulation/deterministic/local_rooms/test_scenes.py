@@ -1,4 +1,6 @@
-"""The situations by name, each alone: nodes cordoned, pods evicted, rights withdrawn, ReplicaSets rolled; and what stands in the way."""
+"""The situations by name, each alone: nodes cordoned, pods evicted, rights withdrawn, ReplicaSets rolled; and what
+stands in the way.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +8,10 @@ import re
 
 import pytest
 
-from controlplane.simulation.deterministic.local_rooms import shapes
-from controlplane.simulation.deterministic.local_rooms.people import RIGHTS
-from controlplane.simulation.deterministic.simulation import Outcome
-from controlplane.simulation.deterministic.steps import Step
+from controlplane.dst.engine.steps import Step
+from controlplane.dst.scenes.local import manifests
+from controlplane.dst.scenes.local.people import RIGHTS
+from controlplane.dst.scenes.workloads.run import Outcome
 from tests.simulation.deterministic.local_rooms.plans import plan, play
 from tests.simulation.deterministic.plans import held, step, told
 
@@ -44,14 +46,15 @@ def groups_of(outcome: Outcome, words: str) -> set[str]:
     return {line.split("(")[1].split(")")[0] for line in told(outcome, "OwnerResolved", f"member/default/{words}")}
 
 
-# --- nodes --------------------------------------------------------------------------------------------------------------
+# --- nodes
+# --------------------------------------------------------------------------------------------------------------
 
 
 def first_node(name: str) -> str:
     """Where a run's placeholder goes; whatever happens later, it goes there again."""
     outcome = play(plan(run(10, name), END))
     assert held(outcome)
-    (node,) = node_of(outcome, f"{shapes.placeholder_of(name)}-0")
+    (node,) = node_of(outcome, f"{manifests.placeholder_of(name)}-0")
     return node
 
 
@@ -60,12 +63,12 @@ def test_a_cordoned_node_is_left_in_the_middle_of_a_run(replicas: int) -> None:
     steps = [run(10, "run-1")]
     before = play(plan(*steps, END, replicas=replicas))
     assert held(before)
-    (node,) = node_of(before, f"{shapes.placeholder_of('run-1')}-0")
+    (node,) = node_of(before, f"{manifests.placeholder_of('run-1')}-0")
     outcome = play(plan(*steps, step(20, "cordon", node, 200), END, replicas=replicas))
     assert held(outcome)
     (moved,) = told(outcome, "PlaceholderEvicted")
     assert "NodeCordoned" in moved
-    first, second = node_of(outcome, f"{shapes.placeholder_of('run-1')}-0")
+    first, second = node_of(outcome, f"{manifests.placeholder_of('run-1')}-0")
     assert (first, node_of(outcome, "run-1-t0-pod"), node_of(outcome, "run-1-t1-pod")) == (node, [node], [second])
     assert second != node
 
@@ -77,7 +80,7 @@ def test_a_node_is_drained_and_another_one_lost() -> None:
         plan(run(10, "run-1"), step(25, "drain", node, 150), step(40, "lose-node", others[0], 100), END, replicas=2)
     )
     assert held(outcome)
-    assert others[1] in node_of(outcome, f"{shapes.placeholder_of('run-1')}-0")
+    assert others[1] in node_of(outcome, f"{manifests.placeholder_of('run-1')}-0")
     assert told(outcome, "RunCompleted")
 
 
@@ -89,7 +92,8 @@ def test_a_leader_that_dies_while_a_node_is_cordoned_evicts_once(crash: int) -> 
     assert len(told(outcome, "PlaceholderEvicted")) == 1
 
 
-# --- pods ---------------------------------------------------------------------------------------------------------------
+# --- pods
+# ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("value", range(8))
@@ -101,7 +105,9 @@ def test_pods_that_are_evicted_come_back_where_they_belong(value: int) -> None:
 
 
 def test_a_gang_that_does_not_fit_waits_with_nothing_and_goes_when_there_is_room() -> None:
-    """Two gangs of three on nodes that hold but one of them; the other's places are given back, and more nodes come at the end."""
+    """Two gangs of three on nodes that hold but one of them; the other's places are given back, and more nodes come at
+    the end.
+    """
     steps = [step(5, "deploy", "web-1", 0, 5), step(6, "deploy", "web-2", 0, 5), step(7, "deploy", "web-3", 0, 5)]
     outcome = play(plan(*steps, END, cpus=1))
     assert held(outcome)
@@ -111,7 +117,8 @@ def test_a_gang_that_does_not_fit_waits_with_nothing_and_goes_when_there_is_room
     assert len(told(outcome, "BindingDecided on pod/default/web")) == 9
 
 
-# --- rights -------------------------------------------------------------------------------------------------------------
+# --- rights
+# -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("sort,resource", RIGHTS)  # noqa: PT006 - the table is one of pairs
@@ -126,7 +133,9 @@ def test_a_right_is_withdrawn_and_given_back(sort: str, resource: str) -> None:
 
 @pytest.mark.parametrize("act", ["delete-pod", "roll"])
 def test_a_group_keeps_its_name_when_its_owner_may_not_be_read(act: str) -> None:
-    """What was known of a ReplicaSet still counts; pods of one that nobody has seen are in its own group, the others stay in theirs."""
+    """What was known of a ReplicaSet still counts; pods of one that nobody has seen are in its own group, the others
+    stay in theirs.
+    """
     steps = [step(5, "deploy", "web-1", 0, 5), step(40, "withdraw", "", 150, right("rooms", "replicasets.apps"))]
     outcome = play(plan(*steps, step(60, act, "", 0, 0), END))
     assert held(outcome)
@@ -148,7 +157,8 @@ def test_whoever_may_not_read_an_owner_takes_the_first_and_says_so() -> None:
     assert told(outcome, "get workflows.argoproj.io custom-1", "403")
 
 
-# --- owners and rules ---------------------------------------------------------------------------------------------------
+# --- owners and rules
+# ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("crash", [0, 11, 42])
@@ -173,7 +183,8 @@ def test_rules_change_to_others_and_to_nonsense_and_back() -> None:
     assert "RuleMatched" in told(outcome, "OwnerResolved on member/default/web-3")[0]
 
 
-# --- runs ---------------------------------------------------------------------------------------------------------------
+# --- runs
+# ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", range(4))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.simulation.deterministic.local_rooms.plan import plan_of
-from controlplane.simulation.deterministic.plan import chosen
-from controlplane.simulation.deterministic.simulation import Outcome
-from controlplane.simulation.deterministic.story import command, verdict
+from controlplane.dst.engine.story import command, verdict
+from controlplane.dst.scenes.local.plan import plan_of
+from controlplane.dst.scenes.workloads.plan import chosen
+from controlplane.dst.scenes.workloads.run import Outcome
 from tests.simulation.deterministic.local_rooms.known import KNOWN, MENDED
 from tests.simulation.deterministic.local_rooms.plans import play
 

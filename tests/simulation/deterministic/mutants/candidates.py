@@ -1,4 +1,5 @@
-"""The table of deliberate bugs in the candidates' protocol and the scheduler beside a target: the rule that finds each, and where.
+"""The table of deliberate bugs in the candidates' protocol and the scheduler beside a target: the rule that finds each,
+and where.
 
 They show that the scene `candidates` bites.
 """
@@ -10,11 +11,11 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from controlplane.candidates.policy import NEVER_TWICE
-from controlplane.simulation.deterministic.decentral.plan import NO_JOBS, SCENE
-from controlplane.simulation.deterministic.plan import Plan
-from controlplane.simulation.deterministic.playing import plan_of, play
-from controlplane.simulation.deterministic.simulation import Outcome
+from controlplane.controllers.candidates.source.policy import NEVER_TWICE
+from controlplane.dst.play import plan_of, play
+from controlplane.dst.scenes.candidates.plan import NO_JOBS, SCENE
+from controlplane.dst.scenes.workloads.plan import Plan
+from controlplane.dst.scenes.workloads.run import Outcome
 from tests.simulation.deterministic.candidates import CANDIDATES_KIND, PODS_KIND, pod, step, written
 from tests.simulation.deterministic.mutants import candidates_bugs as bugs
 from tests.simulation.deterministic.mutants import candidates_gang_bugs as gangs
@@ -23,7 +24,9 @@ from tests.simulation.deterministic.mutants.mutants import Patch, the_epoch_is_n
 
 @dataclass(frozen=True)
 class Bug:
-    """A bug, the rule that finds it, and where: at the first seed that does, or in a scene by hand where no seed up to 30 did."""
+    """A bug, the rule that finds it, and where: at the first seed that does, or in a scene by hand where no seed up to
+    30 did.
+    """
 
     what: str
     patch: Patch
@@ -38,7 +41,9 @@ class Bug:
 
 
 def find(bug: Bug, seeds: Iterable[int]) -> Outcome | None:
-    """Return the first run that the bug breaks, of its scene or of these seeds; all of them hold without it, as other tests say."""
+    """Return the first run that the bug breaks, of its scene or of these seeds; all of them hold without it, as other
+    tests say.
+    """
     plans = [plan_of(seed, scene=SCENE) for seed in seeds] if bug.scene is None else [bug.scene]
     for plan in plans:
         with pytest.MonkeyPatch.context() as patch:
@@ -90,7 +95,8 @@ GOING = written(pod(5.0), step(39.9, "delete-candidate", "east"), *GIVEN_UP, see
 GANG = step(5.0, "submit-gang", "gang-9", 0.0, 33)
 ALONE = written(step(5.0, "submit-gang", "gang-9", 2.0, 33))
 HALF_FULL = written(*(step(float(n), "rival", w, 200.0, 2) for n in (1, 2) for w in BOTH), replace(GANG, at=20.0))
-#: With seed 1 a gang goes to `east`. Its nodes are closed, and a member is replaced; or one is deleted while the others are being bound.
+#: With seed 1 a gang goes to `east`. Its nodes are closed, and a member is replaced; or one is deleted while the others
+#: are being bound.
 STUCK = written(
     GANG, *(step(20.0, "cordon", "east", 100.0, n) for n in (0, 1)), step(21.0, "replace-pod", "gang-9-1", 1.0)
 )
@@ -234,7 +240,9 @@ BUGS: dict[str, Bug] = {
 
 
 def table(names: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the rows of the table in docs/explanation/simulation.md; those of some names are looked for, up to seed 30."""
+    """Yield the rows of the table in docs/explanation/simulation.md; those of some names are looked for, up to seed
+    30.
+    """
     for name, bug in BUGS.items():
         found = find(bug, range(1, 31)) if name in names else None
         rule = found.violation.rule if found is not None and found.violation is not None else bug.rule

@@ -1,4 +1,6 @@
-"""Deliberate bugs in the candidates' protocol and in the scheduler beside a target: each a patch, undone when its test ends."""
+"""Deliberate bugs in the candidates' protocol and in the scheduler beside a target: each a patch, undone when its test
+ends.
+"""
 
 from __future__ import annotations
 
@@ -9,45 +11,40 @@ from typing import Any
 import msgspec
 import pytest
 
-from controlplane.app.scheduling import turn as scheduling
-from controlplane.candidates import (
-    copies,
-    decide,
-    permits,
-    render,
-    showing,
-    source,
-    target,
-    target_calls,
-    target_decide,
-    target_render,
-    target_state,
-)
-from controlplane.candidates import state as source_state
-from controlplane.candidates import turn as source_turn
-from controlplane.candidates.events import CandidateBound, CandidateDropped, PermitGranted
-from controlplane.candidates.reasons import Reason, TargetReason
-from controlplane.candidates.target_events import (
+from controlplane.app import scheduler_leadership as scheduling
+from controlplane.clusters import connection, history, listing
+from controlplane.controllers.candidates.reasons import CandidateReason, TargetReason
+from controlplane.controllers.candidates.references import controller as copies
+from controlplane.controllers.candidates.source import decide, permits, pod_status, pods, render
+from controlplane.controllers.candidates.source import decision_pass as source_turn
+from controlplane.controllers.candidates.source import state as source_state
+from controlplane.controllers.candidates.source.events import CandidateBound, CandidateDropped, PermitGranted
+from controlplane.controllers.candidates.target import calls
+from controlplane.controllers.candidates.target import controller as target
+from controlplane.controllers.candidates.target import decide as target_decide
+from controlplane.controllers.candidates.target import render as target_render
+from controlplane.controllers.candidates.target import state as target_state
+from controlplane.controllers.candidates.target.events import (
     BindStarted,
     CandidatePodObserved,
     FinalizerReleased,
     Unreserved,
     Withdrawn,
 )
-from controlplane.clusters import history, link, listing
-from controlplane.kube import Request
+from controlplane.controllers.scheduling.framework.status import SUCCESS, verdicts
+from controlplane.controllers.scheduling.plugins import node_basics, pod_topology_spread
+from controlplane.controllers.scheduling.snapshot.snapshot import Snapshot
+from controlplane.kube.kinds import Request
 from controlplane.log.event import Recorded
-from controlplane.reconcile import effects
-from controlplane.scheduler.plugins import node_basics, pod_topology_spread
-from controlplane.scheduler.snapshot import Snapshot
-from controlplane.scheduler.status import SUCCESS, verdicts
+from controlplane.runtime import effects
 
-# --- the source --------------------------------------------------------------------------------------------------------
+# --- the source
+# --------------------------------------------------------------------------------------------------------
 
 
 def a_lease_is_enough(patch: pytest.MonkeyPatch) -> None:
     def ended(turn: Any, permit: Any, seen: Any) -> None:
-        permits._acked(turn, permit, Reason.LEASE_ENDED)
+        permits._acked(turn, permit, CandidateReason.LEASE_ENDED)
 
     patch.setattr(permits, "_ended", ended)
 
@@ -57,25 +54,25 @@ def a_successor_does_not_wait(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_lost_target_has_no_grace(patch: pytest.MonkeyPatch) -> None:
-    def lost_until(self: source_turn.Context, cluster: str) -> datetime | None:
+    def lost_until(self: source_turn.PodContext, cluster: str) -> datetime | None:
         known = self.connections.get(cluster)
         return None if known is None or known.connected else known.lost_since
 
-    patch.setattr(source_turn.Context, "lost_until", lost_until)
+    patch.setattr(source_turn.PodContext, "lost_until", lost_until)
 
 
 def never_twice_is_outlived(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(source_turn.Context, "outlives", True)
+    patch.setattr(source_turn.PodContext, "outlives", True)
 
 
 def the_losers_stay(patch: pytest.MonkeyPatch) -> None:
-    original = source_turn.Turn.drop
+    original = source_turn.PodPass.drop
 
-    def drop(self: Any, name: str, reason: Reason) -> None:
-        if reason != Reason.ANOTHER_TARGET_WON:
+    def drop(self: Any, name: str, reason: CandidateReason) -> None:
+        if reason != CandidateReason.ANOTHER_TARGET_WON:
             original(self, name, reason)
 
-    patch.setattr(source_turn.Turn, "drop", drop)
+    patch.setattr(source_turn.PodPass, "drop", drop)
 
 
 def a_deleted_pod_leaves_its_candidates(patch: pytest.MonkeyPatch) -> None:
@@ -83,8 +80,8 @@ def a_deleted_pod_leaves_its_candidates(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_status_goes_back(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(showing, "later", lambda shown, said: said or "Pending")
-    patch.setattr(showing, "ended_by_loss", lambda turn, pod: False)
+    patch.setattr(pod_status, "later", lambda shown, said: said or "Pending")
+    patch.setattr(pod_status, "ended_by_loss", lambda turn, pod: False)
 
 
 def a_permit_is_decided_anew(patch: pytest.MonkeyPatch) -> None:
@@ -92,13 +89,13 @@ def a_permit_is_decided_anew(patch: pytest.MonkeyPatch) -> None:
         if seen is None or seen.permit >= permit.number or not turn.context.in_view(permit.cluster):
             return
         later = msgspec.structs.replace(permit, until=turn.now + turn.context.policy.lease)
-        permits._grant(turn, later, seen.resource_version, Reason.PERMIT_OPEN, {})
+        permits._grant(turn, later, seen.resource_version, CandidateReason.PERMIT_OPEN, {})
 
     patch.setattr(permits, "_resend", resend)
 
 
 def a_permit_is_in_memory(patch: pytest.MonkeyPatch) -> None:
-    original = source.SourceCandidates.decide
+    original = pods.SourceCandidates.decide
 
     def remembered(self: Any, stream: str, now: datetime) -> Any:
         decided = original(self, stream, now)
@@ -106,7 +103,7 @@ def a_permit_is_in_memory(patch: pytest.MonkeyPatch) -> None:
             self.sources[stream] = msgspec.structs.replace(self.sources[stream], permits=99)
         return decided
 
-    patch.setattr(source.SourceCandidates, "decide", remembered)
+    patch.setattr(pods.SourceCandidates, "decide", remembered)
 
 
 def a_permit_goes_to_all(patch: pytest.MonkeyPatch) -> None:
@@ -136,7 +133,8 @@ def a_missing_pod_is_not_minded(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(decide, "_delegated", lambda turn: None)
 
 
-# --- the target --------------------------------------------------------------------------------------------------------
+# --- the target
+# --------------------------------------------------------------------------------------------------------
 
 
 def bound_without_a_permit(patch: pytest.MonkeyPatch) -> None:
@@ -154,7 +152,7 @@ def bound_without_a_permit(patch: pytest.MonkeyPatch) -> None:
             reason=TargetReason.PERMITTED,
         )
 
-    patch.setattr(target_calls, "bind_order", order)
+    patch.setattr(calls, "bind_order", order)
 
 
 def any_permit_will_do(patch: pytest.MonkeyPatch) -> None:
@@ -170,8 +168,8 @@ def any_permit_will_do(patch: pytest.MonkeyPatch) -> None:
         return msgspec.structs.replace(state, seen=msgspec.structs.replace(seen, permit=permit), permit=read)
 
     patch.setattr(target_decide, "usable_until", lambda state, policy: original(aged(state), policy))
-    order = target_calls.bind_order
-    patch.setattr(target_calls, "bind_order", lambda state, policy, now: order(aged(state), policy, now))
+    order = calls.bind_order
+    patch.setattr(calls, "bind_order", lambda state, policy, now: order(aged(state), policy, now))
 
 
 def acknowledged_before_the_fence(patch: pytest.MonkeyPatch) -> None:
@@ -228,11 +226,11 @@ def what_is_held_is_free(patch: pytest.MonkeyPatch) -> None:
 
 
 def everybody_makes_room(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(target_calls, "may_preempt", lambda state, policy, now: 1)
+    patch.setattr(calls, "may_preempt", lambda state, policy, now: 1)
 
 
 def late_kinds_are_not_taken_up(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(scheduling.SchedulerTurn, "_late", lambda self: None)
+    patch.setattr(scheduling.SchedulerTerm, "_late", lambda self: None)
 
 
 def nodes_are_all_alike(patch: pytest.MonkeyPatch) -> None:
@@ -253,7 +251,8 @@ def pods_are_not_spread(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(plugin, "filter_all", filter_all)
 
 
-# --- clusters that begin anew ------------------------------------------------------------------------------------------
+# --- clusters that begin anew
+# ------------------------------------------------------------------------------------------
 
 
 def an_old_word_counts(patch: pytest.MonkeyPatch) -> None:
@@ -282,32 +281,33 @@ def what_was_bound_stays_bound(patch: pytest.MonkeyPatch) -> None:
 
 
 def decided_between_lists(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(target.TargetCandidates, "_fold_lists", lambda self, event: None)
+    patch.setattr(target.TargetController, "_fold_lists", lambda self, event: None)
 
 
 def restored_copies_are_not_looked_for(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(copies.Copies, "_fold_restored", lambda self, cluster: None)
+    patch.setattr(copies.ReferenceController, "_fold_restored", lambda self, cluster: None)
 
 
 def a_restore_goes_unnoticed(patch: pytest.MonkeyPatch) -> None:
     for question in ("denies_line", "denies_list", "denies_absence"):
-        patch.setattr(history.History, question, lambda self, *told: None)
+        patch.setattr(history.ClusterHistory, question, lambda self, *told: None)
 
 
-# --- targets that are given up -----------------------------------------------------------------------------------------
+# --- targets that are given up
+# -----------------------------------------------------------------------------------------
 
 
 def nobody_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(source_turn.Context, "forgotten", lambda self, cluster: False)
-    patch.setattr(source_turn.Context, "lost_until", lambda self, cluster: None)
+    patch.setattr(source_turn.PodContext, "forgotten", lambda self, cluster: False)
+    patch.setattr(source_turn.PodContext, "lost_until", lambda self, cluster: None)
 
 
 def whoever_is_away_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    def forgotten(self: source_turn.Context, cluster: str) -> bool:
+    def forgotten(self: source_turn.PodContext, cluster: str) -> bool:
         known = self.connections.get(cluster)
         return known is not None and not known.connected
 
-    patch.setattr(source_turn.Context, "forgotten", forgotten)
+    patch.setattr(source_turn.PodContext, "forgotten", forgotten)
 
 
 def who_goes_is_waited_for(patch: pytest.MonkeyPatch) -> None:
@@ -326,7 +326,7 @@ def the_forgotten_are_unknown(patch: pytest.MonkeyPatch) -> None:
 
     def excuse(state: Any, name: str, reason: str) -> Any:
         after = original(state, name, reason)
-        if reason != Reason.TARGET_FORGOTTEN:
+        if reason != CandidateReason.TARGET_FORGOTTEN:
             return after
         kept = {other: known for other, known in after.candidates.items() if other != name}
         return msgspec.structs.replace(after, candidates=kept)
@@ -334,18 +334,19 @@ def the_forgotten_are_unknown(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(source_state, "_excuse", excuse)
 
 
-# --- connections and effects -------------------------------------------------------------------------------------------
+# --- connections and effects
+# -------------------------------------------------------------------------------------------
 
 
 def namespaces_are_not_listed_again(patch: pytest.MonkeyPatch) -> None:
-    original = link.Link._place_reflectors
+    original = connection.ClusterConnection._place_reflectors
 
     def place(self: Any, incarnation: str, server: str) -> None:
         extra, self._extra = self._extra, {}
         original(self, incarnation, server)
         self._extra = extra
 
-    patch.setattr(link.Link, "_place_reflectors", place)
+    patch.setattr(connection.ClusterConnection, "_place_reflectors", place)
 
 
 def parked_writes_are_forgotten(patch: pytest.MonkeyPatch) -> None:

@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from controlplane.candidates import decide, gang_decide, gang_turn, gangs, permits
-from controlplane.candidates.gang_events import GangDissolved
-from controlplane.candidates.reasons import Reason
+from controlplane.controllers.candidates.reasons import CandidateReason
+from controlplane.controllers.candidates.source import decide, gang_decide, gang_pass, gang_state, permits
+from controlplane.controllers.candidates.source.gang_events import GangDissolved
 
 
 def there_are_no_gangs(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(gangs.Gangs, "view", lambda self, stream: None)
+    patch.setattr(gang_state.SourceGangs, "view", lambda self, stream: None)
 
 
 def members_follow_anywhere(patch: pytest.MonkeyPatch) -> None:
     original = permits._follow
 
-    def follow(turn: Any, home: str) -> Reason | None:
+    def follow(turn: Any, home: str) -> CandidateReason | None:
         elsewhere = [offer.cluster for offer in turn.offers()]
         return original(turn, elsewhere[0] if elsewhere else home)
 
@@ -28,7 +28,7 @@ def members_follow_anywhere(patch: pytest.MonkeyPatch) -> None:
 
 
 def one_is_a_quorum(patch: pytest.MonkeyPatch) -> None:
-    original = gang_turn.place_in
+    original = gang_pass.place_in
 
     def place_in(turn: Any, cluster: str) -> Any:
         return original(turn, cluster)._replace(need=1)
@@ -37,10 +37,10 @@ def one_is_a_quorum(patch: pytest.MonkeyPatch) -> None:
 
 
 def gangs_are_never_dissolved(patch: pytest.MonkeyPatch) -> None:
-    original = gang_turn.GangTurn.say
+    original = gang_pass.GangTurn.say
 
     def say(self: Any, decision: Any) -> None:
         if not isinstance(decision, GangDissolved):
             original(self, decision)
 
-    patch.setattr(gang_turn.GangTurn, "say", say)
+    patch.setattr(gang_pass.GangTurn, "say", say)

@@ -1,7 +1,7 @@
 """Deliberate bugs in the service: each a patch, and the rule that has to find it.
 
-They show that the simulation bites. A mutant is found if, within its seeds, a run breaks a rule that the same seed keeps without it.
-"""
+They show that the simulation bites. A mutant is found if, within its seeds, a run breaks a rule that the same seed
+keeps without it."""
 
 from __future__ import annotations
 
@@ -15,19 +15,33 @@ import msgspec
 import pytest
 
 from controlplane.clusters import listing, reflector, verbs
-from controlplane.clusters.port import ApiError, Change, Delta
-from controlplane.connectivity import outage, watched
-from controlplane.connectivity import state as connection
-from controlplane.kube import Json, Request
+from controlplane.clusters.protocol import ApiError, Change, Delta
+from controlplane.controllers.connectivity import outage, watched
+from controlplane.controllers.connectivity import state as connection
+from controlplane.controllers.multikueue import (
+    context,
+    controller,
+    decide,
+    decision_pass,
+    dispatch,
+    observe,
+    render,
+    running,
+)
+from controlplane.controllers.multikueue import state as states
+from controlplane.controllers.multikueue.events import (
+    CheckStateDecided,
+    JobCreationDecided,
+    RemovalDecided,
+    WorkloadWrite,
+)
+from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.dst.scenes.workloads.plan import plan_of
+from controlplane.dst.scenes.workloads.run import Outcome, simulate
+from controlplane.kube.kinds import Json, Request
 from controlplane.log.event import Append, Recorded
 from controlplane.log.memory import MemoryLog
-from controlplane.multikueue import context, decide, dispatch, fleet, observe, passing, render, running
-from controlplane.multikueue import state as states
-from controlplane.multikueue.events import CheckStateDecided, JobCreationDecided, RemovalDecided, Write
-from controlplane.multikueue.reasons import Reason
-from controlplane.reconcile import effects, recorder
-from controlplane.simulation.deterministic.plan import plan_of
-from controlplane.simulation.deterministic.simulation import Outcome, simulate
+from controlplane.runtime import effects, recorder
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -54,7 +68,8 @@ def find(mutant: Mutant, seeds: Iterable[int]) -> tuple[int, Outcome] | None:
     return None
 
 
-# --- whether anybody looked --------------------------------------------------------------------------------------------
+# --- whether anybody looked
+# --------------------------------------------------------------------------------------------
 
 
 def our_absence_counts(patch: pytest.MonkeyPatch) -> None:
@@ -71,7 +86,8 @@ def a_rejection_needs_quota(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(decide, "_rejected", rejected)
 
 
-# --- dispatch ----------------------------------------------------------------------------------------------------------
+# --- dispatch
+# ----------------------------------------------------------------------------------------------------------
 
 
 def job_before_the_winner(patch: pytest.MonkeyPatch) -> None:
@@ -82,7 +98,7 @@ def job_before_the_winner(patch: pytest.MonkeyPatch) -> None:
         for cluster in eligible[:1]:
             if turn.state.remote(cluster).clone is not None and turn.state.remote(cluster).job is None:
                 job = turn.context.job
-                reason = Reason.ADMITTED_ON_WORKER
+                reason = WorkloadReason.ADMITTED_ON_WORKER
                 turn.write(
                     JobCreationDecided(
                         cluster=cluster, attempt=turn.state.attempt, kind=job.kind, template=job.template, reason=reason
@@ -98,7 +114,7 @@ def the_winner_is_not_pinned(patch: pytest.MonkeyPatch) -> None:
     def fold(state: Any, recorded: Recorded) -> Any:
         return msgspec.structs.replace(original(state, recorded), winner="")
 
-    patch.setattr("controlplane.multikueue.index.fold", fold)
+    patch.setattr("controlplane.controllers.multikueue.index.fold", fold)
 
 
 def ready_before_the_job(patch: pytest.MonkeyPatch) -> None:
@@ -113,7 +129,7 @@ def ready_before_the_job(patch: pytest.MonkeyPatch) -> None:
                 state="Ready",
                 message="",
                 winner=winner,
-                reason=Reason.ADMITTED_ON_WORKER,
+                reason=WorkloadReason.ADMITTED_ON_WORKER,
             )
         )
 
@@ -134,17 +150,19 @@ def an_evicted_workload_is_offered(patch: pytest.MonkeyPatch) -> None:
 
 def no_grace_for_a_lost_winner(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        context.Context, "lost_until", lambda self, cluster, default: datetime(2020, 1, 1, tzinfo=default.tzinfo)
+        context.WorkloadContext,
+        "lost_until",
+        lambda self, cluster, default: datetime(2020, 1, 1, tzinfo=default.tzinfo),
     )
 
 
 def never_twice_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(context.Context, "execution_policy", context.AT_LEAST_ONCE)
+    patch.setattr(context.WorkloadContext, "execution_policy", context.AT_LEAST_ONCE)
 
 
 def the_winner_goes_with_the_losers(patch: pytest.MonkeyPatch) -> None:
-    original = passing.Pass.remove_everywhere
-    patch.setattr(passing.Pass, "remove_everywhere", lambda self, reason, keep="": original(self, reason))
+    original = decision_pass.WorkloadPass.remove_everywhere
+    patch.setattr(decision_pass.WorkloadPass, "remove_everywhere", lambda self, reason, keep="": original(self, reason))
 
 
 def finished_before_the_status(patch: pytest.MonkeyPatch) -> None:
@@ -153,15 +171,15 @@ def finished_before_the_status(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_busy_target_is_written_to(patch: pytest.MonkeyPatch) -> None:
-    def write(self: passing.Pass, decision: Write) -> bool:
+    def write(self: decision_pass.WorkloadPass, decision: WorkloadWrite) -> bool:
         self.plan.decisions.append(decision)
         return True
 
-    patch.setattr(passing.Pass, "write", write)
+    patch.setattr(decision_pass.WorkloadPass, "write", write)
 
 
 def deciding_remembers(patch: pytest.MonkeyPatch) -> None:
-    original = fleet.Fleet._decide_workload
+    original = controller.MultiKueueController._decide_workload
 
     def decide_workload(self: Any, stream: str, *more: Any) -> Any:
         answer = original(self, stream, *more)
@@ -170,19 +188,20 @@ def deciding_remembers(patch: pytest.MonkeyPatch) -> None:
             self.index.workloads[stream] = msgspec.structs.replace(state, attempt=state.attempt + 1)
         return answer
 
-    patch.setattr(fleet.Fleet, "_decide_workload", decide_workload)
+    patch.setattr(controller.MultiKueueController, "_decide_workload", decide_workload)
 
 
 def an_outage_is_each_clusters_own(patch: pytest.MonkeyPatch) -> None:
-    original = context.Context.lost_until
+    original = context.WorkloadContext.lost_until
 
     def lost_until(self: Any, *arguments: Any) -> Any:
         return original(msgspec.structs.replace(self, mass_outage=False), *arguments)
 
-    patch.setattr(context.Context, "lost_until", lost_until)
+    patch.setattr(context.WorkloadContext, "lost_until", lost_until)
 
 
-# --- effects -----------------------------------------------------------------------------------------------------------
+# --- effects
+# -----------------------------------------------------------------------------------------------------------
 
 
 def deletes_without_uid(patch: pytest.MonkeyPatch) -> None:
@@ -204,13 +223,13 @@ def whatever_is_there_is_adopted(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_refused_write_is_repeated_at_once(patch: pytest.MonkeyPatch) -> None:
-    original = fleet.Fleet.failed
+    original = controller.MultiKueueController.failed
 
     def failed(self: Any, write: Any, failure: Any, now: datetime) -> Any:
         new = original(self, write, failure, now)
         return msgspec.structs.replace(new, event=msgspec.structs.replace(new.event, retry_at=now))
 
-    patch.setattr(fleet.Fleet, "failed", failed)
+    patch.setattr(controller.MultiKueueController, "failed", failed)
 
 
 def parked_writes_are_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -221,7 +240,8 @@ def a_lost_answer_counts_as_done(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(effects.Effects, "_again", lambda self, write, delay: None)
 
 
-# --- observation and log -----------------------------------------------------------------------------------------------
+# --- observation and log
+# -----------------------------------------------------------------------------------------------
 
 
 def vanished_objects_stay_known(patch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.simulation.deterministic.playing import play
+from controlplane.dst.play import play
 from tests.simulation.deterministic.mutants.candidates import BUGS, find
 
 PAGE = Path(__file__).resolve().parents[4] / "docs/explanation/simulation.md"

@@ -12,27 +12,29 @@ from typing import Any
 import msgspec
 import pytest
 
-from controlplane.coscheduling import decide as runs
-from controlplane.coscheduling import placeholders, render, room, whose
-from controlplane.coscheduling import state as run_states
-from controlplane.coscheduling.events import ModePinned, RunCompleted
-from controlplane.kube import Request
+from controlplane.controllers.coscheduling import controller, render
+from controlplane.controllers.coscheduling import decide as runs
+from controlplane.controllers.coscheduling import ownership as whose
+from controlplane.controllers.coscheduling import state as run_states
+from controlplane.controllers.coscheduling.events import ModePinned, RunCompleted
+from controlplane.controllers.coscheduling.placement import placeholders
+from controlplane.controllers.podgroups import decide as groups
+from controlplane.controllers.podgroups import index as group_index
+from controlplane.controllers.podgroups import ownership as walk
+from controlplane.controllers.podgroups import render as group_render
+from controlplane.controllers.podgroups import state as group_states
+from controlplane.controllers.podgroups.controller import PodGroupController
+from controlplane.controllers.scheduling.framework.plugin import Prefiltered
+from controlplane.controllers.scheduling.framework.status import SKIP
+from controlplane.controllers.scheduling.gangs import coordinator
+from controlplane.controllers.scheduling.gangs.state import ClusterGangs
+from controlplane.controllers.scheduling.plugins.gang import Gang
+from controlplane.controllers.scheduling.plugins.inter_pod_affinity import InterPodAffinity
+from controlplane.dst.scenes.local.plan import plan_of
+from controlplane.dst.scenes.workloads.run import Outcome
+from controlplane.kube.kinds import Request
 from controlplane.log.event import Append, Recorded
 from controlplane.log.memory import MemoryLog
-from controlplane.podgroups import decide as groups
-from controlplane.podgroups import index as group_index
-from controlplane.podgroups import render as group_render
-from controlplane.podgroups import state as group_states
-from controlplane.podgroups import walk
-from controlplane.podgroups.fleet import PodGroups
-from controlplane.scheduler import quorums
-from controlplane.scheduler.framework import Prefiltered
-from controlplane.scheduler.gangs import Gangs
-from controlplane.scheduler.plugins.gang import Gang
-from controlplane.scheduler.plugins.inter_pod_affinity import InterPodAffinity
-from controlplane.scheduler.status import SKIP
-from controlplane.simulation.deterministic.local_rooms.plan import plan_of
-from controlplane.simulation.deterministic.simulation import Outcome
 from tests.simulation.deterministic.local_rooms.known import KNOWN
 from tests.simulation.deterministic.local_rooms.plans import play
 
@@ -62,7 +64,8 @@ def find(mutant: Mutant, seeds: Iterable[int]) -> tuple[int, Outcome] | None:
     return None
 
 
-# --- whose group ---------------------------------------------------------------------------------------------------------
+# --- whose group
+# ---------------------------------------------------------------------------------------------------------
 
 
 def the_root_owns_the_group(patch: pytest.MonkeyPatch) -> None:
@@ -70,7 +73,7 @@ def the_root_owns_the_group(patch: pytest.MonkeyPatch) -> None:
 
     def select(self: Any, matched: int | None, rule: Any) -> Any:
         place, reason = original(self, matched, rule)
-        return (len(self.chain) - 1, reason) if reason == walk.Reason.FIRST_OWNER else (place, reason)
+        return (len(self.chain) - 1, reason) if reason == walk.PodGroupReason.FIRST_OWNER else (place, reason)
 
     patch.setattr(walk._Walk, "_select", select)
 
@@ -84,7 +87,7 @@ def the_pin_goes_with_every_sighting(patch: pytest.MonkeyPatch) -> None:
         return msgspec.structs.replace(after, resolved=None) if seen and after.resolved is not None else after
 
     def skip(pod: Any, schedulers: Any) -> Any:
-        return None if pod.scheduler_name in schedulers else walk.Skip(reason=walk.Reason.OTHER_SCHEDULER)
+        return None if pod.scheduler_name in schedulers else walk.Skip(reason=walk.PodGroupReason.OTHER_SCHEDULER)
 
     patch.setattr(group_index, "fold_member", fold)
     patch.setattr(walk, "skip", skip)
@@ -123,12 +126,12 @@ def a_group_of_others_is_filled_in(patch: pytest.MonkeyPatch) -> None:
                     resource_version=state.seen.resource_version,
                     min_member=wanted[0],
                     min_resources=wanted[1],
-                    reason=groups.Reason.MIN_MEMBER_CHANGED,
+                    reason=groups.PodGroupReason.MIN_MEMBER_CHANGED,
                 )
-                return groups.Plan((update,))
+                return groups.GroupPassResult((update,))
         return original(index, stream, state, now)
 
-    patch.setattr("controlplane.podgroups.fleet.decide_group", decide)
+    patch.setattr("controlplane.controllers.podgroups.controller.decide_group", decide)
 
 
 def the_version_is_not_asked_for(patch: pytest.MonkeyPatch) -> None:
@@ -141,18 +144,19 @@ def the_version_is_not_asked_for(patch: pytest.MonkeyPatch) -> None:
 
 
 def deciding_remembers(patch: pytest.MonkeyPatch) -> None:
-    original = PodGroups.decide
+    original = PodGroupController.decide
 
-    def decide(self: PodGroups, stream: str, now: Any) -> Any:
+    def decide(self: PodGroupController, stream: str, now: Any) -> Any:
         state = self.index.groups.get(stream)
         if state is not None:
             self.index.groups[stream] = msgspec.structs.replace(state, written_at=now)
         return original(self, stream, now)
 
-    patch.setattr(PodGroups, "decide", decide)
+    patch.setattr(PodGroupController, "decide", decide)
 
 
-# --- runs ----------------------------------------------------------------------------------------------------------------
+# --- runs
+# ----------------------------------------------------------------------------------------------------------------
 
 
 def a_cordoned_node_is_looked_at_once(patch: pytest.MonkeyPatch) -> None:
@@ -176,7 +180,7 @@ def the_placeholder_stays(patch: pytest.MonkeyPatch) -> None:
     def fold(state: Any, recorded: Recorded) -> Any:
         return state if isinstance(recorded.event, RunCompleted) else original(state, recorded)
 
-    patch.setattr(room, "fold", fold)
+    patch.setattr(controller, "fold", fold)
 
 
 def vanished_placeholders_stay(patch: pytest.MonkeyPatch) -> None:
@@ -196,7 +200,7 @@ def the_flag_is_read_afresh(patch: pytest.MonkeyPatch) -> None:
         }
         return original(msgspec.structs.replace(state, attempts=attempts), around, now)
 
-    patch.setattr(room, "decide", decide)
+    patch.setattr(controller, "decide", decide)
 
 
 def deletes_by_name(patch: pytest.MonkeyPatch) -> None:
@@ -221,11 +225,12 @@ def nobody_owns_the_placeholder(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(render, "stateful_sets", stateful_sets)
 
 
-# --- gangs ---------------------------------------------------------------------------------------------------------------
+# --- gangs
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def members_go_alone(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Gangs, "wait", lambda self, place: None)
+    patch.setattr(ClusterGangs, "wait", lambda self, place: None)
 
 
 def nobody_waits_for_a_group(patch: pytest.MonkeyPatch) -> None:
@@ -233,24 +238,25 @@ def nobody_waits_for_a_group(patch: pytest.MonkeyPatch) -> None:
 
 
 def places_are_kept(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(quorums.Quorums, "_turn_back", lambda self, place, waiting, *, late=False: None)
+    patch.setattr(coordinator.GangCoordinator, "_turn_back", lambda self, place, waiting, *, late=False: None)
 
 
 def a_gang_is_let_go_too_soon(patch: pytest.MonkeyPatch) -> None:
-    original = Gangs.quorum
+    original = ClusterGangs.quorum
 
-    def quorum(self: Gangs, place: Any) -> Any:
+    def quorum(self: ClusterGangs, place: Any) -> Any:
         gang = self._gangs.get(place)
         return original(self, place) or (gang.waiting[:1] if gang is not None else ())
 
-    patch.setattr(Gangs, "quorum", quorum)
+    patch.setattr(ClusterGangs, "quorum", quorum)
 
 
 def affinity_is_a_wish(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(InterPodAffinity, "pre_filter", lambda self, state, pod, snapshot: Prefiltered(SKIP))
 
 
-# --- the log -------------------------------------------------------------------------------------------------------------
+# --- the log
+# -------------------------------------------------------------------------------------------------------------
 
 
 def the_epoch_is_not_checked(patch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,6 @@
-"""The local scene bites: each deliberate bug breaks a rule, at a seed that holds without it; and the page shows them all."""
+"""The local scene bites: each deliberate bug breaks a rule, at a seed that holds without it; and the page shows them
+all.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,121 @@
+"""Watches that come and go with what is placed where: Candidates in just the namespaces of targets that matter, and
+what pods name.
+
+In: the source side's state after each fold. Out: `want` on the connections, and what the watches show, recorded; that a
+list is complete, or a kind off, is said of the namespace, since another one of the same target may be closed to us."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from controlplane.app.hosted import candidates_in
+from controlplane.app.live_objects import KINDS_FOLLOWED, CopySink, LiveObjectCache, NamedSink, named_spec
+from controlplane.clusters.connection import ClusterConnection
+from controlplane.clusters.connections import Connections
+from controlplane.clusters.protocol import Change, Delta, Off, Sink, Synced
+from controlplane.clusters.streams import WatchSpec
+from controlplane.controllers.candidates.objects import SOURCE_LABEL
+from controlplane.controllers.candidates.references.controller import LIVE, ReferenceController
+from controlplane.controllers.candidates.source.controller import SourceController
+from controlplane.controllers.connectivity.events import KindOff, KindSynced
+from controlplane.controllers.connectivity.local_connection import connectivity_event
+from controlplane.log.event import Event
+from controlplane.runtime.recorder import Recorder
+
+_Wanted = dict[str, dict[WatchSpec, Sink]]
+
+
+class DynamicWatches:
+    """The driver of `want`. `copies` is there if ConfigMaps and Secrets follow; `held` keeps them while they are
+    named.
+    """
+
+    def __init__(
+        self,
+        placing: SourceController,
+        copies: ReferenceController | None,
+        connections: Connections,
+        home: ClusterConnection,
+        recorder: Recorder,
+        held: LiveObjectCache,
+    ) -> None:
+        self._placing, self._copies, self._held = placing, copies, held
+        self._connections, self._home, self._recorder = connections, home, recorder
+        self._copy_sink = CopySink(recorder)
+        self._changed = asyncio.Event()
+        self._sinks: dict[WatchSpec, Sink] = {}
+        self._named: dict[WatchSpec, Sink] = {}
+
+    def wake(self) -> None:
+        """Look at what is to be watched now, if that may have changed."""
+        if self._due():
+            self._changed.set()
+
+    def _due(self) -> bool:
+        return self._placing.watch_changed or (self._copies is not None and self._copies.watch_changed)
+
+    async def run(self) -> None:
+        """Apply changes until cancelled."""
+        self._placing.watch_changed = True
+        while True:
+            if self._due():
+                self._apply()
+            self._changed.clear()
+            await self._changed.wait()
+
+    def _apply(self) -> None:
+        wanted: _Wanted = {}
+        policy, self._placing.watch_changed = self._placing.policy, False
+        if "*" not in policy.namespaces:  # else all of them are watched as one, by the connections themselves
+            for cluster, namespaces in self._placing.watched().items():
+                specs = [candidates_in(namespace, policy.cluster) for namespace in sorted(namespaces)]
+                wanted.setdefault(cluster, {}).update({spec: self._sink(spec) for spec in specs})
+        if self._copies is not None:
+            self._follow(self._copies, wanted)
+        self._connections.want(wanted)
+
+    def _follow(self, copies: ReferenceController, wanted: _Wanted) -> None:
+        """Watch what placed pods name, one object at a time, and our copies where they are."""
+        copies.watch_changed = False
+        mark = f"{SOURCE_LABEL}={self._placing.policy.cluster}"
+        for cluster, namespaces in copies.watched().items():
+            specs = [WatchSpec(kind, mark, namespace) for namespace in sorted(namespaces) for kind in KINDS_FOLLOWED]
+            wanted.setdefault(cluster, {}).update(dict.fromkeys(specs, self._copy_sink))
+        named = copies.wanted()
+        before, self._named = self._named, {}
+        for place in sorted(named):
+            spec = named_spec(*place)
+            self._named[spec] = before.get(spec) or NamedSink(*place, copies, self._held, self._recorder)
+        self._held.objects = {ref: obj for ref, obj in self._held.objects.items() if _place(ref) in named}
+        if self._named.keys() != before.keys():
+            self._home.want(self._named)
+
+    def _sink(self, spec: WatchSpec) -> Sink:
+        """Return the one sink of a watch, so that wanting it again changes nothing."""
+        return self._sinks.setdefault(spec, _NamespaceSink(spec, self._recorder))
+
+
+def _place(ref: str) -> tuple[str, str, str]:
+    kind, namespace, name = ref.removeprefix(LIVE).split("/")
+    return kind, namespace, name
+
+
+class _NamespaceSink:
+    """Records what one watch shows, under its own label."""
+
+    def __init__(self, spec: WatchSpec, recorder: Recorder) -> None:
+        self._label, self._recorder = spec.label, recorder
+
+    async def __call__(self, cluster: str, deltas: Sequence[Delta]) -> None:
+        changes: list[Delta] = [delta for delta in deltas if isinstance(delta, Change)]
+        await self._recorder(cluster, changes)
+        said = [connectivity_event(cluster, self._event(d)) for d in deltas if not isinstance(d, Change)]
+        await self._recorder.record(said)
+
+    def _event(self, delta: Synced | Off) -> Event:
+        if isinstance(delta, Synced):
+            return KindSynced(
+                kind=self._label, count=delta.count, resource_version=delta.resource_version, gap=delta.gap
+            )
+        return KindOff(kind=self._label, reason=delta.reason, message=delta.message)

@@ -1,0 +1,114 @@
+"""The ConfigMaps and Secrets that placed pods name, as they now are: held in memory alone, for the moment at which a
+copy is written.
+
+In: what the watches of single objects show. Out: their metadata to the log, their bytes to whoever carries a copy out.
+One watch for each object, narrowed to its name: so a Role may name the objects, and nothing else of a namespace is ever
+read (docs/decisions/0019)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+import orjson
+
+from controlplane.clusters.protocol import Change, Delta, Off, Synced
+from controlplane.clusters.streams import WatchSpec
+from controlplane.controllers.candidates.references.controller import KINDS, LIVE, ReferenceController, live_ref
+from controlplane.kube.kinds import Json, Kind, meta
+from controlplane.log.port import Log
+from controlplane.runtime.bodies import Bodies
+from controlplane.runtime.recorder import Recorder
+
+_PATIENCE, _LOOK = 5.0, 0.1
+
+
+class LiveObjectCache(Bodies):
+    """Bodies of the log, and beside them the objects that are in no log."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__(log)
+        self.objects: dict[str, Json] = {}
+
+    async def get(self, refs: Iterable[str]) -> dict[str, bytes]:
+        """Return bodies by ref; an object that was not seen yet is waited for a while, then it is missing."""
+        asked = list(refs)
+        found = await super().get([ref for ref in asked if not ref.startswith(LIVE)])
+        for ref in asked:
+            if ref.startswith(LIVE) and (obj := await self._object(ref)) is not None:
+                found[ref] = orjson.dumps(obj)
+        return found
+
+    async def _object(self, ref: str) -> Json | None:
+        for _ in range(int(_PATIENCE / _LOOK)):
+            if ref in self.objects:
+                return self.objects[ref]
+            await asyncio.sleep(_LOOK)
+        return None
+
+
+class NamedSink:
+    """A `Sink` for the watch of one object of the source."""
+
+    def __init__(
+        self,
+        kind: str,
+        namespace: str,
+        name: str,
+        copies: ReferenceController,
+        held: LiveObjectCache,
+        recorder: Recorder,
+    ) -> None:
+        self._place, self._copies, self._held, self._recorder = (kind, namespace, name), copies, held, recorder
+
+    async def __call__(self, cluster: str, deltas: Sequence[Delta]) -> None:
+        """Keep what is shown, and record that it is there, or is not."""
+        ref = live_ref(*self._place)
+        for delta in deltas:
+            if isinstance(delta, Change):
+                if delta.op == "gone":
+                    self._held.objects.pop(ref, None)
+                else:
+                    self._held.objects[ref] = delta.object
+                await self._recorder(cluster, [_bare(delta)])
+            else:
+                await self._absent(delta)
+
+    async def _absent(self, delta: Synced | Off) -> None:
+        if isinstance(delta, Synced) and delta.count:
+            return
+        message = delta.message if isinstance(delta, Off) else "there is none"
+        event = self._copies.missing(*self._place, message)
+        if event is not None:
+            self._held.objects.pop(live_ref(*self._place), None)
+            await self._recorder.record([event])
+
+
+class CopySink:
+    """A `Sink` for the watch of our copies in a namespace of a target; what they hold is not looked at."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    async def __call__(self, cluster: str, deltas: Sequence[Delta]) -> None:
+        """Record which copies there are."""
+        await self._recorder(cluster, [_bare(delta) for delta in deltas if isinstance(delta, Change)])
+
+
+def named_spec(kind: str, namespace: str, name: str) -> WatchSpec:
+    """Return the watch of one object."""
+    return WatchSpec(KINDS[kind], namespace=namespace, field_selector=f"metadata.name={name}")
+
+
+def _bare(change: Change) -> Change:
+    """Return a change without what the object holds."""
+    obj = change.object
+    kept: Json = {key: obj[key] for key in ("apiVersion", "kind", "type") if key in obj}
+    head = {key: value for key, value in meta(obj).items() if key in _HEAD}
+    return Change(
+        change.op, change.kind, {**kept, "metadata": head}, change.resource_version, unreadable=change.unreadable
+    )
+
+
+_HEAD = frozenset({"name", "namespace", "uid", "resourceVersion", "labels", "annotations", "deletionTimestamp"})
+KINDS_FOLLOWED: tuple[Kind, ...] = tuple(KINDS.values())

@@ -1,0 +1,240 @@
+"""One turn of a scheduler process: a warm follower, then the leader's watches, cycles and effects; thrown away when its
+lead ends.
+
+In: what the service shares between turns. Out: pods on nodes. What the watches show goes two ways: into the snapshot at
+once, and into the log if it is about a pod of ours. What the log says comes back through the fold, as everywhere, and
+tells queue and snapshot what is held."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import structlog
+
+from controlplane.app.candidate_binding import CandidateErrands
+from controlplane.app.scheduler_controllers import CANDIDATE_KINDS, SchedulerControllers
+from controlplane.app.scheduler_measure import SchedulerMeasure
+from controlplane.app.scheduler_profiles import Setup
+from controlplane.app.scheduling_cycles import CycleDriver
+from controlplane.clock import Clock
+from controlplane.clusters.connection_reports import Connected, Fact, Lost
+from controlplane.clusters.management_connection import ManagementConnection
+from controlplane.clusters.protocol import Change, Delta, Executes, Looks
+from controlplane.clusters.sources import secret_not_found
+from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterConnected
+from controlplane.controllers.connectivity.local_connection import connectivity_event
+from controlplane.controllers.scheduling.binding.protocol import BindingProtocol, Plain
+from controlplane.controllers.scheduling.loop import Loop
+from controlplane.controllers.scheduling.snapshot.view import KINDS, ClusterView
+from controlplane.kube.kinds import NODES, POD_DISRUPTION_BUDGETS, POD_GROUPS, PODS, PRIORITY_CLASSES, meta
+from controlplane.log.event import LogUnavailable, Recorded
+from controlplane.log.port import Log
+from controlplane.runtime.bodies import Bodies
+from controlplane.runtime.gate import Gate
+from controlplane.runtime.leader import Leader
+from controlplane.runtime.lifecycle import LeadershipTerm, OpenManagement, Replaced, Shared
+from controlplane.runtime.runner import Runner
+from controlplane.settings import Settings
+from controlplane.telemetry import Metrics
+from controlplane.web.health import Health
+
+_log = structlog.get_logger(__name__)
+
+# Without these no cycle runs: pods would be bound over others, or evicted against a budget.
+_NEEDED = (PODS, NODES, POD_DISRUPTION_BUDGETS)
+_OF_CANDIDATES = (PODS, *CANDIDATE_KINDS)
+_SYSTEM_CLASSES = frozenset({"system-cluster-critical", "system-node-critical"})
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerContext:
+    """What outlives a turn."""
+
+    settings: Settings
+    setup: Setup
+    open_server: OpenManagement
+    metrics: Metrics
+    health: Health
+    clock: Clock
+    random: random.Random
+    replaced: Replaced = field(default_factory=Replaced)
+
+    @property
+    def shared(self) -> Shared:
+        """What outlives a turn in every process."""
+        return Shared(
+            self.settings, self.open_server, self.metrics, self.health, self.clock, self.random, self.replaced
+        )
+
+
+class SchedulerTerm(LeadershipTerm):
+    """See the module. `around` is what outlives it."""
+
+    def __init__(
+        self, around: SchedulerContext, rooms: SchedulerControllers, gate: Gate, log: Log, leader: Leader
+    ) -> None:
+        budget = around.settings.budgets.management
+        super().__init__(around.shared, rooms, Bodies(log), gate, log, leader, concurrency=budget.concurrency)
+        self._around, self._rooms = around, rooms
+        self._begun = False
+        self._classes: set[str] = set()
+        surroundings = self._given(rooms.watches, self._sink, _no_secret, budget)
+        self._home = ManagementConnection(MANAGEMENT, around.open_server, surroundings)
+        view = ClusterView()
+        errands: dict[str, BindingProtocol] = {
+            "pod": Plain(rooms.placements),
+            "candidate": CandidateErrands(rooms.targets, rooms.placements),
+        }
+        self.loop = Loop(
+            around.setup.profiles,
+            around.setup.queue(view.cluster),
+            view,
+            errands,
+            pick=lambda: around.random.getrandbits(31),
+            leaving=rooms.evictions.leaving,
+        )
+        self.loop.quorums.judged, self.loop.quorums.started = rooms.verdicts.judged, rooms.verdicts.started
+        self.loop.faults.heard = lambda error: _log.error("a plugin failed", exc_info=error)
+        self._measure = SchedulerMeasure(around.metrics, self.loop)
+        self._cycles = CycleDriver(self.loop, log, self._time, gate, self._ready, self._measure.cycle)
+        self.runner = Runner(log, rooms.capability, self._effects, gate, self._time, on_folded=self._folded)
+
+    # --- following and leading -----------------------------------------------------------------------------------
+
+    async def _follow(self) -> bool:
+        try:
+            await self.runner.follow()
+        except LogUnavailable as error:
+            self._health.set("database", False, str(error))
+            return False
+        for check in ("database", "cluster"):
+            self._health.set(check, True, "" if check == "database" else "follows")
+        return True
+
+    async def lead(self, stop: asyncio.Event) -> None:
+        """Watch, schedule and bind until stopped; raises `Fenced`, or the fault of whatever part ended first."""
+        failure = self._take_up()
+        self._health.set("cluster", False, "not in view yet")
+        await self._together(self._home, [self._cycles.run()], failure, stop)
+
+    async def close(self) -> None:
+        """Let the bindings that are on their way end."""
+        await self._effects.close()
+
+    # --- the wires ---------------------------------------------------------------------------------------------------
+
+    def _executor(self, cluster: str) -> Executes | None:
+        return self._home.executor if cluster == MANAGEMENT else None
+
+    def _look(self, cluster: str) -> Looks | None:
+        return self._home.looks if cluster == MANAGEMENT else None
+
+    def _all_listed(self) -> bool:
+        return self._begun
+
+    def _ready(self) -> bool:
+        """Whether cycles may run: everything is listed, the API server answers, and what nobody can do without may be
+        read.
+        """
+        connection = self._rooms.here.connection
+        return self._begun and all(connection.in_view(kind.name) for kind in _NEEDED)
+
+    def _unready(self) -> str:
+        connection = self._rooms.here.connection
+        for kind in _NEEDED:
+            if kind.name in connection.off:
+                return f"{kind.name} cannot be read: {connection.off[kind.name]}"
+        unseen = [kind.name for kind in _NEEDED if not connection.in_view(kind.name)]
+        if self._begun and connection.connected and unseen:
+            return f"{unseen[0]} could not be listed yet"
+        return connection.message or "the cluster is not in view yet"
+
+    async def _sink(self, cluster: str, deltas: Sequence[Delta]) -> None:
+        now = self._time.now()
+        for delta in deltas:
+            if not isinstance(delta, Change):
+                continue
+            if delta.kind in KINDS or delta.kind == POD_GROUPS:
+                self.loop.changed(delta.kind, delta.object, now, gone=delta.op == "gone", unreadable=delta.unreadable)
+            elif delta.kind == PRIORITY_CLASSES:
+                self.loop.changed(delta.kind, delta.object, now, gone=delta.op == "gone", unreadable=delta.unreadable)
+                self._class_changed(str(meta(delta.object)["name"]), delta.op == "gone")
+        self._cycles.wake()
+        await self._recorder(cluster, deltas)
+
+    def _class_changed(self, name: str, gone: bool) -> None:
+        if gone:
+            self._classes.discard(name)
+        else:
+            self._classes.add(name)
+        if self._begun:
+            self._classes_known()
+
+    def _classes_known(self) -> None:
+        off = PRIORITY_CLASSES.name in self._rooms.here.connection.off
+        self._rooms.targets.priority_classes = None if off else frozenset(self._classes) | _SYSTEM_CLASSES
+        self._rooms.targets.touch_all()
+
+    async def _facts(self, cluster: str, fact: Fact) -> None:
+        event = self._noted(cluster, fact, [spec.kind for spec in self._rooms.watches])
+        if isinstance(fact, Lost):
+            self._begun = False
+        if event is not None:
+            _log.info("connection", fact=type(event).__name__, detail=getattr(event, "message", ""))
+            await self._recorder.record([connectivity_event(cluster, event)])
+        if isinstance(fact, Connected):
+            self._begin(fact)
+
+    def _begin(self, connected: Connected) -> None:
+        """Everything is listed that can be: take up what the log says, and let cycles run."""
+        self._rooms.targets.ready = not any(kind.name in connected.kinds_off for kind in _OF_CANDIDATES)
+        self._begun = True
+        self._classes_known()
+        self.loop.begin(self._time.now())
+        self._cycles.wake()
+
+    def _folded(self, events: Sequence[Recorded]) -> None:
+        self._took(events)
+        self._measure.folded(events, self._live)
+        if not self._live:
+            return
+        if self._begun:
+            self._late()
+            now = self._time.now()
+            for stream in dict.fromkeys(recorded.stream for recorded in events):
+                self.loop.sync(stream, now)
+            self._cycles.wake()
+        if any(isinstance(recorded.event, ClusterConnected) for recorded in events):
+            self._effects.cluster_back(MANAGEMENT)
+
+    def _late(self) -> None:
+        """Take Candidates up that could not be listed when we connected: their kind was not there, or its storage in
+        trouble.
+        """
+        targets, connection = self._rooms.targets, self._rooms.here.connection
+        if not targets.ready and all(connection.in_view(kind.name) for kind in _OF_CANDIDATES):
+            targets.ready = True
+            targets.touch_all()
+
+    async def _report(self) -> None:
+        """Keep gauges and readiness up to date."""
+        for count in itertools.count():
+            silent = self._silence()
+            self._health.set("database", silent is None, silent or "")
+            connection, ready = self._rooms.here.connection, self._ready()
+            self._health.set("cluster", ready, "" if ready else self._unready())
+            self._measure.gauges(sure=self._leader.sure, log_answers=silent is None)
+            self._measure.connection(connection, self._effects.open_by_cluster().get(MANAGEMENT, 0))
+            if count % 40 == 0 and self.loop.view.problems:
+                (kind, namespace, name), problem = next(iter(self.loop.view.problems.items()))
+                left_out = len(self.loop.view.problems)
+                _log.warning("left out", objects=left_out, kind=kind, namespace=namespace, name=name, problem=problem)
+            await self._clock.sleep(0.25)
+
+
+async def _no_secret(name: str) -> bytes:
+    raise secret_not_found(name)

@@ -1,0 +1,115 @@
+"""From a KubeSchedulerConfiguration file to the profiles that a scheduler process runs.
+
+In: a path, and the installed plugins. Out: `Setup`, or `BadConfiguration` with every problem, each naming its field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from controlplane.app.scheduler_plugins import PluginError, registry
+from controlplane.controllers.scheduling.binding.assumed import Profiles
+from controlplane.controllers.scheduling.framework.configuration import (
+    ConfigurationError,
+    KubeSchedulerConfiguration,
+    build,
+    read,
+)
+from controlplane.controllers.scheduling.framework.hints import Hints
+from controlplane.controllers.scheduling.framework.plugin import Plugin
+from controlplane.controllers.scheduling.framework.runtime import Framework
+from controlplane.controllers.scheduling.framework.status import SUCCESS, Status
+from controlplane.controllers.scheduling.gangs.state import GANG
+from controlplane.controllers.scheduling.queue.queue import Queue, QueueTiming
+from controlplane.controllers.scheduling.snapshot.cluster import ClusterTables
+from controlplane.controllers.scheduling.snapshot.objects import Pod
+
+DEFAULT_PROFILE = "controlplane"
+
+
+class BadConfiguration(ValueError):  # noqa: N818 - what the user is told
+    """The configuration cannot be used: every problem, one a line, each with its field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """Profiles by scheduler name, in the order of the file, and how the queue paces itself."""
+
+    names: tuple[str, ...]
+    profiles: Profiles
+    timing: QueueTiming
+
+    @property
+    def gangs(self) -> bool:
+        """Whether a profile has the plugin Gang."""
+        return any(
+            plugin.name == GANG for framework in self.profiles.frameworks.values() for plugin in _plugins(framework)
+        )
+
+    def queue(self, cluster: ClusterTables) -> Queue:
+        """Return a queue for these profiles."""
+        frameworks = self.profiles.frameworks
+        plugins = {plugin.name: plugin for framework in frameworks.values() for plugin in _plugins(framework)}
+        for plugin in (plugin for framework in frameworks.values() for plugin in _plugins(framework)):
+            plugin.begin(cluster)
+        first = next(iter(frameworks.values()))
+        return Queue(first.sort_key, _pre_enqueue(frameworks), Hints(plugins.values(), cluster), self.timing)
+
+
+def load(path: str) -> Setup:
+    """Return the profiles of a file; without one, a single profile with the default plugins."""
+    if not path:
+        return setup_of(read({"profiles": [{"schedulerName": DEFAULT_PROFILE}]}), "the default configuration")
+    try:
+        text = Path(path).expanduser().read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadConfiguration(f"scheduler.config: {path} cannot be read: {error}") from None
+    try:
+        found: Any = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise BadConfiguration(f"scheduler.config: {path} is not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(found, dict):
+        raise BadConfiguration(
+            f"scheduler.config: {path} is not a KubeSchedulerConfiguration, but {type(found).__name__}"
+        )
+    try:
+        return setup_of(read(found), path)
+    except ConfigurationError as error:
+        raise BadConfiguration("\n".join(f"{path}: {problem}" for problem in error.problems)) from None
+    except PluginError as error:
+        raise BadConfiguration(str(error)) from None
+
+
+def setup_of(configuration: KubeSchedulerConfiguration, where: str) -> Setup:
+    """Return the profiles of a configuration that was read from `where`."""
+    frameworks = build(configuration, registry())
+    everywhere = configuration.percentage_of_nodes_to_score
+    sampling = {
+        profile.scheduler_name: (
+            profile.percentage_of_nodes_to_score
+            if profile.percentage_of_nodes_to_score is not None
+            else everywhere or 0
+        )
+        for profile in configuration.profiles
+    }
+    timing = QueueTiming(configuration.pod_initial_backoff_seconds, configuration.pod_max_backoff_seconds)
+    return Setup(tuple(frameworks), Profiles(frameworks, sampling), timing)
+
+
+def _plugins(framework: Framework) -> list[Plugin]:
+    return [plugin for plugins in framework.points.values() for plugin in plugins]
+
+
+def _pre_enqueue(frameworks: Mapping[str, Framework]) -> Callable[[Pod], Status]:
+    """Return PreEnqueue of each pod's own profile."""
+
+    def ask(pod: Pod) -> Status:
+        framework = frameworks.get(pod.scheduler_name)
+        return framework.pre_enqueue(pod) if framework is not None else SUCCESS
+
+    return ask

@@ -1,0 +1,92 @@
+"""`why` and `timeline` of objects of one's own cluster: `pod/NS/NAME`, `podgroup/NS/NAME`, `candidate/NS/NAME`,
+`pipelinerun/NS/NAME`.
+
+In: what was typed. Out: the answer, or None where something else is meant: a Workload, a job, or a pod that is placed
+on another cluster. A scheduler keeps a log of its own: what the log that is read has not, and one other of the database
+has, is told from that one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from controlplane.cli.errors import CommandFailure, Exit
+from controlplane.cli.history import is_empty, log_was_named, open_reader, split
+from controlplane.cli.options import Options
+
+if TYPE_CHECKING:
+    from controlplane.audit.explain import Explanation
+    from controlplane.audit.find import Found
+    from controlplane.audit.reads import LogReader
+    from controlplane.audit.story import Story
+    from controlplane.audit.timeline import TimelineEntry
+
+_SAID = {
+    "pod": "PodGroups are recorded for pods with one of podgroups.schedulerNames, while the controller podgroups runs; "
+    "a scheduler records the pods that name one of its profiles, in a log of its own",
+    "podgroup": "PodGroups are recorded while the controller podgroups runs, and by a scheduler with the plugin Gang",
+    "candidate": "candidates are in the log of the scheduler beside their target; in their source's, "
+    "`controlplane why pod/NAMESPACE/NAME` tells of the pod that they stand for",
+    "pipelinerun": "PipelineRuns are recorded while the controller coscheduling runs",
+}
+
+
+def explained(options: Options, text: str) -> tuple[str, Explanation] | None:
+    """Return stream and explanation of an object of one's own cluster; `CommandFailure` (exit code 5) if the log has
+    none.
+    """
+    from controlplane.audit.local import explain_story
+
+    found = _find(options, text)
+    return None if found is None else (found.stream, explain_story(found))
+
+
+def narrated(options: Options, text: str) -> tuple[Found, list[TimelineEntry]] | None:
+    """Return streams and moments of an object of one's own cluster; `CommandFailure` (exit code 5) if the log has
+    none.
+    """
+    from controlplane.audit.find import Found
+    from controlplane.audit.local import story_moments
+
+    found = _find(options, text)
+    return None if found is None else (Found(found.stream, []), story_moments(found))
+
+
+def _find(options: Options, text: str) -> Story | None:
+    from controlplane.audit.local import PREFIXES, places, story
+
+    prefix, _, rest = text.partition("/")
+    kind = PREFIXES.get(prefix, "")
+    if not kind or "/" not in rest:
+        return None
+    namespace, name = split(rest)
+    with open_reader(options) as reader:
+        found = story(reader, kind, namespace, name)
+        if found is not None:
+            return found
+        if kind == "pod" and reader.streams("sourcepod", namespace=namespace, name=name):
+            return None
+        elsewhere = reader.logs(*places(kind, namespace, name))
+        if len(elsewhere) != 1 or log_was_named(options):
+            raise CommandFailure(_missing(reader, kind, namespace, name, elsewhere), Exit.NOT_FOUND)
+    with open_reader(options, elsewhere[0]) as other:
+        found = story(other, kind, namespace, name)
+    if found is None:
+        options.more["database.log"] = (elsewhere[0], "the log that has it")
+    click.echo(f"From the log {elsewhere[0]}.", err=True)
+    return found
+
+
+def _missing(reader: LogReader, kind: str, namespace: str, name: str, elsewhere: list[str]) -> str:
+    """Return that there is no such object, and what may have been meant."""
+    first = f"there is no {kind} {namespace}/{name} in the log {reader.log}"
+    if elsewhere:
+        return f"{first}; {', '.join(elsewhere)} {'has' if len(elsewhere) == 1 else 'have'} it: choose with --log"
+    from controlplane.audit.local import near, near_elsewhere
+
+    named = " or ".join(near(reader, kind, namespace, name))
+    if not named:
+        found = near_elsewhere(reader, kind, namespace, name)
+        named = " or ".join(f"{' or '.join(names)} of the log {log}" for log, names in found.items())
+    return f"{first}; did you mean {named}?" if named else f"{first}: {is_empty(reader) or _SAID[kind]}"

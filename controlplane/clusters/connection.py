@@ -1,0 +1,405 @@
+"""One worker cluster's connection, from its kubeconfig to its loss and back.
+
+In: where the kubeconfig is, and a nudge when it may have changed. Out: facts about the connection, deltas of every
+watched kind, and an executor while there is one to use. Kueue's own controller rebuilds everything whenever one watch
+ends or one kind is missing; here a connection is lost only when the API server does not answer or does not accept us,
+and the reflectors keep their places over it.
+
+    read kubeconfig ──bad──▶ ConnectFailed, wait for another
+      │ good
+      ▼
+    probe ──no, or not the cluster that is meant──▶ ConnectFailed, back off, probe again
+      │ Reached
+      ▼
+    reflectors + heartbeat ──all settled──▶ Connected
+      └── two heartbeats missed, 401 ──▶ Lost, back to probe        another kubeconfig: Disconnected, back to the top
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from functools import partial
+from typing import Literal
+
+from controlplane.clusters.backoff import Backoff, jittered
+from controlplane.clusters.budget import RequestBudget
+from controlplane.clusters.concurrency import first_to_end, until_failure
+from controlplane.clusters.connection_config import ConnectionConfig
+from controlplane.clusters.connection_reports import (
+    Connected,
+    ConnectFailed,
+    Disconnected,
+    FailureReason,
+    Lost,
+    Reached,
+    Recovered,
+    Restored,
+    Suspected,
+)
+from controlplane.clusters.dynamic_reader import Dynamic
+from controlplane.clusters.kubeconfig import BAD, ClientConfig, KubeconfigError, parse_kubeconfig
+from controlplane.clusters.protocol import ApiError, ClusterError, Sink, Unreachable
+from controlplane.clusters.reflector import Reflector, Rejected
+from controlplane.clusters.sources import PathSource, Source, load
+from controlplane.clusters.streams import ApiServer, WatchSpec
+from controlplane.clusters.verbs import Executor
+from controlplane.kube.kinds import NAMESPACES, meta
+from controlplane.tasks import end
+
+
+class _Trouble(Exception):  # noqa: N818 - caught in this module
+    """The connection cannot be made or kept."""
+
+    def __init__(
+        self,
+        reason: Literal["Unreachable", "Unauthorized"],
+        message: str,
+        failure: FailureReason = "ClientConnectionFailed",
+    ) -> None:
+        super().__init__(message)
+        self.reason, self.message, self.failure = reason, message, failure
+
+
+class ClusterConnection:
+    """One cluster's connection. `run` it in a task; cancelling the task closes everything."""
+
+    def __init__(self, name: str, source: Source, around: ConnectionConfig) -> None:
+        self.name, self.source = name, source
+        self.executor: Executor | None = None
+        self.looks: Dynamic | None = None
+        self._around, self._clock = around, around.clock
+        self._budget = RequestBudget(around.limits, clock=around.clock, random=around.random)
+        self._nudge, self._unauthorized = asyncio.Event(), asyncio.Event()
+        self._reflectors: list[Reflector] = []
+        self._wanted: Mapping[WatchSpec, Sink] = {}
+        self._rewanted, self._announced = asyncio.Event(), asyncio.Event()
+        self._extra: dict[WatchSpec, Reflector] = {}
+        self._followed = ("", "")  # incarnation and server URL that the reflectors' positions belong to
+
+    def nudge(self) -> None:
+        """Look at the kubeconfig again: it, or its place, may have changed."""
+        self._nudge.set()
+
+    def want(self, wanted: Mapping[WatchSpec, Sink]) -> None:
+        """Follow these besides what every cluster is watched for, each into its own sink; what is no longer wanted is
+        let go.
+
+        Nobody waits for them: whether they are in view is for their sinks to say.
+        """
+        self._wanted = dict(wanted)
+        self._rewanted.set()
+
+    async def run(self) -> None:
+        """Keep the cluster connected until cancelled. Raises only what the sink or the facts' receiver raise."""
+        try:
+            while True:
+                self._nudge.clear()
+                fingerprint, found = await self._read(patient=False)
+                if isinstance(found, KubeconfigError):
+                    await self._around.facts(self.name, ConnectFailed(found.reason, found.message, 0, None))
+                    await self._until_changed(fingerprint)
+                    continue
+                await first_to_end(self._until_changed(fingerprint), self._keep_connected(found))
+                if self.executor is not None:
+                    self.executor = self.looks = None
+                    await self._around.facts(self.name, Disconnected("kubeconfig changed"))
+        finally:
+            self.executor = self.looks = None
+
+    async def _read(self, *, patient: bool) -> tuple[str, ClientConfig | KubeconfigError]:
+        """Return a fingerprint of what the source holds now, and what it comes to.
+
+        While the management cluster does not hand the Secret out it is asked again; unless `patient`, that is reported.
+        """
+        backoff = self._backoff()
+        while True:
+            try:
+                data = await load(self.source, self._around.path_prefix, self._around.read_secret)
+            except KubeconfigError as error:
+                return error.message, error
+            except ClusterError as error:
+                wait = backoff.next()
+                if not patient:
+                    await self._report_failure(BAD, f"load client config failed: {error}", backoff.attempts, wait)
+                await self._clock.sleep(wait)
+                continue
+            fingerprint = hashlib.sha256(data).hexdigest()
+            try:
+                return fingerprint, parse_kubeconfig(data)
+            except KubeconfigError as error:
+                return fingerprint, error
+
+    async def _until_changed(self, fingerprint: str) -> None:
+        """Return once the source holds something else.
+
+        A file is looked at by content: a mounted Secret changes by a link that is swapped, and its times mislead.
+        """
+        while True:
+            if isinstance(self.source, PathSource):
+                poll = jittered(self._around.timing.file_poll, self._around.random)
+                await first_to_end(self._nudge.wait(), self._clock.sleep(poll))
+            else:
+                await self._nudge.wait()
+            self._nudge.clear()
+            found, _ = await self._read(patient=True)
+            if found != fingerprint:
+                return
+
+    async def _keep_connected(self, config: ClientConfig) -> None:
+        """Connect, and connect again after each loss, until cancelled."""
+        backoff = self._backoff()
+        while True:
+            try:
+                server = await self._open(config)
+            except KubeconfigError as error:  # certificates that cannot be used: only another kubeconfig helps
+                await self._around.facts(self.name, ConnectFailed(error.reason, error.message, 0, None))
+                await self._until_worth_trying()
+                continue
+            try:
+                await self._live(server, config)
+            except _Trouble as trouble:
+                if self.executor is not None:
+                    self.executor = self.looks = None
+                    backoff.reset()
+                    await self._around.facts(self.name, Lost(trouble.reason, trouble.message))
+                    wait = backoff.next()
+                    backoff.reset()  # the first attempt after a loss is quick, and the first that counts
+                else:
+                    wait = backoff.next()
+                    await self._report_failure(trouble.failure, trouble.message, backoff.attempts, wait)
+            finally:
+                await server.close()
+            await self._pause(config, wait)
+
+    async def _pause(self, config: ClientConfig, wait: float) -> None:
+        """Wait before the next attempt, but not while the cluster answers: what is owed to it should not wait for our
+        patience.
+
+        Attempts are recorded and shown on the MultiKueueCluster; these looks are not, since a week's outage has a
+        hundred thousand."""
+        until = self._clock.monotonic() + wait
+        while (left := until - self._clock.monotonic()) > 0:
+            await self._clock.sleep(min(left, jittered(self._around.timing.away_probe, self._around.random)))
+            if until - self._clock.monotonic() > 0 and await self._answers(config):
+                return
+
+    async def _answers(self, config: ClientConfig) -> bool:
+        """Whether the cluster would let us in."""
+        try:
+            server = await self._open(config)
+        except KubeconfigError:
+            return False
+        try:
+            await self._probe(server)
+        except _Trouble:
+            return False
+        finally:
+            await server.close()
+        return True
+
+    async def _until_worth_trying(self) -> None:
+        """Wait after credentials that cannot be used: `run` cancels this when there is another kubeconfig."""
+        await asyncio.Event().wait()
+
+    async def _open(self, config: ClientConfig) -> ApiServer:
+        return self._around.open_server(self.name, config)
+
+    async def _live(self, server: ApiServer, config: ClientConfig) -> None:
+        """Probe, follow every kind, and announce the connection; ends only by raising `_Trouble` or what the sink
+        raises.
+        """
+        self._unauthorized.clear()
+        self._announced.clear()
+        reached = await self._probe(server)
+        await self._around.facts(self.name, reached)
+        self._place_reflectors(reached.incarnation, config.server)
+        await until_failure(
+            *(self._follow(reflector, server) for reflector in self._reflectors),
+            self._heartbeat(server),
+            self._credentials_refused(),
+            self._announce(server, reached),
+            self._follow_wanted(server),
+        )
+
+    async def _probe(self, server: ApiServer) -> Reached:
+        """Ask for a sign of life and for the cluster's identity, and whether that is the cluster that is meant."""
+        try:
+            version = await server.version(self._around.timing.heartbeat_timeout)
+            incarnation = await incarnation_of(server)
+        except Unreachable as error:
+            raise _Trouble("Unreachable", str(error)) from None
+        except ApiError as error:
+            raise _Trouble("Unauthorized" if error.status == 401 else "Unreachable", f"{self.name}: {error}") from None
+        if (objection := self._around.objection(self.name, incarnation)) is not None:
+            failure, message = objection
+            raise _Trouble("Unreachable", message, failure)
+        return Reached(incarnation, _short(version.get("gitVersion")))
+
+    def _place_reflectors(self, incarnation: str, server: str) -> None:
+        """Make the reflectors, or let those of the last connection go on; on another cluster none may resume."""
+        around = self._around
+        if not (self._reflectors or self._extra):
+            self._reflectors = [self._reflector(spec, around.sink) for spec in around.specs]
+        else:
+            before, server_before = self._followed
+            same = incarnation == before if incarnation and before else server == server_before
+            for reflector in (*self._reflectors, *self._extra.values()):
+                if same:
+                    reflector.doubt_position()
+                else:
+                    reflector.forget_position()
+        self._followed = incarnation, server
+
+    def _reflector(self, spec: WatchSpec, sink: Sink) -> Reflector:
+        around = self._around
+        return Reflector(
+            self.name,
+            spec,
+            sink,
+            self._budget,
+            known={uid: at for uid, at in around.known(self.name, spec).items() if spec.namespace in ("", at[0])},
+            newest=around.newest(self.name, spec.kind),
+            is_gone=partial(around.is_gone, self.name),
+            pace=around.pace,
+            on_poison=around.on_poison,
+            on_restored=self._restored,
+            identify=self._identify,
+        )
+
+    async def _follow_wanted(self, server: ApiServer) -> None:
+        """Keep a reflector running for each thing that is wanted; ends as `_follow` does, by raising.
+
+        They begin after the announcement, which says what is in view from then on: their lists are told after it.
+        """
+        await self._announced.wait()
+        tasks: dict[WatchSpec, asyncio.Task[None]] = {}
+        try:
+            while True:
+                self._rewanted.clear()
+                unwanted = [tasks[spec] for spec in tasks if spec not in self._wanted]
+                await end(*unwanted)
+                tasks = {spec: task for spec, task in tasks.items() if spec in self._wanted}
+                _look(unwanted)
+                self._extra = {spec: reflector for spec, reflector in self._extra.items() if spec in self._wanted}
+                for spec, sink in self._wanted.items():
+                    if spec not in tasks:
+                        reflector = self._extra.setdefault(spec, self._reflector(spec, sink))
+                        tasks[spec] = asyncio.create_task(self._follow(reflector, server))
+                changed = asyncio.create_task(self._rewanted.wait())
+                try:
+                    await asyncio.wait([changed, *tasks.values()], return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    await end(changed)
+                _look(tasks.values())
+        finally:
+            await end(*tasks.values())
+
+    async def _restored(self, message: str) -> None:
+        """One reflector found the history gone back: a new life begins, in which every kind is listed anew."""
+        await self._around.facts(self.name, Restored(message))
+        for reflector in (*self._reflectors, *self._extra.values()):
+            reflector.forget_position()
+
+    async def _identify(self, server: ApiServer) -> None:
+        """Raise if the cluster behind the same address is another one by now: it was built anew."""
+        incarnation, followed = await incarnation_of(server), self._followed[0]
+        if incarnation and followed and incarnation != followed:
+            raise _Trouble(
+                "Unreachable", f"{self.name}: another cluster answers at this address ({incarnation}, not {followed})"
+            )
+
+    async def _follow(self, reflector: Reflector, server: ApiServer) -> None:
+        try:
+            await reflector.run(server)
+        except Rejected as error:
+            raise _Trouble("Unauthorized", str(error)) from None
+
+    async def _announce(self, server: ApiServer, reached: Reached) -> None:
+        """Open the cluster for writing and say so, once every kind is listed or known not to be had."""
+        while unsettled := next((r for r in self._reflectors if not r.settled.is_set()), None):
+            await unsettled.settled.wait()  # the others may have to list again meanwhile: another history was found
+        off = tuple(r.spec.kind.name for r in self._reflectors if not r.available)
+        self.executor = Executor(server, self._budget, self._counted, self._around.allowed)
+        self.looks = Dynamic(server, self._budget, self._counted)
+        await self._around.facts(self.name, Connected(reached.incarnation, reached.server_version, off))
+        self._announced.set()
+
+    async def _heartbeat(self, server: ApiServer) -> None:
+        """Ask for `/version` now and then; silence for a whole grace is a loss. This is what finds half-open
+        connections.
+        """
+        timing, since = self._around.timing, None
+        while True:
+            pause = timing.heartbeat if since is None else timing.suspect_heartbeat
+            await self._clock.sleep(jittered(pause, self._around.random))
+            silence = await self._silence(server)
+            if silence is None:
+                if since is not None:
+                    since = None
+                    await self._suspect(None)
+            elif since is None:
+                since = self._clock.monotonic()
+                await self._suspect(silence)
+            elif self._clock.monotonic() - since >= timing.suspect_grace:
+                raise _Trouble("Unreachable", silence)
+
+    async def _silence(self, server: ApiServer) -> str | None:
+        """Ask for a sign of life; return why there is none."""
+        try:
+            await server.version(self._around.timing.heartbeat_timeout)
+        except ClusterError as error:
+            if isinstance(error, ApiError) and error.status == 401:
+                raise _Trouble("Unauthorized", f"{self.name}: {error}") from None
+            # A gateway without a server behind it answers too: 502, 503, 504.
+            return str(error) if not isinstance(error, ApiError) or error.status >= 500 else None
+        return None
+
+    async def _suspect(self, silence: str | None) -> None:
+        """Report a doubt about a connection that was announced, or its end."""
+        if self.executor is not None:
+            await self._around.facts(self.name, Recovered() if silence is None else Suspected(silence))
+
+    async def _credentials_refused(self) -> None:
+        """Raise once a request of the executor was answered 401."""
+        await self._unauthorized.wait()
+        raise _Trouble("Unauthorized", f"{self.name}: a request was answered 401 Unauthorized")
+
+    def _counted(self, cluster: str, verb: str, resource: str, code: str) -> None:
+        if code == "401":
+            self._unauthorized.set()
+        self._around.on_request(cluster, verb, resource, code)
+
+    def _backoff(self) -> Backoff:
+        timing = self._around.timing
+        return Backoff(
+            timing.backoff_base, timing.backoff_cap, random=self._around.random, floor=0.1 * timing.backoff_base
+        )
+
+    async def _report_failure(self, reason: FailureReason, message: str, attempt: int, wait: float) -> None:
+        at = self._clock.now() + timedelta(seconds=wait)
+        await self._around.facts(self.name, ConnectFailed(reason, message, attempt, at))
+
+
+def _look(tasks: Iterable[asyncio.Task[None]]) -> None:
+    """Raise what a reflector's task has raised."""
+    for task in tasks:
+        if task.done() and not task.cancelled():
+            task.result()
+
+
+def _short(found: object) -> str:
+    """Return a text that a cluster says of itself; "" if it is none, or none that anybody would say."""
+    return found if isinstance(found, str) and len(found) <= 253 and found.isprintable() else ""
+
+
+async def incarnation_of(server: ApiServer) -> str:
+    """Return kube-system's UID, or nothing where we may not see it. Raises `ClusterError`."""
+    try:
+        return _short(meta(await server.get(NAMESPACES, "", "kube-system")).get("uid"))
+    except ApiError as error:
+        if error.status not in (403, 404):
+            raise
+        return ""

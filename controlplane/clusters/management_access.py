@@ -1,0 +1,91 @@
+"""The way to the management cluster: a pod's service account, or a person's kubeconfig.
+
+Unlike a worker's, these credentials are the operator's own, so everything that kubectl accepts is accepted: exec
+plugins, token files, OIDC, files beside the kubeconfig. Tokens are renewed as they age; a client certificate from an
+exec plugin is read once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from controlplane.clock import Clock, SystemClock
+from controlplane.clusters.credentials import Credentials, LoaderToken, StaticToken, TokenFile, load
+from controlplane.clusters.kubeconfig import BAD, ClientConfig, KubeconfigError
+from controlplane.clusters.transport import Timeouts, Transport
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+def in_cluster(
+    name: str = "",
+    *,
+    identity: str = "",
+    timeouts: Timeouts | None = None,
+    clock: Clock | None = None,
+    environ: Mapping[str, str] = os.environ,
+    service_account: Path = SERVICE_ACCOUNT,
+) -> Transport:
+    """Return the transport of a pod to its own API server. Raises `KubeconfigError` outside a pod."""
+    host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "")
+    if not host or not port:
+        raise KubeconfigError(BAD, "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set: not in a pod")
+    try:
+        ca_data = (service_account / "ca.crt").read_bytes()
+    except OSError as error:
+        raise KubeconfigError(BAD, f"no service account: {error.strerror}") from None
+    address = f"[{host}]" if ":" in host else host
+    config = ClientConfig(server=f"https://{address}:{port}", ca_data=ca_data)
+    credentials = TokenFile(service_account / "token", clock or SystemClock())
+    return Transport(name, config, identity=identity, timeouts=timeouts, credentials=credentials)
+
+
+async def from_kubeconfig(
+    name: str = "",
+    path: str | None = None,
+    context: str | None = None,
+    *,
+    identity: str = "",
+    timeouts: Timeouts | None = None,
+    clock: Clock | None = None,
+) -> Transport:
+    """Return the transport that a kubeconfig describes: `path`, else `$KUBECONFIG`, else `~/.kube/config`.
+
+    Raises `KubeconfigError` for one that cannot be loaded.
+    """
+    from kubernetes_asyncio import client
+    from kubernetes_asyncio.config import kube_config
+
+    configuration = client.Configuration()
+    try:
+        location = path or os.environ.get("KUBECONFIG") or kube_config.KUBE_CONFIG_DEFAULT_LOCATION
+        loader = kube_config._get_kube_config_loader_for_yaml_file(location, active_context=context)
+        keys = await load(loader, configuration)
+    except Exception as error:  # the loader raises whatever its parts raise; their texts may quote the file
+        raise KubeconfigError(BAD, f"the kubeconfig cannot be loaded ({type(error).__name__})") from None
+    config = ClientConfig(
+        server=str(configuration.host).rstrip("/"),
+        ca_data=keys.ca_data,
+        client_certificate_data=keys.client_certificate_data,
+        client_key_data=keys.client_key_data,
+        proxy_url=configuration.proxy or "",
+        tls_server_name=configuration.tls_server_name or "",
+        verify=configuration.verify_ssl,
+    )
+    fixed = not _renewable(loader)
+    header = str(configuration.api_key.get("BearerToken", ""))
+    bearer = header.removeprefix("Bearer ")
+    plain = fixed and (not header or bearer != header)
+    credentials: Credentials = (
+        StaticToken(bearer) if plain else LoaderToken(loader, configuration, clock or SystemClock())
+    )
+    return Transport(name, config, identity=identity, timeouts=timeouts, credentials=credentials)
+
+
+def _renewable(loader: object) -> bool:
+    """Say whether the current user's credentials can change under us: an exec plugin, an auth provider or a token
+    file.
+    """
+    user = getattr(loader, "_user", None)
+    return user is not None and any(key in user for key in ("exec", "auth-provider", "tokenFile"))

@@ -1,0 +1,37 @@
+"""The connection to the management cluster itself: the same life as a worker's, but its credentials are the process's
+own.
+
+In: a way to open its API server, asked again for each attempt, so that a rotated kubeconfig is read anew. Out: as
+`ClusterConnection`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from controlplane.clusters.connection import ClusterConnection
+from controlplane.clusters.connection_config import ConnectionConfig
+from controlplane.clusters.kubeconfig import ClientConfig
+from controlplane.clusters.sources import SecretSource
+from controlplane.clusters.streams import ApiServer
+
+
+class ManagementConnection(ClusterConnection):
+    """A `ClusterConnection` without a kubeconfig of its own."""
+
+    def __init__(self, name: str, open_server: Callable[[], Awaitable[ApiServer]], around: ConnectionConfig) -> None:
+        super().__init__(name, SecretSource(""), around)
+        self._open_server = open_server
+
+    async def run(self) -> None:
+        """Keep the cluster connected until cancelled. Raises only what the sink or the facts' receiver raise."""
+        try:
+            await self._keep_connected(ClientConfig(server=self.name))
+        finally:
+            self.executor = self.looks = None
+
+    async def _until_worth_trying(self) -> None:
+        """Nobody tells when the process's own credentials change: look again now and then."""
+        await self._clock.sleep(self._around.timing.file_poll)
+
+    async def _open(self, config: ClientConfig) -> ApiServer:
+        return await self._open_server()

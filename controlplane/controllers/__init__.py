@@ -1,0 +1,1 @@
+"""The controllers, each a complete slice: events, reasons, state, decisions, observations, requests."""

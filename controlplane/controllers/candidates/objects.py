@@ -1,0 +1,164 @@
+"""The objects that both sides share: Candidate, CandidateSource and CandidateTarget, their marks and their names.
+
+In: objects as an API server shows them. Out: typed parts, or `Misfit` with the field that is wrong. A Candidate lives
+in the target cluster; its spec is the source's word, its status the target's, and each is read here by both."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from datetime import datetime
+
+from controlplane.kube.fields import Misfit, items, number, section, text
+from controlplane.kube.kinds import Json, Kind, meta
+from controlplane.log.event import Body, Part, body_of
+
+GROUP = "candidates.controlplane.dev"
+CANDIDATES = Kind(GROUP, "v1alpha1", "Candidate", "candidates")
+CANDIDATE_SOURCES = Kind(GROUP, "v1alpha1", "CandidateSource", "candidatesources")
+CANDIDATE_TARGETS = Kind(GROUP, "v1alpha1", "CandidateTarget", "candidatetargets")
+PODS = Kind("", "v1", "Pod", "pods")
+CONFIG_MAPS = Kind("", "v1", "ConfigMap", "configmaps")
+
+SCHEDULER_NAME = "controlplane-candidates"  # what a source pod asks for to be elected
+SOURCE_LABEL = f"{GROUP}/source"  # on a Candidate and on followed copies: the source cluster's name
+CANDIDATE_LABEL = f"{GROUP}/candidate"  # on the Pod that a target makes: the Candidate's name
+FINALIZER = f"{GROUP}/pod"  # on a Candidate: its Pod may still be there; the target's scheduler takes it off
+# What a user may ask for on a source pod. Everything else below our prefix is written by us alone.
+OPT_TARGETS = f"{GROUP}/targets"
+OPT_PLACEMENT = f"{GROUP}/placement"
+OPT_MIN_CANDIDATES = f"{GROUP}/min-candidates"
+OPT_MAX_WAIT = f"{GROUP}/max-wait"
+OPT_MAX_SKEW = f"{GROUP}/max-skew"
+OPTIONS = (OPT_TARGETS, OPT_PLACEMENT, OPT_MIN_CANDIDATES, OPT_MAX_WAIT, OPT_MAX_SKEW)
+# Where the delegate is: written by us on the source pod, for whoever looks for logs or a shell.
+HINT_CLUSTER, HINT_NAMESPACE, HINT_POD = f"{GROUP}/cluster", f"{GROUP}/namespace", f"{GROUP}/pod"
+HINTS = (HINT_CLUSTER, HINT_NAMESPACE, HINT_POD)
+_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_UNSAFE = re.compile(r"[^a-z0-9-]+")
+
+
+class Origin(Part, frozen=True, kw_only=True):
+    """`spec.source`: whose candidate this is. `uid` is the source pod's, `epoch` the attempt."""
+
+    cluster: str
+    namespace: str
+    name: str
+    uid: str
+    epoch: int
+
+
+class PermitSpec(Part, frozen=True, kw_only=True):
+    """`spec.permit`: what the source allows.
+
+    `number` grows with each permit of the source pod; `reservation` is the one it is for (a `Bind` for any other is
+    void); `until` is the end of the lease by the source's clock; a `Preempt` allows one attempt to make room and no
+    binding."""
+
+    number: int
+    kind: str
+    reservation: int
+    until: datetime
+
+
+def instant(obj: Json, field: str, where: str) -> datetime | None:
+    """Return a time, None where it is absent; `Misfit` if it is none or has no zone."""
+    found = text(obj, field, where)
+    if not found:
+        return None
+    try:
+        at = datetime.fromisoformat(found)
+    except ValueError:
+        raise Misfit(f"{where}.{field}", found, "an RFC 3339 time") from None
+    if at.tzinfo is None:
+        raise Misfit(f"{where}.{field}", found, "a time with its zone")
+    return at
+
+
+def stamp(at: datetime) -> str:
+    """Return a time as it is written into a Candidate: leases are compared, so with microseconds."""
+    return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def origin(obj: Json) -> Origin:
+    """Return whose candidate an object is."""
+    source = section(section(obj, "spec"), "source", "spec")
+    return Origin(
+        cluster=text(source, "cluster", "spec.source"),
+        namespace=text(source, "namespace", "spec.source"),
+        name=text(source, "name", "spec.source"),
+        uid=text(source, "uid", "spec.source"),
+        epoch=number(source, "epoch", "spec.source"),
+    )
+
+
+def permission(obj: Json) -> PermitSpec | None:
+    """Return the permit in a Candidate's spec, None if it has none."""
+    permit = section(section(obj, "spec"), "permit", "spec")
+    if not permit:
+        return None
+    until = instant(permit, "until", "spec.permit")
+    if until is None:
+        raise Misfit("spec.permit.until", None, "an RFC 3339 time")
+    return PermitSpec(
+        number=number(permit, "number", "spec.permit"),
+        kind=text(permit, "kind", "spec.permit"),
+        reservation=number(permit, "reservation", "spec.permit"),
+        until=until,
+    )
+
+
+def candidate_name(pod: str, cluster: str, uid: str, epoch: int, target: str) -> str:
+    """Return the name of a candidate: the pod's, to be recognised, and a hash, so that it is the same whenever it is
+    made again.
+
+    At most 63 characters, since the Pod gets it too and a hostname is made of that.
+    """
+    digest = hashlib.sha256("\0".join((cluster, uid, str(epoch), target)).encode()).hexdigest()[:16]
+    stem = _UNSAFE.sub("-", pod.lower())[:46].strip("-") or "pod"
+    return f"{stem}-{digest}"
+
+
+def template(pod: Json) -> Body:
+    """Return what a candidate is made of: a source pod's labels, annotations and spec, without what belongs to the
+    source alone.
+
+    The mounted token of the source's ServiceAccount means nothing elsewhere, the target resolves the PriorityClass
+    anew, and whatever carries our prefix would be forged on the other side."""
+    metadata, spec = meta(pod), dict(section(pod, "spec"))
+    tokens = {str(v.get("name")) for v in items(spec, "volumes", "spec") if _is_token(v)}
+    for field in ("nodeName", "priority", "schedulerName", "schedulingGates", "serviceAccount"):
+        spec.pop(field, None)
+    for field in ("initContainers", "containers"):
+        if spec.get(field):
+            spec[field] = [_without_mounts(c, tokens) for c in items(spec, field, "spec")]
+    if tokens:
+        spec["volumes"] = [v for v in items(spec, "volumes", "spec") if str(v.get("name")) not in tokens]
+    return body_of(
+        {
+            "labels": _foreign(section(metadata, "labels", "metadata")),
+            "annotations": _foreign(section(metadata, "annotations", "metadata")),
+            "spec": spec,
+        }
+    )
+
+
+def _foreign(marks: Json) -> Json:
+    return {key: value for key, value in marks.items() if not ours(key) and key != _APPLIED}
+
+
+def ours(key: str) -> bool:
+    """Whether a label or annotation is below our prefix."""
+    return key.startswith(f"{GROUP}/")
+
+
+def _is_token(volume: Json) -> bool:
+    """Whether a volume is the token that admission mounts by itself (`kube-api-access-…`)."""
+    return str(volume.get("name", "")).startswith("kube-api-access-") and "projected" in volume
+
+
+def _without_mounts(container: Json, volumes: set[str]) -> Json:
+    mounts = container.get("volumeMounts")
+    if not mounts or not volumes:
+        return container
+    return {**container, "volumeMounts": [m for m in mounts if m.get("name") not in volumes]}

@@ -1,0 +1,384 @@
+"""What follows a pod to the target that won: the ConfigMaps and Secrets that it names. A `Capability` beside the
+placing.
+
+In: what source pods name (their own events), the named objects and our copies, by their metadata alone; data of neither
+reaches the log. Out: copies to be written and removed, and for the pods' own conditions what cannot follow. Streams:
+`named/KIND/NS/NAME` for an object of the source, `copies/CLUSTER/NS` for our copies in a namespace of a target. What to
+do is decided by `follow`; the data is read when a copy is written, by whoever carries it out (docs/decisions/0019)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from controlplane.controllers.candidates.objects import CONFIG_MAPS, PODS
+from controlplane.controllers.candidates.reasons import CandidateReason
+from controlplane.controllers.candidates.references import decide as follow
+from controlplane.controllers.candidates.references.decide import Copy, CopyRemoval, KnownCopy, NamedObject
+from controlplane.controllers.candidates.references.events import (
+    COPY_EVENTS,
+    CopyDecided,
+    CopyDropped,
+    CopyGone,
+    CopyObserved,
+    NamedMissing,
+    NamedObserved,
+)
+from controlplane.controllers.candidates.source.controller import SourceController
+from controlplane.controllers.candidates.source.events import (
+    CandidateWrite,
+    CandidateWriteFailed,
+    CandidateWriteUnneeded,
+)
+from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterRestored
+from controlplane.controllers.connectivity.versions import ResourceVersionTracker, ShownVersion
+from controlplane.kube.kinds import SECRETS, Kind, Request, meta
+from controlplane.log.event import Event, NewEvent, Recorded
+from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
+from controlplane.runtime.writes import OpenWrites, WriteFailure, WritingController, closed, opened, refused, without
+
+NAMED, COPIES = "named", "copies"
+OWNS = frozenset({NAMED, COPIES})
+HEARS = frozenset({"sourcepod", "cluster"})
+KINDS: dict[str, Kind] = {"ConfigMap": CONFIG_MAPS, "Secret": SECRETS}
+LIVE = "live:"  # begins the refs of bodies that are in no log
+_replace = msgspec.structs.replace
+
+
+class _There(OpenWrites[CandidateWrite, WriteFailure], frozen=True, kw_only=True):
+    """What is known of a namespace of a target. `restored`: since there were copies in it, the target went back to a
+    backup.
+    """
+
+    version: int = 0
+    position: int = 0
+    copies: dict[str, CopyObserved] = {}
+    restored: bool = False
+
+
+class ReferenceController(WritingController[CandidateWrite]):
+    """See the module. `placing` is folded before this, and says who is placed where."""
+
+    types: Sequence[type[Event]] = (*COPY_EVENTS, CandidateWriteFailed, CandidateWriteUnneeded)
+    FAILED, UNNEEDED = CandidateWriteFailed, CandidateWriteUnneeded
+
+    def __init__(self, placing: SourceController) -> None:
+        self._placing, self._cluster = placing, placing.policy.cluster
+        self.named: dict[tuple[str, str, str], NamedObserved | None] = {}
+        self.newest = ResourceVersionTracker(_shown)
+        self.watch_changed = True
+        self._there: dict[str, _There] = {}
+        self._where: dict[str, dict[str, frozenset[NamedObject]]] = {}
+        self._users: dict[str, set[str]] = {}
+        self._dirty: dict[str, None] = {}
+        self._missing: dict[tuple[str, str, str], str] = {}
+        self._named_at: dict[tuple[str, str, str], int] = {}
+        self._wanted_at: dict[str, int] = {}
+        self._told: dict[str, dict[tuple[str, str], str]] = {}
+        placing.obstacles_of = self.obstacles
+
+    # --- what was seen -----------------------------------------------------------------------------------------------
+
+    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
+        """Return the event of a named object or of a copy; None if it concerns nobody."""
+        kind = next((name for name, kind in KINDS.items() if kind == sighting.kind), "")
+        if not kind:
+            return None
+        if sighting.cluster != MANAGEMENT and not sighting.gone and not follow.known(kind, sighting.object).mark:
+            return None  # nobody's copy: another controller watches ConfigMaps there
+        head = meta(sighting.object)
+        namespace, name, uid = (str(head.get(key, "")) for key in ("namespace", "name", "uid"))
+        known = follow.known(kind, sighting.object)
+        last: dict[str, Any] = {"namespace": namespace, "name": name, "kind": kind}
+        shown = {**last, "uid": uid, "resource_version": sighting.resource_version}
+        event: Event
+        if sighting.cluster == MANAGEMENT:
+            stream = f"{NAMED}/{kind}/{namespace}/{name}"
+            missing = NamedMissing(**last, message="it was deleted")
+            event = missing if sighting.gone else NamedObserved(**shown, type=known.type)
+        else:
+            stream = f"{COPIES}/{sighting.cluster}/{namespace}"
+            copy = CopyObserved(**shown, mark=known.mark, followed=known.followed)
+            event = CopyGone(**shown) if sighting.gone else copy
+        return sighting.observed(stream, event, now)
+
+    def missing(self, kind: str, namespace: str, name: str, message: str) -> NewEvent | None:
+        """Return the event of a named object that a list does not contain; None if that is known."""
+        if self.named.get((kind, namespace, name), _UNKNOWN) is None:
+            return None
+        event = NamedMissing(kind=kind, namespace=namespace, name=name, message=message)
+        return NewEvent(stream=f"{NAMED}/{kind}/{namespace}/{name}", event=event, cluster=MANAGEMENT)
+
+    def fold(self, recorded: Recorded) -> None:
+        """Take one more event, in the log's order."""
+        self.newest.fold(recorded)
+        room, _, name = recorded.stream.partition("/")
+        if room == "sourcepod":
+            self._fold_source(recorded.stream, recorded.position)
+        elif room == "cluster":
+            self._dirty.update(dict.fromkeys(s for s in self._streams() if name in (MANAGEMENT, s.split("/")[1])))
+            if isinstance(recorded.event, ClusterRestored):
+                self._fold_restored(name)
+        elif room == NAMED:
+            event = recorded.event
+            if isinstance(event, (NamedObserved, NamedMissing)):
+                key = (event.kind, event.namespace, event.name)
+                self.named[key] = event if isinstance(event, NamedObserved) else None
+                self._missing[key] = event.message if isinstance(event, NamedMissing) else ""
+                self._named_at[key] = recorded.position
+                self._dirty.update(dict.fromkeys(s for s in self._streams() if s.split("/")[2] == event.namespace))
+        elif room == COPIES:
+            self._fold_copy(recorded)
+
+    def _fold_restored(self, cluster: str) -> None:
+        """Copies that had gone may be back: where there were some, they are watched from now on."""
+        for stream, there in self._there.items():
+            if stream.split("/")[1] == cluster:
+                self._there[stream] = _replace(there, restored=True)
+                self.watch_changed = True
+
+    def _streams(self) -> list[str]:
+        return sorted({*self._there, *self._users})
+
+    def _fold_source(self, stream: str, position: int) -> None:
+        """Note where a source pod may run, and what it names."""
+        state = self._placing.sources.get(stream)
+        now: dict[str, frozenset[NamedObject]] = {}
+        if state is not None and state.pod is not None:
+            names = frozenset(state.pod.references)
+            now = {
+                f"{COPIES}/{known.cluster}/{state.namespace}": names
+                for known in state.candidates.values()
+                if known.may_run and names
+            }
+        before = self._where.get(stream, {})
+        if now == before:
+            return
+        self.watch_changed = True
+        for there in {*before, *now}:
+            users = self._users.setdefault(there, set())
+            users.add(stream) if there in now else users.discard(stream)
+            if not users:
+                del self._users[there]
+            self._wanted_at[there] = position
+            self._dirty[there] = None
+        self._where.pop(stream, None)
+        if now:
+            self._where[stream] = now
+
+    def _fold_copy(self, recorded: Recorded) -> None:
+        there, event = self._there.get(recorded.stream, _There()), recorded.event
+        there = _replace(there, version=recorded.version, position=recorded.position)
+        if isinstance(event, (CopyObserved, CopyGone)):
+            key = f"{event.kind}/{event.name}"
+            there = closed(there, key)
+            if isinstance(event, CopyObserved):
+                there = _replace(there, copies={**there.copies, key: event})
+            elif key in there.copies and there.copies[key].uid == event.uid:
+                there = _replace(there, copies=without(there.copies, key))
+        elif isinstance(event, CandidateWrite):
+            there = opened(there, event, recorded)
+        elif isinstance(event, CandidateWriteFailed):
+            there = refused(there, event)
+        elif isinstance(event, CandidateWriteUnneeded):
+            there = closed(there, event.target)
+        self._there[recorded.stream] = there
+        if not there.copies and not there.effects:
+            self.watch_changed = True
+        self._dirty[recorded.stream] = None
+
+    def take_dirty(self) -> list[str]:
+        """Return the streams to decide about since the last call."""
+        dirty, self._dirty = list(self._dirty), {}
+        for stream in dirty:
+            found = self._in_the_way(stream)
+            if found != self._told.get(stream, {}):
+                self._told[stream] = found
+                self._placing.touch(sorted(self._users.get(stream, ())))
+            if not found:
+                self._told.pop(stream, None)
+        return dirty
+
+    # --- what is in the way ------------------------------------------------------------------------------------------
+
+    def obstacles(self, pod: str) -> str:
+        """Return which of the ConfigMaps and Secrets that a pod names are not with it, and why; "" if all are, or will
+        be.
+        """
+        said = {
+            f"{ref.kind} {ref.name}: {why}"
+            for there, names in self._where.get(pod, {}).items()
+            for (kind, name), why in self._in_the_way(there).items()
+            for ref in names
+            if (ref.kind, ref.name) == (kind, name)
+        }
+        return "; ".join(sorted(said))
+
+    def _in_the_way(self, stream: str) -> dict[tuple[str, str], str]:
+        """Return what cannot be copied to a namespace of a target, and why: it is not there, is of no use, or the
+        target says no.
+        """
+        if stream not in self._users:
+            return {}
+        there, namespace = self._there.get(stream, _There()), stream.split("/")[2]
+        found = {}
+        for obstacle in self._following(stream, there).obstacles:
+            why = self._missing.get((obstacle.kind, namespace, obstacle.name), "")
+            found[obstacle.kind, obstacle.name] = obstacle.why if why in ("", *_GONE) else why
+        for target, trouble in there.trouble.items():
+            kind, _, name = target.partition("/")
+            found[kind, name] = follow.FOREIGN if trouble.error == "Foreign" else trouble.message
+        return found
+
+    # --- what is watched ---------------------------------------------------------------------------------------------
+
+    def named_by(self, there: str) -> frozenset[NamedObject]:
+        """Return what the pods that are placed in a namespace of a target name."""
+        empty: frozenset[NamedObject] = frozenset()
+        return empty.union(*(self._where[stream][there] for stream in self._users.get(there, ())))
+
+    def wanted(self) -> set[tuple[str, str, str]]:
+        """Return the objects of the source that are to be followed: kind, namespace, name."""
+        return {(ref.kind, there.split("/")[2], ref.name) for there in self._users for ref in self.named_by(there)}
+
+    def watched(self) -> dict[str, set[str]]:
+        """Return the namespaces, by target, in which there are copies, or may come to be."""
+        found: dict[str, set[str]] = {}
+        for stream in self._streams():
+            there = self._there.get(stream)
+            if stream in self._users or (there is not None and (there.copies or there.effects or there.restored)):
+                _, cluster, namespace = stream.split("/")
+                found.setdefault(cluster, set()).add(namespace)
+        return found
+
+    def known(self, cluster: str, kind: str) -> dict[str, tuple[str, str, str]]:
+        """Return what the log says exists of a kind on a cluster: UID to (namespace, name, resourceVersion)."""
+        found: Iterable[NamedObserved | CopyObserved]
+        if cluster == MANAGEMENT:
+            found = [seen for seen in self.named.values() if seen is not None]
+        else:
+            mine = (there for stream, there in self._there.items() if stream.split("/")[1] == cluster)
+            found = [copy for there in mine for copy in there.copies.values()]
+        of_kind = [one for one in found if KINDS[one.kind].name == kind]
+        return {one.uid: (one.namespace, one.name, one.resource_version) for one in of_kind}
+
+    # --- what follows ------------------------------------------------------------------------------------------------
+
+    def decide(self, stream: str, now: datetime) -> Decided:
+        """Return what follows for our copies in a namespace of a target."""
+        if not stream.startswith(f"{COPIES}/"):
+            return Decided()
+        there = self._there.get(stream, _There())
+        home = self._placing.connections.get(MANAGEMENT)
+        if home is None or not home.in_view(PODS.name):
+            return Decided((), there.version)
+        cluster = stream.split("/")[1]
+        decisions: list[CandidateWrite] = []
+        wake: datetime | None = None
+        for wanted in self._wanted_writes(cluster, stream, there):
+            trouble = there.trouble.get(wanted.target)
+            if wanted.target in there.effects:
+                continue
+            if trouble is not None and trouble.until > now:
+                wake = min(wake or trouble.until, trouble.until)
+                continue
+            decisions.append(wanted)
+        events = [
+            NewEvent(stream=stream, event=d, cluster=cluster, caused_by=self._cause(stream, d.target))
+            for d in decisions
+        ]
+        return Decided(events, there.version, wake)
+
+    def _cause(self, stream: str, target: str) -> int:
+        """Return the event that a write to a copy (`KIND/NAME`) rests on: its object's newest, or the last change of
+        who names it there.
+        """
+        kind, _, name = target.partition("/")
+        named = self._named_at.get((kind, stream.split("/")[2], name), 0)
+        there = self._there.get(stream, _There())
+        return max(named, self._wanted_at.get(stream, 0)) or there.position
+
+    def _following(self, stream: str, there: _There) -> follow.Following:
+        """Return what is to be done in a namespace of a target, by what was seen."""
+        needed, namespace = self.named_by(stream), stream.split("/")[2]
+        # Of what was not looked at yet nothing is known, also not that its copy may go.
+        unseen = {(r.kind, r.name) for r in needed if (r.kind, namespace, r.name) not in self.named}
+        seen = [one for one in self.named.values() if one is not None and one.namespace == namespace]
+        here = [KnownCopy(one.kind, one.name, one.uid, one.resource_version, type=one.type) for one in seen]
+        copies = [
+            KnownCopy(c.kind, c.name, c.uid, c.resource_version, c.mark, c.followed)
+            for c in there.copies.values()
+            if (c.kind, c.name) not in unseen
+        ]
+        wanted = [ref for ref in needed if (ref.kind, ref.name) not in unseen]
+        return follow.follow(wanted, here, copies, self._cluster, in_view=True)
+
+    def _wanted_writes(self, cluster: str, stream: str, there: _There) -> Iterable[CandidateWrite]:
+        found = self._following(stream, there)
+        for copy in found.copies:
+            yield CopyDecided(
+                cluster=cluster,
+                kind=copy.kind,
+                name=copy.name,
+                version=copy.version,
+                uid=copy.uid,
+                resource_version=copy.resource_version,
+                reason=CandidateReason.NAMED_BY_DELEGATE,
+            )
+        for removal in found.removals:
+            yield CopyDropped(
+                cluster=cluster,
+                kind=removal.kind,
+                name=removal.name,
+                uid=removal.uid,
+                resource_version=removal.resource_version,
+                reason=CandidateReason.NOT_NAMED,
+            )
+
+    # --- what is open ------------------------------------------------------------------------------------------------
+
+    def _writes(self, stream: str) -> _There | None:
+        return self._there.get(stream)
+
+    def bodies_needed(self, write: OpenWrite) -> Sequence[str]:
+        """Return the ref of the source's object, which is read as it now is: it is in no log."""
+        decision = self._decision(write)
+        namespace = write.stream.split("/")[2]
+        return [live_ref(decision.kind, namespace, decision.name)] if isinstance(decision, CopyDecided) else []
+
+    def request(self, write: OpenWrite, bodies: Mapping[str, bytes], now: datetime) -> Request | None:
+        """Return the request that carries a write out; None if what is to be copied is not there any more."""
+        decision, namespace = self._decision(write), write.stream.split("/")[2]
+        if isinstance(decision, CopyDecided):
+            text = bodies.get(live_ref(decision.kind, namespace, decision.name))
+            if text is None:
+                return None
+            copy = Copy(decision.kind, decision.name, decision.version, decision.uid, decision.resource_version)
+            return follow.copy_request(copy, namespace, msgspec.json.decode(text, type=dict), self._cluster)
+        if isinstance(decision, CopyDropped):
+            there = CopyRemoval(decision.kind, decision.name, decision.uid, decision.resource_version)
+            return follow.removal_request(there, namespace, self._cluster)
+        return None
+
+    def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
+        """Say nothing: the log has it, and the pod does not wait for it."""
+        return None
+
+
+_GONE = ("it was deleted", "there is none")  # nothing that the obstacle itself does not say
+_UNKNOWN = NamedObserved(name="", uid="", resource_version="", kind="")
+
+
+def live_ref(kind: str, namespace: str, name: str) -> str:
+    """Return the ref of a source's object among bodies."""
+    return f"{LIVE}{kind}/{namespace}/{name}"
+
+
+def _shown(event: Event) -> ShownVersion | None:
+    if isinstance(event, (NamedObserved, CopyObserved)):
+        return ShownVersion(KINDS[event.kind].name, event.resource_version)
+    # A name that is taken again has another UID; a copy that lost our mark may get it back.
+    return ShownVersion(KINDS[event.kind].name, event.resource_version) if isinstance(event, CopyGone) else None

@@ -1,0 +1,216 @@
+"""ConfigMaps and Secrets that a pod names: what has to be with its delegate, what may go again.
+
+In: the pod's template, the source's objects and the target's, by their metadata alone: data of Secrets never reaches
+the log. Out: copies to be written and to be removed, and the request of each. A copy carries the source cluster as its
+mark and the pods it is for; an object of the same name without that mark is somebody else's, is left alone, and is said
+to be in the way."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from controlplane.controllers.candidates.objects import CONFIG_MAPS, GROUP, SOURCE_LABEL
+from controlplane.kube.kinds import SECRETS, Json, Kind, ObjectRef, Request, meta
+
+FOLLOWED_VERSION = f"{GROUP}/followed-version"  # on a copy: the resourceVersion of what it was made of
+_NAME, _LONGEST_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?"), 253  # of a ConfigMap or Secret
+_KINDS: dict[str, Kind] = {"ConfigMap": CONFIG_MAPS, "Secret": SECRETS}
+_UNCOPIED_TYPES = ("kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token")
+FOREIGN = "one of that name is in the target and is not ours: it is left as it is"
+_CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
+
+
+class NamedObject(msgspec.Struct, frozen=True, order=True):
+    """An object that a pod names; `optional`: the pod starts without it."""
+
+    kind: Literal["ConfigMap", "Secret"]
+    name: str
+    optional: bool = False
+
+
+class KnownCopy(msgspec.Struct, frozen=True):
+    """What is known of an object, in the source or in a target. `mark`: its source label, `followed`: the version
+    copied.
+    """
+
+    kind: str
+    name: str
+    uid: str
+    resource_version: str
+    mark: str = ""
+    followed: str = ""
+    type: str = ""
+
+
+class Copy(msgspec.Struct, frozen=True, order=True):
+    """Bring a copy up to the source's version; `uid` and `resource_version` are the copy's, "" if there is none yet."""
+
+    kind: str
+    name: str
+    version: str
+    uid: str = ""
+    resource_version: str = ""
+
+
+class CopyRemoval(msgspec.Struct, frozen=True, order=True):
+    """Remove a copy of ours that no delegate needs any more."""
+
+    kind: str
+    name: str
+    uid: str
+    resource_version: str
+
+
+class Obstacle(msgspec.Struct, frozen=True, order=True):
+    """Something that keeps a copy from being made; for people, and for the pod's condition."""
+
+    kind: str
+    name: str
+    why: str
+
+
+class Following(msgspec.Struct, frozen=True):
+    """What is to be done in one namespace of one target."""
+
+    copies: tuple[Copy, ...] = ()
+    removals: tuple[CopyRemoval, ...] = ()
+    obstacles: tuple[Obstacle, ...] = ()
+
+
+def references(spec: Json) -> list[NamedObject]:
+    """Return the ConfigMaps and Secrets that a PodSpec names, each once; optional only if every mention is."""
+    found: dict[tuple[str, str], bool] = {}
+    for kind, name, optional in _mentions(spec):
+        if name:
+            found[kind, name] = found.get((kind, name), True) and optional
+    return sorted(NamedObject("Secret" if kind == "Secret" else "ConfigMap", n, o) for (kind, n), o in found.items())
+
+
+def _list(obj: Any, field: str) -> list[Json]:
+    found = obj.get(field) if isinstance(obj, dict) else None
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
+
+def _object(obj: Any, field: str) -> Json:
+    found = obj.get(field) if isinstance(obj, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _text(obj: Json | Mapping[str, Any], field: str) -> str:
+    found = obj.get(field)
+    return found if isinstance(found, str) else ""
+
+
+def _mention(kind: str, ref: Json, field: str = "name") -> Iterator[tuple[str, str, bool]]:
+    name = _text(ref, field)
+    if len(name) <= _LONGEST_NAME and _NAME.fullmatch(name):  # nothing of another name can be there
+        yield kind, name, bool(ref.get("optional"))
+
+
+def _mentions(spec: Json) -> Iterator[tuple[str, str, bool]]:
+    for volume in _list(spec, "volumes"):
+        yield from _of_volume(volume)
+    for field in _CONTAINERS:
+        for container in _list(spec, field):
+            for entry in _list(container, "envFrom"):
+                yield from _mention("ConfigMap", _object(entry, "configMapRef"))
+                yield from _mention("Secret", _object(entry, "secretRef"))
+            for entry in _list(container, "env"):
+                value = _object(entry, "valueFrom")
+                yield from _mention("ConfigMap", _object(value, "configMapKeyRef"))
+                yield from _mention("Secret", _object(value, "secretKeyRef"))
+    for entry in _list(spec, "imagePullSecrets"):
+        yield from _mention("Secret", {**entry, "optional": True})  # a kubelet goes on without it
+
+
+def _of_volume(volume: Json) -> Iterator[tuple[str, str, bool]]:
+    yield from _mention("ConfigMap", _object(volume, "configMap"))
+    yield from _mention("Secret", _object(volume, "secret"), "secretName")
+    for entry in _list(_object(volume, "projected"), "sources"):
+        yield from _mention("ConfigMap", _object(entry, "configMap"))
+        yield from _mention("Secret", _object(entry, "secret"))
+    for driver, field in (("csi", "nodePublishSecretRef"), ("cephfs", "secretRef"), ("flexVolume", "secretRef")):
+        yield from _mention("Secret", _object(_object(volume, driver), field))
+    for driver in ("rbd", "iscsi", "scaleIO", "storageos"):
+        yield from _mention("Secret", _object(_object(volume, driver), "secretRef"))
+    yield from _mention("Secret", _object(volume, "azureFile"), "secretName")
+
+
+def follow(
+    needed: Iterable[NamedObject], here: Iterable[KnownCopy], there: Iterable[KnownCopy], cluster: str, *, in_view: bool
+) -> Following:
+    """Return what to do in a namespace of a target.
+
+    `needed` by all delegates that are bound there, `here` the source's objects, `there` the target's, `cluster` our
+    mark. Nothing is removed unless the source's objects and pods are `in_view`: what is not seen is not known to be
+    gone (S10)."""
+    wanted: dict[tuple[str, str], bool] = {}
+    for ref in needed:
+        wanted[ref.kind, ref.name] = wanted.get((ref.kind, ref.name), True) and ref.optional
+    sources = {(known.kind, known.name): known for known in here}
+    present = {(known.kind, known.name): known for known in there}
+    copies, obstacles = [], []
+    for (kind, name), optional in sorted(wanted.items()):
+        source, found = sources.get((kind, name)), present.get((kind, name))
+        if source is None:
+            if found is None and not optional and in_view:
+                obstacles.append(Obstacle(kind, name, "it does not exist in the source"))
+        elif source.type in _UNCOPIED_TYPES:
+            obstacles.append(Obstacle(kind, name, f"a Secret of type {source.type} means nothing in another cluster"))
+        elif found is None:
+            copies.append(Copy(kind, name, source.resource_version))
+        elif found.mark != cluster:
+            obstacles.append(Obstacle(kind, name, FOREIGN))
+        elif found.followed != source.resource_version:
+            copies.append(Copy(kind, name, source.resource_version, found.uid, found.resource_version))
+    removals = [
+        CopyRemoval(known.kind, known.name, known.uid, known.resource_version)
+        for key, known in sorted(present.items())
+        if in_view and known.mark == cluster and (key not in wanted or key not in sources)
+    ]
+    return Following(tuple(copies), tuple(removals), tuple(obstacles))
+
+
+def known(kind: str, obj: Mapping[str, Any]) -> KnownCopy:
+    """Return what `follow` looks at of an object, without its data."""
+    metadata = meta(obj)
+    labels, annotations = _object(metadata, "labels"), _object(metadata, "annotations")
+    return KnownCopy(
+        kind=kind,
+        name=_text(metadata, "name"),
+        uid=_text(metadata, "uid"),
+        resource_version=_text(metadata, "resourceVersion"),
+        mark=_text(labels, SOURCE_LABEL),
+        followed=_text(annotations, FOLLOWED_VERSION),
+        type=_text(obj, "type"),
+    )
+
+
+def copy_request(copy: Copy, namespace: str, source: Json, cluster: str) -> Request:
+    """Return the request that makes or renews a copy of a source object, as it is at this moment."""
+    body: Json = {
+        "metadata": {
+            "labels": {**_object(meta(source), "labels"), SOURCE_LABEL: cluster},
+            "annotations": {FOLLOWED_VERSION: _text(meta(source), "resourceVersion")},
+        },
+        **{field: source[field] for field in ("data", "binaryData", "type", "immutable") if field in source},
+    }
+    ref = ObjectRef(_KINDS[copy.kind], namespace, copy.name)
+    if not copy.uid:
+        return Request("create", ref, body, owner_label=(SOURCE_LABEL, cluster))
+    return Request("patch", ref, body, uid=copy.uid, resource_version=copy.resource_version)
+
+
+def removal_request(removal: CopyRemoval, namespace: str, cluster: str) -> Request:
+    """Return the request that removes a copy, of exactly the version that was seen with our mark."""
+    return Request(
+        "delete",
+        ObjectRef(_KINDS[removal.kind], namespace, removal.name),
+        uid=removal.uid,
+        resource_version=removal.resource_version,
+        owner_label=(SOURCE_LABEL, cluster),
+    )

@@ -1,0 +1,77 @@
+"""What is recorded of the ConfigMaps and Secrets that follow a pod: which versions there are and were copied, never
+what they hold.
+
+`named/KIND/NS/NAME` is an object of the source, `copies/CLUSTER/NS` our copies in a namespace of a target; see
+`copies`."""
+
+from __future__ import annotations
+
+from controlplane.controllers.candidates.source.events import CandidateWrite, SourceObjectGone, SourceObservation
+from controlplane.log.event import Event
+
+
+class NamedObserved(SourceObservation, frozen=True, kw_only=True):
+    """A ConfigMap or Secret (`kind`) of the source that a placed pod names; only its version is kept."""
+
+    kind: str
+    type: str = ""
+
+
+class NamedMissing(Event, frozen=True, kw_only=True):
+    """An object that a placed pod names is not there, or cannot be read: `message` says why."""
+
+    kind: str
+    namespace: str
+    name: str
+    message: str = ""
+
+
+class CopyObserved(SourceObservation, frozen=True, kw_only=True):
+    """A copy of ours in a target; `followed` is the version of the source that it was made of."""
+
+    kind: str
+    mark: str = ""
+    followed: str = ""
+
+
+class CopyGone(SourceObjectGone, frozen=True, kw_only=True):
+    """A copy is not in its target any more."""
+
+    kind: str
+
+
+class CopyDecided(CandidateWrite, frozen=True, kw_only=True):
+    """Bring a copy up to a version of the source's object; `uid` is the copy's, "" if there is none yet."""
+
+    kind: str
+    name: str
+    version: str
+    uid: str = ""
+
+    @property
+    def target(self) -> str:
+        """The key of the copy in its stream."""
+        return f"{self.kind}/{self.name}"
+
+
+class CopyDropped(CandidateWrite, frozen=True, kw_only=True):
+    """Remove a copy, by UID and version: no pod that is placed there names it."""
+
+    kind: str
+    name: str
+    uid: str
+
+    @property
+    def target(self) -> str:
+        """The key of the copy in its stream."""
+        return f"{self.kind}/{self.name}"
+
+
+COPY_EVENTS: tuple[type[Event], ...] = (
+    NamedObserved,
+    NamedMissing,
+    CopyObserved,
+    CopyGone,
+    CopyDecided,
+    CopyDropped,
+)

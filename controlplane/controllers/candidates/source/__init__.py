@@ -1,0 +1,1 @@
+"""The source's side of the candidate protocol: election, permits, gangs, and what the pod shows."""

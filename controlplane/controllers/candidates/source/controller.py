@@ -1,0 +1,260 @@
+"""The source side with its surroundings: which clusters each namespace may use, and which namespaces may send, as the
+log says it.
+
+In: the events of source pods and of what is around them. Out: the loop's `Capability` of
+`controlplane.controllers.candidates.source.pods`, whose questions about targets and namespaces are answered from
+CandidateTargets, labelled Namespaces and the settings. A pod is decided about only when all of these are in view: that
+a target is unknown would otherwise be said of every pod at the first start."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+
+import msgspec
+
+from controlplane.controllers.candidates.objects import CANDIDATE_TARGETS, CANDIDATES, PODS
+from controlplane.controllers.candidates.reasons import CandidateReason
+from controlplane.controllers.candidates.source import targets as surroundings
+from controlplane.controllers.candidates.source.decision_pass import PodContext
+from controlplane.controllers.candidates.source.events import (
+    CandidateGone,
+    CandidateSeen,
+    SourceDeleted,
+    SourceObjectGone,
+    SourceObservation,
+    SourcePodObserved,
+    StatusShown,
+)
+from controlplane.controllers.candidates.source.gang_events import (
+    GROUP,
+    GangWaits,
+    SourceGroupGone,
+    SourceGroupObserved,
+)
+from controlplane.controllers.candidates.source.observe import refused
+from controlplane.controllers.candidates.source.pods import SourceCandidates
+from controlplane.controllers.candidates.source.policy import SourcePolicy, Target
+from controlplane.controllers.candidates.source.state import STREAM, SourceState
+from controlplane.controllers.candidates.source.targets import (
+    NAMESPACE,
+    SURROUNDINGS,
+    TARGET,
+    CandidateTargetGone,
+    CandidateTargetObserved,
+    SourceNamespaceGone,
+    SourceNamespaceObserved,
+)
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.controllers.connectivity.state import Connection
+from controlplane.controllers.connectivity.versions import ResourceVersionTracker, ShownVersion
+from controlplane.kube.fields import UNFIT
+from controlplane.kube.kinds import MULTIKUEUE_CLUSTERS, NAMESPACES, POD_GROUPS
+from controlplane.log.event import Body, Event, NewEvent, Recorded
+from controlplane.runtime.controller import Decided, ObjectChange
+
+OWNS = frozenset({STREAM, TARGET, NAMESPACE, GROUP})
+HEARS = frozenset({"cluster", "fleet", "service"})
+
+
+class SourceController(SourceCandidates):
+    """See the module. `targets` are those that every allowed namespace has; `labelled`: namespaces may be allowed by a
+    label.
+    """
+
+    types: Sequence[type[Event]] = (*SourceCandidates.types, *SURROUNDINGS)
+
+    def __init__(
+        self, policy: SourcePolicy, identity: str, targets: Sequence[Target] = (), *, labelled: bool = False
+    ) -> None:
+        super().__init__(policy, identity, self.targets)
+        self._common, self._labelled = {target.name: target for target in targets}, labelled
+        self._own: dict[str, dict[str, CandidateTargetObserved]] = {}
+        self._namespaces: dict[str, SourceNamespaceObserved] = {}
+        self.newest = ResourceVersionTracker(_shown)
+        self.watch_changed = True
+        self._pairs: Counter[tuple[str, str]] = Counter()
+        self._clusters: set[str] = set()
+
+    def targets(self, namespace: str) -> list[Target]:
+        """Return the clusters that pods of a namespace may go to: its own CandidateTargets say more than the
+        settings.
+        """
+        own: dict[str, Target] = {}
+        for seen in self._own.get(namespace, {}).values():
+            tier = min(seen.tier, own[seen.cluster].tier) if seen.cluster in own else seen.tier
+            own[seen.cluster] = Target(name=seen.cluster, tier=tier)
+        return sorted((self._common | own).values(), key=lambda target: target.name)
+
+    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
+        """Return the event of something seen on a cluster; None if it concerns nobody."""
+        if sighting.cluster != MANAGEMENT or sighting.kind == PODS:
+            return super().observe(sighting, now)
+        place = surroundings.gone if sighting.gone else surroundings.seen
+        bodies: tuple[Body, ...] = ()
+        try:
+            found = place(sighting.kind, sighting.object if sighting.gone else sighting.whole())
+        except UNFIT as error:
+            stream, event, bodies = refused(MANAGEMENT, sighting.kind, sighting.object, error)
+        else:
+            if found is None:
+                return None
+            stream, event = found
+        if isinstance(event, SourceObjectGone):
+            event = msgspec.structs.replace(event, resource_version=sighting.resource_version)
+        return sighting.observed(stream, event, now, bodies)
+
+    def fold(self, recorded: Recorded) -> None:
+        """Take one more event, in the log's order."""
+        self.newest.fold(recorded)
+        room, _, name = recorded.stream.partition("/")
+        if room == "cluster":
+            self._clusters.add(name)
+        before = _places(self.sources.get(recorded.stream))
+        super().fold(recorded)
+        self._count(before, _places(self.sources.get(recorded.stream)))
+        match recorded.event:
+            case CandidateTargetObserved() as seen:
+                self._own.setdefault(seen.namespace, {})[seen.name] = seen
+            case CandidateTargetGone() as gone:
+                self._own.get(gone.namespace, {}).pop(gone.name, None)
+            case SourceNamespaceObserved() as found:
+                self._namespaces[found.name] = found
+            case SourceNamespaceGone() as left:
+                self._namespaces.pop(left.name, None)
+            case _:
+                return
+        self.watch_changed = True
+        self.touch_all()
+
+    def _count(self, before: frozenset[tuple[str, str]], after: frozenset[tuple[str, str]]) -> None:
+        """Keep count of the source pods that have a candidate in a namespace of a target."""
+        for pair in after - before:
+            self._pairs[pair] += 1
+            self.watch_changed |= self._pairs[pair] == 1
+        for pair in before - after:
+            self._pairs[pair] -= 1
+            if not self._pairs[pair]:
+                del self._pairs[pair]
+                self.watch_changed = True
+
+    def watched(self) -> dict[str, set[str]]:
+        """Return the namespaces whose Candidates are to be followed, by target: where some may come to be, or are
+        still.
+
+        A target's administrator lets a source into one namespace after the other, so that is how they are watched. With
+        `*`, every namespace may send, and all of them are watched at once."""
+        found: dict[str, set[str]] = {}
+        for namespace in {*self.policy.namespaces, *self._namespaces} - {"*"}:
+            for target in self.targets(namespace):
+                found.setdefault(target.name, set()).add(namespace)
+        for cluster, namespace in self._pairs:
+            found.setdefault(cluster, set()).add(namespace)
+        return found
+
+    def decide(self, stream: str, now: datetime) -> Decided:
+        """Return what follows for a stream. That nobody has the pod is not said while it is not known who can be
+        reached.
+        """
+        decided = super().decide(stream, now)
+        namespace, state = stream.split("/")[1], self.sources.get(stream)
+        names = state.targets if state is not None else [target.name for target in self.targets(namespace)]
+        if not any(self._untried(name, namespace) for name in names):
+            return decided
+        kept = [new for new in decided.events if not _says_nobody(new.event)]
+        return decided if len(kept) == len(decided.events) else msgspec.structs.replace(decided, events=kept)
+
+    def _untried(self, name: str, namespace: str) -> bool:
+        """Whether it will soon be known of a target whether it can be reached, and is not yet: when a process
+        starts.
+        """
+        connection = self.connections.get(name)
+        if connection is None:
+            home = self.connections.get(MANAGEMENT)
+            return name in self._clusters or home is None or not home.in_view(MULTIKUEUE_CLUSTERS.name)
+        label = CANDIDATES.name if "*" in self.policy.namespaces else watched_in(namespace)
+        listed = label in connection.synced or label in connection.off
+        return connection.phase == "Unknown" or (connection.connected and not listed)
+
+    def context(self, stream: str, state: SourceState) -> PodContext:
+        """Return what a decision on a source pod may look at."""
+        context = super().context(stream, state)
+        policy = self.policy
+        if state.namespace in self._namespaces:
+            policy = msgspec.structs.replace(policy, namespaces=policy.namespaces | {state.namespace})
+        ready = context.ready and self._around_in_view()
+        seen = context.connections if "*" in self.policy.namespaces else self._as_seen(state)
+        return msgspec.structs.replace(context, ready=ready, policy=policy, connections=seen)
+
+    def _as_seen(self, state: SourceState) -> Mapping[str, Connection]:
+        """Return the connections as a pod's namespace sees them: Candidates are in view where those of the namespace
+        are.
+        """
+        label = watched_in(state.namespace)
+        seen = dict(self.connections)
+        for name in {*state.targets, *(t.name for t in self.targets(state.namespace)), *_clusters(state)}:
+            connection = self.connections.get(name)
+            if connection is not None and label in connection.synced:
+                seen[name] = msgspec.structs.replace(connection, synced=connection.synced | {CANDIDATES.name})
+            elif connection is not None and label in connection.off:
+                off = {**connection.off, CANDIDATES.name: connection.off[label]}
+                seen[name] = msgspec.structs.replace(connection, off=off)
+        return seen
+
+    def _around_in_view(self) -> bool:
+        home = self.connections[MANAGEMENT]
+        kinds = [CANDIDATE_TARGETS.name, POD_GROUPS.name, *([NAMESPACES.name] if self._labelled else [])]
+        return all(home.in_view(kind) or kind in home.off for kind in kinds)
+
+    def known(self, cluster: str, kind: str) -> dict[str, tuple[str, str, str]]:
+        """Return what the log says exists of a kind on a cluster: UID to (namespace, name, resourceVersion)."""
+        if cluster != MANAGEMENT or kind == PODS.name:
+            return super().known(cluster, kind)
+        found: Iterable[SourceObservation] = ()
+        if kind == CANDIDATE_TARGETS.name:
+            found = [seen for targets in self._own.values() for seen in targets.values()]
+        elif kind == NAMESPACES.name:
+            found = self._namespaces.values()
+        elif kind == POD_GROUPS.name:
+            found = [group.seen for group in self.gangs.groups.values() if group.seen is not None]
+        return {seen.uid: (seen.namespace, seen.name, seen.resource_version) for seen in found}
+
+
+def _says_nobody(event: Event) -> bool:
+    nobody = isinstance(event, StatusShown) and event.reason == CandidateReason.UNSCHEDULABLE_EVERYWHERE
+    return nobody or isinstance(event, GangWaits)
+
+
+def watched_in(namespace: str) -> str:
+    """Return the name under which the log has the Candidates of one namespace."""
+    return f"{CANDIDATES.name}/{namespace}"
+
+
+def _clusters(state: SourceState) -> set[str]:
+    return {known.cluster for known in state.candidates.values()}
+
+
+def _places(state: SourceState | None) -> frozenset[tuple[str, str]]:
+    """Return the targets, each with the namespace, where a source pod has candidates."""
+    if state is None:
+        return frozenset()
+    return frozenset((cluster, state.namespace) for cluster in _clusters(state))
+
+
+_KINDS: tuple[tuple[tuple[type[Event], ...], str], ...] = (
+    ((SourcePodObserved, SourceDeleted), PODS.name),
+    ((CandidateSeen, CandidateGone), CANDIDATES.name),
+    ((CandidateTargetObserved, CandidateTargetGone), CANDIDATE_TARGETS.name),
+    ((SourceNamespaceObserved, SourceNamespaceGone), NAMESPACES.name),
+    ((SourceGroupObserved, SourceGroupGone), POD_GROUPS.name),
+)
+
+
+def _shown(event: Event) -> ShownVersion | None:
+    if not isinstance(event, (SourceObservation, SourceObjectGone)):
+        return None
+    kind = next((name for types, name in _KINDS if isinstance(event, types)), "")
+    # A namespace that only lost its label may get it back, and is no sign of a restored backup then.
+    gone = isinstance(event, SourceObjectGone) and not isinstance(event, SourceNamespaceGone)
+    return ShownVersion(kind, event.resource_version, event.uid if gone else "") if kind else None

@@ -1,0 +1,115 @@
+"""The status of a source pod, made of its delegate's: it never goes back in life.
+
+In: what was shown, what the delegate's status says. Out: the status to write. A phase is never followed by an earlier
+one, restart counts never fall (those of delegates before are added), and a pod that has ended, or is being deleted, is
+never written to again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from controlplane.controllers.candidates.objects import GROUP
+from controlplane.kube.kinds import Json
+
+DELEGATED = f"{GROUP}/Delegated"  # our own condition: which candidate's status this is, or why there is none
+FOLLOWED = (
+    f"{GROUP}/Followed"  # our own condition: whether the ConfigMaps and Secrets that it names are with its delegate
+)
+_RANK = {"": 0, "Unknown": 0, "Pending": 0, "Running": 1, "Succeeded": 2, "Failed": 2}
+_LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+_OURS = frozenset({DELEGATED, FOLLOWED, "PodScheduled"})
+_OF_THE_DELEGATE = frozenset(
+    {"Initialized", "Ready", "ContainersReady", "PodReadyToStartContainers", "DisruptionTarget"}
+)
+_NETWORK = ("podIP", "podIPs", "hostIP", "hostIPs")
+
+
+def rank(phase: str) -> int:
+    """Return how far a phase is in life: 0 before, 1 during, 2 after."""
+    return _RANK.get(phase, 0)
+
+
+def later(shown: str, said: str) -> str:
+    """Return the phase to show: what is said, unless more was shown already. Whatever has ended stays as it ended."""
+    if rank(shown) == 2:
+        return shown
+    if rank(said) >= rank(shown):
+        return said if said in _RANK and said not in ("", "Unknown") else (shown or "Pending")
+    return shown
+
+
+def restarts_of(status: Json) -> dict[str, int]:
+    """Return each container's restarts, as a delegate counts them."""
+    found = {}
+    for field in _LISTS:
+        for entry in status.get(field) or []:
+            if isinstance(entry, dict) and isinstance(entry.get("restartCount"), int):
+                found[str(entry.get("name"))] = int(entry["restartCount"])
+    return found
+
+
+def mirrored(
+    delegate: Json, phase: str, containers: set[str], restarts: Mapping[str, int], *, with_network: bool
+) -> Json:
+    """Return the delegate's status as the source pod shows it.
+
+    Only containers that the source pod has; the addresses of another cluster only where its network reaches.
+    PodScheduled is ours."""
+    status: Json = {
+        key: value for key, value in delegate.items() if key not in (*_LISTS, *_NETWORK, "conditions", "phase")
+    }
+    for field in ("resourceClaimStatuses", "nominatedNodeName", "observedGeneration", "resize"):
+        status.pop(field, None)
+    if with_network:
+        status |= {key: delegate[key] for key in _NETWORK if key in delegate}
+    for field in _LISTS:
+        entries = [e for e in delegate.get(field) or [] if isinstance(e, dict) and str(e.get("name")) in containers]
+        if entries:
+            status[field] = [_counted(entry, restarts) for entry in entries]
+    status["phase"] = phase
+    status["conditions"] = [
+        entry for entry in delegate.get("conditions") or [] if entry.get("type") in _OF_THE_DELEGATE
+    ]
+    return status
+
+
+def _counted(entry: Json, restarts: Mapping[str, int]) -> Json:
+    own = entry.get("restartCount")
+    more = restarts.get(str(entry.get("name")), 0)
+    return {**entry, "restartCount": (own if isinstance(own, int) else 0) + more}
+
+
+def stopped(containers: list[str], restarts: Mapping[str, int], reason: str, message: str) -> list[Json]:
+    """Return container statuses in which nothing runs: between two delegates of a pod that had started."""
+    return [
+        {
+            "name": name,
+            "image": "",
+            "imageID": "",
+            "ready": False,
+            "started": False,
+            "restartCount": restarts.get(name, 0),
+            "state": {"waiting": {"reason": reason, "message": message}},
+        }
+        for name in containers
+    ]
+
+
+def with_conditions(foreign: list[Json], wanted: list[Json]) -> list[Json]:
+    """Return all conditions: ours and the delegate's as wanted, others' as they are."""
+    names = {entry["type"] for entry in wanted} | _OURS | _OF_THE_DELEGATE
+    return [entry for entry in foreign if entry.get("type") not in names] + wanted
+
+
+def condition(kind: str, ok: bool, reason: str, message: str, at: str, before: Mapping[str, Any] | None) -> Json:
+    """Return a condition; its transition time stays while its status does."""
+    status = "True" if ok else "False"
+    same = before is not None and before.get("status") == status and before.get("lastTransitionTime")
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message[:32768],
+        "lastTransitionTime": before["lastTransitionTime"] if same and before is not None else at,
+    }

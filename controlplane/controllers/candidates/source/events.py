@@ -1,0 +1,243 @@
+"""What the source side records: what it decided about one source pod, and what could not be done.
+
+Stream `sourcepod/NS/NAME`: the pods of that name, one after the other, and all their candidates. Each attempt to place
+a pod is an epoch; at most one permit is open in it, and whoever is bound ends the choice. Observations are in `seen`.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import ClassVar, Literal
+
+from controlplane.controllers.candidates.reasons import CandidateReason
+from controlplane.controllers.candidates.source.observations import (
+    OBSERVATIONS,
+    CandidateBound,
+    CandidateGone,
+    CandidateObservationRefused,
+    CandidateRefused,
+    CandidateReserved,
+    CandidateSeen,
+    CandidateUnreserved,
+    CandidateUnschedulable,
+    CandidateWaiting,
+    Condition,
+    DelegateMissing,
+    DelegateStatus,
+    PlacementOptions,
+    SourceDeleted,
+    SourceObjectGone,
+    SourceObservation,
+    SourcePodObserved,
+)
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.log.event import Event
+from controlplane.runtime.writes import WriteRefused, WriteUnneeded
+
+__all__ = [
+    "EVENTS",
+    "CandidateBound",
+    "CandidateDecision",
+    "CandidateDropped",
+    "CandidateGone",
+    "CandidateObservationRefused",
+    "CandidateRefused",
+    "CandidateRequested",
+    "CandidateReserved",
+    "CandidateSeen",
+    "CandidateUnreserved",
+    "CandidateUnschedulable",
+    "CandidateWaiting",
+    "CandidateWrite",
+    "CandidateWriteFailed",
+    "CandidateWriteUnneeded",
+    "CleanupDone",
+    "Condition",
+    "DelegateHinted",
+    "DelegateLost",
+    "DelegateMissing",
+    "DelegateStatus",
+    "Elected",
+    "ElectionRefused",
+    "EpochClosed",
+    "PermitGranted",
+    "PermitKind",
+    "PermitRevoked",
+    "PlacementOptions",
+    "RevokeAcked",
+    "SourceDeleted",
+    "SourceObjectGone",
+    "SourceObservation",
+    "SourcePodObserved",
+    "StatusShown",
+]
+
+PermitKind = Literal["Bind", "Preempt"]
+
+
+class CandidateDecision(Event, frozen=True, kw_only=True):
+    """A decision; `reason` is one of the closed set."""
+
+    reason: CandidateReason
+
+
+class CandidateWrite(CandidateDecision, frozen=True, kw_only=True):
+    """A decision that means a write to one object on `cluster`, based on its `resource_version` ("" for a create)."""
+
+    WHAT: ClassVar[str] = ""
+    cluster: str = MANAGEMENT
+    resource_version: str = ""
+
+    @property
+    def target(self) -> str:
+        """The key of the object in its stream: at most one write to it is open."""
+        return f"{self.cluster}/{self.WHAT}"
+
+
+class OnCandidate(CandidateWrite, frozen=True, kw_only=True):
+    """A write to the candidate of this name."""
+
+    candidate: str
+
+    @property
+    def target(self) -> str:
+        """The key of the candidate."""
+        return f"{self.cluster}/{self.candidate}"
+
+
+class Elected(CandidateDecision, frozen=True, kw_only=True):
+    """An epoch begins: the pod is offered to these targets."""
+
+    uid: str
+    epoch: int
+    targets: list[str]
+
+
+class ElectionRefused(CandidateDecision, frozen=True, kw_only=True):
+    """The pod cannot be placed as it is; `message` says what to do."""
+
+    uid: str
+    message: str
+    resource_version: str = ""
+
+
+class CandidateRequested(OnCandidate, frozen=True, kw_only=True):
+    """Create the candidate in a target. `least`: how many of its PodGroup start together; 0 if it is in none."""
+
+    uid: str
+    epoch: int
+    template: str
+    least: int = 0
+
+
+class PermitGranted(OnCandidate, frozen=True, kw_only=True):
+    """The one candidate that may bind now (or make room), under this reservation, until the lease ends.
+
+    `among`: the scores of all that were ready.
+    """
+
+    epoch: int
+    number: int
+    kind: PermitKind
+    reservation: int
+    until: datetime
+    among: dict[str, int] = {}
+
+
+class PermitRevoked(OnCandidate, frozen=True, kw_only=True):
+    """Take the permit back. Nobody else gets one before the target has acknowledged, or cannot use it any more."""
+
+    number: int
+
+
+class RevokeAcked(CandidateDecision, frozen=True, kw_only=True):
+    """A permit is dead: `reason` says by what it is known."""
+
+    cluster: str
+    candidate: str
+    number: int
+
+
+class CandidateDropped(OnCandidate, frozen=True, kw_only=True):
+    """Delete a candidate, by UID."""
+
+    uid: str
+
+
+class DelegateLost(CandidateDecision, frozen=True, kw_only=True):
+    """The delegate is no more, or counts as such; the epoch ends with it."""
+
+    cluster: str
+    candidate: str
+    message: str = ""
+
+
+class EpochClosed(CandidateDecision, frozen=True, kw_only=True):
+    """Nobody is permitted in this epoch any more. What shows up of it later is only deleted."""
+
+    epoch: int
+
+
+class StatusShown(CandidateWrite, frozen=True, kw_only=True):
+    """Write the source pod's status: the delegate's, or why there is none.
+
+    `source` is the candidate that it is of and `sequence` that status' number; `status` its body. `mark` is what our
+    own condition says, by which we see that the write arrived. `message` goes into PodScheduled; `failed`: the pod is
+    over, since its delegate was lost. `restarts` is added to each container's own count: those of the delegates before;
+    `totals` is what is shown then. `obstacles`: which of the ConfigMaps and Secrets that it names cannot follow it, and
+    why."""
+
+    WHAT: ClassVar[str] = "Status"
+    uid: str
+    epoch: int = 0
+    source: str = ""
+    sequence: int = 0
+    status: str = ""
+    phase: str = ""
+    mark: str = ""
+    message: str = ""
+    failed: bool = False
+    restarts: dict[str, int] = {}
+    totals: dict[str, int] = {}
+    obstacles: str = ""
+
+
+class DelegateHinted(CandidateWrite, frozen=True, kw_only=True):
+    """Say on the source pod where its delegate is: for `kubectl logs` and `exec` there."""
+
+    WHAT: ClassVar[str] = "Hint"
+    uid: str
+    hints: dict[str, str]
+
+
+class CleanupDone(CandidateDecision, frozen=True, kw_only=True):
+    """Nothing is left of a source pod, on any target."""
+
+    uid: str
+
+
+class CandidateWriteFailed(WriteRefused, frozen=True, kw_only=True):
+    """An API server said no to a write. It is decided anew, not before `retry_at`."""
+
+
+class CandidateWriteUnneeded(WriteUnneeded, frozen=True, kw_only=True):
+    """A write changed nothing, by the API server's own answer."""
+
+
+EVENTS: tuple[type[Event], ...] = (
+    *OBSERVATIONS,
+    Elected,
+    ElectionRefused,
+    CandidateRequested,
+    PermitGranted,
+    PermitRevoked,
+    RevokeAcked,
+    CandidateDropped,
+    DelegateLost,
+    EpochClosed,
+    StatusShown,
+    DelegateHinted,
+    CleanupDone,
+    CandidateWriteFailed,
+    CandidateWriteUnneeded,
+)

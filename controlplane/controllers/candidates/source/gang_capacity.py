@@ -1,0 +1,155 @@
+"""What a gang does where nobody has room for all of it: have one target make some, give its places back for a while, or
+say why it waits.
+
+In: a pass over the gang, and what each target has for it. Out: decisions on the pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+
+from controlplane.controllers.candidates.reasons import CandidateReason
+from controlplane.controllers.candidates.source.events import (
+    CandidateRefused,
+    CandidateReserved,
+    CandidateUnschedulable,
+    RevokeAcked,
+)
+from controlplane.controllers.candidates.source.gang_events import GangRested, GangWaits
+from controlplane.controllers.candidates.source.gang_pass import GangTurn, TargetPlaces, pause, permit_in
+from controlplane.controllers.candidates.source.gang_state import SourceGangState
+from controlplane.controllers.candidates.source.pod_status import silence
+from controlplane.controllers.candidates.source.policy import Target
+from controlplane.controllers.candidates.source.state import SourceState
+
+_FIRST_ROUND, _LAST_ROUND = timedelta(minutes=10), timedelta(hours=1)
+_SAID = 900
+
+
+def making_room(turn: GangTurn, ready: set[str]) -> bool:
+    """Whether one target is being asked to make room. Once any has a quorum, the asking ends: it binds nobody."""
+    asked = {name: s.permit for name, s in turn.members.items() if s.permit is not None and s.permit.kind == "Preempt"}
+    if not asked:
+        return False
+    for name, permit in asked.items():
+        if ready:
+            acked = RevokeAcked(
+                cluster=permit.cluster,
+                candidate=permit.candidate,
+                number=permit.number,
+                reason=CandidateReason.ANOTHER_READY,
+            )
+            turn.plan.theirs.append((name, acked))
+    return True
+
+
+def rest(
+    turn: GangTurn, places: Mapping[str, TargetPlaces], targets: Mapping[str, Target], ahead: Callable[[], bool]
+) -> bool:
+    """Have the gang give its places back if it holds some and has had no quorum for too long: another may need just
+    these.
+
+    Whoever comes later in the order gives way sooner, so that of two that hold half of each other's the first gets all.
+    """
+    since = [turn.offers[member][name].since for name, place in places.items() for member in place.ready]
+    if not since:
+        return False
+    wait = turn.context.policy.gang_wait
+    yields = ahead()
+    until = min(since) + (wait / 3 if yields else wait)
+    if turn.now < until:
+        turn.wake_at(until)
+        return False
+    if not yields and _make_room(turn, places, targets):
+        return True
+    message = "some of its pods have a place and no cluster has one for all: it gives them back and tries again"
+    turn.say(
+        GangRested(
+            until=turn.now + pause(turn, turn.group.tries + 1),
+            message=message,
+            reason=CandidateReason.GANG_YIELDS if yields else CandidateReason.GANG_FITS_NOWHERE,
+        )
+    )
+    return True
+
+
+def nowhere(turn: GangTurn, places: Mapping[str, TargetPlaces], targets: Mapping[str, Target]) -> None:
+    """Everybody has answered and nobody has room for all: have one make some, or say so."""
+    if _make_room(turn, places, targets):
+        return
+    said = "; ".join(f"{name}: {_word(turn, name, places[name])}" for name in sorted(places))
+    message = f"0/{len(places)} clusters have room for all of PodGroup {turn.group.name}: {said}"[:_SAID]
+    known = turn.group.waits
+    if known is None or known.message != message:
+        turn.say(GangWaits(message=message, reason=CandidateReason.GANG_FITS_NOWHERE))
+
+
+def _word(turn: GangTurn, cluster: str, place: TargetPlaces) -> str:
+    """Return what a target says: the first word against a member. How many there are would change with each pod."""
+    if not turn.context.in_view(cluster):
+        return "cannot be reached"
+    for name in place.without:
+        known = turn.turns[name].current().get(cluster)
+        seen = known[1].seen if known is not None else None
+        if isinstance(seen, (CandidateUnschedulable, CandidateRefused)):
+            return seen.message or seen.why or "no node"
+        if barred := turn.turns[name].barred(cluster):
+            return barred
+        if turn.turns[name].silent(cluster):
+            return silence(turn.turns[name])
+    return "has room for some of its pods only"
+
+
+def _make_room(turn: GangTurn, places: Mapping[str, TargetPlaces], targets: Mapping[str, Target]) -> bool:
+    """Ask one target to preempt for all members that found no node there: all of them may, or none, and nowhere else.
+
+    Whether all of them would fit is not known before it is tried, so who was evicted may have gone in vain: a target
+    that was asked and found no room is asked again only after the others, and much later."""
+    group = turn.group
+    able = [name for name, place in places.items() if turn.context.in_view(name) and _could(turn, name, place)]
+    chosen = min(
+        able, key=lambda n: (group.asked.get(n, 0), group.failures.get(n, 0), targets[n].tier, n), default=None
+    )
+    if chosen is None:
+        return False
+    rounds = group.asked.get(chosen, 0)
+    until = group.asked_until
+    if until is not None and turn.now < (until := until + _rounds_apart(rounds)):
+        turn.wake_at(until)
+        return False
+    unplaced = [name for name in places[chosen].without if _unschedulable(turn, name, chosen) is not None]
+    permit_in(turn, chosen, "Preempt", CandidateReason.ROOM_BY_PREEMPTION, unplaced, {})
+    return bool(turn.plan.theirs)
+
+
+def _rounds_apart(rounds: int) -> timedelta:
+    """Return how long no target is asked once each was asked so often: not at all the first time."""
+    return min(_FIRST_ROUND * float(2 ** min(rounds - 1, 10)), _LAST_ROUND) if rounds else timedelta()
+
+
+def _could(turn: GangTurn, cluster: str, place: TargetPlaces) -> bool:
+    """Whether a target could have a quorum if it made room: it says so of one member at least, and refuses not too
+    many.
+    """
+    found = [seen for name in place.without if (seen := _unschedulable(turn, name, cluster)) is not None]
+    enough = len(place.ready) + len(found) >= place.need
+    return enough and any(seen.preemptable for seen in found)
+
+
+def _unschedulable(turn: GangTurn, name: str, cluster: str) -> CandidateUnschedulable | None:
+    known = turn.turns[name].current().get(cluster)
+    seen = known[1].seen if known is not None else None
+    return seen if isinstance(seen, CandidateUnschedulable) and not seen.deleting else None
+
+
+def contends(group: SourceGangState, members: Mapping[str, SourceState]) -> set[str]:
+    """Return the targets in which a gang that is placed nowhere holds places: who comes after it gives way there."""
+    if group.placed is not None:
+        return set()
+    return {
+        known.cluster
+        for state in members.values()
+        for known in state.candidates.values()
+        if (known.uid, known.epoch) == (state.uid, state.epoch) and isinstance(known.seen, CandidateReserved)
+    }

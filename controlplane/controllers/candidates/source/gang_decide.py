@@ -1,0 +1,234 @@
+"""What to do about one gang now: permit it in one target, take that back, let it go, or have it rest. Pure.
+
+In: the group's state, its members' as they are folded, the context, the time. Out: decisions, each with its stream, and
+when to look again. A permission is one for a quorum at least: the group's own event and a permit for each member, of
+one append on the versions of all their streams. All else a member does by itself, looking at the group's state
+(`GangView`): it takes its permit back, follows, ends its epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+import msgspec
+
+from controlplane.controllers.candidates.reasons import CandidateReason
+from controlplane.controllers.candidates.source.decision_pass import PodContext
+from controlplane.controllers.candidates.source.gang_capacity import making_room, nowhere, rest
+from controlplane.controllers.candidates.source.gang_events import (
+    GangDissolved,
+    GangFormed,
+    GangKept,
+    GangPermitted,
+    GangReleased,
+    GangWithdrawn,
+)
+from controlplane.controllers.candidates.source.gang_pass import (
+    GangPlan,
+    GangTurn,
+    TargetPlaces,
+    pause,
+    permit_in,
+    place_in,
+    targets_for,
+)
+from controlplane.controllers.candidates.source.gang_state import Placed, SourceGangState, view_of
+from controlplane.controllers.candidates.source.policy import (
+    Offer,
+    PermitChoice,
+    PlacementPolicy,
+    Target,
+    choose,
+    effective,
+)
+from controlplane.controllers.candidates.source.state import SourceState
+
+
+def gang_decide(
+    stream: str,
+    group: SourceGangState,
+    members: Mapping[str, SourceState],
+    context: PodContext,
+    now: datetime,
+    ahead: Callable[[], bool] = lambda: False,
+) -> GangPlan:
+    """Return what follows for a gang; nothing while the source cluster's pods are not in view.
+
+    `ahead`: whether a gang that comes before this one is waiting for the same targets.
+    """
+    turn = GangTurn(group, members, context, now)
+    if not context.ready:
+        return turn.plan
+    if group.placed is not None:
+        _placed(turn, group.placed)
+    elif view_of(stream, group, members).held is None:
+        _free(turn, ahead)
+    return turn.plan
+
+
+# --- while it is permitted somewhere
+# ---------------------------------------------------------------------------------------
+
+
+def _placed(turn: GangTurn, placed: Placed) -> None:
+    bound, open_ = turn.bound(placed.cluster), turn.permitted()
+    running = [name for name in bound if turn.runs(name)]
+    if not running and not open_:
+        if not turn.lingering:
+            _release(turn, placed, bound)
+    elif placed.withdrawing:
+        if running and not open_ and not placed.dissolved:
+            turn.say(
+                GangKept(cluster=placed.cluster, number=placed.number, reason=CandidateReason.GANG_BOUND_MEANWHILE)
+            )
+    elif placed.formed:
+        return
+    elif len(bound) >= placed.least:
+        turn.say(GangFormed(cluster=placed.cluster, number=placed.number, reason=CandidateReason.GANG_FORMED))
+    elif not running and len(bound) + len(_firm(turn, open_)) < placed.least:
+        message = f"fewer than {placed.least} of its members still hold a place in {placed.cluster}"
+        turn.say(
+            GangWithdrawn(
+                cluster=placed.cluster, number=placed.number, message=message, reason=CandidateReason.GANG_INCOMPLETE
+            )
+        )
+    elif running:
+        _together_in_time(turn, placed)
+
+
+def _firm(turn: GangTurn, open_: list[str]) -> list[str]:
+    """Return the members whose permits may still be used."""
+    return [name for name in open_ if not _revoking(turn.members[name])]
+
+
+def _revoking(state: SourceState) -> bool:
+    return state.permit is not None and state.permit.revoking
+
+
+def _together_in_time(turn: GangTurn, placed: Placed) -> None:
+    """Some run and a quorum never did: others follow, but not for ever. A gang that cannot come together is taken back
+    whole.
+    """
+    until = placed.since + turn.context.policy.gang_timeout
+    if turn.now < until or not turn.context.in_view(placed.cluster):
+        turn.wake_at(until)
+        return
+    message = f"fewer than {placed.least} of its members found a place in {placed.cluster} in time"
+    turn.say(
+        GangDissolved(
+            cluster=placed.cluster, number=placed.number, message=message, reason=CandidateReason.GANG_DISSOLVED
+        )
+    )
+
+
+def _release(turn: GangTurn, placed: Placed, done: list[str]) -> None:
+    """Nobody runs there any more: done, or lost, or taken back. If it failed, others are next; if it fails there again,
+    it rests first.
+    """
+    group, cluster = turn.group, placed.cluster
+    failed = not (placed.formed and (len(done) >= placed.least or turn.context.in_view(cluster)))
+    failures = group.failures.get(cluster, 0) + failed
+    others = [name for name in targets_for(turn) if name != cluster]
+    nobody_left = failures > 1 or all(group.failures.get(name, 0) >= failures for name in others)
+    until = turn.now + pause(turn, failures) if failed and nobody_left and not placed.formed else None
+    turn.say(
+        GangReleased(
+            cluster=cluster,
+            number=placed.number,
+            failed=failed,
+            until=until,
+            reason=CandidateReason.GANG_ENDED if placed.formed else CandidateReason.GANG_INCOMPLETE,
+        )
+    )
+
+
+# --- while it is permitted nowhere
+# -----------------------------------------------------------------------------------------
+
+
+def _free(turn: GangTurn, ahead: Callable[[], bool]) -> None:
+    if _adopt(turn):
+        return
+    group = turn.group
+    if group.rests_until is not None and turn.now < group.rests_until:
+        turn.wake_at(group.rests_until)
+        return
+    placement, targets = _placement(turn), targets_for(turn)
+    places = {name: place_in(turn, name) for name in targets}
+    offers = [_offer(turn, targets[name], place) for name, place in places.items() if place.whole]
+    pending = {
+        name: targets[name] for name, place in places.items() if not place.whole and _may_come(turn, name, place)
+    }
+    if making_room(turn, {offer.cluster for offer in offers}):
+        return
+    verdict = choose(offers, pending, group.failures, {}, placement, turn.now)
+    if isinstance(verdict, PermitChoice):
+        among = {offer.cluster: offer.score for offer in offers}
+        place = places[verdict.cluster]
+        permit_in(turn, verdict.cluster, "Bind", verdict.reason, place.ready, among, place.need)
+        return
+    turn.wake_at(verdict.until)
+    if offers or rest(turn, places, targets, ahead):
+        return
+    if not pending:
+        nowhere(turn, places, targets)
+
+
+def _adopt(turn: GangTurn) -> bool:
+    """Take note of members that run, or are permitted, though the gang was never placed: they are where it is."""
+    permits = (turn.members[name].permit for name in turn.permitted())
+    there = [turn.where(name) for name in turn.members if turn.runs(name)]
+    there += [permit.cluster for permit in permits if permit is not None]
+    if not there:
+        return False
+    cluster = max(sorted(set(there)), key=there.count)
+    members = [turn.members[name].name for name in turn.bound(cluster)]
+    turn.say(
+        GangPermitted(
+            cluster=cluster,
+            number=turn.number,
+            kind="Bind",
+            least=turn.group.least,
+            members=members,
+            reason=CandidateReason.GANG_FOUND,
+        )
+    )
+    return True
+
+
+def _placement(turn: GangTurn) -> PlacementPolicy:
+    """Return how the target is chosen: the most patient of what the members ask for. Spread is not asked: a gang never
+    spans clusters.
+    """
+    chosen = turn.context.policy.placement
+    asked = [effective(chosen, state.pod.options) for state in turn.members.values() if state.pod is not None]
+    return msgspec.structs.replace(
+        chosen,
+        mode="BestOf" if any(one.mode == "BestOf" for one in asked) else "FirstReady",
+        min_candidates=max((one.min_candidates for one in asked), default=chosen.min_candidates),
+        max_wait=max((one.max_wait for one in asked), default=chosen.max_wait),
+        max_skew=0,
+    )
+
+
+def _may_come(turn: GangTurn, cluster: str, place: TargetPlaces) -> bool:
+    """Whether a target may still have room for a quorum."""
+    return turn.context.in_view(cluster) and len(place.ready) + len(place.hopes) >= place.need
+
+
+def _offer(turn: GangTurn, target: Target, place: TargetPlaces) -> Offer:
+    """Return what a target offers to a gang: since when it has a quorum, and the score of the worst place that the
+    quorum needs.
+
+    The least and not the sum: a gang goes as fast as its slowest member, and a sum would prefer whoever has more of the
+    extra members."""
+    offers = [turn.offers[name][target.name] for name in place.ready]
+    scores = sorted((offer.score for offer in offers), reverse=True)
+    since = sorted(offer.since for offer in offers)
+    return Offer(
+        cluster=target.name,
+        score=scores[place.need - 1],
+        since=since[place.need - 1],
+        tier=target.tier,
+        failures=turn.group.failures.get(target.name, 0),
+    )

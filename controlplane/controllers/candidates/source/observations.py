@@ -1,0 +1,182 @@
+"""What the source side sees: its pods, and what each candidate's target says of it.
+
+Observations, narrowed to the fields that something decides on. What a target says becomes an event of the type that
+names it, so that a source pod's stream reads as a conversation. `events` has these and the decisions; import from
+there."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from controlplane.controllers.candidates.objects import Origin
+from controlplane.controllers.candidates.references.decide import NamedObject
+from controlplane.log.event import Event, Kept, Part
+
+
+class Condition(Part, frozen=True, kw_only=True):
+    """A Kubernetes condition; `last_transition_time` as the server wrote it."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str = ""
+
+
+class PlacementOptions(Part, frozen=True, kw_only=True):
+    """What the annotations of a source pod ask for; None or empty: the policy's own."""
+
+    targets: list[str] = []
+    placement: str = ""
+    min_candidates: int | None = None
+    max_wait_seconds: float | None = None
+    max_skew: int | None = None
+
+
+class SourceObservation(Event, frozen=True, kw_only=True):
+    """What every observed object has."""
+
+    namespace: str = ""
+    name: str
+    uid: str
+    resource_version: str
+    deleting: bool = False
+
+
+class SourceObjectGone(Event, frozen=True, kw_only=True):
+    """An observed object is no longer there."""
+
+    namespace: str = ""
+    name: str
+    uid: str
+    resource_version: str = ""
+
+
+class SourcePodObserved(SourceObservation, frozen=True, kw_only=True):
+    """A pod of a source cluster that asks for candidates.
+
+    `template` is the body of {labels, annotations, spec} that a candidate is made of, `workload` the UID of the
+    controller that owns the pod. `problem` and `problem_message`: why it cannot be elected. `hints`: where it says that
+    its delegate is. `references`: the ConfigMaps and Secrets that it names. `group`: the PodGroup that it starts with,
+    or not at all. `restarts`: those that it shows, by container."""
+
+    template: str
+    phase: str = "Pending"
+    restart_policy: str = "Always"
+    containers: list[str] = []
+    workload: str = ""
+    gated: bool = False
+    options: PlacementOptions = PlacementOptions()
+    problem: str = ""
+    problem_message: str = ""
+    conditions: list[Condition] = []
+    hints: dict[str, str] = {}
+    references: list[NamedObject] = []
+    group: str = ""
+    priority: int = 0
+    restarts: dict[str, int] = {}
+    kept: Kept = {}
+
+
+class SourceDeleted(SourceObjectGone, frozen=True, kw_only=True):
+    """A source pod is gone."""
+
+
+class CandidateSeen(SourceObservation, frozen=True, kw_only=True):
+    """A candidate, as its target's API server showed it; the subclass says what its phase is.
+
+    `origin` is whose it is. `permit` and `withdrawn` are the numbers in its spec, our own word. All else is the
+    target's: `reservation` counts its reservations, `acknowledged` is the withdrawal that it will keep to, `tried` the
+    last permit to preempt that it has used. `sequence` grows with each change of the pod's status, whose body
+    `pod_status` is."""
+
+    origin: Origin
+    permit: int = 0
+    withdrawn: int = 0
+    reservation: int = 0
+    acknowledged: int = 0
+    tried: int = 0
+    why: str = ""
+    message: str = ""
+
+
+class CandidateWaiting(CandidateSeen, frozen=True, kw_only=True):
+    """The target has taken the candidate, or has not looked at it yet."""
+
+
+class CandidateRefused(CandidateSeen, frozen=True, kw_only=True):
+    """The target will not have it: not invited, an invalid pod, a forged mark."""
+
+
+class CandidateUnschedulable(CandidateSeen, frozen=True, kw_only=True):
+    """No node there now. `preemptable`: there would be one if pods of lower priority went."""
+
+    preemptable: bool = False
+
+
+class CandidateReserved(CandidateSeen, frozen=True, kw_only=True):
+    """A node is held for it until `expires` (the target's clock), or it is being bound there under our permit."""
+
+    node: str
+    score: int = 0
+    expires: datetime | None = None
+
+
+class CandidateUnreserved(CandidateSeen, frozen=True, kw_only=True):
+    """The reservation of this number is given up; `why` says how it came."""
+
+
+class CandidateBound(CandidateSeen, frozen=True, kw_only=True):
+    """It is bound, by permit `bound_by`, and its pod has not been heard of yet."""
+
+    node: str = ""
+    pod: str = ""
+    bound_by: int = 0
+
+
+class DelegateStatus(CandidateBound, frozen=True, kw_only=True):
+    """The bound candidate's pod says something: the `sequence`-th time."""
+
+    sequence: int
+    pod_status: str
+    pod_phase: str = ""
+    restarts: dict[str, int] = {}
+    kept: Kept = {}
+
+
+class DelegateMissing(CandidateBound, frozen=True, kw_only=True):
+    """It was bound and its pod is not there any more: evicted, preempted, its node gone, deleted by somebody."""
+
+
+class CandidateGone(SourceObjectGone, frozen=True, kw_only=True):
+    """A candidate is not there any more, and with it its pod: the finalizer holds it until then."""
+
+
+class CandidateObservationRefused(Event, frozen=True, kw_only=True):
+    """An object does not fit its API; `object` is its body."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    field: str
+    error: str
+    object: str
+    kept: Kept = {}
+
+
+OBSERVATIONS: tuple[type[Event], ...] = (
+    SourcePodObserved,
+    SourceDeleted,
+    CandidateWaiting,
+    CandidateRefused,
+    CandidateUnschedulable,
+    CandidateReserved,
+    CandidateUnreserved,
+    CandidateBound,
+    DelegateStatus,
+    DelegateMissing,
+    CandidateGone,
+    CandidateObservationRefused,
+)

@@ -1,0 +1,281 @@
+"""From an object that an API server showed to the event that is recorded of it on the source side.
+
+In: cluster, incarnation, the change. Out: events on source pods' streams with their bodies and identity; none for what
+concerns nobody. A target's word is taken for what it is: a Candidate that does not fit becomes
+`CandidateObservationRefused` and the rest goes on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import datetime
+
+import msgspec
+
+from controlplane.controllers.candidates import constraints, objects
+from controlplane.controllers.candidates.objects import CANDIDATES, PODS
+from controlplane.controllers.candidates.reasons import CandidateReason
+from controlplane.controllers.candidates.references import decide
+from controlplane.controllers.candidates.source.delegate_status import restarts_of
+from controlplane.controllers.candidates.source.events import (
+    CandidateBound,
+    CandidateGone,
+    CandidateObservationRefused,
+    CandidateRefused,
+    CandidateReserved,
+    CandidateSeen,
+    CandidateUnreserved,
+    CandidateUnschedulable,
+    CandidateWaiting,
+    Condition,
+    DelegateMissing,
+    DelegateStatus,
+    PlacementOptions,
+    SourceDeleted,
+    SourceObjectGone,
+    SourcePodObserved,
+)
+from controlplane.controllers.candidates.source.policy import LARGEST_SKEW, LONGEST_WAIT, MODES, MOST_CANDIDATES
+from controlplane.controllers.candidates.source.state import source_stream
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.kube import fields
+from controlplane.kube.fields import Misfit, section, text
+from controlplane.kube.kinds import Json, Kind, meta
+from controlplane.kube.pod_groups import GROUP_NAME
+from controlplane.log.event import Body, Event, NewEvent, body_of
+from controlplane.runtime.controller import ObjectChange
+
+_Built = tuple[str, Event, tuple[Body, ...]]
+
+
+class SourceObserver:
+    """Builds the source side's events. `cluster` is our own name: candidates of other sources concern others.
+
+    `stream_of(cluster, uid)` tells where a candidate was recorded: of one that vanished unseen only the name is known.
+    One that came in the same breath is not folded yet; where it will be recorded is kept until it goes."""
+
+    def __init__(self, cluster: str, scheduler_name: str, stream_of: Callable[[str, str], str]) -> None:
+        self._cluster, self._scheduler, self._stream_of = cluster, scheduler_name, stream_of
+        self._coming: dict[tuple[str, str], str] = {}
+
+    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
+        """Return the event of one change, or None for what concerns nobody."""
+        place, kind, obj = sighting.cluster, sighting.kind, sighting.object
+        try:
+            built = self._gone(place, kind, obj) if sighting.gone else self._seen(place, kind, sighting.whole())
+        except fields.UNFIT as error:
+            built = refused(place, kind, obj, error)
+        if built is None:
+            return None
+        stream, event, bodies = built
+        if isinstance(event, SourceObjectGone):
+            event = msgspec.structs.replace(event, resource_version=sighting.resource_version)
+        if isinstance(event, CandidateSeen):
+            self._coming[place, sighting.uid] = stream
+        return sighting.observed(stream, event, now, bodies)
+
+    def _seen(self, place: str, kind: Kind, obj: Json) -> _Built | None:
+        if place == MANAGEMENT and kind == PODS:
+            return source_pod(obj) if section(obj, "spec").get("schedulerName") == self._scheduler else None
+        if place != MANAGEMENT and kind == CANDIDATES:
+            return candidate(obj) if objects.origin(obj).cluster == self._cluster else None
+        return None
+
+    def _gone(self, place: str, kind: Kind, obj: Json) -> _Built | None:
+        metadata = meta(obj)
+        uid = str(metadata.get("uid", ""))
+        namespace, name = str(metadata.get("namespace", "")), str(metadata["name"])
+        if place == MANAGEMENT and kind == PODS:
+            return source_stream(namespace, name), SourceDeleted(namespace=namespace, name=name, uid=uid), ()
+        if place == MANAGEMENT or kind != CANDIDATES:
+            return None
+        coming = self._coming.pop((place, uid), "")
+        stream = self._stream_of(place, uid) or coming
+        return (stream, CandidateGone(namespace=namespace, name=name, uid=uid), ()) if stream else None
+
+
+def source_pod(obj: Json) -> _Built:
+    """Return the event of a source pod; `Misfit` if it does not fit."""
+    metadata, spec, status = meta(obj), section(obj, "spec"), section(obj, "status")
+    annotations = section(metadata, "annotations", "metadata")
+    template = objects.template(obj)
+    owner = next((o for o in fields.items(metadata, "ownerReferences", "metadata") if o.get("controller")), {})
+    reason, message, options = _asked(obj, annotations)
+    event = SourcePodObserved(
+        **fields.identity(obj),
+        template=template.ref,
+        phase=text(status, "phase", "status") or "Pending",
+        restart_policy=text(spec, "restartPolicy", "spec") or "Always",
+        containers=[
+            str(c.get("name")) for field in ("initContainers", "containers") for c in fields.items(spec, field, "spec")
+        ],
+        workload=text(owner, "uid", "metadata.ownerReferences[]"),
+        gated=bool(fields.items(spec, "schedulingGates", "spec")),
+        options=options,
+        problem=reason,
+        problem_message=message,
+        conditions=[
+            Condition(
+                type=text(entry, "type", "status.conditions[]"),
+                status=text(entry, "status", "status.conditions[]"),
+                reason=text(entry, "reason", "status.conditions[]"),
+                message=text(entry, "message", "status.conditions[]"),
+                last_transition_time=text(entry, "lastTransitionTime", "status.conditions[]"),
+            )
+            for entry in fields.items(status, "conditions", "status")
+        ],
+        references=decide.references(spec),
+        group=group_of(annotations),
+        priority=fields.number(spec, "priority", "spec"),
+        hints={key: str(value) for key, value in annotations.items() if key in objects.HINTS},
+        restarts=restarts_of(status),
+    )
+    return source_stream(event.namespace, event.name), event, (template,)
+
+
+def _asked(obj: Json, annotations: Json) -> tuple[str, str, PlacementOptions]:
+    """Return what the pod's annotations ask for, and what is wrong with it or with its constraints."""
+    spec = section(obj, "spec")
+    if text(spec, "nodeName", "spec"):
+        message = (
+            "spec.nodeName is set: the pod is bound here already; leave it empty to have it placed in another cluster"
+        )
+        return CandidateReason.BOUND_ELSEWHERE, message, PlacementOptions()
+    marks = {**section(meta(obj), "labels", "metadata"), **annotations}
+    forged = sorted(k for k in marks if objects.ours(k) and k not in (*objects.OPTIONS, *objects.HINTS))
+    if forged:
+        allowed = ", ".join(objects.OPTIONS)
+        return (
+            CandidateReason.FORGED_ANNOTATION,
+            f"{forged[0]} is not for users to set: remove it (allowed: {allowed})",
+            PlacementOptions(),
+        )
+    wrong = constraints.problem(spec)
+    if wrong:
+        return CandidateReason.INVALID_CONSTRAINT, wrong, PlacementOptions()
+    try:
+        asked = options(annotations)
+    except ValueError as error:
+        return CandidateReason.INVALID_OPTION, str(error), PlacementOptions()
+    if asked.max_skew and group_of(annotations):
+        message = (
+            f"annotation {objects.OPT_MAX_SKEW}: a pod of PodGroup {group_of(annotations)} cannot be spread over clusters: its group "
+            f"goes to one as a whole; remove this annotation, or {GROUP_NAME}"
+        )
+        return CandidateReason.GANG_NEVER_SPREADS, message, PlacementOptions()
+    return "", "", asked
+
+
+def group_of(annotations: Json) -> str:
+    """Return the PodGroup that a pod names, "" if it names none (specs/podgroups.md 1.2: empty text counts as
+    absent).
+    """
+    return str(annotations.get(GROUP_NAME) or "")
+
+
+def options(annotations: Json) -> PlacementOptions:
+    """Return what a source pod's annotations ask for; `ValueError` names the annotation, what it says and what it may
+    say.
+    """
+    placement = str(annotations.get(objects.OPT_PLACEMENT, ""))
+    if placement and placement not in MODES:
+        raise ValueError(f'annotation {objects.OPT_PLACEMENT}: "{placement}": use {" or ".join(MODES)}')
+    least = _bounded(annotations, objects.OPT_MIN_CANDIDATES, 1, MOST_CANDIDATES)
+    skew = _bounded(annotations, objects.OPT_MAX_SKEW, 0, LARGEST_SKEW)
+    wait = _bounded(annotations, objects.OPT_MAX_WAIT, 0, LONGEST_WAIT.total_seconds())
+    named = [name.strip() for name in str(annotations.get(objects.OPT_TARGETS, "")).split(",") if name.strip()]
+    return PlacementOptions(
+        targets=named,
+        placement=placement,
+        min_candidates=None if least is None else int(least),
+        max_skew=None if skew is None else int(skew),
+        max_wait_seconds=wait,
+    )
+
+
+def _bounded(annotations: Json, key: str, low: float, high: float) -> float | None:
+    raw = annotations.get(key)
+    if raw is None:
+        return None
+    whole = key != objects.OPT_MAX_WAIT
+    try:
+        value = float(int(raw)) if whole else float(str(raw).removesuffix("s"))
+    except (TypeError, ValueError):
+        value = math.nan
+    if not low <= value <= high:
+        what = "a whole number" if whole else "a number of seconds"
+        raise ValueError(f'annotation {key}: "{raw}": use {what} from {low:g} to {high:g}')
+    return value
+
+
+def candidate(obj: Json) -> _Built:
+    """Return the event of one of our candidates, by what its target says; `Misfit` if it does not fit."""
+    spec, status = section(obj, "spec"), section(obj, "status")
+    whose, permit = objects.origin(obj), objects.permission(obj)
+    reservation = section(status, "reservation", "status")
+    common = {
+        **fields.identity(obj),
+        "origin": whose,
+        "permit": permit.number if permit is not None else 0,
+        "withdrawn": fields.number(spec, "withdrawn", "spec"),
+        "reservation": fields.number(reservation, "number", "status.reservation"),
+        "acknowledged": fields.number(status, "acknowledged", "status"),
+        "tried": fields.number(status, "tried", "status"),
+        "why": text(status, "reason", "status"),
+        "message": text(status, "message", "status"),
+    }
+    event, bodies = _by_phase(status, reservation, common)
+    return source_stream(whose.namespace, whose.name), event, bodies
+
+
+def _by_phase(status: Json, reservation: Json, common: Json) -> tuple[CandidateSeen, tuple[Body, ...]]:
+    node = text(reservation, "node", "status.reservation")
+    phase = text(status, "phase", "status")
+    match phase:
+        case "Refused":
+            return CandidateRefused(**common), ()
+        case "Unschedulable":
+            return CandidateUnschedulable(**common, preemptable=fields.flag(status, "preemptable", "status")), ()
+        case "Reserved":
+            expires = objects.instant(reservation, "expires", "status.reservation")
+            score = fields.number(reservation, "score", "status.reservation")
+            return CandidateReserved(**common, node=node, score=score, expires=expires), ()
+        case "Unreserved":
+            return CandidateUnreserved(**common), ()
+        case "Bound" | "Missing":
+            return _bound(phase, status, node, common)
+        case "" | "Pending":
+            return CandidateWaiting(**common), ()
+        case _:
+            raise Misfit("status.phase", phase, "a phase that this version knows")
+
+
+def _bound(phase: str, status: Json, node: str, common: Json) -> tuple[CandidateSeen, tuple[Body, ...]]:
+    bound = {
+        **common,
+        "node": node,
+        "pod": text(section(status, "pod", "status"), "name", "status.pod"),
+        "bound_by": fields.number(status, "boundBy", "status"),
+    }
+    if phase == "Missing":
+        return DelegateMissing(**bound), ()
+    sequence = fields.number(status, "sequence", "status")
+    if not sequence:
+        return CandidateBound(**bound), ()
+    said = section(status, "podStatus", "status")
+    body = body_of(said)
+    event = DelegateStatus(
+        **bound,
+        sequence=sequence,
+        pod_status=body.ref,
+        pod_phase=text(said, "phase", "status.podStatus"),
+        restarts=restarts_of(said),
+    )
+    return event, (body,)
+
+
+def refused(place: str, kind: Kind, obj: Json, error: Exception) -> _Built:
+    """Return the event of an object that does not fit its API."""
+    body = body_of(obj)
+    event = CandidateObservationRefused(**fields.refusal(kind, obj, error), object=body.ref)
+    return f"refused/{place}/{kind.name}/{event.namespace}/{event.name}", event, (body,)

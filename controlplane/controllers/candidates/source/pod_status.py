@@ -1,0 +1,241 @@
+"""What a source pod shows of itself: its delegate's status, where the delegate is, or why it has none.
+
+In: a pass. Out: `StatusShown` and `DelegateHinted`, when the pod does not say it yet. Whether a write arrived is read
+off the pod itself, by the mark in our own condition."""
+
+from __future__ import annotations
+
+import msgspec
+
+from controlplane.controllers.candidates.objects import HINT_CLUSTER, HINT_NAMESPACE, HINT_POD
+from controlplane.controllers.candidates.reasons import CandidateReason
+from controlplane.controllers.candidates.source.decision_pass import TERMINAL, PodPass
+from controlplane.controllers.candidates.source.delegate_status import DELEGATED, FOLLOWED, later, rank
+from controlplane.controllers.candidates.source.events import (
+    CandidateBound,
+    CandidateRefused,
+    CandidateUnschedulable,
+    CandidateWaiting,
+    DelegateHinted,
+    DelegateStatus,
+    SourcePodObserved,
+    StatusShown,
+)
+from controlplane.controllers.candidates.source.permits import silent_from
+
+_SAID = 900  # characters of what the targets say
+
+
+def show(turn: PodPass, pod: SourcePodObserved, waits: CandidateReason | None = None) -> None:
+    """Bring what the pod shows in line with what is known; never back in life, and never after its end."""
+    if pod.deleting or pod.phase in TERMINAL:
+        return
+    known = turn.state.chosen
+    shown = turn.state.shown if turn.state.shown is not None and turn.state.shown.uid == pod.uid else None
+    if shown is not None and (shown.failed or rank(shown.phase) == 2):
+        _write(turn, pod, shown)  # what ended it is said until it is there
+    elif shown is not None and ended_by_loss(turn, pod):
+        _fail(turn, pod, shown)
+    elif known is not None and isinstance(known.seen, CandidateBound) and not turn.closed:
+        _hint(turn, pod, known.cluster, known.seen)
+        _delegate(turn, pod, known.cluster, known.seen, shown)
+    else:
+        _waiting(turn, pod, waits, shown)
+
+
+def _delegate(
+    turn: PodPass, pod: SourcePodObserved, cluster: str, seen: CandidateBound, shown: StatusShown | None
+) -> None:
+    said = seen if isinstance(seen, DelegateStatus) else None
+    sequence = said.sequence if said else 0
+    if shown is not None and shown.source == seen.name and shown.sequence > sequence:
+        return
+    # One that a backup brought back has shown more than anybody remembers.
+    base = pod.restarts if shown is None else shown.restarts
+    if shown is not None and shown.source not in ("", seen.name):
+        base = {name: count + 1 for name, count in shown.totals.items()}
+    own = said.restarts if said else {}
+    before = shown.phase if shown is not None else later("Pending", pod.phase)
+    message = f"bound on node {seen.node} of cluster {cluster}"
+    told = any(entry.type == "PodScheduled" and entry.message == message for entry in pod.conditions)
+    _write(
+        turn,
+        pod,
+        StatusShown(
+            uid=pod.uid,
+            epoch=turn.state.epoch,
+            source=seen.name,
+            sequence=sequence,
+            status=said.pod_status if said else "",
+            phase=later(before, said.pod_phase if said else "Pending"),
+            mark=f"{cluster}/{seen.name} status {sequence}",
+            message=message,
+            restarts=base,
+            totals={name: base.get(name, 0) + own.get(name, 0) for name in {*base, *own}},
+            # After the word that it is bound, so that each of the two is an Event of its own.
+            obstacles=turn.context.obstacles[:_SAID] if told else "",
+            reason=CandidateReason.STATUS_FINAL
+            if said and rank(said.pod_phase) == 2
+            else CandidateReason.STATUS_CHANGED,
+        ),
+    )
+
+
+def ended_by_loss(turn: PodPass, pod: SourcePodObserved) -> bool:
+    """Whether the pod is over with its lost delegate: it had started, and may not start twice."""
+    state = turn.state
+    if state.electing or state.shown is None or state.shown.uid != pod.uid or state.uid != pod.uid:
+        return False
+    lost = state.closed_by in (
+        CandidateReason.POD_MISSING,
+        CandidateReason.TARGET_LOST,
+        CandidateReason.TARGET_FORGOTTEN,
+        CandidateReason.GANG_DISSOLVED,
+    )
+    return lost and rank(state.shown.phase) >= 1 and pod.restart_policy == "Never"
+
+
+def _fail(turn: PodPass, pod: SourcePodObserved, shown: StatusShown) -> None:
+    lost = turn.state.closed_by
+    _write(
+        turn,
+        pod,
+        StatusShown(
+            uid=pod.uid,
+            epoch=turn.state.epoch,
+            source=shown.source,
+            sequence=shown.sequence,
+            status=shown.status,
+            phase="Failed",
+            mark=f"{shown.source} lost",
+            message=f"its delegate was lost ({lost}) after it had started, and restartPolicy is Never",
+            failed=True,
+            restarts=shown.restarts,
+            totals=shown.totals,
+            reason=CandidateReason(lost),
+        ),
+    )
+
+
+def _waiting(turn: PodPass, pod: SourcePodObserved, waits: CandidateReason | None, shown: StatusShown | None) -> None:
+    """Say why nobody has it yet, once there is something to say: everybody has answered, or it cannot be elected."""
+    refused = turn.state.refused
+    message = ""
+    reason = CandidateReason.NOT_PLACED
+    if refused is not None and refused.uid == pod.uid and not turn.state.electing:
+        reason, message = refused.reason, refused.message
+    elif waits in (
+        CandidateReason.UNSCHEDULABLE_EVERYWHERE,
+        CandidateReason.SKEW_TOO_LARGE,
+        CandidateReason.PREDECESSOR_STOPS,
+    ):
+        reason, message = waits, _everybody(turn)
+    elif waits == CandidateReason.AWAITS_GANG and (said := _of_gang(turn)):
+        reason, message = waits, said
+    elif waits == CandidateReason.PERMIT_OPEN and (said := _unanswered(turn)):
+        reason, message = CandidateReason.AWAITS_ANSWER, said
+    elif shown is not None and shown.source and not turn.state.delegate and turn.state.electing:
+        reason, message = CandidateReason.DELEGATE_WAS_LOST, "its delegate was lost; another cluster is looked for"
+    if not message:
+        return
+    if reason == CandidateReason.UNSCHEDULABLE_EVERYWHERE and turn.unreadable():
+        reason = CandidateReason.CANDIDATES_UNREADABLE
+    phase = shown.phase if shown is not None else later("Pending", pod.phase)
+    _write(
+        turn,
+        pod,
+        StatusShown(
+            uid=pod.uid,
+            epoch=turn.state.epoch,
+            source=shown.source if shown is not None else "",
+            sequence=shown.sequence if shown is not None else 0,
+            phase=phase,
+            mark=f"{reason}: {message}"[:_SAID],
+            message=message,
+            restarts=shown.restarts if shown is not None else pod.restarts,
+            totals=shown.totals if shown is not None else pod.restarts,
+            reason=reason,
+        ),
+    )
+
+
+def _of_gang(turn: PodPass) -> str:
+    """Return why a gang's member waits: for all of it, what was decided about it; for one that follows, what the gang's
+    target says.
+    """
+    gang = turn.context.gang
+    if gang is None or not gang.follows:
+        return gang.message if gang is not None else ""
+    known = turn.current().get(gang.home)
+    seen = known[1].seen if known is not None else None
+    if gang.home not in turn.targets():
+        said = "its namespace may not use it any more"
+    elif not turn.context.in_view(gang.home):
+        said = "it cannot be reached"
+    elif isinstance(seen, (CandidateRefused, CandidateUnschedulable)):
+        said = seen.message or seen.why or "no node"
+    else:
+        return ""
+    return f"the other pods of PodGroup {gang.name} are in {gang.home}, and it goes nowhere else: {said}"[:_SAID]
+
+
+def _unanswered(turn: PodPass) -> str:
+    """Return that a target has not said what became of its permit, "" while it need not have: only never-twice waits
+    on.
+    """
+    permit = turn.permit
+    if permit is None or permit.kind != "Bind" or turn.now < silent_from(turn, permit):
+        return ""
+    where = "does not say" if turn.context.in_view(permit.cluster) else "cannot be reached to say"
+    return (
+        f"{permit.cluster} was permitted to run it and {where} whether it does: nobody else is before that is known, or the target is "
+        "given up (controlplane clusters forget)"
+    )
+
+
+def silence(turn: PodPass) -> str:
+    """Return what is said of a target that answers nothing."""
+    return f"no answer within {turn.context.policy.answer_timeout.total_seconds():g} s: is its scheduler running?"
+
+
+def _everybody(turn: PodPass) -> str:
+    """Return what each target says, as kube-scheduler does of nodes."""
+    targets, current, said = turn.targets(), turn.current(), []
+    for name in sorted(targets):
+        known = current.get(name)
+        seen = known[1].seen if known else None
+        if not turn.context.in_view(name) and (why := turn.context.unreadable(name)):
+            said.append(f"{name}: it answers, but candidates of this namespace cannot be read there ({why})")
+        elif not turn.context.in_view(name):
+            said.append(f"{name}: cannot be reached")
+        elif isinstance(seen, (CandidateRefused, CandidateUnschedulable)):
+            said.append(f"{name}: {seen.message or seen.why or 'no node'}")
+        elif seen is None and (trouble := turn.state.trouble.get(f"{name}/{turn.name_for(name)}")) is not None:
+            said.append(f"{name}: {trouble.message or trouble.error}")
+        elif turn.silent(name):
+            said.append(f"{name}: {(seen.message if isinstance(seen, CandidateWaiting) else '') or silence(turn)}")
+        elif seen is not None:
+            said.append(f"{name}: {type(seen).__name__.removeprefix('Candidate').lower()}")
+    return f"0/{len(targets)} clusters have it: {'; '.join(said)}"[:_SAID]
+
+
+def _hint(turn: PodPass, pod: SourcePodObserved, cluster: str, seen: CandidateBound) -> None:
+    hints = {HINT_CLUSTER: cluster, HINT_NAMESPACE: seen.namespace, HINT_POD: seen.pod}
+    if seen.pod and pod.hints != hints:
+        turn.write(
+            DelegateHinted(
+                uid=pod.uid, hints=hints, resource_version=pod.resource_version, reason=CandidateReason.DELEGATE_FOUND
+            )
+        )
+
+
+def _write(turn: PodPass, pod: SourcePodObserved, wanted: StatusShown) -> None:
+    said = {entry.type: entry for entry in pod.conditions}
+    there, followed = said.get(DELEGATED), said.get(FOLLOWED)
+    obstacles = followed.message if followed is not None and followed.status == "False" else ""
+    if there is not None and there.message == wanted.mark and obstacles == wanted.obstacles:
+        return
+    # Both are writes to the same object: the second would only meet a conflict.
+    if any(key.endswith(("/Status", "/Hint")) for key in turn.state.effects):
+        return
+    turn.write(msgspec.structs.replace(wanted, resource_version=pod.resource_version))

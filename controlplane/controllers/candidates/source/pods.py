@@ -1,0 +1,306 @@
+"""All of a source cluster's candidates in memory, as the log says it: the loop's `Capability`.
+
+In: events in the log's order. Out: which streams to decide about, what was decided, what an open write looks like. What
+to do is decided in `decide`, how it looks in `render`. Targets are MultiKueueClusters or any other connection:
+`targets_of` says which a namespace may use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+
+from controlplane.controllers.candidates.objects import CANDIDATES, PODS
+from controlplane.controllers.candidates.source import render
+from controlplane.controllers.candidates.source.decide import decide
+from controlplane.controllers.candidates.source.decision_pass import PodContext
+from controlplane.controllers.candidates.source.events import (
+    EVENTS,
+    CandidateGone,
+    CandidateSeen,
+    CandidateWrite,
+    CandidateWriteFailed,
+    CandidateWriteUnneeded,
+    ElectionRefused,
+    PermitGranted,
+    StatusShown,
+)
+from controlplane.controllers.candidates.source.gang_capacity import contends
+from controlplane.controllers.candidates.source.gang_decide import gang_decide
+from controlplane.controllers.candidates.source.gang_events import GANG_EVENTS, GROUP
+from controlplane.controllers.candidates.source.gang_state import SourceGangs, rank_of
+from controlplane.controllers.candidates.source.observe import SourceObserver
+from controlplane.controllers.candidates.source.pod_events import news
+from controlplane.controllers.candidates.source.policy import SourcePolicy, Target
+from controlplane.controllers.candidates.source.state import STREAM, SourceState, fold, initial
+from controlplane.controllers.connectivity import events as connectivity
+from controlplane.controllers.connectivity.events import FLEET_STREAM, MANAGEMENT, ServiceStarted
+from controlplane.controllers.connectivity.outage import Outage, fold_outage, outage_resumed
+from controlplane.controllers.connectivity.state import Connection, restarted
+from controlplane.controllers.connectivity.state import fold as fold_connection
+from controlplane.kube.kinds import POD_GROUPS, ObjectRef, Request
+from controlplane.kube.requests import Obsolete, event_about
+from controlplane.log.event import Event, NewEvent, Recorded
+from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
+from controlplane.runtime.writes import WritingController
+
+
+class SourceCandidates(WritingController[CandidateWrite]):
+    """The source side's states, and the answers that the loop asks of them. `identity` names this process in Kubernetes
+    Events; `obstacles_of` tells what keeps ConfigMaps and Secrets from following a pod.
+
+    Events of connectivity are another capability's in the same log: they are folded here and not declared.
+    """
+
+    types: Sequence[type[Event]] = (*EVENTS, *GANG_EVENTS)
+    FAILED, UNNEEDED = CandidateWriteFailed, CandidateWriteUnneeded
+
+    def __init__(self, policy: SourcePolicy, identity: str, targets_of: Callable[[str], Sequence[Target]]) -> None:
+        self.policy, self.identity, self._targets_of = policy, identity, targets_of
+        self.sources: dict[str, SourceState] = {}
+        self.connections: dict[str, Connection] = {}
+        self.outage = Outage()
+        self.gangs = SourceGangs()
+        self.obstacles_of: Callable[[str], str] = lambda stream: ""
+        self._streams: dict[tuple[str, str], str] = {}
+        self._workloads: dict[str, set[str]] = {}
+        self._granted: dict[str, str] = {}
+        self._dirty: dict[str, None] = {}
+        self._observer = SourceObserver(
+            policy.cluster, policy.scheduler_name, lambda cluster, uid: self._streams.get((cluster, uid), "")
+        )
+
+    # --- what was seen -----------------------------------------------------------------------------------------------
+
+    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
+        """Return the event of something seen on a cluster; None if it concerns nobody."""
+        new = self._observer.observe(sighting, now)
+        spec = sighting.object.get("spec")
+        if new is not None and sighting.gone and sighting.cluster == MANAGEMENT and isinstance(spec, dict):
+            # What was seen just now may not be folded yet, so that the stream is unknown says nothing.
+            return new if spec.get("schedulerName") == self.policy.scheduler_name else None
+        return new
+
+    def fold(self, recorded: Recorded) -> None:
+        """Take one more event, in the log's order."""
+        room, _, name = recorded.stream.partition("/")
+        if room == STREAM:
+            self._fold_source(recorded)
+        elif room == GROUP:
+            self.gangs.fold(recorded)
+        elif room == "cluster" and isinstance(recorded.event, connectivity.EVENTS):
+            self.connections[name] = fold_connection(self.connections.get(name, Connection(name=name)), recorded)
+            if name == MANAGEMENT:
+                self.gangs.unseen = self.connections[name].off.get(POD_GROUPS.name, "")
+            self.touch_all()
+        elif recorded.stream == FLEET_STREAM:
+            self.outage = fold_outage(self.outage, recorded)
+            self.touch_all()
+        elif isinstance(recorded.event, ServiceStarted):
+            self.outage = outage_resumed(self.outage, recorded)
+            self.connections = {key: restarted(known, recorded) for key, known in self.connections.items()}
+            self.touch_all()
+
+    def touch(self, streams: Iterable[str]) -> None:
+        """Ask about some pods again: what is told of them by others has changed."""
+        self._dirty.update(dict.fromkeys(stream for stream in streams if stream in self.sources))
+
+    def touch_all(self) -> None:
+        """Ask about every stream again: a connection, the targets or the policy have changed."""
+        self._dirty.update(dict.fromkeys(self.sources))
+        self.gangs.touch_all()
+
+    def _fold_source(self, recorded: Recorded) -> None:
+        stream, event = recorded.stream, recorded.event
+        before = self.sources.get(stream)
+        after = fold(before or initial(stream), recorded)
+        if isinstance(event, CandidateSeen):
+            self._streams[recorded.cluster, event.uid] = stream
+        elif isinstance(event, CandidateGone):
+            self._streams.pop((recorded.cluster, event.uid), None)
+        if isinstance(event, PermitGranted):
+            self._granted.pop(stream, None)
+        self._regroup(stream, before, after)
+        if after.settled:
+            self.sources.pop(stream, None)
+        else:
+            self.sources[stream] = after
+        self.gangs.member(stream, self.sources.get(stream))
+        self._dirty[stream] = None
+
+    def _regroup(self, stream: str, before: SourceState | None, after: SourceState) -> None:
+        old = before.pod.workload if before is not None and before.pod is not None else ""
+        new = after.pod.workload if after.pod is not None else ""
+        if old and old != new:
+            self._workloads.get(old, set()).discard(stream)
+            if not self._workloads.get(old):
+                self._workloads.pop(old, None)
+        if new:
+            self._workloads.setdefault(new, set()).add(stream)
+        if new and before is not None and _place(before) != _place(after):
+            # Whoever waits for the spread to allow it may go now.
+            self._dirty.update(dict.fromkeys(sorted(self._workloads[new])))
+
+    def take_dirty(self) -> list[str]:
+        """Return the streams to decide about since the last call: gangs first, whose decisions rest on their members as
+        they are.
+        """
+        gangs, members = self.gangs.take_changed()
+        dirty, self._dirty = [*gangs, *dict.fromkeys([*self._dirty, *members])], {}
+        return dirty
+
+    def known(self, cluster: str, kind: str) -> dict[str, tuple[str, str, str]]:
+        """Return what the log says exists of a kind on a cluster: UID to (namespace, name, resourceVersion)."""
+        if cluster == MANAGEMENT:
+            pods = [state.pod for state in self.sources.values() if state.pod is not None and kind == PODS.name]
+            return {pod.uid: (pod.namespace, pod.name, pod.resource_version) for pod in pods}
+        if kind != CANDIDATES.name:
+            return {}
+        seen = [
+            known.seen
+            for state in self.sources.values()
+            for known in state.candidates.values()
+            if known.cluster == cluster and known.seen is not None
+        ]
+        return {one.uid: (one.namespace, one.name, one.resource_version) for one in seen}
+
+    # --- what follows ------------------------------------------------------------------------------------------------
+
+    def context(self, stream: str, state: SourceState) -> PodContext:
+        """Return what a decision on a source pod may look at."""
+        home = self.connections.get(MANAGEMENT)
+        return PodContext(
+            policy=self.policy,
+            ready=home is not None and home.in_view(PODS.name),
+            targets=self._targets_of(state.namespace),
+            connections=self.connections,
+            counts=self._counts(stream, state),
+            mass_outage=self.outage.holds,
+            outage_ended=self.outage.ended,
+            gang=self.gangs.view(stream),
+            obstacles=self.obstacles_of(stream),
+        )
+
+    def _counts(self, stream: str, state: SourceState) -> dict[str, int]:
+        """Return where the workload's other pods are, permits that were just decided on included."""
+        counts: dict[str, int] = {}
+        workload = state.pod.workload if state.pod is not None else ""
+        for other in self._workloads.get(workload, ()):
+            if other == stream:
+                continue
+            known = self.sources.get(other)
+            place = (_place(known) if known is not None else "") or self._granted.get(other, "")
+            if place:
+                counts[place] = counts.get(place, 0) + 1
+        return counts
+
+    def decide(self, stream: str, now: datetime) -> Decided:
+        """Return what follows for a stream."""
+        if stream in self.gangs.groups:
+            return self._decide_gang(stream, now)
+        state = self.sources.get(stream)
+        if state is None:
+            return Decided()
+        context = self.context(stream, state)
+        plan = decide(state, context, now)
+        self._granted.pop(stream, None)
+        for decision in plan.decisions:
+            if isinstance(decision, PermitGranted) and decision.kind == "Bind":
+                self._granted[stream] = decision.cluster
+        events = [
+            NewEvent(
+                stream=stream,
+                event=decision,
+                cluster=getattr(decision, "cluster", "") or MANAGEMENT,
+                caused_by=state.position,
+            )
+            for decision in plan.decisions
+        ]
+        permits = context.gang is not None and any(isinstance(one, PermitGranted) for one in plan.decisions)
+        others = {context.gang.stream: context.gang.version} if context.gang is not None and permits else {}
+        return Decided(events, state.version, plan.wake, others)
+
+    def _decide_gang(self, stream: str, now: datetime) -> Decided:
+        """Return what follows for a gang. A permission rests on all of its members, and so on the versions of all their
+        streams.
+        """
+        group, members = self.gangs.state(stream), self.gangs.members(stream)
+        known = SourceState(
+            namespace=group.namespace, name="", targets=[group.placed.cluster] if group.placed is not None else []
+        )
+        plan = gang_decide(stream, group, members, self.context("", known), now, lambda: self._ahead(stream))
+        events = [
+            NewEvent(
+                stream=on, event=said, cluster=getattr(said, "cluster", "") or MANAGEMENT, caused_by=group.position
+            )
+            for on, said in [*((stream, said) for said in plan.own), *plan.theirs]
+        ]
+        others = {name: state.version for name, state in members.items()} if plan.theirs else {}
+        return Decided(events, group.version, plan.wake, others)
+
+    def _ahead(self, stream: str) -> bool:
+        """Whether a gang of ours that comes before this one holds places in a target where this one does."""
+        mine, gangs = contends(self.gangs.state(stream), self.gangs.members(stream)), self.gangs
+        rank = rank_of(gangs.state(stream), gangs.members(stream).values())
+        return any(
+            mine & contends(other, gangs.members(name)) and rank_of(other, gangs.members(name).values()) < rank
+            for name, other in gangs.groups.items()
+            if name != stream
+        )
+
+    def resting_on(self, cluster: str, now: datetime) -> int:
+        """Return how many pods wait for word from a target that is away, in which they were permitted to run, or do."""
+        return sum(self._rests_on(stream, state, cluster, now) for stream, state in self.sources.items())
+
+    def _rests_on(self, stream: str, state: SourceState, cluster: str, now: datetime) -> bool:
+        if not any(
+            known.cluster == cluster and known.may_run and not known.excused for known in state.candidates.values()
+        ):
+            return False
+        context = self.context(stream, state)
+        until = context.lost_until(cluster)
+        return not context.forgotten(cluster) and (until is None or now < until)
+
+    # --- what is open ------------------------------------------------------------------------------------------------
+
+    def _writes(self, stream: str) -> SourceState | None:
+        return self.sources.get(stream)
+
+    def bodies_needed(self, write: OpenWrite) -> Sequence[str]:
+        """Return the refs of the bodies that `request` needs."""
+        decision = self._decision(write)
+        return render.bodies_needed(decision) if decision is not None else []
+
+    def request(self, write: OpenWrite, bodies: Mapping[str, bytes], now: datetime) -> Request | None:
+        """Return the request that carries a write out, or None if what it was decided on is gone."""
+        decision = self._decision(write)
+        if decision is None:
+            return None
+        try:
+            return render.render(self.sources[write.stream], decision, bodies, self.policy, now)
+        except Obsolete:
+            return None
+
+    def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
+        """Return the Kubernetes Event that tells of a write: a pod that cannot be placed, or was, learns why."""
+        decision, state = self._decision(write), self.sources.get(write.stream)
+        if not isinstance(decision, StatusShown) or state is None or state.pod is None:
+            return None
+        told = news(state.pod, decision)
+        if told is None:
+            return None
+        kind, reason, note = told
+        ref, mark = ObjectRef(PODS, state.namespace, state.name), f"{write.position:x}"
+        return event_about(ref, state.pod.uid, kind, reason, note, mark, self.identity, now)
+
+    def refusals(self) -> Mapping[str, ElectionRefused]:
+        """Return the pods that cannot be elected as they are, and why: for the dashboard and `why`."""
+        return {stream: state.refused for stream, state in self.sources.items() if state.refused is not None}
+
+
+def _place(state: SourceState) -> str:
+    """Return the target that a source pod is bound in, or permitted to be; "" if it is nowhere."""
+    chosen = state.chosen
+    if chosen is not None:
+        return chosen.cluster
+    permit = state.permit
+    return permit.cluster if permit is not None and permit.kind == "Bind" else ""

@@ -1,0 +1,195 @@
+"""From an open write of the source side to the request that carries it out, and to the Kubernetes Event that tells the
+user.
+
+In: the decision, the state it was based on, the bodies it names, the time. Out: `controlplane.kube.kinds.Request`.
+Pure. Every patch and delete of a Candidate carries the resourceVersion that the decision saw: an old leader's delayed
+permit meets a conflict (H11)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from controlplane.controllers.candidates.objects import CANDIDATES, FINALIZER, PODS, SOURCE_LABEL, stamp
+from controlplane.controllers.candidates.reasons import CandidateReason
+from controlplane.controllers.candidates.source import delegate_status as statuses
+from controlplane.controllers.candidates.source.events import (
+    CandidateDropped,
+    CandidateRequested,
+    CandidateWrite,
+    DelegateHinted,
+    PermitGranted,
+    PermitRevoked,
+    SourcePodObserved,
+    StatusShown,
+)
+from controlplane.controllers.candidates.source.policy import SourcePolicy
+from controlplane.controllers.candidates.source.state import SourceState
+from controlplane.kube.kinds import Json, ObjectRef, Request
+from controlplane.kube.requests import Obsolete, body_in, timestamp
+
+
+def bodies_needed(decision: CandidateWrite) -> list[str]:
+    """Return the refs of the bodies that rendering a write needs."""
+    match decision:
+        case CandidateRequested():
+            return [decision.template]
+        case StatusShown() if decision.status:
+            return [decision.status]
+        case _:
+            return []
+
+
+def render(
+    state: SourceState, decision: CandidateWrite, bodies: Mapping[str, bytes], policy: SourcePolicy, now: datetime
+) -> Request:
+    """Return the request of a write; `Obsolete` if its object is gone."""
+    match decision:
+        case CandidateRequested():
+            return _candidate(state, decision, body_in(bodies, decision.template), policy)
+        case PermitGranted():
+            if now >= decision.until:
+                raise Obsolete("the lease is over: nobody would use it")
+            permit = {
+                "number": decision.number,
+                "kind": decision.kind,
+                "reservation": decision.reservation,
+                "until": stamp(decision.until),
+            }
+            return _patch(state, decision, {"spec": {"permit": permit}})
+        case PermitRevoked():
+            return _patch(state, decision, {"spec": {"withdrawn": decision.number}})
+        case CandidateDropped():
+            return Request(
+                "delete",
+                ObjectRef(CANDIDATES, state.namespace, decision.candidate),
+                uid=decision.uid,
+                resource_version=decision.resource_version,
+                owner_label=(SOURCE_LABEL, policy.cluster),
+            )
+        case StatusShown() | DelegateHinted():
+            if state.pod is None or state.pod.uid != decision.uid:
+                raise Obsolete("the pod is gone")
+            return _to_pod(state.pod, decision, bodies, policy, now)
+        case _:
+            raise Obsolete(f"no request is known for {type(decision).__name__}")
+
+
+def _candidate(state: SourceState, decision: CandidateRequested, template: Json, policy: SourcePolicy) -> Request:
+    if state.pod is None or state.pod.uid != decision.uid:
+        raise Obsolete("the pod is gone")
+    body: Json = {
+        "metadata": {"labels": {SOURCE_LABEL: policy.cluster}, "finalizers": [FINALIZER]},
+        "spec": {
+            "source": {
+                "cluster": policy.cluster,
+                "namespace": state.namespace,
+                "name": state.name,
+                "uid": decision.uid,
+                "epoch": decision.epoch,
+            },
+            "template": {
+                "metadata": {"labels": template["labels"], "annotations": template["annotations"]},
+                "spec": template["spec"],
+            },
+        },
+    }
+    if decision.least:
+        body["spec"]["minMember"] = decision.least
+    ref = ObjectRef(CANDIDATES, state.namespace, decision.candidate)
+    return Request("create", ref, body, owner_label=(SOURCE_LABEL, policy.cluster))
+
+
+def _patch(state: SourceState, decision: PermitGranted | PermitRevoked, body: Json) -> Request:
+    known = state.candidates.get(decision.candidate)
+    if known is None or known.seen is None:
+        raise Obsolete("the candidate is gone")
+    ref = ObjectRef(CANDIDATES, state.namespace, decision.candidate)
+    return Request("patch", ref, body, uid=known.seen.uid, resource_version=decision.resource_version)
+
+
+def _to_pod(
+    pod: SourcePodObserved,
+    decision: StatusShown | DelegateHinted,
+    bodies: Mapping[str, bytes],
+    policy: SourcePolicy,
+    now: datetime,
+) -> Request:
+    ref = ObjectRef(PODS, pod.namespace, pod.name)
+    if pod.deleting or statuses.rank(pod.phase) == 2:
+        raise Obsolete("the pod has ended: it is left as it is")
+    if isinstance(decision, DelegateHinted):
+        body: Json = {"metadata": {"annotations": decision.hints}}
+        return Request("patch", ref, body, uid=pod.uid, resource_version=decision.resource_version)
+    body = {"status": _status(pod, decision, bodies, policy, now)}
+    return Request("patch", ref, body, subresource="status", uid=pod.uid, resource_version=decision.resource_version)
+
+
+def _status(
+    pod: SourcePodObserved, decision: StatusShown, bodies: Mapping[str, bytes], policy: SourcePolicy, now: datetime
+) -> Json:
+    at = timestamp(now)
+    before: list[Json] = [
+        {
+            "type": entry.type,
+            "status": entry.status,
+            "reason": entry.reason,
+            "message": entry.message,
+            "lastTransitionTime": entry.last_transition_time or at,
+        }
+        for entry in pod.conditions
+    ]
+    by_type = {entry["type"]: entry for entry in before}
+    live = bool(decision.status) and not decision.failed
+    if live:
+        wanted = statuses.mirrored(
+            body_in(bodies, decision.status),
+            decision.phase,
+            set(pod.containers),
+            decision.restarts,
+            with_network=policy.mirror_pod_ips,
+        )
+    else:
+        wanted = {"phase": decision.phase or "Pending", "conditions": []}
+        if statuses.rank(decision.phase) == 1:
+            reason = str(decision.reason)
+            wanted["containerStatuses"] = statuses.stopped(pod.containers, decision.totals, reason, decision.message)
+    delegated = bool(decision.source) and not decision.failed and decision.mark.startswith(_of(decision))
+    reason = str(decision.reason)
+    ours = [
+        statuses.condition(statuses.DELEGATED, delegated, reason, decision.mark, at, by_type.get(statuses.DELEGATED)),
+        statuses.condition(
+            "PodScheduled",
+            delegated,
+            "" if delegated else _scheduling_reason(reason),
+            decision.message,
+            at,
+            by_type.get("PodScheduled"),
+        ),
+    ]
+    if decision.obstacles or statuses.FOLLOWED in by_type:
+        word, message = ("NotFollowed", decision.obstacles) if decision.obstacles else ("Followed", "")
+        known = by_type.get(statuses.FOLLOWED)
+        ours.append(statuses.condition(statuses.FOLLOWED, not decision.obstacles, word, message, at, known))
+    if not live:
+        ours += [
+            statuses.condition(kind, False, reason, decision.message, at, by_type.get(kind))
+            for kind in ("Ready", "ContainersReady")
+            if kind in by_type
+        ]
+    if decision.failed:
+        wanted |= {"reason": reason, "message": decision.message}
+        ours.append(statuses.condition("DisruptionTarget", True, "DelegateLost", decision.message, at, None))
+    wanted["conditions"] = statuses.with_conditions(before, [*wanted["conditions"], *ours])
+    return wanted
+
+
+def _of(decision: StatusShown) -> str:
+    """Return how the mark begins if the status is its source's own."""
+    return decision.mark.partition("/")[0] + f"/{decision.source} status"
+
+
+def _scheduling_reason(reason: str) -> str:
+    """Return kube-scheduler's word where it has one: autoscalers and users look for these two."""
+    held = (CandidateReason.GATED, CandidateReason.GROUP_MISSING, CandidateReason.TOO_FEW_MEMBERS)
+    return CandidateReason.GATED if reason in held else "Unschedulable"

@@ -1,0 +1,370 @@
+"""The fold of one source pod: what is known of it, of its candidates everywhere, which permit is open, which writes
+are.
+
+In: the events of `sourcepod/NS/NAME`, in order. Out: `SourceState`, a value. Nothing else remembers a permit: whoever
+leads next folds the same events and holds the same one. A write is open until its object is seen to change, or until an
+API server said no."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from controlplane.controllers.candidates.reasons import CandidateReason
+from controlplane.controllers.candidates.source.events import (
+    CandidateBound,
+    CandidateDropped,
+    CandidateGone,
+    CandidateRefused,
+    CandidateRequested,
+    CandidateReserved,
+    CandidateSeen,
+    CandidateUnschedulable,
+    CandidateWrite,
+    CandidateWriteFailed,
+    CandidateWriteUnneeded,
+    CleanupDone,
+    DelegateHinted,
+    DelegateLost,
+    DelegateMissing,
+    Elected,
+    ElectionRefused,
+    EpochClosed,
+    PermitGranted,
+    PermitRevoked,
+    RevokeAcked,
+    SourceDeleted,
+    SourcePodObserved,
+    StatusShown,
+)
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.log.event import Recorded
+from controlplane.runtime.writes import OpenWrites, WriteFailure, closed, opened, refused
+
+STREAM = "sourcepod"
+ANSWERS = (CandidateReserved, CandidateUnschedulable, CandidateRefused, CandidateBound)
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of one candidate.
+
+    `may_run`: it was permitted or bound, so its pod may run until we know better. `excused`: it still may, and we go on
+    all the same (its target was forgotten, or its permit outlived under at-least-once). `ready_since`: since when its
+    reservation is known. `waits_since`: since when its target owes an answer: it was asked, or gave up what it had
+    found. `bound`: the UID of the object that last said that it is bound."""
+
+    cluster: str
+    uid: str
+    epoch: int
+    seen: CandidateSeen | None = None
+    may_run: bool = False
+    excused: bool = False
+    ready_since: datetime | None = None
+    waits_since: datetime | None = None
+    bound: str = ""
+
+
+class Permit(msgspec.Struct, frozen=True, kw_only=True):
+    """The open permit. `revoking`: it is being taken back."""
+
+    cluster: str
+    candidate: str
+    number: int
+    kind: str
+    reservation: int
+    until: datetime
+    revoking: bool = False
+
+
+class SourceState(OpenWrites[CandidateWrite, WriteFailure], frozen=True, kw_only=True):
+    """A source pod, its candidates and its open writes.
+
+    `uid` and `epoch` are those of the attempt under way (`electing`), `targets` its targets. `delegate` is the
+    candidate that is bound. `permits` counts the permits ever granted on this stream, `failures` by target those of
+    this pod that came to nothing. `shown` is the status last written, `over`: the pod has ended, or was ended by us.
+    `refused` is why it could not be elected, for the version of the pod that it was said about."""
+
+    namespace: str
+    name: str
+    version: int = 0
+    position: int = 0
+    pod: SourcePodObserved | None = None
+    uid: str = ""
+    epoch: int = 0
+    electing: bool = False
+    closed_by: str = ""
+    targets: list[str] = []
+    candidates: dict[str, Candidate] = {}
+    permit: Permit | None = None
+    permits: int = 0
+    failures: dict[str, int] = {}
+    delegate: str = ""
+    shown: StatusShown | None = None
+    refused: ElectionRefused | None = None
+    dirty: bool = False
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing more can come of it: no pod, no candidate, no open write, and it was said."""
+        return self.pod is None and not self.candidates and not self.effects and not self.dirty
+
+    @property
+    def chosen(self) -> Candidate | None:
+        """The delegate, if there is one."""
+        return self.candidates.get(self.delegate) if self.delegate else None
+
+
+_replace = msgspec.structs.replace
+_STATUS, _HINT = f"{MANAGEMENT}/{StatusShown.WHAT}", f"{MANAGEMENT}/{DelegateHinted.WHAT}"
+
+
+def source_stream(namespace: str, name: str) -> str:
+    """Return the stream of the source pods of a name."""
+    return f"{STREAM}/{namespace}/{name}"
+
+
+def initial(stream: str) -> SourceState:
+    """Return the state before the first event of a stream."""
+    _, namespace, name = stream.split("/", 2)
+    return SourceState(namespace=namespace, name=name)
+
+
+def fold(state: SourceState, recorded: Recorded) -> SourceState:
+    """Return the state after one more event of the stream."""
+    event = recorded.event
+    state = _replace(state, version=recorded.version, position=recorded.position)
+    match event:
+        case SourcePodObserved():
+            return _fold_pod(state, event)
+        case SourceDeleted():
+            return _fold_deleted(state, event)
+        case CandidateSeen():
+            return _fold_candidate(state, event, recorded)
+        case CandidateGone():
+            return _fold_gone(state, event, recorded)
+        case CandidateWriteFailed():
+            return refused(state, event)
+        case CandidateWriteUnneeded():
+            return closed(state, event.target)
+        case CandidateWrite():
+            return _fold_write(opened(state, event, recorded), event, recorded.recorded_at)
+        case _:
+            return _fold_decision(state, event)
+
+
+def _fold_decision(state: SourceState, event: object) -> SourceState:
+    match event:
+        case Elected():
+            same = state.uid == event.uid
+            return _replace(
+                state,
+                uid=event.uid,
+                epoch=event.epoch,
+                electing=True,
+                closed_by="",
+                targets=event.targets,
+                permit=None,
+                delegate="",
+                failures=state.failures if same else {},
+                refused=None,
+                shown=state.shown if state.shown is not None and state.shown.uid == event.uid else None,
+            )
+        case ElectionRefused():
+            return _replace(state, refused=event)
+        case RevokeAcked():
+            return _fold_acked(state, event)
+        case DelegateLost():
+            failures = {**state.failures, event.cluster: state.failures.get(event.cluster, 0) + 1}
+            state = _excuse(state, event.candidate, event.reason)
+            state = _replace(state, delegate="", electing=False, closed_by=event.reason, failures=failures)
+            return _without_shadows(state)
+        case EpochClosed():
+            permit = state.permit
+            if permit is not None:
+                state = _excuse(_without_permit_writes(state, permit.candidate), permit.candidate, event.reason)
+            return _without_shadows(_replace(state, permit=None, delegate="", electing=False, closed_by=event.reason))
+        case CleanupDone():
+            return _replace(state, dirty=False)
+        case _:
+            return state
+
+
+def _excuse(state: SourceState, name: str, reason: str) -> SourceState:
+    """Go on without knowing what became of a candidate, or knowing that its pod is gone."""
+    known = state.candidates.get(name)
+    if known is None:
+        return state
+    # What has ended needs no excuse: if a backup revives it, it is waited for.
+    ended = reason == CandidateReason.POD_MISSING
+    known = _replace(known, may_run=known.may_run and not ended, excused=known.excused or not ended)
+    return _without_shadows(_replace(state, candidates={**state.candidates, name: known}))
+
+
+def _without_shadows(state: SourceState) -> SourceState:
+    """Forget candidates that are nowhere: never seen, or seen to be gone, and not asked for any more."""
+    kept = {name: known for name, known in state.candidates.items() if not known_to_be_gone(state, name)}
+    return _replace(state, candidates=kept) if len(kept) != len(state.candidates) else state
+
+
+def _fold_acked(state: SourceState, event: RevokeAcked) -> SourceState:
+    permit = state.permit
+    if permit is None or permit.number != event.number:
+        return state
+    known = state.candidates.get(permit.candidate)
+    candidates = state.candidates
+    if known is not None and permit.kind == "Bind" and event.reason != CandidateReason.TARGET_FORGOTTEN:
+        candidates = {**candidates, permit.candidate: _replace(known, may_run=False)}
+    failures = state.failures
+    # Room that was made is no failure, whatever then comes of it; an attempt in vain is, so that another target is asked next.
+    made = event.reason == CandidateReason.ANSWERED and known is not None and isinstance(known.seen, CandidateReserved)
+    if not made and event.reason != CandidateReason.ANOTHER_READY:
+        failures = {**failures, permit.cluster: failures.get(permit.cluster, 0) + 1}
+    state = _replace(state, permit=None, candidates=candidates, failures=failures)
+    return _without_shadows(_without_permit_writes(state, permit.candidate))
+
+
+def _without_permit_writes(state: SourceState, name: str) -> SourceState:
+    """A permit that is dead is neither sent nor taken back any more: what is open of it would only be in the way of the
+    next.
+    """
+    effects = {
+        key: effect
+        for key, effect in state.effects.items()
+        if not (isinstance(effect.decision, (PermitGranted, PermitRevoked)) and effect.decision.candidate == name)
+    }
+    return _replace(state, effects=effects) if len(effects) != len(state.effects) else state
+
+
+def _fold_write(state: SourceState, decision: CandidateWrite, at: datetime) -> SourceState:
+    match decision:
+        case CandidateRequested():
+            known = Candidate(cluster=decision.cluster, uid=decision.uid, epoch=decision.epoch, waits_since=at)
+            candidates = {decision.candidate: known, **state.candidates}
+            return _replace(state, candidates=candidates, dirty=True)
+        case PermitGranted():
+            permit = Permit(
+                cluster=decision.cluster,
+                candidate=decision.candidate,
+                number=decision.number,
+                kind=decision.kind,
+                reservation=decision.reservation,
+                until=decision.until,
+            )
+            known = state.candidates[decision.candidate]
+            if decision.kind == "Bind":
+                known = _replace(known, may_run=True)
+            return _replace(
+                state,
+                permit=permit,
+                permits=max(state.permits, decision.number),
+                candidates={**state.candidates, decision.candidate: known},
+            )
+        case PermitRevoked() if state.permit is not None and state.permit.number == decision.number:
+            return _replace(state, permit=_replace(state.permit, revoking=True))
+        case StatusShown():
+            return _replace(state, shown=decision)
+        case _:
+            return state
+
+
+def _fold_pod(state: SourceState, seen: SourcePodObserved) -> SourceState:
+    before = state.pod
+    state = closed(closed(state, _STATUS), _HINT)
+    state = _replace(state, pod=seen, dirty=True)
+    if before is not None and before.uid != seen.uid:
+        return _end(state)
+    return state
+
+
+def _fold_deleted(state: SourceState, event: SourceDeleted) -> SourceState:
+    if state.pod is not None and state.pod.uid != event.uid:
+        return state
+    state = closed(closed(state, _STATUS), _HINT)
+    return _replace(_end(state), pod=None, dirty=True)
+
+
+def _end(state: SourceState) -> SourceState:
+    """Nothing is wanted any more that was wanted for the pod before: creations that were not carried out are not to
+    be.
+    """
+    effects = {k: e for k, e in state.effects.items() if not isinstance(e.decision, CandidateRequested)}
+    return _without_shadows(
+        _replace(
+            state,
+            electing=False,
+            closed_by=CandidateReason.SOURCE_DELETED,
+            permit=None,
+            delegate="",
+            effects=effects,
+            refused=None,
+        )
+    )
+
+
+def _fold_candidate(state: SourceState, seen: CandidateSeen, recorded: Recorded) -> SourceState:
+    name, cluster = seen.name, recorded.cluster
+    state = closed(state, f"{cluster}/{name}")
+    known = state.candidates.get(name)
+    if known is None or known.cluster != cluster:
+        known = Candidate(cluster=cluster, uid=seen.origin.uid, epoch=seen.origin.epoch)
+    ready = isinstance(seen, CandidateReserved)
+    again = known.seen is not None and known.seen.reservation == seen.reservation and known.ready_since is not None
+    known = _replace(
+        known,
+        seen=seen,
+        ready_since=(known.ready_since if again else recorded.recorded_at) if ready else None,
+        waits_since=None if isinstance(seen, ANSWERS) else known.waits_since or recorded.recorded_at,
+        # A pod that is missing is none that runs; that it did when we last decided stays as it is until we decide again.
+        may_run=known.may_run or (isinstance(seen, CandidateBound) and not isinstance(seen, DelegateMissing)),
+        bound=seen.uid if isinstance(seen, CandidateBound) else known.bound,
+    )
+    state = _replace(state, candidates={**state.candidates, name: known}, dirty=True)
+    permit = state.permit
+    if isinstance(seen, CandidateBound) and _is_winner(state, name, known) and permit is not None:
+        return _replace(state, delegate=name, permit=None)
+    return state
+
+
+def _is_winner(state: SourceState, name: str, known: Candidate) -> bool:
+    """Whether a bound candidate is the one that holds the open permit of the epoch under way."""
+    permit = state.permit
+    return (
+        permit is not None
+        and permit.kind == "Bind"
+        and permit.candidate == name
+        and not state.delegate
+        and (known.uid, known.epoch) == (state.uid, state.epoch)
+    )
+
+
+def _fold_gone(state: SourceState, event: CandidateGone, recorded: Recorded) -> SourceState:
+    known = state.candidates.get(event.name)
+    if known is None or known.cluster != recorded.cluster:
+        return state
+    if known.seen is not None and known.seen.uid != event.uid:
+        return state
+    state = closed(state, f"{recorded.cluster}/{event.name}")
+    kept = {name: other for name, other in state.candidates.items() if name != event.name}
+    if event.name == state.delegate or (state.permit is not None and state.permit.candidate == event.name):
+        # Held in mind until it is decided what follows; without what was seen it is nowhere.
+        kept[event.name] = _replace(known, seen=None, may_run=False, ready_since=None)
+    return _replace(state, candidates=kept)
+
+
+def known_to_be_gone(state: SourceState, name: str) -> bool:
+    """Whether a candidate that was there, or asked for, is nowhere and will not come."""
+    known = state.candidates.get(name)
+    if known is None:
+        return True
+    return known.seen is None and f"{known.cluster}/{name}" not in state.effects
+
+
+def dropping(state: SourceState, name: str) -> bool:
+    """Whether a candidate's deletion is under way."""
+    known = state.candidates.get(name)
+    if known is None:
+        return False
+    effect = state.effects.get(f"{known.cluster}/{name}")
+    deleting = known.seen is not None and known.seen.deleting
+    return deleting or (effect is not None and isinstance(effect.decision, CandidateDropped))

@@ -1,0 +1,385 @@
+"""What a target does about one candidate now: take it or refuse it, make its Pod, keep to permits and withdrawals,
+report.
+
+In: the stream's state, the context, the time. Out: decisions, in order, and when to look again. Pure. Finding a node is
+the scheduler's part (`controlplane.controllers.candidates.target.controller` has its calls); everything that makes two
+of a pod impossible is decided here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from controlplane.controllers.candidates.objects import FINALIZER
+from controlplane.controllers.candidates.reasons import TargetReason
+from controlplane.controllers.candidates.target.events import (
+    Admitted,
+    BindStarted,
+    Bound,
+    CandidateObserved,
+    FinalizerReleased,
+    InvitationObserved,
+    PermitSeen,
+    PodFenced,
+    PodMade,
+    PodRemoved,
+    Refused,
+    Reported,
+    StatusReported,
+    TargetDecision,
+    TargetWrite,
+    Unreserved,
+    Withdrawn,
+)
+from controlplane.controllers.candidates.target.permissions import lends_token, unfit_for
+from controlplane.controllers.candidates.target.state import POD, TargetState
+from controlplane.runtime.decision_pass import DecisionPass, PassResult
+from controlplane.runtime.writes import WriteFailure, says_no
+
+
+class TargetPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of the target side.
+
+    `scheduler_name` goes into the Pods; `reservation_ttl` is how long a node is held without a permit; `skew` keeps off
+    the end of a lease: by how much two clusters' clocks may differ, plus the time that a binding may be on its way."""
+
+    scheduler_name: str = "controlplane"
+    reservation_ttl: timedelta = timedelta(seconds=30)
+    skew: timedelta = timedelta(seconds=5)
+
+
+class TargetContext(msgspec.Struct, frozen=True, kw_only=True):
+    """The rest of the cluster, as one candidate sees it.
+
+    `ready`: Candidates, Pods and invitations are in view. `invitations` are those of the namespace, `others` how many
+    admitted candidates each source has there beside this one, `priority_classes` those that exist (None: they cannot be
+    read)."""
+
+    policy: TargetPolicy
+    ready: bool = True
+    invitations: Sequence[InvitationObserved] = ()
+    others: Mapping[str, int] = {}
+    priority_classes: frozenset[str] | None = None
+
+
+def usable_until(state: TargetState, policy: TargetPolicy) -> datetime | None:
+    """Return until when the source's permit lets a binding begin; None if there is no permit for what is held.
+
+    A permit is for one reservation: one for an older reservation, or one that was withdrawn, is void (S2).
+    """
+    seen = state.seen
+    permit = seen.permit if seen is not None else None
+    if seen is None or permit is None or state.held is None or permit.kind != "Bind" or seen.deleting:
+        return None
+    if permit.reservation != state.held.number or permit.number <= max(state.withdrawn, seen.withdrawn):
+        return None
+    return permit.until - policy.skew
+
+
+def may_preempt(state: TargetState, policy: TargetPolicy, now: datetime) -> int:
+    """Return the number of the permit by which room may be made for the candidate now; 0 if none allows it (H9)."""
+    seen = state.seen
+    permit = seen.permit if seen is not None else None
+    if seen is None or permit is None or permit.kind != "Preempt" or seen.deleting or state.held is not None:
+        return 0
+    if permit.number <= max(state.withdrawn, seen.withdrawn, state.tried) or now >= permit.until - policy.skew:
+        return 0
+    return permit.number
+
+
+def bind_order(state: TargetState, policy: TargetPolicy, now: datetime) -> BindStarted | None:
+    """Return the binding that may begin now, None if none may: permitted, durable, unexpired, for the reservation that
+    is held.
+    """
+    until = usable_until(state, policy)
+    pod, held, permit = state.pod, state.held, state.permit
+    if until is None or held is None or permit is None or pod is None or now >= until:
+        return None
+    if (
+        permit.reservation != held.number
+        or state.binding is not None
+        or state.bound is not None
+        or POD in state.effects
+    ):
+        return None
+    if pod.deleting or pod.node:
+        return None
+    return BindStarted(
+        number=permit.number,
+        node=held.node,
+        uid=pod.uid,
+        resource_version=pod.resource_version,
+        before=until,
+        reason=TargetReason.PERMITTED,
+    )
+
+
+class _Pass(DecisionPass[TargetState, TargetDecision | Unreserved, TargetWrite]):
+    """The decisions of one pass, under construction."""
+
+    def _overrides(self, decision: TargetWrite, opened: TargetWrite) -> bool:
+        """Whether a decision takes the place of an open one: a removal of all, a fence of a binding."""
+        if isinstance(decision, PodRemoved):
+            return not isinstance(opened, PodRemoved)
+        if isinstance(decision, FinalizerReleased):
+            return not isinstance(opened, FinalizerReleased)
+        return isinstance(decision, PodFenced) and isinstance(opened, BindStarted)
+
+
+def target_decide(state: TargetState, context: TargetContext, now: datetime) -> PassResult[TargetDecision | Unreserved]:
+    """Return what follows from the state; nothing while this cluster's objects are not in view."""
+    turn = _Pass(state, now)
+    if not context.ready:
+        return turn.plan
+    seen = state.seen
+    if seen is None:
+        _remove_pod(turn, TargetReason.DELETED)
+    elif seen.deleting:
+        _let_go(turn, seen)
+    elif _admit(turn, seen, context):
+        _keep(turn, seen, context)
+    return turn.plan
+
+
+def _remove_pod(turn: _Pass, reason: TargetReason) -> None:
+    pod = turn.state.pod
+    if pod is not None and not pod.deleting:
+        turn.write(PodRemoved(uid=pod.uid, reason=reason))
+
+
+def _let_go(turn: _Pass, seen: CandidateObserved) -> None:
+    """The Candidate is being deleted: its Pod first, and the object only when the Pod has stopped (H12)."""
+    state = turn.state
+    if state.held is not None and state.binding is None:
+        turn.say(Unreserved(number=state.held.number, reason=TargetReason.DELETED))
+    if state.pod is not None:
+        _remove_pod(turn, TargetReason.DELETED)
+    elif FINALIZER in seen.finalizers:
+        turn.write(
+            FinalizerReleased(
+                uid=seen.uid,
+                finalizers=[name for name in seen.finalizers if name != FINALIZER],
+                resource_version=seen.resource_version,
+                reason=TargetReason.POD_STOPPED,
+            )
+        )
+
+
+def _admit(turn: _Pass, seen: CandidateObserved, context: TargetContext) -> bool:
+    """Take the candidate or refuse it; return whether it was taken before. What is bound is not refused any more."""
+    state = turn.state
+    if state.bound is not None:
+        return True
+    reason, message = judge(seen, context, state.trouble.get(POD), state.refused)
+    if not reason:
+        if state.admitted:
+            return True
+        turn.say(Admitted(reason=TargetReason.INVITED))
+        return False
+    if state.binding is not None:
+        return True  # too late to say no before it is known whether it was bound
+    if state.refused is None or (state.refused.reason, state.refused.message) != (reason, message):
+        turn.say(Refused(reason=TargetReason(reason), message=message))
+        if state.held is not None:
+            turn.say(Unreserved(number=state.held.number, reason=TargetReason.DELETED))
+        return False
+    _remove_pod(turn, state.refused.reason)
+    _withdraw(turn, seen)
+    if reason == TargetReason.POD_NOT_CREATED:
+        # Somebody may have mended it: a quota, an account, a policy. It is taken again once its Pod is there.
+        _make(turn, seen, context)
+    _report(turn, seen)
+    return False
+
+
+def judge(
+    seen: CandidateObserved, context: TargetContext, trouble: WriteFailure | None, refused: Refused | None
+) -> tuple[str, str]:
+    """Return why a candidate is refused and what to do about it; two empty strings if it is not."""
+    cluster = seen.origin.cluster
+    invited = [invitation for invitation in context.invitations if invitation.cluster == cluster]
+    if seen.problem:
+        return seen.problem, seen.problem_message
+    if not invited:
+        return (
+            TargetReason.NOT_INVITED,
+            f'cluster "{cluster}" is not invited into namespace "{seen.namespace}": create a CandidateSource there',
+        )
+    invitation = invited[0]
+    if invitation.most and context.others.get(cluster, 0) >= invitation.most:
+        return (
+            TargetReason.TOO_MANY_CANDIDATES,
+            f'CandidateSource "{invitation.name}" allows {invitation.most} candidates of cluster "{cluster}" at a time',
+        )
+    unfit = unfit_for(seen, invitation)
+    if unfit is not None:
+        return unfit
+    wanted, known = seen.priority_class, context.priority_classes
+    if wanted and invitation.priority_classes and wanted not in invitation.priority_classes:
+        return (
+            TargetReason.PRIORITY_CLASS_NOT_ALLOWED,
+            f'CandidateSource "{invitation.name}" does not allow priority class "{wanted}"',
+        )
+    if wanted and known is not None and wanted not in known:
+        return (
+            TargetReason.UNKNOWN_PRIORITY_CLASS,
+            f'spec.priorityClassName: "{wanted}" does not exist in this cluster: create it, or name another',
+        )
+    if refused is not None and refused.reason in (TargetReason.POD_NAME_TAKEN, TargetReason.POD_REFUSED):
+        return refused.reason, refused.message
+    if trouble is not None and trouble.action == PodMade.__name__:
+        if trouble.error == "Foreign":
+            return (
+                TargetReason.POD_NAME_TAKEN,
+                f'a Pod "{seen.name}" is there and is not this candidate\'s: {trouble.message}',
+            )
+        if trouble.code in (400, 422):
+            return TargetReason.POD_REFUSED, trouble.message
+        if says_no(trouble):
+            return TargetReason.POD_NOT_CREATED, f"its Pod cannot be made: {trouble.message or trouble.error}"
+    return "", ""
+
+
+def _keep(turn: _Pass, seen: CandidateObserved, context: TargetContext) -> None:
+    state = turn.state
+    if state.pod is not None and state.pod.owner != seen.uid:
+        # The Pod of a Candidate of this name before: it has to go before ours can be made.
+        _remove_pod(turn, TargetReason.DELETED)
+        return
+    if state.bound is None:
+        _unbound(turn, seen, context)
+    _report(turn, seen)
+
+
+def _make(turn: _Pass, seen: CandidateObserved, context: TargetContext) -> None:
+    turn.write(
+        PodMade(
+            template=seen.template, token=lends_token(seen, context.invitations), reason=TargetReason.TO_BE_SCHEDULED
+        )
+    )
+
+
+def _unbound(turn: _Pass, seen: CandidateObserved, context: TargetContext) -> None:
+    state, pod, policy = turn.state, turn.state.pod, context.policy
+    if pod is not None and pod.node:
+        _found_bound(turn, pod.uid, pod.node)
+        return
+    if pod is None:
+        if state.held is not None:
+            turn.say(Unreserved(number=state.held.number, reason=TargetReason.POD_GONE))
+        _withdraw(turn, seen)
+        _make(turn, seen, context)
+        return
+    if state.binding is not None:
+        _settle_binding(turn, state.binding, seen)
+        return
+    if _withdraw(turn, seen) or state.held is None:
+        return
+    until = usable_until(state, policy)
+    ends = state.held.expires if until is None else until
+    if turn.now >= ends:
+        turn.say(Unreserved(number=state.held.number, reason=TargetReason.TIMEOUT))
+        return
+    turn.wake_at(ends)
+    permit = seen.permit
+    known = state.permit.number if state.permit is not None else 0
+    if until is not None and permit is not None and permit.number > known:
+        turn.say(
+            PermitSeen(
+                number=permit.number, reservation=permit.reservation, until=permit.until, reason=TargetReason.PERMITTED
+            )
+        )
+
+
+def _found_bound(turn: _Pass, uid: str, node: str) -> None:
+    """The Pod is on a node: by our binding, or by somebody else's, which is reported as number 0 and so allowed by
+    nothing.
+    """
+    binding = turn.state.binding
+    number = binding.number if binding is not None and binding.uid == uid else 0
+    turn.say(Bound(number=number, node=node, uid=uid, reason=TargetReason.PERMITTED))
+
+
+def _settle_binding(turn: _Pass, binding: BindStarted, seen: CandidateObserved) -> None:
+    """A binding may be on its way. Wait for it; when it is not to be any more, fence it, and know for sure."""
+    revoked = seen.withdrawn >= binding.number
+    if revoked or turn.state.bind_failed or turn.now >= binding.before:
+        pod = turn.state.pod
+        assert pod is not None
+        turn.write(
+            PodFenced(
+                uid=pod.uid,
+                number=binding.number,
+                resource_version=binding.resource_version,
+                reason=TargetReason.FENCED,
+            )
+        )
+    else:
+        turn.wake_at(binding.before)
+
+
+def _withdraw(turn: _Pass, seen: CandidateObserved) -> bool:
+    """Keep to a withdrawal: what is held under it is given up, and only then is it acknowledged. Return whether there
+    was one.
+    """
+    state = turn.state
+    if seen.withdrawn <= state.withdrawn:
+        return False
+    if state.held is not None and state.pod is not None:
+        turn.say(Unreserved(number=state.held.number, reason=TargetReason.REVOKED))
+    turn.say(Withdrawn(number=seen.withdrawn, reason=TargetReason.WITHDRAWN))
+    return True
+
+
+def report_of(state: TargetState) -> Reported:
+    """Return what the source is to be told."""
+    held, bound, told = state.held, state.bound, state.told
+    phase, reason, message = "Pending", "", ""
+    if bound is not None:
+        phase = "Missing" if state.missing else "Bound"
+        reason = TargetReason.POD_GONE if state.missing else ""
+        message = "the pod is not there any more, and had not ended" if state.missing else ""
+    elif state.refused is not None and state.binding is None:
+        phase, reason, message = "Refused", state.refused.reason, state.refused.message
+    elif held is not None:
+        phase = "Reserved"
+    elif told is not None:
+        phase, reason, message = "Unschedulable", told.reason, told.message
+    elif state.unreserved is not None:
+        phase, reason, message = "Unreserved", state.unreserved.reason, state.unreserved.message
+    elif state.pod is None and (trouble := state.trouble.get(POD)) is not None:
+        message = f"its Pod cannot be made yet: {trouble.message or trouble.error}"
+    shows = bound is not None and not state.missing
+    return Reported(
+        phase=phase,
+        reservation=state.reservations,
+        node=bound.node if bound is not None else state.node,
+        score=held.score if held is not None else 0,
+        expires=held.expires if held is not None and phase == "Reserved" else None,
+        acknowledged=state.withdrawn,
+        tried=state.tried,
+        preemptable=told is not None and told.preemptable and phase == "Unschedulable",
+        reason=reason,
+        message=message[:1024],
+        pod=state.name if bound is not None else "",
+        bound_by=bound.number if bound is not None else 0,
+        sequence=state.sequence if shows or (bound is not None and state.sequence) else 0,
+    )
+
+
+def _report(turn: _Pass, seen: CandidateObserved) -> None:
+    wanted = report_of(turn.state)
+    if wanted == seen.reported or turn.plan.decisions:
+        return  # what was decided just now is reported when it is in the log
+    if wanted == Reported(phase="Pending") and not seen.reported.phase:
+        return  # that it was taken is no news: the source hears of it when there is a node, or none
+    turn.write(
+        StatusReported(
+            reported=wanted,
+            status=turn.state.pod_status if wanted.sequence else "",
+            resource_version=seen.resource_version,
+            reason=TargetReason.REPORT,
+        )
+    )

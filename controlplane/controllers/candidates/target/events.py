@@ -1,0 +1,301 @@
+"""What the target side records: one stream per candidate, `candidate/NS/NAME`, in the log of the scheduler beside that
+API server.
+
+The source's word (`CandidateObserved`: template, permit, withdrawal), the scheduler's (`Reserved`, `Unreserved`,
+`BindStarted`), the Pod's, and what was decided of them. Nothing is bound, acknowledged or reported that is not here
+first."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import ClassVar
+
+from controlplane.controllers.candidates.objects import Origin, PermitSpec
+from controlplane.controllers.candidates.reasons import TargetReason
+from controlplane.controllers.candidates.source.observations import Condition, SourceObjectGone, SourceObservation
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.log.event import Event, Kept, Part
+from controlplane.runtime.writes import WriteRefused, WriteUnneeded
+
+HERE = MANAGEMENT  # the API server that the scheduler stands beside
+
+
+class Reported(Part, frozen=True, kw_only=True):
+    """`status` of a Candidate: what the source is told. Compared with what is stored, so that nothing is written
+    twice.
+    """
+
+    phase: str = ""
+    reservation: int = 0
+    node: str = ""
+    score: int = 0
+    expires: datetime | None = None
+    acknowledged: int = 0
+    tried: int = 0
+    preemptable: bool = False
+    reason: str = ""
+    message: str = ""
+    pod: str = ""
+    bound_by: int = 0
+    sequence: int = 0
+
+
+class CandidateObserved(SourceObservation, frozen=True, kw_only=True):
+    """A Candidate of this cluster. `problem`: why its template cannot become a Pod; `reported` is what its status says,
+    `pod_status` the body of the Pod's status in it. `least`: how many of its PodGroup start together, by the source.
+    `account` is the ServiceAccount that the Pod runs as, `token`: it asks for a token of that by a volume of its own.
+    `beyond_baseline` and `beyond_restricted`: what these levels of the Pod Security Standards forbid of it, the second
+    without the first."""
+
+    origin: Origin
+    template: str
+    priority_class: str = ""
+    problem: str = ""
+    problem_message: str = ""
+    permit: PermitSpec | None = None
+    withdrawn: int = 0
+    finalizers: list[str] = []
+    reported: Reported = Reported()
+    pod_status: str = ""
+    conditions: list[Condition] = []
+    least: int = 0
+    account: str = "default"
+    token: bool = False
+    beyond_baseline: str = ""
+    beyond_restricted: str = ""
+    kept: Kept = {}
+
+
+class CandidateVanished(SourceObjectGone, frozen=True, kw_only=True):
+    """A Candidate is not there any more."""
+
+
+class CandidatePodObserved(SourceObservation, frozen=True, kw_only=True):
+    """The Pod of a candidate. `owner` is the UID of the Candidate that controls it, `status` the body of its status."""
+
+    owner: str
+    node: str = ""
+    phase: str = "Pending"
+    status: str = ""
+    kept: Kept = {}
+
+
+class CandidatePodGone(SourceObjectGone, frozen=True, kw_only=True):
+    """The Pod of a candidate is not there any more."""
+
+
+class InvitationObserved(SourceObservation, frozen=True, kw_only=True):
+    """A CandidateSource: pods of `cluster` may come into its namespace. `user` is who speaks for that cluster.
+
+    `most` bounds how many candidates it may have there (0: any), `priority_classes` which classes they may name (empty:
+    any), `service_accounts` as whom their Pods may run (empty: as `default`, without its token). `pod_security` is the
+    level of the Pod Security Standards that they have to keep ("": the strictest)."""
+
+    cluster: str
+    user: str = ""
+    most: int = 0
+    priority_classes: list[str] = []
+    service_accounts: list[str] = []
+    pod_security: str = ""
+
+
+class InvitationGone(SourceObjectGone, frozen=True, kw_only=True):
+    """A CandidateSource is not there any more."""
+
+
+class TargetObservationRefused(Event, frozen=True, kw_only=True):
+    """An object does not fit its API."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    field: str
+    error: str
+    object: str
+    kept: Kept = {}
+
+
+# --- the scheduler's word -------------------------------------------------------------------------------------------
+
+
+class Reserved(Event, frozen=True, kw_only=True):
+    """A node is held for the candidate: its `number`-th reservation. It lapses at `expires` unless it is permitted.
+
+    `score` is the sum of `scores`, by plugin and with their weights, among `feasible` nodes.
+    """
+
+    number: int
+    node: str
+    score: int
+    expires: datetime
+    scores: dict[str, int] = {}
+    feasible: int = 0
+    reason: TargetReason = TargetReason.NODE_FOUND
+
+
+class NotSchedulable(Event, frozen=True, kw_only=True):
+    """No node fits. `preemptable`: one would, without pods of lower priority; `tried`: the permit to preempt that did
+    not help.
+    """
+
+    message: str
+    preemptable: bool = False
+    tried: int = 0
+    reason: TargetReason = TargetReason.NO_NODE
+
+
+class Unreserved(Event, frozen=True, kw_only=True):
+    """The reservation of this number is given up, and with it every permit for it is void."""
+
+    number: int
+    reason: TargetReason
+    message: str = ""
+
+
+class BindFailed(Event, frozen=True, kw_only=True):
+    """An API server did not confirm a binding. It may have been made all the same, until the Pod says otherwise."""
+
+    number: int
+    message: str
+    reason: TargetReason = TargetReason.BIND_FAILED
+
+
+# --- decisions --------------------------------------------------------------------------------------------------------
+
+
+class TargetDecision(Event, frozen=True, kw_only=True):
+    """A decision; `reason` is one of the closed set."""
+
+    reason: TargetReason
+
+
+class TargetWrite(TargetDecision, frozen=True, kw_only=True):
+    """A decision that means a write to the Candidate or its Pod."""
+
+    WHAT: ClassVar[str] = ""
+    cluster: str = HERE
+    resource_version: str = ""
+
+    @property
+    def target(self) -> str:
+        """The key of the object in its stream: at most one write to it is open."""
+        return f"{self.cluster}/{self.WHAT}"
+
+
+class Admitted(TargetDecision, frozen=True, kw_only=True):
+    """The candidate is taken: it is invited and its pod can be made."""
+
+
+class Refused(TargetDecision, frozen=True, kw_only=True):
+    """The candidate is not taken; `message` says why, and what to do."""
+
+    message: str
+
+
+class PodMade(TargetWrite, frozen=True, kw_only=True):
+    """Make the Pod of a candidate. `token`: that of its ServiceAccount may be mounted."""
+
+    WHAT: ClassVar[str] = "Pod"
+    template: str
+    token: bool = True
+
+
+class PermitSeen(TargetDecision, frozen=True, kw_only=True):
+    """The permit for the reservation that is held has been read: until `until` by the source's clock."""
+
+    number: int
+    reservation: int
+    until: datetime
+
+
+class BindStarted(TargetWrite, frozen=True, kw_only=True):
+    """Bind the Pod, as it was seen (UID, resourceVersion), to the node that is held; not to be begun after `before`."""
+
+    WHAT: ClassVar[str] = "Pod"
+    number: int
+    node: str
+    uid: str
+    before: datetime
+
+
+class PodFenced(TargetWrite, frozen=True, kw_only=True):
+    """Touch the Pod: its resourceVersion moves on, and a binding that is still on its way cannot be made any more."""
+
+    WHAT: ClassVar[str] = "Pod"
+    uid: str
+    number: int
+
+
+class Bound(TargetDecision, frozen=True, kw_only=True):
+    """The Pod is on its node, by this permit."""
+
+    number: int
+    node: str
+    uid: str
+
+
+class Withdrawn(TargetDecision, frozen=True, kw_only=True):
+    """Every permit up to this number is void here, for good: the acknowledgement that the source waits for."""
+
+    number: int
+
+
+class StatusReported(TargetWrite, frozen=True, kw_only=True):
+    """Write the Candidate's status; `status` is the body of its pod's, if it is bound."""
+
+    WHAT: ClassVar[str] = "Candidate"
+    reported: Reported
+    status: str = ""
+
+
+class PodRemoved(TargetWrite, frozen=True, kw_only=True):
+    """Delete the Pod."""
+
+    WHAT: ClassVar[str] = "Pod"
+    uid: str
+
+
+class FinalizerReleased(TargetWrite, frozen=True, kw_only=True):
+    """The Pod is gone: let the Candidate go."""
+
+    WHAT: ClassVar[str] = "Candidate"
+    uid: str
+    finalizers: list[str] = []
+
+
+class TargetWriteFailed(WriteRefused, frozen=True, kw_only=True):
+    """The API server said no to a write. It is decided anew, not before `retry_at`."""
+
+
+class TargetWriteUnneeded(WriteUnneeded, frozen=True, kw_only=True):
+    """A write changed nothing, by the API server's own answer."""
+
+
+TARGET_EVENTS: tuple[type[Event], ...] = (
+    CandidateObserved,
+    CandidateVanished,
+    CandidatePodObserved,
+    CandidatePodGone,
+    InvitationObserved,
+    InvitationGone,
+    TargetObservationRefused,
+    Reserved,
+    NotSchedulable,
+    Unreserved,
+    BindFailed,
+    Admitted,
+    Refused,
+    PodMade,
+    PermitSeen,
+    BindStarted,
+    PodFenced,
+    Bound,
+    Withdrawn,
+    StatusReported,
+    PodRemoved,
+    FinalizerReleased,
+    TargetWriteFailed,
+    TargetWriteUnneeded,
+)

@@ -1,0 +1,229 @@
+"""From an object that the target's own API server showed to the event that is recorded of it.
+
+In: the change. Out: events on candidates' streams (`candidate/NS/NAME`) and on invitations' (`invitation/NS/NAME`). A
+Candidate is somebody else's word: what does not fit, or claims a mark that only we set, is refused with the field that
+is wrong, and the others go on."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from controlplane.controllers.candidates import constraints, objects
+from controlplane.controllers.candidates.objects import (
+    CANDIDATE_LABEL,
+    CANDIDATE_SOURCES,
+    CANDIDATES,
+    PODS,
+    SOURCE_LABEL,
+)
+from controlplane.controllers.candidates.reasons import TargetReason
+from controlplane.controllers.candidates.source.events import Condition, SourceObjectGone
+from controlplane.controllers.candidates.target.events import (
+    CandidateObserved,
+    CandidatePodGone,
+    CandidatePodObserved,
+    CandidateVanished,
+    InvitationGone,
+    InvitationObserved,
+    Reported,
+    TargetObservationRefused,
+)
+from controlplane.controllers.candidates.target.state import candidate_stream
+from controlplane.kube import fields, pod_security
+from controlplane.kube.fields import Misfit, number, section, text
+from controlplane.kube.kinds import Json, Kind, meta
+from controlplane.log.event import Body, Event, NewEvent, body_of
+from controlplane.runtime.controller import ObjectChange
+
+_Built = tuple[str, Event, tuple[Body, ...]]
+_SAID = 800  # characters of what a level forbids
+
+
+def invitation_stream(namespace: str, name: str) -> str:
+    """Return the stream of a CandidateSource."""
+    return f"invitation/{namespace}/{name}"
+
+
+def observe(sighting: ObjectChange, now: datetime) -> NewEvent | None:
+    """Return the event of one change, or None for what concerns nobody."""
+    kind, obj = sighting.kind, sighting.object
+    try:
+        built = _gone(kind, obj) if sighting.gone else _seen(kind, sighting.whole())
+    except fields.UNFIT as error:
+        built = _refused(sighting.cluster, kind, obj, error)
+    if built is None:
+        return None
+    stream, event, bodies = built
+    if isinstance(event, SourceObjectGone):
+        event = msgspec.structs.replace(event, resource_version=sighting.resource_version)
+    return sighting.observed(stream, event, now, bodies)
+
+
+def _seen(kind: Kind, obj: Json) -> _Built | None:
+    if kind == CANDIDATES:
+        return candidate(obj)
+    if kind == PODS:
+        return pod(obj) if CANDIDATE_LABEL in section(meta(obj), "labels", "metadata") else None
+    if kind == CANDIDATE_SOURCES:
+        spec = section(obj, "spec")
+        event = InvitationObserved(
+            **fields.identity(obj),
+            cluster=text(spec, "cluster", "spec"),
+            user=text(spec, "user", "spec"),
+            most=number(spec, "maxCandidates", "spec"),
+            priority_classes=fields.strings(spec, "priorityClasses", "spec"),
+            service_accounts=fields.strings(spec, "serviceAccounts", "spec"),
+            pod_security=_level(spec),
+        )
+        return invitation_stream(event.namespace, event.name), event, ()
+    return None
+
+
+def _level(spec: Json) -> str:
+    level = text(spec, "podSecurity", "spec")
+    if level and level not in pod_security.LEVELS:
+        raise Misfit("spec.podSecurity", level, f"one of {', '.join(pod_security.LEVELS)}")
+    return level
+
+
+def _gone(kind: Kind, obj: Json) -> _Built | None:
+    metadata = meta(obj)
+    last = {
+        "namespace": str(metadata.get("namespace", "")),
+        "name": str(metadata["name"]),
+        "uid": str(metadata.get("uid", "")),
+    }
+    if kind == CANDIDATES:
+        return candidate_stream(last["namespace"], last["name"]), CandidateVanished(**last), ()
+    if kind == PODS:
+        return candidate_stream(last["namespace"], last["name"]), CandidatePodGone(**last), ()
+    if kind == CANDIDATE_SOURCES:
+        return invitation_stream(last["namespace"], last["name"]), InvitationGone(**last), ()
+    return None
+
+
+def candidate(obj: Json) -> _Built:
+    """Return the event of a Candidate; `Misfit` if it does not fit."""
+    spec = section(obj, "spec")
+    whole = section(spec, "template", "spec")
+    template, pod_spec = body_of(whole), section(whole, "spec", "spec.template")
+    reason, message = _problem(obj, whole, pod_spec)
+    asks: Json = {}
+    try:
+        asks = _asks(whole, pod_spec)
+    except (Misfit, TypeError, AttributeError, ValueError) as error:
+        # What cannot be judged is not let through.
+        reason, message = reason or TargetReason.INVALID_POD, message or f"spec.template.{error}"
+    status = section(obj, "status")
+    said = section(status, "podStatus", "status")
+    stored = body_of(said) if said else None
+    event = CandidateObserved(
+        **fields.identity(obj),
+        origin=objects.origin(obj),
+        template=template.ref,
+        priority_class=text(pod_spec, "priorityClassName", "spec.template.spec"),
+        problem=reason,
+        problem_message=message,
+        permit=objects.permission(obj),
+        withdrawn=number(spec, "withdrawn", "spec"),
+        least=number(spec, "minMember", "spec"),
+        **asks,
+        finalizers=fields.strings(meta(obj), "finalizers", "metadata"),
+        reported=reported(status),
+        pod_status=stored.ref if stored is not None else "",
+        conditions=[
+            Condition(
+                type=text(entry, "type", "status.conditions[]"),
+                status=text(entry, "status", "status.conditions[]"),
+                last_transition_time=text(entry, "lastTransitionTime", "status.conditions[]"),
+            )
+            for entry in fields.items(status, "conditions", "status")
+        ],
+    )
+    bodies = (template,) if stored is None else (template, stored)
+    return candidate_stream(event.namespace, event.name), event, bodies
+
+
+def _asks(whole: Json, pod_spec: Json) -> Json:
+    """Return what a template asks for that an invitation has to allow: as whom it runs, and what the levels of pod
+    security forbid.
+    """
+    annotations = section(section(whole, "metadata", "spec.template"), "annotations", "spec.template.metadata")
+    # The older name of the field counts where the newer is empty, as in the API server's own conversion.
+    account = text(pod_spec, "serviceAccountName", "spec") or text(pod_spec, "serviceAccount", "spec") or "default"
+    projected = [section(volume, "projected", "spec.volumes[]") for volume in fields.items(pod_spec, "volumes", "spec")]
+    sources = [source for one in projected for source in fields.items(one, "sources", "spec.volumes[].projected")]
+    return {
+        "account": account,
+        "token": any(source.get("serviceAccountToken") is not None for source in sources),
+        "beyond_baseline": "; ".join(pod_security.forbidden_by_baseline(annotations, pod_spec))[:_SAID],
+        "beyond_restricted": "; ".join(pod_security.forbidden_by_restricted(pod_spec))[:_SAID],
+    }
+
+
+def _problem(obj: Json, whole: Json, pod_spec: Json) -> tuple[str, str]:
+    """Return why the template cannot become a Pod."""
+    whose = objects.origin(obj)
+    label = section(meta(obj), "labels", "metadata").get(SOURCE_LABEL)
+    if label != whose.cluster:
+        return (
+            TargetReason.FORGED_ANNOTATION,
+            f'label {SOURCE_LABEL} says "{label}" and spec.source.cluster "{whose.cluster}": they have to be the same',
+        )
+    head = section(whole, "metadata", "spec.template")
+    for field in ("labels", "annotations"):
+        forged = sorted(k for k in section(head, field, "spec.template.metadata") if _reserved(k))
+        if forged:
+            where = f"spec.template.metadata.{field}[{forged[0]}]"
+            return TargetReason.FORGED_ANNOTATION, f"{where}: only the target's scheduler sets it; leave it out"
+    if text(pod_spec, "nodeName", "spec.template.spec"):
+        return TargetReason.INVALID_POD, "spec.template.spec.nodeName: the target chooses the node; leave it out"
+    wrong = constraints.problem(pod_spec)
+    return (TargetReason.INVALID_POD, f"spec.template.{wrong}") if wrong else ("", "")
+
+
+def _reserved(key: str) -> bool:
+    return objects.ours(key) and key not in objects.OPTIONS
+
+
+def reported(status: Json) -> Reported:
+    """Return what a Candidate's status says."""
+    reservation = section(status, "reservation", "status")
+    return Reported(
+        phase=text(status, "phase", "status"),
+        reservation=number(reservation, "number", "status.reservation"),
+        node=text(reservation, "node", "status.reservation"),
+        score=number(reservation, "score", "status.reservation"),
+        expires=objects.instant(reservation, "expires", "status.reservation"),
+        acknowledged=number(status, "acknowledged", "status"),
+        tried=number(status, "tried", "status"),
+        preemptable=fields.flag(status, "preemptable", "status"),
+        reason=text(status, "reason", "status"),
+        message=text(status, "message", "status"),
+        pod=text(section(status, "pod", "status"), "name", "status.pod"),
+        bound_by=number(status, "boundBy", "status"),
+        sequence=number(status, "sequence", "status"),
+    )
+
+
+def pod(obj: Json) -> _Built:
+    """Return the event of a candidate's Pod; `Misfit` if it does not fit."""
+    status = body_of(section(obj, "status"))
+    owners = fields.items(meta(obj), "ownerReferences", "metadata")
+    owner = next((o for o in owners if o.get("controller") and o.get("kind") == CANDIDATES.kind), {})
+    event = CandidatePodObserved(
+        **fields.identity(obj),
+        owner=text(owner, "uid", "metadata.ownerReferences[]"),
+        node=text(section(obj, "spec"), "nodeName", "spec"),
+        phase=text(section(obj, "status"), "phase", "status") or "Pending",
+        status=status.ref,
+    )
+    return candidate_stream(event.namespace, event.name), event, (status,)
+
+
+def _refused(place: str, kind: Kind, obj: Json, error: Exception) -> _Built:
+    body = body_of(obj)
+    event = TargetObservationRefused(**fields.refusal(kind, obj, error), object=body.ref)
+    return f"refused/{place}/{kind.name}/{event.namespace}/{event.name}", event, (body,)

@@ -1,0 +1,47 @@
+"""What an invitation lends to the Pods of a source: a ServiceAccount, its token, and how much of a node they may reach.
+
+In: a candidate as it was seen, with what its template asks for, and the invitation. Out: why its Pod may not be made,
+or nothing. A target's scheduler makes that Pod with rights of its own, which are more than the source has: so it is
+asked here, before the Pod is made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controlplane.controllers.candidates.reasons import TargetReason
+from controlplane.controllers.candidates.target.events import CandidateObserved, InvitationObserved
+from controlplane.kube import pod_security
+
+
+def lends_token(seen: CandidateObserved, invitations: Sequence[InvitationObserved]) -> bool:
+    """Whether the token of its ServiceAccount may be mounted into a candidate's Pod: only of one that the invitation
+    names.
+    """
+    invited = [invitation for invitation in invitations if invitation.cluster == seen.origin.cluster]
+    return bool(invited) and seen.account in invited[0].service_accounts
+
+
+def unfit_for(seen: CandidateObserved, invitation: InvitationObserved) -> tuple[TargetReason, str] | None:
+    """Return why an invitation does not let a candidate's Pod be made with the rights of this cluster's scheduler, None
+    if it does.
+    """
+    where, named = f'CandidateSource "{invitation.name}"', seen.account in invitation.service_accounts
+    if not named and (seen.account != "default" or invitation.service_accounts):
+        return (
+            TargetReason.SERVICE_ACCOUNT_NOT_ALLOWED,
+            f'{where} does not lend ServiceAccount "{seen.account}": add it to spec.serviceAccounts, or use another',
+        )
+    if seen.token and not named:
+        return (
+            TargetReason.SERVICE_ACCOUNT_NOT_ALLOWED,
+            f'{where} lends no token of ServiceAccount "{seen.account}", and a volume asks for one: add it to spec.serviceAccounts',
+        )
+    level = invitation.pod_security or pod_security.RESTRICTED
+    beyond = seen.beyond_baseline if level != pod_security.PRIVILEGED else ""
+    if level == pod_security.RESTRICTED:
+        beyond = "; ".join(filter(None, [beyond, seen.beyond_restricted]))
+    if beyond:
+        return TargetReason.POD_SECURITY, f"{where} allows pods of the level {level} (spec.podSecurity): {beyond}"[
+            :1024
+        ]
+    return None

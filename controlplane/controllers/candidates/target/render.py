@@ -1,0 +1,174 @@
+"""From an open write of the target side to the request that carries it out.
+
+In: the decision, the state, the bodies it names, the time. Out: `controlplane.kube.kinds.Request`. Pure. A binding
+names the Pod's UID and resourceVersion, which `pods/binding` keeps to, and is not sent once its lease is too near its
+end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from controlplane.controllers.candidates.objects import CANDIDATE_LABEL, CANDIDATES, GROUP, PODS, stamp
+from controlplane.controllers.candidates.target.decide import TargetPolicy
+from controlplane.controllers.candidates.target.events import (
+    BindStarted,
+    CandidateObserved,
+    FinalizerReleased,
+    PodFenced,
+    PodMade,
+    PodRemoved,
+    Reported,
+    StatusReported,
+    TargetWrite,
+)
+from controlplane.controllers.candidates.target.state import TargetState
+from controlplane.kube.kinds import Json, ObjectRef, Request
+from controlplane.kube.pod_groups import QUORUM
+from controlplane.kube.requests import Obsolete, body_in, merge_diff
+
+FENCE = f"{GROUP}/fence"  # annotation on a Pod: the permit, and the version of the Pod whose binding cannot be made any more
+
+
+def target_bodies(state: TargetState, decision: TargetWrite) -> list[str]:
+    """Return the refs of the bodies that rendering a write needs."""
+    match decision:
+        case PodMade():
+            return [decision.template]
+        case StatusReported():
+            stored = state.seen.pod_status if state.seen is not None else ""
+            return [ref for ref in (decision.status, stored) if ref]
+        case _:
+            return []
+
+
+def target_render(
+    state: TargetState,
+    decision: TargetWrite,
+    bodies: Mapping[str, bytes],
+    policy: TargetPolicy,
+    now: datetime,
+) -> Request:
+    """Return the request of a write; `Obsolete` if what it was based on is no longer there, or its time is over."""
+    pod = ObjectRef(PODS, state.namespace, state.name)
+    ours = ObjectRef(CANDIDATES, state.namespace, state.name)
+    match decision:
+        case PodMade():
+            return _pod(state, body_in(bodies, decision.template), policy, lends=decision.token)
+        case BindStarted():
+            if now >= decision.before:
+                raise Obsolete("the lease is too near its end to begin a binding")
+            return _binding(pod, decision)
+        case PodFenced():
+            # Another binding under the same permit needs another mark: a patch that changes nothing leaves the version as it is.
+            mark = f"{decision.number}/{decision.resource_version}"
+            body: Json = {"metadata": {"annotations": {FENCE: mark}}}
+            return Request("patch", pod, body, uid=decision.uid, resource_version=decision.resource_version)
+        case PodRemoved():
+            return Request("delete", pod, uid=decision.uid, owner_label=(CANDIDATE_LABEL, state.name))
+        case FinalizerReleased():
+            body = {"metadata": {"finalizers": decision.finalizers or None}}
+            return Request("patch", ours, body, uid=decision.uid, resource_version=decision.resource_version)
+        case StatusReported():
+            if state.seen is None:
+                raise Obsolete("the Candidate is gone")
+            said = body_in(bodies, decision.status) if decision.status else {}
+            stored = body_in(bodies, state.seen.pod_status) if state.seen.pod_status else {}
+            status = _status(state.seen, decision.reported, said, stored, now)
+            return Request(
+                "patch", ours, {"status": status}, subresource="status", resource_version=decision.resource_version
+            )
+        case _:
+            raise Obsolete(f"no request is known for {type(decision).__name__}")
+
+
+def _pod(state: TargetState, template: Json, policy: TargetPolicy, *, lends: bool) -> Request:
+    seen = state.seen
+    if seen is None or seen.deleting:
+        raise Obsolete("the Candidate is gone")
+    head = template.get("metadata") or {}
+    body: Json = {
+        "metadata": {
+            "labels": {**(head.get("labels") or {}), CANDIDATE_LABEL: state.name},
+            "annotations": {**(head.get("annotations") or {}), **({QUORUM: str(seen.least)} if seen.least > 0 else {})},
+            "ownerReferences": [
+                {
+                    "apiVersion": CANDIDATES.api_version,
+                    "kind": CANDIDATES.kind,
+                    "name": seen.name,
+                    "uid": seen.uid,
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        },
+        "spec": {**template["spec"], "schedulerName": policy.scheduler_name},
+    }
+    if not lends:
+        body["spec"]["automountServiceAccountToken"] = False
+    ref = ObjectRef(PODS, state.namespace, state.name)
+    return Request("create", ref, body, owner_label=(CANDIDATE_LABEL, state.name))
+
+
+def _binding(pod: ObjectRef, decision: BindStarted) -> Request:
+    body: Json = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {
+            "namespace": pod.namespace,
+            "name": pod.name,
+            "uid": decision.uid,
+            "resourceVersion": decision.resource_version,
+        },
+        "target": {"apiVersion": "v1", "kind": "Node", "name": decision.node},
+    }
+    return Request("create", pod, body, subresource="binding")
+
+
+def _status(seen: CandidateObserved, reported: Reported, pod_status: Json, stored: Json, now: datetime) -> Json:
+    """Return the status as a merge patch over what is stored: nulls take away what does not hold any more."""
+    expires = stamp(reported.expires) if reported.expires is not None else None
+    return {
+        "phase": reported.phase,
+        "reason": reported.reason or None,
+        "message": reported.message or None,
+        "reservation": {
+            "number": reported.reservation,
+            "node": reported.node or None,
+            "score": reported.score,
+            "expires": expires,
+        },
+        "acknowledged": reported.acknowledged,
+        "tried": reported.tried,
+        "preemptable": reported.preemptable,
+        "boundBy": reported.bound_by,
+        "pod": {"name": reported.pod} if reported.pod else None,
+        "sequence": reported.sequence,
+        "podStatus": merge_diff(stored, pod_status) if pod_status else None,
+        "conditions": _conditions(seen, reported, now),
+    }
+
+
+def _conditions(seen: CandidateObserved, reported: Reported, now: datetime) -> list[Json]:
+    """Return what the phase means, for `kubectl wait`; a transition time stays while its status does."""
+    phase = reported.phase
+    holds = {
+        "Admitted": phase not in ("", "Refused"),
+        "Reserved": phase in ("Reserved", "Binding", "Bound"),
+        "Bound": phase == "Bound",
+    }
+    before = {entry.type: entry for entry in seen.conditions}
+    found = []
+    for kind, holding in holds.items():
+        status, known = "True" if holding else "False", before.get(kind)
+        same = known is not None and known.status == status
+        found.append(
+            {
+                "type": kind,
+                "status": status,
+                "reason": reported.reason or phase,
+                "message": reported.message,
+                "lastTransitionTime": known.last_transition_time if same and known else stamp(now),
+            }
+        )
+    return found

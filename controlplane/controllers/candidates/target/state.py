@@ -1,0 +1,199 @@
+"""The fold of one candidate in its target: what the source said, what the scheduler holds, what became of the Pod.
+
+In: the events of `candidate/NS/NAME`, in order. Out: `TargetState`, a value. What a node has given away is read from
+these states alone, so a scheduler that starts anew holds what it held (S7)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from controlplane.controllers.candidates.target.events import (
+    HERE,
+    Admitted,
+    BindFailed,
+    BindStarted,
+    Bound,
+    CandidateObserved,
+    CandidatePodGone,
+    CandidatePodObserved,
+    CandidateVanished,
+    NotSchedulable,
+    PermitSeen,
+    PodMade,
+    Refused,
+    Reserved,
+    StatusReported,
+    TargetWrite,
+    TargetWriteFailed,
+    TargetWriteUnneeded,
+    Unreserved,
+    Withdrawn,
+)
+from controlplane.log.event import Recorded
+from controlplane.runtime.writes import OpenWrites, WriteFailure, closed, dropped, opened, refused
+
+STREAM = "candidate"
+_OVER = ("Succeeded", "Failed")
+_replace = msgspec.structs.replace
+
+
+class TargetState(OpenWrites[TargetWrite, WriteFailure], frozen=True, kw_only=True):
+    """A candidate, its Pod and its open writes.
+
+    `reservations` counts them; `held` is the one that is held now. `permit` is the last permit that was read for it.
+    `binding` is a binding that may be on its way (`bind_failed`: nobody confirmed it), `bound` the one that was made;
+    `missing`: its Pod is gone and had not ended. `withdrawn` is what was acknowledged, `tried` the last permit to
+    preempt that was used up. `sequence` counts the changes of the bound Pod's status. `told` is the scheduler's last
+    word, if it found nothing."""
+
+    namespace: str
+    name: str
+    version: int = 0
+    position: int = 0
+    seen: CandidateObserved | None = None
+    admitted: bool = False
+    refused: Refused | None = None
+    pod: CandidatePodObserved | None = None
+    reservations: int = 0
+    held: Reserved | None = None
+    unreserved: Unreserved | None = None
+    told: NotSchedulable | None = None
+    permit: PermitSeen | None = None
+    withdrawn: int = 0
+    tried: int = 0
+    binding: BindStarted | None = None
+    bind_failed: bool = False
+    bound: Bound | None = None
+    missing: bool = False
+    sequence: int = 0
+    pod_status: str = ""
+    pod_phase: str = ""
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing more can come of it."""
+        return self.seen is None and self.pod is None and not self.effects
+
+    @property
+    def node(self) -> str:
+        """The node on which something is taken for it: reserved, on its way or bound; "" if none is.
+
+        A Pod that has ended takes nothing any more, and one that is gone neither.
+        """
+        if self.bound is not None:
+            return "" if self.missing or self.pod_phase in _OVER else self.bound.node
+        if self.binding is not None:
+            return self.binding.node
+        return self.held.node if self.held is not None else ""
+
+
+def candidate_stream(namespace: str, name: str) -> str:
+    """Return the stream of a candidate in its target."""
+    return f"{STREAM}/{namespace}/{name}"
+
+
+def target_initial(stream: str) -> TargetState:
+    """Return the state before the first event of a stream."""
+    _, namespace, name = stream.split("/", 2)
+    return TargetState(namespace=namespace, name=name)
+
+
+def target_fold(state: TargetState, recorded: Recorded) -> TargetState:
+    """Return the state after one more event of the stream."""
+    event = recorded.event
+    state = _replace(state, version=recorded.version, position=recorded.position)
+    match event:
+        case CandidateObserved():
+            return _fold_candidate(state, event)
+        case CandidateVanished():
+            if state.seen is None or state.seen.uid != event.uid:
+                return state
+            return _replace(closed(state, CANDIDATE), seen=None, held=None, admitted=False)
+        case CandidatePodObserved() | CandidatePodGone():
+            return _fold_pod(state, event)
+        case TargetWriteFailed():
+            return refused(state, event)
+        case TargetWriteUnneeded():
+            return closed(state, event.target)
+        case TargetWrite():
+            state = opened(state, event, recorded)
+            return _replace(state, binding=event, bind_failed=False) if isinstance(event, BindStarted) else state
+        case _:
+            return _fold_word(state, event)
+
+
+CANDIDATE, POD = f"{HERE}/{StatusReported.WHAT}", f"{HERE}/{PodMade.WHAT}"
+
+
+def _fold_word(state: TargetState, event: object) -> TargetState:
+    match event:
+        case Admitted():
+            return _replace(state, admitted=True, refused=None)
+        case Refused():
+            return _replace(state, admitted=False, refused=event)
+        case Reserved():
+            state = _replace(state, tried=max(state.tried, _room_permit(state)))
+            return _replace(state, reservations=event.number, held=event, told=None, unreserved=None, permit=None)
+        case NotSchedulable():
+            return _replace(state, told=event, tried=max(state.tried, event.tried))
+        case Unreserved() if state.held is not None and state.held.number == event.number:
+            return _replace(state, held=None, permit=None, unreserved=event)
+        case PermitSeen():
+            return _replace(state, permit=event)
+        case BindFailed() if state.binding is not None and state.binding.number == event.number:
+            return _replace(dropped(state, POD), bind_failed=True)
+        case Bound():
+            return _replace(dropped(state, POD), bound=event, binding=None, held=None, permit=None, bind_failed=False)
+        case Withdrawn():
+            return _replace(state, withdrawn=max(state.withdrawn, event.number))
+        case _:
+            return state
+
+
+def _room_permit(state: TargetState) -> int:
+    """Return the number of the permit to preempt that a node answers, which is then used up; 0 if there is none."""
+    permit = state.seen.permit if state.seen is not None else None
+    return permit.number if permit is not None and permit.kind == "Preempt" else 0
+
+
+def _fold_candidate(state: TargetState, seen: CandidateObserved) -> TargetState:
+    before = state.seen
+    if before is None and not state.reservations:
+        # A new candidate has reserved nothing. One that a backup brought back has, and old permits must not be for what is reserved now.
+        state = _replace(state, reservations=seen.reported.reservation)
+    state = closed(state, CANDIDATE)
+    if before is not None and before.uid != seen.uid:
+        # Another object of the same name. What was permitted to the one before is not permitted to it.
+        state = TargetState(
+            namespace=state.namespace,
+            name=state.name,
+            version=state.version,
+            position=state.position,
+            pod=state.pod,
+            effects=state.effects,
+        )
+    return _replace(state, seen=seen)
+
+
+def _fold_pod(state: TargetState, event: CandidatePodObserved | CandidatePodGone) -> TargetState:
+    known = state.pod
+    if isinstance(event, CandidatePodGone):
+        if known is not None and known.uid != event.uid:
+            return state
+        state = _replace(closed(state, POD), pod=None, binding=None, bind_failed=False)
+        ours = state.bound is not None and state.bound.uid == event.uid
+        return _replace(state, missing=True) if ours and state.pod_phase not in _OVER else state
+    state = closed(state, POD)
+    if state.binding is not None and not event.node and _moved_on(state.binding, event):
+        # The binding named the version before this one: it cannot be made any more.
+        state = _replace(state, binding=None, bind_failed=False)
+    if event.status != state.pod_status and event.node:
+        state = _replace(state, sequence=state.sequence + 1, pod_status=event.status, pod_phase=event.phase)
+    if state.bound is not None and state.pod_phase not in _OVER:
+        # What was bound stays bound, unless the cluster goes back to a backup: from before that, or from when it was not yet gone.
+        state = _replace(state, missing=(event.uid, event.node) != (state.bound.uid, state.bound.node))
+    return _replace(state, pod=event)
+
+
+def _moved_on(binding: BindStarted, pod: CandidatePodObserved) -> bool:
+    return binding.uid != pod.uid or binding.resource_version != pod.resource_version

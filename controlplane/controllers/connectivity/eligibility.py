@@ -1,0 +1,50 @@
+"""Which clusters can take a job whole, as whoever knows the kind judges it, and whoever dispatches it keeps to.
+
+In: the judgement of one room, recorded. Out: one event that two rooms read: the one that judged it, and the one that
+nominates clusters. They do not import each other (docs/decisions/0021), so what is said between them stands below both.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from controlplane.kube.kinds import Kind
+from controlplane.log.event import Event
+
+#: First word of the streams of judgements.
+ROOM = "fit"
+
+
+class Fit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What was found of one cluster. `reason` and `detail` say why it cannot take the job, "" if it can; `unknown` is
+    what could not be looked at there, in words: it counts as fitting. `early`: how many volumes would be bound before a
+    pod is placed. `short`: what was not asked of quota and will be used there all the same, in words."""
+
+    reason: str = ""
+    detail: str = ""
+    unknown: list[str] = []
+    early: int = 0
+    short: str = ""
+
+    @property
+    def fits(self) -> bool:
+        """Whether the cluster may be offered the job."""
+        return not self.reason
+
+
+class ClustersJudged(Event, frozen=True, kw_only=True):
+    """Which clusters can take a job, as far as they are judged; one that is not named is not judged yet. `kind` is
+    `Kind.name`.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    clusters: dict[str, Fit]
+    reason: str = "FactsOfClusters"
+
+
+def fit_stream(kind: Kind, namespace: str, name: str) -> str:
+    """Return the stream of a job as whoever judges clusters for it sees it."""
+    return f"{ROOM}/{kind.name}/{namespace}/{name}"

@@ -1,0 +1,222 @@
+"""What can be recorded of connections: one cluster's on the stream `cluster/NAME` (the management cluster's own under
+`@management`), what concerns all of them on `fleet`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from controlplane.log.event import Event
+
+FLEET_STREAM = "fleet"
+MANAGEMENT = "@management"  # not a name that a MultiKueueCluster can have
+
+
+def cluster_stream(name: str) -> str:
+    """Return the stream of a cluster's history."""
+    return f"cluster/{name}"
+
+
+class ServiceStarted(Event, frozen=True, kw_only=True):
+    """A process took the log over: what it knew of connections is void, what the log knows is not.
+
+    `unwatched_since`: until when the process before gave signs of life. From then on nobody of ours looked at any
+    cluster."""
+
+    epoch: int
+    holder: str
+    version: str
+    unwatched_since: datetime | None = None
+
+
+class ServiceStopped(Event, frozen=True, kw_only=True):
+    """A process lets the log go, of its own will: until now it looked at the clusters."""
+
+    epoch: int
+    holder: str
+
+
+class PolicyInForce(Event, frozen=True, kw_only=True):
+    """The settings that decisions rest on from here: said by a process that begins to lead, if they are not those that
+    were in force.
+
+    The names are those of the settings; `kinds` are the kinds of jobs that are dispatched, none where nothing is.
+    """
+
+    controllers: list[str] = []
+    origin: str
+    controller_name: str
+    kinds: list[str] = []
+    judged: list[str] = []
+    execution_policy: str
+    worker_lost_timeout_seconds: float
+    gc_interval_seconds: float
+    status_interval_seconds: float
+    readmission_grace_seconds: float
+    refusal_pause_seconds: float
+    loser_patience_seconds: float
+    requeues_per_minute: int
+    mass_outage_share: float
+
+
+class LogWentBack(Event, frozen=True, kw_only=True):
+    """The log is not the one that was read: a backup was restored, or a standby was promoted that lacked the last
+    commits.
+
+    Up to `read_to` it had been read; `ends_at` is where it ended when that was noticed. What clusters show is recorded
+    anew."""
+
+    read_to: int
+    ends_at: int
+    message: str
+    seen_by: str
+
+
+class EventRefused(Event, frozen=True, kw_only=True):
+    """The database refused an event for what is in it: it was left out, and is tried again when what it tells of
+    changes.
+
+    `stream` and `type` are the event's own; `error` is what the database said.
+    """
+
+    stream: str
+    type: str
+    error: str
+
+
+class LogRebound(Event, frozen=True, kw_only=True):
+    """An operator lets the log follow another management cluster: the next one that answers, whatever its identity is.
+
+    What the one before had, and this one does not show, is gone.
+    """
+
+    by: str
+
+
+class ClusterConnected(Event, frozen=True, kw_only=True):
+    """The cluster can be written to. `kinds` are listed and watched (those that resumed a watch were not listed again),
+    `incarnation` is the UID of its kube-system namespace, if readable."""
+
+    incarnation: str = ""
+    server_version: str = ""
+    kinds: list[str] = []
+
+
+class ClusterConnectFailed(Event, frozen=True, kw_only=True):
+    """An attempt to connect failed; `reason` and `message` are those of the MultiKueueCluster's condition."""
+
+    reason: str
+    message: str
+    attempt: int
+    next_attempt_at: datetime | None = None
+
+
+class ClusterSuspected(Event, frozen=True, kw_only=True):
+    """A sign of life is overdue. Nothing follows from it yet: a short flap changes nothing."""
+
+    message: str
+    seen_by: str = ""
+
+
+class ClusterRecovered(Event, frozen=True, kw_only=True):
+    """A suspected cluster answered again within its grace."""
+
+
+class ClusterLost(Event, frozen=True, kw_only=True):
+    """An established connection broke: a probe or the watches failed, or the credentials are refused.
+
+    `seen_by` is the replica that saw it, `others_connected` of `others` clusters answered it at that moment: whether
+    the trouble may be our own."""
+
+    reason: str
+    message: str
+    seen_by: str = ""
+    others: int = 0
+    others_connected: int = 0
+
+
+class ClusterRestored(Event, frozen=True, kw_only=True):
+    """The cluster's history went back, as after a restore of its store: what is seen from now on belongs to another
+    life.
+    """
+
+    message: str
+    life: int
+
+
+class ClusterForgotten(Event, frozen=True, kw_only=True):
+    """An operator says that a lost cluster will not come back with anything that still runs: its grace is over now."""
+
+    by: str
+
+
+class MassOutageBegan(Event, frozen=True, kw_only=True):
+    """Most clusters are away together: it may be us. Nothing is taken from a lost cluster until it ends or is
+    accepted.
+    """
+
+    away: list[str]
+    of: int
+
+
+class MassOutageEnded(Event, frozen=True, kw_only=True):
+    """Enough clusters are back."""
+
+    away: list[str]
+    of: int
+
+
+class MassOutageAccepted(Event, frozen=True, kw_only=True):
+    """An operator says that the clusters are really gone: their workloads may be queued again."""
+
+    by: str
+
+
+class ClusterDisconnected(Event, frozen=True, kw_only=True):
+    """We let go ourselves: the MultiKueueCluster was deleted or points elsewhere."""
+
+    reason: Literal["Removed", "Reconfigured"]
+
+
+class KindSynced(Event, frozen=True, kw_only=True):
+    """The list of a kind is complete. `gap`: the watch before it could not be resumed, changes in between were not
+    seen.
+    """
+
+    kind: str
+    count: int
+    resource_version: str
+    gap: bool = False
+
+
+class KindOff(Event, frozen=True, kw_only=True):
+    """The cluster does not serve the kind, forbids it, or answers what cannot be read; everything else there works
+    on.
+    """
+
+    kind: str
+    reason: Literal["NotServed", "Forbidden", "Unreadable"]
+    message: str
+
+
+EVENTS: tuple[type[Event], ...] = (
+    ServiceStarted,
+    ServiceStopped,
+    PolicyInForce,
+    LogWentBack,
+    EventRefused,
+    LogRebound,
+    ClusterConnected,
+    ClusterConnectFailed,
+    ClusterSuspected,
+    ClusterRecovered,
+    ClusterLost,
+    ClusterRestored,
+    ClusterForgotten,
+    MassOutageBegan,
+    MassOutageEnded,
+    MassOutageAccepted,
+    ClusterDisconnected,
+    KindSynced,
+    KindOff,
+)

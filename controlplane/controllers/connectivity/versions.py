@@ -1,0 +1,102 @@
+"""The highest resourceVersion that was seen of each kind on each cluster: what tells a restored backup from a cluster
+that was away.
+
+In: every event, in the log's order, and what a capability's events say of objects. Out: a number by cluster and kind,
+of the cluster's present life alone, and whether the kind was listed as a whole in it. A list that is older than the
+number comes from a store that went back, even if all that was seen since is gone again; the log has no other mark of
+that. Before the first whole list of a life, what the log knows of an object may be of the life before. And what was
+seen to go does not come back: for a while it is remembered by its UID."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from controlplane.controllers.connectivity.events import (
+    ClusterConnected,
+    ClusterDisconnected,
+    ClusterRestored,
+    KindSynced,
+    LogRebound,
+)
+from controlplane.kube.kinds import version_number
+from controlplane.log.event import Event, Recorded, Unknown
+
+# Enough for the time between a backup and its restore, and a few megabytes for each cluster.
+_REMEMBERED = 20_000
+
+
+class ShownVersion(msgspec.Struct, frozen=True):
+    """What an observation says of an object: its kind (`Kind.name`), its version, and its UID if it is `gone`."""
+
+    kind: str
+    resource_version: str
+    gone: str = ""
+
+
+#: Returns what an event says of an object; None if it is no observation.
+Reads = Callable[[Event], ShownVersion | None]
+
+
+class ResourceVersionTracker:
+    """See the module."""
+
+    def __init__(self, reads: Reads) -> None:
+        self._reads = reads
+        self._versions: dict[str, dict[str, int]] = {}
+        self._listed: dict[str, set[str]] = {}
+        self._gone: dict[str, dict[str, None]] = {}
+        self._incarnations: dict[str, str] = {}
+
+    def of(self, cluster: str, kind: str) -> int:
+        """Return the highest resourceVersion of a kind (`Kind.name`) on a cluster, 0 if none was seen in its present
+        life.
+        """
+        return self._versions.get(cluster, {}).get(kind, 0)
+
+    def listed(self, cluster: str, kind: str) -> bool:
+        """Whether the kind was listed as a whole in the cluster's present life."""
+        return kind in self._listed.get(cluster, ())
+
+    def is_gone(self, cluster: str, uid: str) -> bool:
+        """Whether an object was seen to go in the cluster's present life, not too long ago."""
+        return uid in self._gone.get(cluster, ())
+
+    def fold(self, recorded: Recorded) -> None:
+        """Take one more event."""
+        event, cluster = recorded.event, recorded.cluster
+        if isinstance(event, Unknown):
+            return
+        shown = self._reads(event)
+        if shown is not None:
+            self._note(cluster, shown.kind, shown.resource_version)
+            if shown.gone:
+                self._buried(cluster, shown.gone)
+        elif isinstance(event, KindSynced):
+            self._note(cluster, event.kind, event.resource_version)
+            self._listed.setdefault(cluster, set()).add(event.kind)
+        elif isinstance(event, (ClusterRestored, LogRebound)) or (
+            isinstance(event, ClusterDisconnected) and event.reason == "Removed"
+        ):
+            self._begin(cluster)
+        elif isinstance(event, ClusterConnected):
+            if self._incarnations.get(cluster, event.incarnation) != event.incarnation:
+                self._begin(cluster)
+            self._incarnations[cluster] = event.incarnation
+
+    def _buried(self, cluster: str, uid: str) -> None:
+        gone = self._gone.setdefault(cluster, {})
+        gone[uid] = None
+        if len(gone) > _REMEMBERED:
+            del gone[next(iter(gone))]
+
+    def _begin(self, cluster: str) -> None:
+        self._versions.pop(cluster, None)
+        self._listed.pop(cluster, None)
+        self._gone.pop(cluster, None)
+
+    def _note(self, cluster: str, kind: str, version: str) -> None:
+        if (number := version_number(version)) is not None:
+            versions = self._versions.setdefault(cluster, {})
+            versions[kind] = max(versions.get(kind, 0), number)

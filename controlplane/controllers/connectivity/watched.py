@@ -1,0 +1,40 @@
+"""Whether anybody of ours looked: since when processes have led this log, less the times in which none did.
+
+In: every event, in the log's order. Out: from when a cluster's absence can count at all, and when a leading process
+last said anything. A process that takes the log over says in its first event how long nobody had looked
+(`ServiceStarted.unwatched_since`), so that a replay counts as it did."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from controlplane.controllers.connectivity.events import ClusterForgotten, MassOutageAccepted, ServiceStarted
+from controlplane.controllers.connectivity.state import resumed
+from controlplane.log.event import Recorded
+
+#: What an operator says, whether a process leads or not.
+_OPERATORS = (ClusterForgotten, MassOutageAccepted)
+
+
+class Watched:
+    """See the module. `since` is when the first process took the log over, later by every time without one."""
+
+    def __init__(self) -> None:
+        self.since: datetime | None = None
+        self._heard: datetime | None = None
+
+    def fold(self, recorded: Recorded) -> None:
+        """Take one more event."""
+        event = recorded.event
+        if isinstance(event, _OPERATORS):
+            return
+        self._heard = recorded.recorded_at
+        self.since = self.since or recorded.recorded_at
+        if isinstance(event, ServiceStarted):
+            self.since = resumed(self.since, recorded)
+
+    def until(self, sign_of_life: datetime | None) -> datetime | None:
+        """Return until when somebody looked, to whoever takes the log over; one that resigned gave its last sign of
+        life as an event.
+        """
+        return sign_of_life or self._heard

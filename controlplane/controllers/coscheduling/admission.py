@@ -1,0 +1,120 @@
+"""The admission hook's answer: what is added to TaskRuns, CustomRuns and pods where Tekton itself places nothing
+(section 2.3).
+
+In: an AdmissionReview, the mode, and how to find a run. Out: an AdmissionReview with a JSON patch, or without one for
+what concerns no run. Nothing is kept back: what cannot be judged is let through with a warning, for a hook that is in
+doubt must not stop a cluster.
+
+A TaskRun gets the annotation of the placeholder that it follows; Tekton's own controller makes the affinity of it.
+Where one placeholder serves the whole run, claims of templates are made by its StatefulSet, so the TaskRun is bound to
+those instead of the ones that Tekton made. A pod that carries the annotation and no term for it gets the term."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from controlplane.controllers.coscheduling.flags import Mode
+from controlplane.controllers.coscheduling.names import claim_name, placeholder_name
+from controlplane.controllers.coscheduling.objects import (
+    ANNOTATION,
+    INSTANCE_LABEL,
+    PipelineRun,
+    annotations_of,
+    controller_of,
+)
+from controlplane.controllers.coscheduling.placement.binding import beside
+from controlplane.controllers.coscheduling.placement.existing import follows
+from controlplane.controllers.coscheduling.placement.placeholders import claim_of, placeholder_of_claims
+from controlplane.controllers.coscheduling.problems import InputRefused, Problem
+from controlplane.kube.kinds import PIPELINE_RUNS, Json, meta
+
+Find = Callable[[str, str, str], PipelineRun | None]
+"""Finds a run by namespace, name and UID; None if it is not known."""
+
+_API = "admission.k8s.io/v1"
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def answer(review: Mapping[str, Any], mode: Mode, find: Find) -> Json:
+    """Return the answer to an AdmissionReview; `InputRefused` if it is none."""
+    request = review.get("request")
+    if not isinstance(request, dict) or not request.get("uid"):
+        what = "it has no request with a uid"
+        raise InputRefused(Problem("AdmissionReview", "request", what, "send a review of admission.k8s.io/v1"))
+    obj = request.get("object")
+    patch: list[Json] = []
+    warnings: list[str] = []
+    if request.get("operation") == "CREATE" and isinstance(obj, dict) and mode is not Mode.DISABLED:
+        namespace = str(request.get("namespace") or meta(obj).get("namespace") or "")
+        match (request.get("kind") or {}).get("kind"):
+            case "TaskRun" | "CustomRun":
+                patch = _bind(obj, namespace, mode, find, warnings)
+            case "Pod":
+                patch = _tie(obj)
+    response: Json = {"uid": request["uid"], "allowed": True}
+    if patch:
+        response |= {"patchType": "JSONPatch", "patch": base64.b64encode(msgspec.json.encode(patch)).decode()}
+    if warnings:
+        response["warnings"] = warnings
+    return {"apiVersion": _API, "kind": "AdmissionReview", "response": response}
+
+
+def _bind(obj: Json, namespace: str, mode: Mode, find: Find, warnings: list[str]) -> list[Json]:
+    owner = controller_of(obj)
+    if owner.get("kind") != PIPELINE_RUNS.kind or ANNOTATION in annotations_of(obj):
+        return []
+    name = str(owner.get("name"))
+    run = find(namespace, name, str(owner.get("uid")))
+    if run is None:
+        warnings.append(
+            f"PipelineRun {namespace}/{name} is not known here: what it started is not placed beside anything"
+        )
+        return []
+    if run.foreign:
+        return []
+    workspaces = (obj.get("spec") or {}).get("workspaces") or []
+    made = {claim_name(one.base, one.name, run.uid): claim_of(run, one, mode) for one in run.bindings if one.template}
+    claims = [((one.get("persistentVolumeClaim") or {}).get("claimName") or "") for one in workspaces]
+    placeholder = placeholder_name("", run.name)
+    if not mode.per_run:
+        of_claims = placeholder_of_claims(run, mode)
+        placeholder = next((of_claims[claim] for claim in reversed(claims) if claim in of_claims), "")
+    patch = _annotate(obj, placeholder) if placeholder else []
+    for number, claim in enumerate(claims):
+        if made.get(claim, claim) != claim:
+            path = f"/spec/workspaces/{number}/persistentVolumeClaim/claimName"
+            patch.append({"op": "replace", "path": path, "value": made[claim]})
+    return patch
+
+
+def _annotate(obj: Json, placeholder: str) -> list[Json]:
+    if not annotations_of(obj):
+        return [{"op": "add", "path": "/metadata/annotations", "value": {ANNOTATION: placeholder}}]
+    path = f"/metadata/annotations/{ANNOTATION.replace('~', '~0').replace('/', '~1')}"
+    return [{"op": "add", "path": path, "value": placeholder}]
+
+
+def _tie(pod: Json) -> list[Json]:
+    """Return the patch that adds the pod affinity term after what is there; none for a pod that follows nothing, or has
+    it.
+    """
+    placeholder = annotations_of(pod).get(ANNOTATION)
+    if not placeholder or not follows(pod, placeholder):
+        return []
+    term = beside(placeholder)
+    affinity = (pod.get("spec") or {}).get("affinity")
+    if not affinity:
+        return [{"op": "add", "path": "/spec/affinity", "value": {"podAffinity": {_REQUIRED: [term]}}}]
+    near = affinity.get("podAffinity")
+    if not near:
+        return [{"op": "add", "path": "/spec/affinity/podAffinity", "value": {_REQUIRED: [term]}}]
+    terms = near.get(_REQUIRED)
+    path = f"/spec/affinity/podAffinity/{_REQUIRED}"
+    if not terms:
+        return [{"op": "add", "path": path, "value": [term]}]
+    selected = [((one.get("labelSelector") or {}).get("matchLabels") or {}).get(INSTANCE_LABEL) for one in terms]
+    return [] if placeholder in selected else [{"op": "add", "path": f"{path}/-", "value": term}]

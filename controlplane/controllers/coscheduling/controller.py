@@ -1,0 +1,332 @@
+"""All runs of one cluster in memory, as the log says it: the loop's `Capability`.
+
+In: events in the log's order. Out: which runs to decide about, what was decided, what an open write looks like. It runs
+next to the cluster whose pods it places (section 8.8): when a hub is away, nodes are still cordoned. What follows is
+decided in `decide`, how it looks in `render`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+import msgspec
+
+from controlplane.controllers.connectivity import events as connectivity
+from controlplane.controllers.connectivity.events import MANAGEMENT, ServiceStarted, cluster_stream
+from controlplane.controllers.connectivity.objects import Places, Repeats
+from controlplane.controllers.connectivity.state import Connection, restarted
+from controlplane.controllers.connectivity.state import fold as fold_connection
+from controlplane.controllers.coscheduling import render
+from controlplane.controllers.coscheduling.decide import NodeFitness, RunContext, decide, outline
+from controlplane.controllers.coscheduling.events import (
+    EVENTS,
+    ClaimDeleted,
+    ClaimObserved,
+    CoschedulingFailed,
+    CoschedulingObjectGone,
+    CoschedulingUnneeded,
+    CoschedulingWrite,
+    DefaultsGone,
+    DefaultsObserved,
+    FlagsGone,
+    FlagsObserved,
+    FlagsRefused,
+    NodeGone,
+    NodeObserved,
+    PlaceholderCreated,
+    PlaceholderDeleted,
+    PlaceholderPodGone,
+    PlaceholderReady,
+    PlaceholderUnready,
+    TaskBound,
+    TaskGone,
+    TaskPodGone,
+    TaskPodObserved,
+    WorkerRunGone,
+    WorkerRunObserved,
+)
+from controlplane.controllers.coscheduling.flags import Flags, Mode, effective
+from controlplane.controllers.coscheduling.objects import (
+    CLAIMS,
+    CONFIG_MAPS,
+    NODES,
+    PODS,
+    STATEFUL_SETS,
+    TASK_RUNS,
+    PipelineRun,
+)
+from controlplane.controllers.coscheduling.observe import DEFAULTS_STREAM, FLAGS_STREAM, observe, run_stream, vanished
+from controlplane.controllers.coscheduling.ownership import Whose
+from controlplane.controllers.coscheduling.placement.eviction import NodeView
+from controlplane.controllers.coscheduling.placement.placeholders import NOP_IMAGE, Style
+from controlplane.controllers.coscheduling.reasons import CoschedulingReason
+from controlplane.controllers.coscheduling.state import Attempt, RunState, fold, initial
+from controlplane.kube.kinds import PIPELINE_RUNS, Request, meta
+from controlplane.kube.requests import Obsolete
+from controlplane.kube.tolerations import Taint
+from controlplane.log.event import Event, NewEvent, Recorded
+from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
+from controlplane.runtime.writes import WritingController
+
+_SEEN: dict[type[Event], str] = {
+    WorkerRunObserved: PIPELINE_RUNS.name,
+    TaskBound: TASK_RUNS.name,
+    PlaceholderCreated: STATEFUL_SETS.name,
+    PlaceholderReady: PODS.name,
+    PlaceholderUnready: PODS.name,
+    TaskPodObserved: PODS.name,
+    ClaimObserved: CLAIMS.name,
+    NodeObserved: NODES.name,
+    FlagsObserved: CONFIG_MAPS.name,
+    DefaultsObserved: CONFIG_MAPS.name,
+}
+_GONE: dict[type[Event], str] = {
+    WorkerRunGone: PIPELINE_RUNS.name,
+    TaskGone: TASK_RUNS.name,
+    PlaceholderDeleted: STATEFUL_SETS.name,
+    PlaceholderPodGone: PODS.name,
+    TaskPodGone: PODS.name,
+    ClaimDeleted: CLAIMS.name,
+    NodeGone: NODES.name,
+    FlagsGone: CONFIG_MAPS.name,
+    DefaultsGone: CONFIG_MAPS.name,
+}
+# A node says how it is every few seconds; a task, with each step. Nothing is written to them, so only what decides is
+# news.
+_NO_NEWS = (NodeObserved, TaskBound, TaskPodObserved)
+#: The kinds (`Kind.name`) that decisions rest on.
+NEEDED = tuple(kind.name for kind in (PIPELINE_RUNS, STATEFUL_SETS, CLAIMS, PODS, NODES, TASK_RUNS))
+
+
+class CoschedulingPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of the room. `mode`: what holds instead of Tekton's flag, where Tekton itself is told to place
+    nothing.
+
+    `config_namespace` is where Tekton's ConfigMaps are; `old_worker`, `image` and `everywhere` as in the dry run.
+    """
+
+    cluster: str = MANAGEMENT
+    config_namespace: str = "tekton-pipelines"
+    mode: Mode | None = None
+    old_worker: bool = False
+    image: str = NOP_IMAGE
+    everywhere: bool = False
+
+
+class CoschedulingController(WritingController[CoschedulingWrite]):
+    """The states of all runs and the answers that the loop asks of them. `identity` names this process in Kubernetes
+    Events.
+    """
+
+    types: Sequence[type[Event]] = (*connectivity.EVENTS, *EVENTS)
+    FAILED, UNNEEDED = CoschedulingFailed, CoschedulingUnneeded
+
+    def __init__(self, policy: CoschedulingPolicy, identity: str) -> None:
+        self.policy, self.identity = policy, identity
+        self.runs: dict[str, RunState] = {}
+        self.nodes: dict[str, NodeFitness] = {}
+        self.connection = Connection(name=policy.cluster)
+        self.flags, self.defaults = Flags(), ""
+        self.places = Places(_SEEN, _GONE)
+        self._repeats, self._whose = Repeats(), Whose()
+        self._refusals: dict[str, str] = {}
+        self._said: dict[str, str] = {}
+        self._versions: dict[str, tuple[int, int]] = {}
+        self._on_node: dict[str, set[str]] = {}
+        self._dirty: dict[str, None] = {}
+
+    # --- what was seen -----------------------------------------------------------------------------------------------
+
+    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
+        """Return the event of something seen on the cluster; None if it concerns no run."""
+        if sighting.cluster != self.policy.cluster:
+            return None
+        event = observe(sighting, now, self.policy.config_namespace)
+        if event is not None:
+            self._whose.note(event.stream, event.event)
+        elif sighting.gone and (end := self._whose.end_of(str(meta(sighting.object).get("uid", "")))) is not None:
+            event = vanished(sighting, now, *end)
+        if event is not None and isinstance(event.event, CoschedulingObjectGone):
+            self._repeats.forget(event.source)
+        elif event is not None and isinstance(event.event, _NO_NEWS) and event.source:
+            return None if self._repeats.says_nothing_new(event.source, event.event) else event
+        return event
+
+    def fold(self, recorded: Recorded) -> None:
+        """Take one more event, in the log's order."""
+        self.places.fold(recorded)
+        self._whose.note(recorded.stream, recorded.event)
+        self._whose.forget(recorded.event)
+        room, _, name = recorded.stream.partition("/")
+        match room:
+            case "pipelinerun":
+                self._fold_run(recorded)
+            case "node":
+                self._fold_node(recorded, name)
+            case "coscheduling":
+                self._fold_config(recorded)
+            case "cluster" if recorded.stream == cluster_stream(self.policy.cluster):
+                self._connected(fold_connection(self.connection, recorded))
+            case "service" if isinstance(recorded.event, ServiceStarted):
+                self._connected(restarted(self.connection, recorded))
+
+    # --- what the admission webhook asks -----------------------------------------------------------------------------
+
+    def _attempt(self, namespace: str, name: str, uid: str) -> Attempt | None:
+        state = self.runs.get(run_stream(namespace, name))
+        if state is None:
+            return None
+        return state.attempts.get(uid) if uid else state.current
+
+    def find(self, namespace: str, name: str, uid: str) -> PipelineRun | None:
+        """Return as much of a run as placeholders follow from; None if it was not seen."""
+        attempt = self._attempt(namespace, name, uid)
+        return outline(attempt.run) if attempt is not None and attempt.run is not None else None
+
+    def is_pinned(self, namespace: str, name: str, uid: str) -> bool:
+        """Whether a run's mode is decided, or is nothing to wait for: it is refused, over, or another controller's."""
+        attempt = self._attempt(namespace, name, uid)
+        if attempt is None or attempt.run is None:
+            return False
+        return attempt.pinned is not None or bool(attempt.refused) or attempt.over or bool(attempt.run.managed_by)
+
+    def mode_of(self, namespace: str, name: str, uid: str) -> Mode:
+        """Return the mode of a run: what it is pinned to, else what holds now. `uid` may be "" for the run that is
+        there.
+        """
+        attempt = self._attempt(namespace, name, uid)
+        if attempt is not None and attempt.pinned is not None:
+            return Mode(attempt.pinned.mode)
+        return self._surroundings().flags.mode
+
+    def take_dirty(self) -> list[str]:
+        """Return the streams to decide about since the last call."""
+        dirty, self._dirty = list(self._dirty), {}
+        return dirty
+
+    @property
+    def ready(self) -> bool:
+        """Whether all that decisions rest on is in view."""
+        return all(self.connection.in_view(kind) for kind in NEEDED)
+
+    def _mark(self, *streams: str) -> None:
+        self._dirty.update(dict.fromkeys(streams))
+
+    def _connected(self, connection: Connection) -> None:
+        before, self.connection = self.ready, connection
+        if self.ready and not before:
+            self._mark(FLAGS_STREAM, DEFAULTS_STREAM, *self.runs)
+
+    def _fold_run(self, recorded: Recorded) -> None:
+        stream = recorded.stream
+        before = self.runs.get(stream) or initial(stream)
+        state = fold(before, recorded)
+        for node in {pod.node for pod in before.pods.values()} - {pod.node for pod in state.pods.values()}:
+            self._on_node.get(node, set()).discard(stream)
+        for pod in state.pods.values():
+            if pod.node:
+                self._on_node.setdefault(pod.node, set()).add(stream)
+        if state.settled:
+            self.runs.pop(stream, None)
+        else:
+            self.runs[stream] = state
+        self._mark(stream)
+
+    def _fold_node(self, recorded: Recorded, name: str) -> None:
+        event, before = recorded.event, self.nodes.get(name)
+        if isinstance(event, NodeObserved):
+            found = tuple(Taint(one.key, one.value, one.effect) for one in event.taints)
+            view = NodeView(name=name, cordoned=event.cordoned, taints=found)
+            if before is not None and before.view == view:
+                return
+            self.nodes[name] = NodeFitness(view, recorded.position)
+        elif isinstance(event, NodeGone):
+            self.nodes.pop(name, None)
+        self._mark(*sorted(self._on_node.get(name, ())))
+
+    def _fold_config(self, recorded: Recorded) -> None:
+        stream, event = recorded.stream, recorded.event
+        self._versions[stream] = recorded.version, recorded.position
+        match event:
+            case FlagsRefused():
+                self._said[stream] = event.message
+                return
+            case FlagsObserved() | FlagsGone():
+                data = event.data if isinstance(event, FlagsObserved) else {}
+                found = effective(self.flags, data, old_worker=self.policy.old_worker)
+                self.flags = found.flags
+                self._refusals[stream] = str(found.problem) if found.problem else ""
+            case DefaultsObserved():
+                problems = [f"{one.object}: {one.field}: {one.what}; {one.todo}" for one in event.problems]
+                self._refusals[stream] = "\n".join(problems)
+                self.defaults = self.defaults if problems else event.defaults
+            case _:
+                self.defaults, self._refusals[stream] = "", ""
+        if not self._refusals[stream]:
+            self._said.pop(stream, None)
+        self._mark(stream)
+
+    # --- what follows ------------------------------------------------------------------------------------------------
+
+    def decide(self, stream: str, now: datetime) -> Decided:
+        """Return what follows for a stream."""
+        state = self.runs.get(stream)
+        if state is None:
+            return self._decide_config(stream)
+        plan = decide(state, self._surroundings(), now)
+        events = [self._event(stream, decision, state.position) for decision in plan.decisions]
+        return Decided(events, state.version, plan.wake)
+
+    def _decide_config(self, stream: str) -> Decided:
+        message = self._refusals.get(stream, "")
+        if not message or self._said.get(stream) == message:
+            return Decided()
+        event = FlagsRefused(message=message, reason=CoschedulingReason.BAD_FLAGS)
+        version, position = self._versions.get(stream, (0, 0))
+        return Decided([self._event(stream, event, position)], version)
+
+    def _surroundings(self) -> RunContext:
+        flags = self.flags
+        if self.policy.mode is not None:
+            flags = msgspec.structs.replace(flags, mode=self.policy.mode)
+        return RunContext(
+            cluster=self.policy.cluster, ready=self.ready, flags=flags, defaults=self.defaults, nodes=self.nodes
+        )
+
+    def _event(self, stream: str, event: Event, caused_by: int) -> NewEvent:
+        cluster = getattr(event, "cluster", "") or self.policy.cluster
+        return NewEvent(stream=stream, event=event, cluster=cluster, caused_by=caused_by)
+
+    # --- what is open ------------------------------------------------------------------------------------------------
+
+    def _writes(self, stream: str) -> RunState | None:
+        return self.runs.get(stream)
+
+    def bodies_needed(self, write: OpenWrite) -> Sequence[str]:
+        """Return the refs of the bodies that `request` needs."""
+        decision = self._decision(write)
+        attempt = self.runs[write.stream].attempts.get(decision.attempt_uid) if decision is not None else None
+        return render.bodies_needed(decision, attempt) if decision is not None and attempt is not None else []
+
+    def request(self, write: OpenWrite, bodies: Mapping[str, bytes], now: datetime) -> Request | None:
+        """Return the request that carries a write out, or None if what it was decided on is gone."""
+        decision = self._decision(write)
+        if decision is None:
+            return None
+        state = self.runs[write.stream]
+        attempt = state.attempts.get(decision.attempt_uid)
+        if attempt is None:
+            return None
+        style = Style(image=self.policy.image, everywhere=self.policy.everywhere)
+        try:
+            return render.render(decision, attempt, state.namespace, bodies, style, now)
+        except Obsolete:
+            return None
+
+    def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
+        """Return the Kubernetes Event that tells of a write."""
+        decision = self._decision(write)
+        if decision is None:
+            return None
+        state = self.runs[write.stream]
+        return render.announcement(decision, state.namespace, state.name, write.position, self.identity, now)

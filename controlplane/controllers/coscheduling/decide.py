@@ -1,0 +1,348 @@
+"""What follows for one run: pin its mode, create what it lacks, move a placeholder off an unfit node, and take
+everything away at the end.
+
+In: the state of a run, its surroundings, the time. Out: decisions. An attempt that is over (done, deleted, or overtaken
+by another of its name) is cleaned up by one rule: whatever was made for it and is still there goes, by UID. A pass that
+finds nothing to do says nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+
+import msgspec
+
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.controllers.coscheduling.events import (
+    AttemptFenced,
+    ClaimCreationDecided,
+    ClaimReleaseDecided,
+    ClaimRemovalDecided,
+    ClusterChosen,
+    CoschedulingDecision,
+    CoschedulingWrite,
+    ModePinned,
+    PlaceholderCreationDecided,
+    PlaceholderEvicted,
+    PlaceholderReady,
+    PlaceholderRemovalDecided,
+    RunCompleted,
+    RunRefused,
+    WorkerRunObserved,
+)
+from controlplane.controllers.coscheduling.flags import Flags, Mode
+from controlplane.controllers.coscheduling.names import claim_name, placeholder_name
+from controlplane.controllers.coscheduling.objects import PVC_PROTECTION, Binding, PipelineRun
+from controlplane.controllers.coscheduling.placement.cleanup import claims_go
+from controlplane.controllers.coscheduling.placement.eviction import (
+    Eviction,
+    NodeView,
+    TaskPod,
+    limit_evicts,
+    node_evicts,
+)
+from controlplane.controllers.coscheduling.placement.placeholders import placeholder_of_claims
+from controlplane.controllers.coscheduling.reasons import CoschedulingReason
+from controlplane.controllers.coscheduling.state import Attempt, Moved, RunState
+from controlplane.kube.tolerations import Toleration
+from controlplane.runtime import decision_pass
+from controlplane.runtime.decision_pass import PassResult
+
+PAUSE, LONGEST_PAUSE = timedelta(minutes=1), timedelta(minutes=30)
+REFUSED, CLAIM_FAILED = "CoschedulingRefused", "CouldntCreateWorkspacePVC"
+_QUOTA = "exceeded quota"
+
+
+class NodeFitness(msgspec.Struct, frozen=True):
+    """A node, and the position in the log since which it is as fit or unfit as it is."""
+
+    view: NodeView
+    since: int
+
+
+class RunContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What a decision may look at beside the run: the flags and defaults that hold now, and the nodes.
+
+    `ready`: everything that decisions rest on is in view. `cluster`: where this is.
+    """
+
+    cluster: str = MANAGEMENT
+    ready: bool = True
+    flags: Flags = Flags()
+    defaults: str = ""
+    nodes: Mapping[str, NodeFitness] = {}
+
+
+class RunPass(decision_pass.DecisionPass[RunState, CoschedulingDecision, CoschedulingWrite]):
+    """The decisions of one pass, under construction."""
+
+    def __init__(self, state: RunState, around: RunContext, now: datetime) -> None:
+        super().__init__(state, now)
+        self.around = around
+
+
+def decide(state: RunState, around: RunContext, now: datetime) -> PassResult[CoschedulingDecision]:
+    """Return what follows for a run."""
+    turn = RunPass(state, around, now)
+    if not around.ready:
+        return turn.plan
+    current = state.current
+    for attempt in state.attempts.values():
+        if attempt.over:
+            _clean(turn, attempt)
+        elif attempt.pinned is not None and attempt is not current:
+            _end(turn, attempt, overtaken=current is not None)
+    if current is not None and not current.over:
+        _advance(turn, current)
+    return turn.plan
+
+
+def _end(turn: RunPass, attempt: Attempt, *, overtaken: bool) -> None:
+    if overtaken:
+        turn.say(AttemptFenced(uid=attempt.uid, cluster=attempt.cluster, reason=CoschedulingReason.RECREATED))
+    else:
+        turn.say(RunCompleted(uid=attempt.uid, reason=CoschedulingReason.RUN_DELETED))
+
+
+def _advance(turn: RunPass, attempt: Attempt) -> None:
+    run = attempt.run
+    assert run is not None
+    if run.managed_by:
+        return
+    if run.done or run.deleting:
+        if attempt.pinned is not None or attempt.placeholders:
+            reason = CoschedulingReason.RUN_FINISHED if run.done else CoschedulingReason.RUN_DELETED
+            _pin(turn, attempt)
+            turn.say(RunCompleted(uid=attempt.uid, reason=reason))
+        return
+    if run.waits:
+        return
+    if attempt.pinned is None:
+        _pin(turn, attempt)
+        return
+    mode = Mode(attempt.pinned.mode)
+    if _refuse(turn, attempt, run, mode):
+        return
+    if mode is not Mode.DISABLED or any(one.template for one in run.workspaces):
+        _create(turn, attempt, run, mode)
+    for placeholder in attempt.placeholders.values():
+        _move(turn, attempt, placeholder.name, placeholder.uid)
+
+
+def _pin(turn: RunPass, attempt: Attempt) -> None:
+    if attempt.pinned is not None:
+        return
+    flags = turn.around.flags
+    number = 1 + max((one.number for one in turn.state.attempts.values()), default=0)
+    turn.say(
+        ClusterChosen(cluster=turn.around.cluster, uid=attempt.uid, attempt=number, reason=CoschedulingReason.SEEN_HERE)
+    )
+    turn.say(
+        ModePinned(
+            uid=attempt.uid,
+            mode=(_began_in(attempt, flags.mode) or flags.mode).value,
+            set_security_context=flags.set_security_context,
+            read_only_root=flags.read_only_root,
+            defaults=turn.around.defaults,
+            reason=CoschedulingReason.RUN_STARTED,
+        )
+    )
+
+
+def _began_in(attempt: Attempt, flag: Mode) -> Mode | None:
+    """Return the mode that a run shows that began before it was seen here; None if it has just begun."""
+    assert attempt.run is not None
+    single = placeholder_name("", attempt.run.name)
+    for placeholder in attempt.placeholders.values():
+        if placeholder.name != single:
+            return Mode.WORKSPACES
+        return Mode.ISOLATE if placeholder.isolates else Mode.PIPELINERUNS
+    followed = {task.placeholder for task in attempt.tasks.values()} - {""}
+    if followed:
+        return (flag if flag.per_run else Mode.PIPELINERUNS) if single in followed else Mode.WORKSPACES
+    return None
+
+
+# --- creation --------------------------------------------------------------------------------------------------------
+
+
+def _refuse(turn: RunPass, attempt: Attempt, run: WorkerRunObserved, mode: Mode) -> bool:
+    """Say once on the run why it cannot be placed; return whether it cannot."""
+    problems = run.problems.get(mode.value) or []
+    if problems:
+        message = "\n".join(f"{one.object}: {one.field}: {one.what}; {one.todo}" for one in problems)
+        several = any("more than one PersistentVolumeClaim" in one.what for one in problems)
+        reason = CoschedulingReason.SEVERAL_CLAIMS if several else CoschedulingReason.BAD_INPUT
+        _say_refused(turn, attempt, run, REFUSED, message, reason)
+        return True
+    for target, trouble in turn.state.trouble.items():
+        if trouble.action == ClaimCreationDecided.__name__ and _is_final(trouble.code, trouble.message):
+            message = f"Failed to create PVC for PipelineRun {run.namespace}/{run.name}: {target}: {trouble.message}"
+            _say_refused(turn, attempt, run, CLAIM_FAILED, message, CoschedulingReason.BAD_INPUT)
+            turn.wake_at(trouble.until)
+            return turn.now < trouble.until
+    return False
+
+
+def _is_final(code: int, message: str) -> bool:
+    """Whether an API server's no to a claim stays a no: neither quota, nor a conflict, nor a bad moment (section 3)."""
+    return 400 <= code < 500 and code not in (408, 409, 429) and not (code == 403 and _QUOTA in message)
+
+
+def _say_refused(
+    turn: RunPass, attempt: Attempt, run: WorkerRunObserved, why: str, message: str, reason: CoschedulingReason
+) -> None:
+    if attempt.refused != message:
+        turn.write(
+            RunRefused(
+                cluster=turn.around.cluster,
+                attempt_uid=attempt.uid,
+                name=run.name,
+                resource_version=run.resource_version,
+                condition_reason=why,
+                message=message,
+                reason=reason,
+            )
+        )
+
+
+def outline(run: WorkerRunObserved) -> PipelineRun:
+    """Return as much of a run as names of placeholders and claims follow from."""
+    bindings = []
+    for number, one in enumerate(run.workspaces):
+        source = (
+            {"volumeClaimTemplate": {"metadata": {"name": one.base}}}
+            if one.template
+            else {"persistentVolumeClaim": {"claimName": one.claim}}
+        )
+        bindings.append(Binding(number, one.name, {"name": one.name, **source}, tuple(source)))
+    return PipelineRun(
+        namespace=run.namespace,
+        name=run.name,
+        uid=run.uid,
+        labels={},
+        annotations={"tekton.dev/auto-cleanup-pvc": "true"} if run.auto_cleanup else {},
+        bindings=tuple(bindings),
+        pod_template=None,
+        service_account="",
+        task_specs={},
+        params=[],
+        pipeline_name="",
+        pipeline_spec=None,
+        stored_spec=None,
+        status="",
+        managed_by=run.managed_by,
+        done=run.done,
+        deleting=run.deleting,
+    )
+
+
+def _create(turn: RunPass, attempt: Attempt, run: WorkerRunObserved, mode: Mode) -> None:
+    known = outline(run)
+    where = {"cluster": turn.around.cluster, "attempt_uid": attempt.uid}
+    present = {claim.name for claim in turn.state.claims.values()}
+    for one in run.workspaces if not mode.per_run else ():
+        name = claim_name(one.base, one.name, run.uid)
+        if one.template and name not in present:
+            turn.write(
+                ClaimCreationDecided(
+                    **where, name=name, workspace=one.name, reason=CoschedulingReason.CLAIM_FROM_TEMPLATE
+                )
+            )
+    if mode is Mode.DISABLED:
+        return
+    names = placeholder_of_claims(known, mode).values() if not mode.per_run else (placeholder_name("", run.name),)
+    reason = CoschedulingReason.ONE_PER_RUN if mode.per_run else CoschedulingReason.WORKSPACE_HAS_A_CLAIM
+    for name in dict.fromkeys(names):
+        # One of an earlier attempt under this name has to go first; its removal is under way.
+        if not any(one.placeholder(name) for one in turn.state.attempts.values()):
+            turn.write(PlaceholderCreationDecided(**where, name=name, reason=reason))
+
+
+# --- eviction --------------------------------------------------------------------------------------------------------
+
+
+def _move(turn: RunPass, attempt: Attempt, name: str, uid: str) -> None:
+    """Send a ready placeholder away from a node that takes no more pods of the run; once for each time that it became
+    unfit.
+    """
+    pod = next((one for one in turn.state.pods.values() if one.owner == uid), None)
+    if not isinstance(pod, PlaceholderReady) or pod.deleting:
+        return
+    node = turn.around.nodes.get(pod.node)
+    tolerated = [Toleration(one.key, one.operator, one.value, one.effect) for one in pod.tolerations]
+    eviction = node_evicts(node.view if node else None, tolerated)
+    since = node.since if node else 0
+    moved = attempt.moved.get(name)
+    if eviction is None:
+        eviction = limit_evicts(pod.node, _task_pods(turn.state, name))
+        since = 0
+        if eviction is not None and _rests(turn, moved, pod.uid):
+            return
+    elif moved is not None and moved.uid != pod.uid and (moved.node, moved.since) == (pod.node, since):
+        return
+    if eviction is not None:
+        _evict(turn, attempt, name, pod, since, eviction)
+
+
+def _rests(turn: RunPass, moved: Moved | None, uid: str) -> bool:
+    """Whether a placeholder that was moved off a full node has to wait before it is moved again: it may come back to
+    the same node.
+    """
+    if moved is None or moved.uid == uid:
+        return False
+    until = moved.at + min(PAUSE * 2 ** min(moved.times - 1, 12), LONGEST_PAUSE)
+    if turn.now >= until:
+        return False
+    turn.wake_at(until)
+    return True
+
+
+def _evict(turn: RunPass, attempt: Attempt, name: str, pod: PlaceholderReady, since: int, eviction: Eviction) -> None:
+    turn.write(
+        PlaceholderEvicted(
+            cluster=turn.around.cluster,
+            attempt_uid=attempt.uid,
+            name=pod.name,
+            placeholder=name,
+            uid=pod.uid,
+            node=pod.node,
+            since=since,
+            detail=eviction.detail,
+            reason=eviction.reason,
+        )
+    )
+
+
+def _task_pods(state: RunState, placeholder: str) -> Iterable[TaskPod]:
+    for pod in state.task_pods.values():
+        if pod.placeholder == placeholder:
+            yield TaskPod(name=pod.name, node=pod.node, over=pod.over or pod.deleting, complaint=pod.complaint)
+
+
+# --- cleanup ---------------------------------------------------------------------------------------------------------
+
+
+def _clean(turn: RunPass, attempt: Attempt) -> None:
+    """Remove what was made for an attempt and is still there: created minus deleted."""
+    where = {"cluster": attempt.cluster or turn.around.cluster, "attempt_uid": attempt.uid}
+    for placeholder in attempt.placeholders.values():
+        if not placeholder.deleting:
+            turn.write(
+                PlaceholderRemovalDecided(
+                    **where, name=placeholder.name, uid=placeholder.uid, reason=CoschedulingReason.ATTEMPT_OVER
+                )
+            )
+    if attempt.run is None or attempt.pinned is None or attempt.placeholders:
+        return  # as long as a StatefulSet is there, its controller would make the claims again
+    reason = claims_go(outline(attempt.run), Mode(attempt.pinned.mode))
+    if reason is None:
+        return
+    for claim in turn.state.claims_of(attempt):
+        rest = [name for name in claim.finalizers if name != PVC_PROTECTION]
+        named = {"name": claim.name, "uid": claim.uid, "resource_version": claim.resource_version}
+        if not claim.deleting:
+            turn.write(ClaimRemovalDecided(**where, **named, reason=reason))
+        elif len(rest) != len(claim.finalizers):
+            # Only now: a claim that is not being deleted gets the finalizer back at once.
+            turn.write(ClaimReleaseDecided(**where, **named, finalizers=rest, reason=reason))

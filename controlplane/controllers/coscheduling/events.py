@@ -1,0 +1,257 @@
+"""What the room records: what was seen, what was decided, and what could not be done (section 8.10).
+
+Streams: `pipelinerun/NS/NAME` for a run and everything that was made for it, `node/NAME`, `coscheduling/flags` and
+`coscheduling/defaults`. Every decision that means a write names its target; every deletion names the UID of what it
+deletes."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.controllers.coscheduling.observations import (
+    ClaimDeleted,
+    ClaimObserved,
+    CoschedulingObjectGone,
+    CoschedulingObservation,
+    DefaultsGone,
+    DefaultsObserved,
+    FlagsGone,
+    FlagsObserved,
+    NodeGone,
+    NodeObserved,
+    PlaceholderCreated,
+    PlaceholderDeleted,
+    PlaceholderPodGone,
+    PlaceholderReady,
+    PlaceholderUnready,
+    ProblemSeen,
+    SightingRefused,
+    TaintSeen,
+    TaskBound,
+    TaskGone,
+    TaskPodGone,
+    TaskPodObserved,
+    TolerationSeen,
+    WorkerRunGone,
+    WorkerRunObserved,
+    WorkspaceSeen,
+)
+from controlplane.controllers.coscheduling.reasons import CoschedulingReason
+from controlplane.log.event import Event
+from controlplane.runtime.writes import WriteFailed, WriteUnneeded
+
+__all__ = [
+    "EVENTS",
+    "AttemptFenced",
+    "ClaimCreationDecided",
+    "ClaimDeleted",
+    "ClaimObserved",
+    "ClaimReleaseDecided",
+    "ClaimRemovalDecided",
+    "ClusterChosen",
+    "CoschedulingDecision",
+    "CoschedulingFailed",
+    "CoschedulingObjectGone",
+    "CoschedulingObservation",
+    "CoschedulingUnneeded",
+    "CoschedulingWrite",
+    "DefaultsGone",
+    "DefaultsObserved",
+    "FlagsGone",
+    "FlagsObserved",
+    "FlagsRefused",
+    "ModePinned",
+    "NodeGone",
+    "NodeObserved",
+    "PlaceholderCreated",
+    "PlaceholderCreationDecided",
+    "PlaceholderDeleted",
+    "PlaceholderEvicted",
+    "PlaceholderPodGone",
+    "PlaceholderReady",
+    "PlaceholderRemovalDecided",
+    "PlaceholderUnready",
+    "ProblemSeen",
+    "RunCompleted",
+    "RunRefused",
+    "SightingRefused",
+    "TaintSeen",
+    "TaskBound",
+    "TaskGone",
+    "TaskPodGone",
+    "TaskPodObserved",
+    "TolerationSeen",
+    "WorkerRunGone",
+    "WorkerRunObserved",
+    "WorkspaceSeen",
+]
+
+Where = Literal["PipelineRun", "StatefulSet", "PersistentVolumeClaim", "Pod"]
+
+
+class CoschedulingDecision(Event, frozen=True, kw_only=True):
+    """A decision; `reason` is one of the closed set."""
+
+    reason: CoschedulingReason
+
+
+class ClusterChosen(CoschedulingDecision, frozen=True, kw_only=True):
+    """An attempt at a run begins: all of its pods, claims and placeholders live in this cluster (section 8.1)."""
+
+    cluster: str
+    uid: str
+    attempt: int
+
+
+class ModePinned(CoschedulingDecision, frozen=True, kw_only=True):
+    """The mode that an attempt keeps, whatever the flag says later, and the flags and defaults that its objects are
+    made with.
+    """
+
+    uid: str
+    mode: str
+    set_security_context: bool = False
+    read_only_root: bool = False
+    defaults: str = ""
+
+
+class RunCompleted(CoschedulingDecision, frozen=True, kw_only=True):
+    """An attempt is over: what was made for it goes."""
+
+    uid: str
+
+
+class AttemptFenced(CoschedulingDecision, frozen=True, kw_only=True):
+    """An attempt was overtaken by another one: nothing is created for it any more, and what was made for it goes."""
+
+    uid: str
+    cluster: str
+
+
+class FlagsRefused(CoschedulingDecision, frozen=True, kw_only=True):
+    """A ConfigMap cannot be used: the last good values hold for runs that begin now."""
+
+    message: str
+
+
+class CoschedulingWrite(CoschedulingDecision, frozen=True, kw_only=True):
+    """A decision that means a write to one object of the attempt `attempt_uid`, based on its `resource_version` ("" for
+    a create).
+    """
+
+    WHERE: ClassVar[Where] = "PipelineRun"
+    cluster: str = MANAGEMENT
+    attempt_uid: str
+    name: str
+    resource_version: str = ""
+
+    @property
+    def target(self) -> str:
+        """The key of the object in its stream: at most one write to it is open."""
+        return target_of(self.cluster, self.WHERE, self.name)
+
+
+def target_of(cluster: str, where: Where, name: str) -> str:
+    """Return the key of an object among the writes of a stream."""
+    return f"{cluster}/{where}/{name}"
+
+
+class RunRefused(CoschedulingWrite, frozen=True, kw_only=True):
+    """Say on the run that it cannot be placed: condition `Coscheduled`, False. Nothing is created for it."""
+
+    condition_reason: str
+    message: str
+
+
+class PlaceholderCreationDecided(CoschedulingWrite, frozen=True, kw_only=True):
+    """Create a placeholder's StatefulSet."""
+
+    WHERE: ClassVar[Where] = "StatefulSet"
+
+
+class ClaimCreationDecided(CoschedulingWrite, frozen=True, kw_only=True):
+    """Create the claim of a workspace's template."""
+
+    WHERE: ClassVar[Where] = "PersistentVolumeClaim"
+    workspace: str
+
+
+class PlaceholderEvicted(CoschedulingWrite, frozen=True, kw_only=True):
+    """Delete a placeholder's pod, so that its StatefulSet makes one on another node. `since`: the position at which the
+    node became unfit."""
+
+    WHERE: ClassVar[Where] = "Pod"
+    placeholder: str
+    uid: str
+    node: str
+    since: int
+    detail: str
+
+
+class PlaceholderRemovalDecided(CoschedulingWrite, frozen=True, kw_only=True):
+    """Delete a placeholder's StatefulSet, by UID."""
+
+    WHERE: ClassVar[Where] = "StatefulSet"
+    uid: str
+
+
+class ClaimReleaseDecided(CoschedulingWrite, frozen=True, kw_only=True):
+    """Take the finalizer off a claim that would keep it for the pods of finished tasks."""
+
+    WHERE: ClassVar[Where] = "PersistentVolumeClaim"
+    uid: str
+    finalizers: list[str] = []
+
+
+class ClaimRemovalDecided(CoschedulingWrite, frozen=True, kw_only=True):
+    """Delete a claim, by UID."""
+
+    WHERE: ClassVar[Where] = "PersistentVolumeClaim"
+    uid: str
+
+
+class CoschedulingFailed(WriteFailed, frozen=True, kw_only=True):
+    """An API server said no to a write. It is decided anew, not before `retry_at`."""
+
+
+class CoschedulingUnneeded(WriteUnneeded, frozen=True, kw_only=True):
+    """A write changed nothing, by the API server's own answer."""
+
+
+EVENTS: tuple[type[Event], ...] = (
+    WorkerRunObserved,
+    WorkerRunGone,
+    PlaceholderCreated,
+    PlaceholderDeleted,
+    PlaceholderReady,
+    PlaceholderUnready,
+    PlaceholderPodGone,
+    ClaimObserved,
+    ClaimDeleted,
+    TaskBound,
+    TaskGone,
+    TaskPodObserved,
+    TaskPodGone,
+    NodeObserved,
+    NodeGone,
+    FlagsObserved,
+    FlagsGone,
+    DefaultsObserved,
+    DefaultsGone,
+    SightingRefused,
+    ClusterChosen,
+    ModePinned,
+    RunRefused,
+    ClaimCreationDecided,
+    PlaceholderCreationDecided,
+    PlaceholderEvicted,
+    RunCompleted,
+    AttemptFenced,
+    PlaceholderRemovalDecided,
+    ClaimReleaseDecided,
+    ClaimRemovalDecided,
+    FlagsRefused,
+    CoschedulingFailed,
+    CoschedulingUnneeded,
+)

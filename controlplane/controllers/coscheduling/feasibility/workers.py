@@ -1,0 +1,202 @@
+"""What is known of one worker cluster, as the log says it: its nodes, storage classes, placeholders, mode, and the
+objects that runs name.
+
+In: the events of `worker/CLUSTER/…` and of its connection. Out: `ClusterFacts`, and what of it is not known. A kind
+that we may not see there, or that is not listed in time, is not known, and says nothing against the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from controlplane.controllers.connectivity.state import Connection
+from controlplane.controllers.coscheduling.feasibility import events
+from controlplane.controllers.coscheduling.feasibility.nodes import ClusterFacts, NodeRoom
+from controlplane.controllers.coscheduling.feasibility.task_groups import PODS_RESOURCE
+from controlplane.controllers.coscheduling.flags import FLAGS_NAME, Flags, effective
+from controlplane.controllers.coscheduling.objects import CONFIG_MAPS, NODES, PODS, PipelineRun
+from controlplane.controllers.coscheduling.reasons import CoschedulingReason
+from controlplane.kube.kinds import STORAGE_CLASSES, Json, Kind
+from controlplane.kube.pod_requests import amounts
+from controlplane.kube.quantities import NANO
+from controlplane.kube.tolerations import Taint
+from controlplane.log.event import Recorded
+
+# An object that is there is believed for this long; one that is not is looked for again after a while, ever more
+# rarely.
+_BELIEVED = timedelta(minutes=10)
+_FIRST_PAUSE, _LAST_PAUSE = timedelta(seconds=10), timedelta(minutes=5)
+
+
+class Key(msgspec.Struct, frozen=True):
+    """An object that a run names, on whatever worker."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+
+class Look(msgspec.Struct, frozen=True):
+    """What a look at an object showed. `misses` counts looks in a row that did not find it; `position` is that of its
+    event.
+    """
+
+    outcome: events.Outcome
+    object: Json
+    message: str
+    at: datetime
+    position: int
+    misses: int = 0
+
+    @property
+    def due(self) -> datetime:
+        """When it is to be looked for again, if anybody still needs it."""
+        if self.outcome == "Found":
+            return self.at + _BELIEVED
+        return self.at + min(_FIRST_PAUSE * (1 << min(self.misses - 1, 10)), _LAST_PAUSE)
+
+
+class WorkerFacts(msgspec.Struct, frozen=True):
+    """The facts of a worker, and what of them is not known, in words; `pending`: what is still on its way."""
+
+    facts: ClusterFacts
+    unknown: tuple[str, ...] = ()
+    pending: tuple[str, ...] = ()
+
+
+class Worker:
+    """One worker. `version` goes up with whatever may change a judgement, looks aside: those concern who needs them."""
+
+    def __init__(self, name: str) -> None:
+        self.connection = Connection(name=name)
+        self.version = 0
+        self.looks: dict[Key, Look] = {}
+        self._nodes: dict[str, NodeRoom] = {}
+        self._sorted: tuple[NodeRoom, ...] | None = None
+        self._memo: dict[Hashable, tuple[CoschedulingReason, str] | None] = {}
+        self._classes: dict[str, events.WorkerClassObserved] = {}
+        self._placeholders: dict[str, events.WorkerPlaceholderObserved] = {}
+        self._flags: Flags | None = Flags()
+        self._flags_problem = ""
+
+    def connected(self, connection: Connection) -> None:
+        """Take a change of the connection. What was read in another life of the cluster says nothing of this one."""
+        before, self.connection = self.connection, connection
+        if before.incarnation and (before.incarnation, before.life) != (connection.incarnation, connection.life):
+            self.looks = {}
+        self.version += 1
+
+    def fold(self, recorded: Recorded) -> Key | None:
+        """Take one more event of `worker/CLUSTER/…`; return the object that was looked at, if it was a look."""
+        event: Any = recorded.event
+        if isinstance(event, events.WorkerObjectRead):
+            return self._looked(event, recorded)
+        self.version += 1
+        self._sorted, self._memo = None, {}
+        match event:
+            case events.WorkerNodeObserved():
+                self._nodes[event.name] = _room(event)
+            case events.WorkerNodeGone():
+                self._nodes.pop(event.name, None)
+            case events.WorkerClassObserved():
+                self._classes[event.name] = event
+            case events.WorkerClassGone():
+                self._classes.pop(event.name, None)
+            case events.WorkerPlaceholderObserved():
+                self._placeholders[event.uid] = event
+            case events.WorkerPlaceholderGone():
+                self._placeholders.pop(event.uid, None)
+            case events.WorkerFlagsObserved():
+                self._flagged(event.data)
+            case events.WorkerFlagsGone():
+                self._flagged({})
+        return None
+
+    def _looked(self, event: events.WorkerObjectRead, recorded: Recorded) -> Key:
+        key = Key(event.api_version, event.kind, event.namespace, event.name)
+        before = self.looks.get(key)
+        misses = 0 if event.outcome == "Found" else (before.misses if before else 0) + 1
+        self.looks[key] = Look(
+            event.outcome, event.object, event.message, recorded.recorded_at, recorded.position, misses
+        )
+        return key
+
+    def _flagged(self, data: Mapping[str, Any]) -> None:
+        found = effective(self._flags, data, f"ConfigMap {FLAGS_NAME} of the cluster")
+        self._flags_problem = str(found.problem) if found.problem else ""
+        if found.problem is None:
+            self._flags = found.flags
+
+    def known(self, run: PipelineRun, claims: Iterable[Key], *, grows: bool) -> WorkerFacts:
+        """Return what is known of the worker for a run that names some claims."""
+        unknown: list[str] = []
+        pending: list[str] = []
+
+        def in_view(kind: Kind, what: str) -> bool:
+            if self.connection.in_view(kind.name):
+                return True
+            why = self.connection.off.get(kind.name)
+            unknown.append(f"{what} ({why or 'not listed yet'})")
+            if why is None:
+                pending.append(what)
+            return False
+
+        nodes = self._rooms(run) if in_view(NODES, "its nodes") else None
+        classes = in_view(STORAGE_CLASSES, "its storage classes")
+        flags = self._flags if in_view(CONFIG_MAPS, "its mode") else None
+        in_view(PODS, "its placeholders")
+        if flags is not None and self._flags_problem:
+            unknown.append(f"its mode, which stays as it was ({self._flags_problem})")
+        there = set()
+        for key in claims:
+            look = self.looks.get(key)
+            if look is None or look.outcome != "Missing":
+                there.add((key.namespace, key.name))
+            if look is None or look.outcome == "Unknown":
+                unknown.append(f"{key} ({look.message if look else 'not read yet'})")
+        facts = ClusterFacts(
+            name=self.connection.name,
+            mode=flags.mode if flags is not None else None,
+            claims=frozenset(there),
+            storage_classes={name: one.late for name, one in self._classes.items()} if classes else None,
+            default_class=min((name for name, one in self._classes.items() if one.default), default=""),
+            nodes=nodes,
+            grows=grows,
+            memo=self._memo,
+        )
+        return WorkerFacts(facts, tuple(unknown), tuple(pending))
+
+    def _rooms(self, run: PipelineRun) -> tuple[NodeRoom, ...]:
+        # Tekton's placeholders avoid those of their own namespace, and no others. One of an attempt before goes before the next begins.
+        taken = {
+            one.node for one in self._placeholders.values() if one.namespace == run.namespace and one.run != run.name
+        }
+        if self._sorted is None:
+            self._sorted = tuple(room for _, room in sorted(self._nodes.items()))
+        if not taken:
+            return self._sorted
+        return tuple(
+            msgspec.structs.replace(room, placeholder=True) if room.name in taken else room for room in self._sorted
+        )
+
+
+def _room(seen: events.WorkerNodeObserved) -> NodeRoom:
+    """Return a node with all that it can be given: what is taken now is quota's business, and may be free when the run
+    starts.
+    """
+    free = amounts(seen.allocatable)
+    return NodeRoom(
+        name=seen.name,
+        labels=seen.labels,
+        taints=tuple(Taint(one.key, one.value, one.effect) for one in seen.taints),
+        cordoned=seen.cordoned,
+        free_pods=free.pop(PODS_RESOURCE, 0) // NANO,
+        free=free,
+    )

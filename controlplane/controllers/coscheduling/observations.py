@@ -1,0 +1,204 @@
+"""What the room sees of a cluster, narrowed to the fields that something decides on.
+
+A run's own text is a body, named by hash. `events` has these and the decisions; import from there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from controlplane.log.event import Event, Kept, Part
+
+
+class WorkspaceSeen(Part, frozen=True, kw_only=True):
+    """A workspace of a run with a claim behind it: an existing one, or one made of a template (`base` is its name
+    there).
+    """
+
+    name: str
+    claim: str = ""
+    template: bool = False
+    base: str = ""
+
+
+class ProblemSeen(Part, frozen=True, kw_only=True):
+    """What is wrong with a run, in the words of `problems.Problem`."""
+
+    object: str
+    field: str
+    what: str
+    todo: str
+
+
+class TaintSeen(Part, frozen=True, kw_only=True):
+    """A taint of a node."""
+
+    key: str
+    effect: str
+    value: str = ""
+
+
+class TolerationSeen(Part, frozen=True, kw_only=True):
+    """A toleration of a pod."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class CoschedulingObservation(Event, frozen=True, kw_only=True):
+    """What every observed object has."""
+
+    namespace: str = ""
+    name: str
+    uid: str
+    resource_version: str
+    deleting: bool = False
+
+
+class CoschedulingObjectGone(Event, frozen=True, kw_only=True):
+    """An observed object is no longer there."""
+
+    namespace: str = ""
+    name: str
+    uid: str
+    resource_version: str = ""
+
+
+class WorkerRunObserved(CoschedulingObservation, frozen=True, kw_only=True):
+    """A PipelineRun where it runs: its UID there is what claim names are made of. `run` is the body of {apiVersion,
+    metadata, spec, pipeline}.
+
+    `workspaces`: those with a claim. `problems`: what is wrong with it, by mode. `waits`: its controller would create
+    nothing now."""
+
+    run: str
+    workspaces: list[WorkspaceSeen] = []
+    problems: dict[str, list[ProblemSeen]] = {}
+    conditions: list[dict[str, Any]] = []
+    managed_by: str = ""
+    done: bool = False
+    waits: bool = False
+    auto_cleanup: bool = False
+    kept: Kept = {}
+
+
+class WorkerRunGone(CoschedulingObjectGone, frozen=True, kw_only=True):
+    """A PipelineRun was deleted."""
+
+
+class PlaceholderCreated(CoschedulingObservation, frozen=True, kw_only=True):
+    """A placeholder's StatefulSet is there; `owner` is the UID of the run that controls it, `ready` whether its pod
+    is.
+    """
+
+    owner: str
+    ready: bool = False
+    isolates: bool = False
+
+
+class PlaceholderDeleted(CoschedulingObjectGone, frozen=True, kw_only=True):
+    """A placeholder's StatefulSet is gone."""
+
+
+class PlaceholderReady(CoschedulingObservation, frozen=True, kw_only=True):
+    """A placeholder's pod is ready on a node. `owner` is the UID of its StatefulSet."""
+
+    owner: str
+    node: str
+    tolerations: list[TolerationSeen] = []
+
+
+class PlaceholderUnready(CoschedulingObservation, frozen=True, kw_only=True):
+    """A placeholder's pod is there and not ready: it waits for a node, starts, or ends."""
+
+    owner: str
+    node: str = ""
+
+
+class PlaceholderPodGone(CoschedulingObjectGone, frozen=True, kw_only=True):
+    """A placeholder's pod is gone; its StatefulSet makes another one as long as it is there."""
+
+
+class ClaimObserved(CoschedulingObservation, frozen=True, kw_only=True):
+    """A claim that was made for a run: `owners` are UIDs, `placeholder` the one whose template it is of."""
+
+    owners: list[str] = []
+    placeholder: str = ""
+    finalizers: list[str] = []
+
+
+class ClaimDeleted(CoschedulingObjectGone, frozen=True, kw_only=True):
+    """A claim that was made for a run is gone."""
+
+
+class TaskBound(CoschedulingObservation, frozen=True, kw_only=True):
+    """A TaskRun of a run: its task, and the placeholder that it follows."""
+
+    owner: str
+    task: str
+    placeholder: str = ""
+
+
+class TaskGone(CoschedulingObjectGone, frozen=True, kw_only=True):
+    """A TaskRun was deleted."""
+
+
+class TaskPodObserved(CoschedulingObservation, frozen=True, kw_only=True):
+    """A pod of a task: the placeholder that it follows, its node, and what the scheduler says if it has none."""
+
+    placeholder: str = ""
+    node: str = ""
+    over: bool = False
+    complaint: str = ""
+
+
+class TaskPodGone(CoschedulingObjectGone, frozen=True, kw_only=True):
+    """A pod of a task is gone."""
+
+
+class NodeObserved(CoschedulingObservation, frozen=True, kw_only=True):
+    """A node: whether it is cordoned, and its taints that keep pods away."""
+
+    cordoned: bool = False
+    taints: list[TaintSeen] = []
+
+
+class NodeGone(CoschedulingObjectGone, frozen=True, kw_only=True):
+    """A node is gone."""
+
+
+class FlagsObserved(CoschedulingObservation, frozen=True, kw_only=True):
+    """Tekton's ConfigMap `feature-flags`, as far as placeholders care."""
+
+    data: dict[str, Any] = {}
+
+
+class FlagsGone(CoschedulingObjectGone, frozen=True, kw_only=True):
+    """The ConfigMap `feature-flags` was deleted: its defaults hold."""
+
+
+class DefaultsObserved(CoschedulingObservation, frozen=True, kw_only=True):
+    """Tekton's ConfigMap `config-defaults`; `defaults` is the body of its data, `problems` what is wrong with it."""
+
+    defaults: str
+    problems: list[ProblemSeen] = []
+    kept: Kept = {}
+
+
+class DefaultsGone(CoschedulingObjectGone, frozen=True, kw_only=True):
+    """The ConfigMap `config-defaults` was deleted."""
+
+
+class SightingRefused(Event, frozen=True, kw_only=True):
+    """An object that does not have the shape that its API promises: kept as a body, and skipped."""
+
+    kind: str
+    namespace: str = ""
+    name: str
+    uid: str
+    error: str
+    resource_version: str = ""
+    object: str
+    kept: Kept = {}

@@ -1,0 +1,355 @@
+"""From an object that the cluster showed to the narrow event that is recorded of it.
+
+In: a sighting. Out: an event on its stream with its body and identity; None for what concerns no run. Whose an object
+is follows from it alone (its owner, or the label that names the run), so an observation needs no state. A run that
+cannot be read is recorded with what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from controlplane.controllers.coscheduling import observations
+from controlplane.controllers.coscheduling.flags import (
+    COSCHEDULE,
+    DISABLE_ASSISTANT,
+    FLAGS_NAME,
+    READ_ONLY_ROOT,
+    SET_SECURITY_CONTEXT,
+    Mode,
+)
+from controlplane.controllers.coscheduling.names import COMPONENT
+from controlplane.controllers.coscheduling.objects import (
+    ANNOTATION,
+    CLAIMS,
+    COMPONENT_LABEL,
+    CONFIG_MAPS,
+    INSTANCE_LABEL,
+    NODES,
+    PODS,
+    RUN_LABEL,
+    STATEFUL_SETS,
+    TASK_LABEL,
+    TASK_RUNS,
+    PipelineRun,
+    annotations_of,
+    conditions_of,
+    controller_of,
+    labels_of,
+    read_run,
+)
+from controlplane.controllers.coscheduling.placement.binding import bound_tasks
+from controlplane.controllers.coscheduling.placement.existing import task_pod
+from controlplane.controllers.coscheduling.placement.objects_by_kind import ObjectsByKind
+from controlplane.controllers.coscheduling.placement.plan import find_pipeline
+from controlplane.controllers.coscheduling.placement.templates import DEFAULTS_NAME, read_defaults
+from controlplane.controllers.coscheduling.problems import InputRefused, Problem
+from controlplane.controllers.coscheduling.validation import claim_problems, pipeline_problems, run_problems
+from controlplane.kube.fields import UNFIT
+from controlplane.kube.kinds import PIPELINE_RUNS, Json, Kind, meta
+from controlplane.kube.tolerations import BLOCKING, taints, tolerations
+from controlplane.log.event import Body, Event, NewEvent, body_of
+from controlplane.runtime.controller import ObjectChange
+
+KINDS = (PIPELINE_RUNS, TASK_RUNS, STATEFUL_SETS, CLAIMS, PODS, NODES, CONFIG_MAPS)
+FLAGS_STREAM, DEFAULTS_STREAM = "coscheduling/flags", "coscheduling/defaults"
+_FLAGS = (COSCHEDULE, DISABLE_ASSISTANT, SET_SECURITY_CONTEXT, READ_ONLY_ROOT)
+_Built = tuple[str, Event, tuple[Body, ...]]
+
+
+def run_stream(namespace: str, name: str) -> str:
+    """Return the stream of a run and everything that was made for it."""
+    return f"pipelinerun/{namespace}/{name}"
+
+
+def observe(sighting: ObjectChange, now: datetime, config_namespace: str) -> NewEvent | None:
+    """Return the event of something seen on the cluster; None if it concerns no run. ConfigMaps count in
+    `config_namespace`.
+    """
+    obj, kind = sighting.object, sighting.kind
+    build = _BUILDERS.get(kind)
+    if build is None or (kind == CONFIG_MAPS and meta(obj).get("namespace") != config_namespace):
+        return None
+    try:
+        built = build(obj if sighting.gone else sighting.whole(), sighting.gone)
+    except UNFIT as error:
+        built = _misshapen(sighting, error)
+    if built is None:
+        return None
+    return _recorded(sighting, now, *built)
+
+
+def vanished(
+    sighting: ObjectChange, now: datetime, stream: str, end: type[observations.CoschedulingObjectGone]
+) -> NewEvent:
+    """Return the event of an object that a list does not show any more: whose it was, its own labels would say."""
+    return _recorded(sighting, now, stream, end(**_last(sighting.object)), ())
+
+
+def _recorded(sighting: ObjectChange, now: datetime, stream: str, event: Event, bodies: tuple[Body, ...]) -> NewEvent:
+    if isinstance(event, observations.CoschedulingObjectGone):  # a tombstone of a relist has no version of its own
+        event = msgspec.structs.replace(event, resource_version=sighting.resource_version)
+    return sighting.observed(stream, event, now, bodies)
+
+
+def _misshapen(sighting: ObjectChange, error: Exception) -> _Built:
+    body, identity = body_of(sighting.object), _last(sighting.object)
+    kind = sighting.kind.name
+    event = observations.SightingRefused(
+        kind=kind,
+        **identity,
+        error=f"{type(error).__name__}: {error}",
+        resource_version=sighting.resource_version,
+        object=body.ref,
+    )
+    return f"refused/{sighting.cluster}/{kind}/{event.namespace}/{event.name}", event, (body,)
+
+
+def _identity(obj: Json) -> dict[str, Any]:
+    metadata = meta(obj)
+    return {
+        "namespace": str(metadata.get("namespace") or ""),
+        "name": str(metadata.get("name") or ""),
+        "uid": str(metadata.get("uid") or ""),
+        "resource_version": str(metadata.get("resourceVersion") or ""),
+        "deleting": "deletionTimestamp" in metadata,
+    }
+
+
+def _last(obj: Json) -> dict[str, Any]:
+    return {field: value for field, value in _identity(obj).items() if field in ("namespace", "name", "uid")}
+
+
+def _stream_of(obj: Json, run: str) -> str:
+    return run_stream(str(meta(obj).get("namespace") or ""), run)
+
+
+# --- the run ---------------------------------------------------------------------------------------------------------
+
+
+def _run(obj: Json, gone: bool) -> _Built | None:
+    stream = _stream_of(obj, str(meta(obj).get("name") or ""))
+    if gone:
+        return stream, observations.WorkerRunGone(**_last(obj)), ()
+    body = body_of(_kept(obj))
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    event = observations.WorkerRunObserved(
+        **_identity(obj),
+        run=body.ref,
+        conditions=[entry for entry in conditions if isinstance(entry, dict)],
+        done=conditions_of(obj, "Succeeded").get("status") in ("True", "False"),
+        **_judged(body.text),
+    )
+    return stream, event, (body,)
+
+
+@lru_cache(maxsize=4096)
+def _judged(text: str) -> dict[str, Any]:
+    """Return what follows from a run's own text alone. It is the same at every change of its status, and so is the
+    answer.
+    """
+    obj = msgspec.json.decode(text)
+    try:
+        run = read_run(obj)
+    except InputRefused as refused:
+        return {"problems": {mode.value: _problems(refused.problems) for mode in Mode}}
+    return {
+        "workspaces": [
+            observations.WorkspaceSeen(
+                name=binding.name, claim=binding.claim, template=binding.template is not None, base=binding.base
+            )
+            for binding in run.bindings
+            if binding.has_claim
+        ],
+        "problems": {mode.value: found for mode in Mode if (found := _problems(problems_of(run, mode)))},
+        "managed_by": run.managed_by if run.foreign else "",
+        "waits": run.waits,
+        "auto_cleanup": run.auto_cleanup,
+    }
+
+
+def _kept(obj: Json) -> Json:
+    """Return what objects for a run are made of: the part that stays the same while it runs."""
+    metadata = {
+        key: meta(obj)[key] for key in ("namespace", "name", "uid", "labels", "annotations") if key in meta(obj)
+    }
+    stored = (obj.get("status") or {}).get("pipelineSpec")
+    kept: Json = {"apiVersion": obj.get("apiVersion"), "metadata": metadata, "spec": obj.get("spec")}
+    return kept | ({"status": {"pipelineSpec": stored}} if stored is not None else {})
+
+
+def problems_of(run: PipelineRun, mode: Mode) -> list[Problem]:
+    """Return what is wrong with a run in a mode. A pipeline that is not known yet (Tekton stores it with its first
+    pass) says nothing.
+    """
+    found = run_problems(run, mode)
+    if found or (run.stored_spec is None and run.pipeline_spec is None):
+        return found
+    try:
+        pipeline = find_pipeline(run, ObjectsByKind())
+        bound, missing = bound_tasks(run, pipeline, mode)
+    except InputRefused as refused:
+        return list(refused.problems)
+    return [*pipeline_problems(run, pipeline), *missing, *claim_problems(run, bound, mode)]
+
+
+def _problems(found: tuple[Problem, ...] | list[Problem]) -> list[observations.ProblemSeen]:
+    return [observations.ProblemSeen(object=one.object, field=one.field, what=one.what, todo=one.todo) for one in found]
+
+
+# --- what was made for it --------------------------------------------------------------------------------------------
+
+
+def _stateful_set(obj: Json, gone: bool) -> _Built | None:
+    labels = labels_of(obj)
+    if labels.get(COMPONENT_LABEL) != COMPONENT or not labels.get(RUN_LABEL):
+        return None
+    stream = _stream_of(obj, labels[RUN_LABEL])
+    if gone:
+        return stream, observations.PlaceholderDeleted(**_last(obj)), ()
+    template = ((obj.get("spec") or {}).get("template") or {}).get("spec") or {}
+    anti = (template.get("affinity") or {}).get("podAntiAffinity") or {}
+    event = observations.PlaceholderCreated(
+        **_identity(obj),
+        owner=str(controller_of(obj).get("uid") or ""),
+        ready=(obj.get("status") or {}).get("readyReplicas") == 1,
+        isolates=bool(anti.get("requiredDuringSchedulingIgnoredDuringExecution")),
+    )
+    return stream, event, ()
+
+
+def _claim(obj: Json, gone: bool) -> _Built | None:
+    owners = [one for one in meta(obj).get("ownerReferences") or () if isinstance(one, dict)]
+    runs = [str(one.get("name")) for one in owners if one.get("kind") == PIPELINE_RUNS.kind]
+    labels = labels_of(obj)
+    made = labels.get(COMPONENT_LABEL) == COMPONENT
+    run = runs[0] if runs else labels.get(RUN_LABEL, "") if made else ""
+    if not run:
+        return None
+    if gone:
+        return _stream_of(obj, run), observations.ClaimDeleted(**_last(obj)), ()
+    event = observations.ClaimObserved(
+        **_identity(obj),
+        owners=[str(one.get("uid")) for one in owners],
+        placeholder=labels.get(INSTANCE_LABEL, "") if made else "",
+        finalizers=[str(name) for name in meta(obj).get("finalizers") or ()],
+    )
+    return _stream_of(obj, run), event, ()
+
+
+def _task_run(obj: Json, gone: bool) -> _Built | None:
+    owner = controller_of(obj)
+    if owner.get("kind") != PIPELINE_RUNS.kind:
+        return None
+    stream = _stream_of(obj, str(owner.get("name")))
+    if gone:
+        return stream, observations.TaskGone(**_last(obj)), ()
+    event = observations.TaskBound(
+        **_identity(obj),
+        owner=str(owner.get("uid") or ""),
+        task=labels_of(obj).get(TASK_LABEL, ""),
+        placeholder=annotations_of(obj).get(ANNOTATION, ""),
+    )
+    return stream, event, ()
+
+
+def _pod(obj: Json, gone: bool) -> _Built | None:
+    labels = labels_of(obj)
+    run = labels.get(RUN_LABEL)
+    if not run:
+        return None
+    stream = _stream_of(obj, run)
+    if labels.get(COMPONENT_LABEL) == COMPONENT:
+        return stream, observations.PlaceholderPodGone(**_last(obj)) if gone else _placeholder_pod(obj), ()
+    if gone:
+        return stream, observations.TaskPodGone(**_last(obj)), ()
+    found = task_pod(obj)
+    event = observations.TaskPodObserved(
+        **_identity(obj),
+        placeholder=_followed(obj),
+        node=found.node,
+        over=found.over,
+        complaint=found.complaint,
+    )
+    return stream, event, ()
+
+
+def _placeholder_pod(obj: Json) -> Event:
+    spec, owner = obj.get("spec") or {}, str(controller_of(obj).get("uid") or "")
+    node = str(spec.get("nodeName") or "")
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    ready = any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+    if not ready or not node or "deletionTimestamp" in meta(obj):
+        return observations.PlaceholderUnready(**_identity(obj), owner=owner, node=node)
+    tolerated = [
+        observations.TolerationSeen(key=one.key, operator=one.operator, value=one.value, effect=one.effect)
+        for one in tolerations(spec.get("tolerations"))
+    ]
+    return observations.PlaceholderReady(**_identity(obj), owner=owner, node=node, tolerations=tolerated)
+
+
+def _followed(pod: Json) -> str:
+    near = ((pod.get("spec") or {}).get("affinity") or {}).get("podAffinity") or {}
+    for term in near.get("requiredDuringSchedulingIgnoredDuringExecution") or ():
+        labels = (term.get("labelSelector") or {}).get("matchLabels") or {}
+        if labels.get(COMPONENT_LABEL) == COMPONENT and labels.get(INSTANCE_LABEL):
+            return str(labels[INSTANCE_LABEL])
+    return annotations_of(pod).get(ANNOTATION, "")
+
+
+# --- the cluster -----------------------------------------------------------------------------------------------------
+
+
+def _node(obj: Json, gone: bool) -> _Built | None:
+    stream = f"node/{meta(obj).get('name')}"
+    if gone:
+        return stream, observations.NodeGone(**_last(obj)), ()
+    spec = obj.get("spec") or {}
+    event = observations.NodeObserved(
+        **_identity(obj),
+        cordoned=spec.get("unschedulable") is True,
+        taints=[
+            observations.TaintSeen(key=one.key, value=one.value, effect=one.effect)
+            for one in taints(spec.get("taints"))
+            if one.effect in BLOCKING
+        ],
+    )
+    return stream, event, ()
+
+
+def _config_map(obj: Json, gone: bool) -> _Built | None:
+    name, data = meta(obj).get("name"), obj.get("data") or {}
+    if name == FLAGS_NAME:
+        if gone:
+            return FLAGS_STREAM, observations.FlagsGone(**_last(obj)), ()
+        kept = {key: data[key] for key in _FLAGS if key in data}
+        return FLAGS_STREAM, observations.FlagsObserved(**_identity(obj), data=kept), ()
+    if name == DEFAULTS_NAME:
+        if gone:
+            return DEFAULTS_STREAM, observations.DefaultsGone(**_last(obj)), ()
+        body, problems = body_of(data), []
+        try:
+            read_defaults(data)
+        except InputRefused as refused:
+            problems = _problems(refused.problems)
+        return (
+            DEFAULTS_STREAM,
+            observations.DefaultsObserved(**_identity(obj), defaults=body.ref, problems=problems),
+            (body,),
+        )
+    return None
+
+
+_BUILDERS: dict[Kind, Callable[[Json, bool], _Built | None]] = {
+    PIPELINE_RUNS: _run,
+    TASK_RUNS: _task_run,
+    STATEFUL_SETS: _stateful_set,
+    CLAIMS: _claim,
+    PODS: _pod,
+    NODES: _node,
+    CONFIG_MAPS: _config_map,
+}

@@ -1,0 +1,74 @@
+"""When a placeholder is moved to another node (sections 4, 7 number 4, and 9).
+
+In: the placeholder's pod, its node, the run's own pods. Out: a reason, or None. The pod is deleted, and its StatefulSet
+makes a new one elsewhere; running tasks finish where they are, later ones follow. Asked for the whole life of the run,
+not only before its first task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from controlplane.controllers.coscheduling.reasons import CoschedulingReason
+from controlplane.kube.tolerations import Taint, Toleration, untolerated
+
+
+class NodeView(msgspec.Struct, frozen=True, kw_only=True):
+    """A node as far as placeholders care."""
+
+    name: str
+    cordoned: bool = False
+    taints: tuple[Taint, ...] = ()
+
+
+class TaskPod(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod of one of the run's tasks: where it is ("" if nowhere yet), and what the scheduler says if it finds no
+    place.
+    """
+
+    name: str
+    node: str = ""
+    over: bool = False
+    complaint: str = ""
+
+
+class Eviction(msgspec.Struct, frozen=True):
+    """Why a placeholder's pod goes, and in words."""
+
+    reason: CoschedulingReason
+    detail: str
+
+
+_TOO_MANY = "Too many pods"
+
+
+def node_evicts(node: NodeView | None, tolerations: Iterable[Toleration]) -> Eviction | None:
+    """Return why a node is no place for new pods of the run: it is cordoned, or has a taint that the placeholder does
+    not tolerate.
+    """
+    if node is None:
+        return None
+    if node.cordoned:
+        return Eviction(CoschedulingReason.NODE_CORDONED, f"node {node.name} is cordoned")
+    taint = untolerated(node.taints, list(tolerations))
+    if taint is None:
+        return None
+    text = f"{taint.key}={taint.value}" if taint.value else taint.key
+    return Eviction(CoschedulingReason.TAINT_NOT_TOLERATED, f"node {node.name} has the taint {text}:{taint.effect}")
+
+
+def limit_evicts(node: str, pods: Iterable[TaskPod]) -> Eviction | None:
+    """Return whether the placeholder itself keeps the run's pods off its node: the node is at its limit of pods.
+
+    Only while no pod of the run is on the node: one that runs there will make room by itself.
+    """
+    listed = [pod for pod in pods if not pod.over]
+    if not node or any(pod.node == node for pod in listed):
+        return None
+    kept = next((pod for pod in listed if not pod.node and _TOO_MANY in pod.complaint), None)
+    if kept is None:
+        return None
+    return Eviction(
+        CoschedulingReason.POD_LIMIT, f"node {node} has no pod slot left, and pod {kept.name} waits for one"
+    )

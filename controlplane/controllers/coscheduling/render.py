@@ -1,0 +1,148 @@
+"""From an open write to the request that carries it out, and to the Kubernetes Event that tells the user.
+
+In: the decision, the attempt's run as it was recorded, the defaults it was pinned with. Out:
+`controlplane.kube.kinds.Request`. Objects are built by the same functions as in the dry run. Deletions carry the UID
+that was decided on; creations the label by which a lost answer's object is known again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import msgspec
+
+from controlplane.controllers.coscheduling.events import (
+    ClaimCreationDecided,
+    ClaimReleaseDecided,
+    ClaimRemovalDecided,
+    CoschedulingWrite,
+    ModePinned,
+    PlaceholderCreationDecided,
+    PlaceholderEvicted,
+    PlaceholderRemovalDecided,
+    RunRefused,
+)
+from controlplane.controllers.coscheduling.flags import Flags, Mode
+from controlplane.controllers.coscheduling.objects import CLAIMS, PODS, RUN_LABEL, STATEFUL_SETS, read_run
+from controlplane.controllers.coscheduling.placement.placeholders import Style, claims, stateful_sets
+from controlplane.controllers.coscheduling.placement.templates import Defaults, read_defaults, with_defaults
+from controlplane.controllers.coscheduling.state import Attempt
+from controlplane.kube.kinds import PIPELINE_RUNS, ObjectRef, Request, meta
+from controlplane.kube.requests import Obsolete, body_in, event_about, timestamp
+
+CONDITION = "Coscheduled"
+_NOTE_LIMIT = 1024
+_DELETES = {
+    PlaceholderEvicted: PODS,
+    PlaceholderRemovalDecided: STATEFUL_SETS,
+    ClaimRemovalDecided: CLAIMS,
+}
+
+
+def bodies_needed(decision: CoschedulingWrite, attempt: Attempt) -> list[str]:
+    """Return the refs of the bodies that rendering a write needs."""
+    if not isinstance(decision, PlaceholderCreationDecided | ClaimCreationDecided) or attempt.run is None:
+        return []
+    defaults = attempt.pinned.defaults if attempt.pinned is not None else ""
+    return [attempt.run.run, *([defaults] if defaults else [])]
+
+
+def render(
+    decision: CoschedulingWrite,
+    attempt: Attempt,
+    namespace: str,
+    bodies: Mapping[str, bytes],
+    style: Style,
+    now: datetime,
+) -> Request:
+    """Return the request of a write; `Obsolete` if its object is gone. `style` is the cluster's; the flags are the
+    attempt's.
+    """
+    match decision:
+        case PlaceholderCreationDecided() | ClaimCreationDecided():
+            return _creation(decision, attempt, namespace, bodies, style)
+        case PlaceholderEvicted() | PlaceholderRemovalDecided() | ClaimRemovalDecided():
+            return Request("delete", ObjectRef(_DELETES[type(decision)], namespace, decision.name), uid=decision.uid)
+        case ClaimReleaseDecided():
+            return Request(
+                "patch",
+                ObjectRef(CLAIMS, namespace, decision.name),
+                {"metadata": {"finalizers": decision.finalizers or None}},
+                uid=decision.uid,
+                resource_version=decision.resource_version,
+            )
+        case RunRefused():
+            return _refusal(decision, attempt, namespace, now)
+        case _:
+            raise Obsolete(f"no request is known for {type(decision).__name__}")
+
+
+def _creation(
+    decision: PlaceholderCreationDecided | ClaimCreationDecided,
+    attempt: Attempt,
+    namespace: str,
+    bodies: Mapping[str, bytes],
+    style: Style,
+) -> Request:
+    if attempt.run is None or attempt.pinned is None or attempt.gone:
+        raise Obsolete("the run is gone")
+    mode = Mode(attempt.pinned.mode)
+    style = msgspec.structs.replace(style, flags=_flags(attempt.pinned), defaults=_defaults(attempt.pinned, bodies))
+    run = with_defaults(read_run(body_in(bodies, attempt.run.run)), style.defaults)
+    is_claim = isinstance(decision, ClaimCreationDecided)
+    wanted = claims(run, mode) if is_claim else stateful_sets(run, mode, style)
+    body = next((obj for obj in wanted if meta(obj)["name"] == decision.name), None)
+    if body is None:
+        raise Obsolete(f"the run has no use for {decision.name} any more")
+    ref = ObjectRef(CLAIMS if is_claim else STATEFUL_SETS, namespace, decision.name)
+    # A claim carries the labels of its template alone; its name, made of the run's UID, is mark enough.
+    return Request("create", ref, body, owner_label=None if is_claim else (RUN_LABEL, run.name))
+
+
+def _flags(pinned: ModePinned) -> Flags:
+    return Flags(
+        mode=Mode(pinned.mode), set_security_context=pinned.set_security_context, read_only_root=pinned.read_only_root
+    )
+
+
+def _defaults(pinned: ModePinned, bodies: Mapping[str, bytes]) -> Defaults:
+    return read_defaults(body_in(bodies, pinned.defaults)) if pinned.defaults else Defaults()
+
+
+def _refusal(decision: RunRefused, attempt: Attempt, namespace: str, now: datetime) -> Request:
+    if attempt.run is None or attempt.gone:
+        raise Obsolete("the run is gone")
+    entry = {
+        "type": CONDITION,
+        "status": "False",
+        "reason": decision.condition_reason,
+        "message": decision.message,
+        "lastTransitionTime": timestamp(now),
+    }
+    kept = [one for one in attempt.run.conditions if one.get("type") != CONDITION]
+    return Request(
+        "patch",
+        ObjectRef(PIPELINE_RUNS, namespace, decision.name),
+        {"status": {"conditions": [*kept, entry]}},
+        subresource="status",
+        resource_version=decision.resource_version,
+        uid=attempt.uid,
+    )
+
+
+def announcement(
+    decision: CoschedulingWrite, namespace: str, run: str, position: int, identity: str, now: datetime
+) -> Request | None:
+    """Return the Kubernetes Event that tells of a refusal or a move; None for a write that tells nobody.
+
+    The name is made of the decision's position, so an Event that is sent twice is refused the second time.
+    """
+    match decision:
+        case RunRefused():
+            kind, reason, note = "Warning", decision.condition_reason, decision.message
+        case PlaceholderEvicted():
+            kind, reason, note = "Normal", "PlaceholderEvicted", f"pod {decision.name} is moved: {decision.detail}"
+        case _:
+            return None
+    ref, mark = ObjectRef(PIPELINE_RUNS, namespace, run), f"{position:x}"
+    return event_about(ref, decision.attempt_uid, kind, reason, note, mark, identity, now)

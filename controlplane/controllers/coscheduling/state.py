@@ -1,0 +1,284 @@
+"""The fold of one run: its attempts, what was made for each and is not deleted yet, and which writes are open.
+
+In: the events of `pipelinerun/NS/NAME`, in order. Out: `RunState`, a value. An attempt is one life of the run, told
+from others of its name by UID; what was made for it is what was seen of it and not seen to go, so cleanup after
+success, deletion and failover is one and the same."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from controlplane.controllers.coscheduling.events import (
+    AttemptFenced,
+    ClaimDeleted,
+    ClaimObserved,
+    ClusterChosen,
+    CoschedulingFailed,
+    CoschedulingUnneeded,
+    CoschedulingWrite,
+    ModePinned,
+    PlaceholderCreated,
+    PlaceholderDeleted,
+    PlaceholderEvicted,
+    PlaceholderPodGone,
+    PlaceholderReady,
+    PlaceholderUnready,
+    RunCompleted,
+    RunRefused,
+    TaskBound,
+    TaskGone,
+    TaskPodGone,
+    TaskPodObserved,
+    WorkerRunGone,
+    WorkerRunObserved,
+    target_of,
+)
+from controlplane.controllers.coscheduling.events import Where as Place
+from controlplane.controllers.coscheduling.names import template_name
+from controlplane.log.event import Recorded
+from controlplane.runtime.writes import OpenWrites, WriteFailure, closed, dropped, opened, refused, without
+
+_replace = msgspec.structs.replace
+
+
+class Moved(msgspec.Struct, frozen=True):
+    """That a placeholder's pod was sent away from a node: for which unfitness of the node (`since`), when, and how
+    often so far.
+    """
+
+    uid: str
+    node: str
+    since: int
+    at: datetime
+    times: int = 1
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One life of a run. `run` is as it was last seen, None before that; `gone` after it was deleted. `refused` is what
+    was last said on it."""
+
+    uid: str
+    number: int = 0
+    cluster: str = ""
+    run: WorkerRunObserved | None = None
+    gone: bool = False
+    pinned: ModePinned | None = None
+    refused: str = ""
+    completed: bool = False
+    fenced: bool = False
+    placeholders: dict[str, PlaceholderCreated] = {}
+    claims: dict[str, ClaimObserved] = {}
+    tasks: dict[str, TaskBound] = {}
+    moved: dict[str, Moved] = {}
+
+    @property
+    def live(self) -> bool:
+        """Whether the run is there."""
+        return self.run is not None and not self.gone
+
+    @property
+    def over(self) -> bool:
+        """Whether what was made for it goes."""
+        return self.completed or self.fenced
+
+    def placeholder(self, name: str) -> PlaceholderCreated | None:
+        """Return a placeholder of the attempt by its name."""
+        return next((found for found in self.placeholders.values() if found.name == name), None)
+
+
+class RunState(OpenWrites[CoschedulingWrite, WriteFailure], frozen=True, kw_only=True):
+    """A run of one name, through all its attempts. `pods` are placeholders' pods by UID, `task_pods` those of tasks."""
+
+    namespace: str
+    name: str
+    version: int = 0
+    position: int = 0
+    attempts: dict[str, Attempt] = {}
+    claims: dict[str, ClaimObserved] = {}
+    pods: dict[str, PlaceholderReady | PlaceholderUnready] = {}
+    task_pods: dict[str, TaskPodObserved] = {}
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing more can come of it: no run, nothing made for one, no open write."""
+        quiet = not self.effects and not self.pods and not self.task_pods and not self.claims
+        return quiet and not any(one.live or one.placeholders for one in self.attempts.values())
+
+    @property
+    def current(self) -> Attempt | None:
+        """The attempt whose run is there; the newest, if several are."""
+        live = [one for one in self.attempts.values() if one.live]
+        return live[-1] if live else None
+
+    def claims_of(self, attempt: Attempt) -> list[ClaimObserved]:
+        """Return the claims that were made for an attempt: those it owns, and those that only their names and labels
+        tie to it.
+        """
+        names = _template_names(attempt)
+        return [
+            claim
+            for claim in self.claims.values()
+            if attempt.uid in claim.owners or (not claim.owners and _tied(claim, names))
+        ]
+
+
+def _template_names(attempt: Attempt) -> list[str]:
+    run = attempt.run
+    if run is None:
+        return []
+    return [template_name(one.base, one.name, attempt.uid) for one in run.workspaces if one.template]
+
+
+def _tied(claim: ClaimObserved, templates: list[str]) -> bool:
+    return any(claim.name == f"{template}-{claim.placeholder}-0" for template in templates)
+
+
+def initial(stream: str) -> RunState:
+    """Return the state before the first event of a `pipelinerun/NS/NAME` stream."""
+    _, namespace, name = stream.split("/", 2)
+    return RunState(namespace=namespace, name=name)
+
+
+def fold(state: RunState, recorded: Recorded) -> RunState:
+    """Return the state after one more event of the run's stream."""
+    state = _replace(state, version=recorded.version, position=recorded.position)
+    return _pruned(_fold(state, recorded))
+
+
+def _pruned(state: RunState) -> RunState:
+    """Return the state without attempts of which nothing is left. What still shows of one is collected with its
+    owner.
+    """
+    left = [
+        uid
+        for uid, one in state.attempts.items()
+        if one.gone and (one.over or one.pinned is None) and not one.placeholders and not state.claims_of(one)
+    ]
+    if not left:
+        return state
+    return _replace(state, attempts={uid: one for uid, one in state.attempts.items() if uid not in left})
+
+
+def _fold(state: RunState, recorded: Recorded) -> RunState:
+    event, cluster = recorded.event, recorded.cluster
+    match event:
+        case WorkerRunObserved() | WorkerRunGone():
+            return _fold_run(_close(state, cluster, "PipelineRun", event.name), event, cluster)
+        case PlaceholderCreated() | PlaceholderDeleted():
+            return _fold_placeholder(_close(state, cluster, "StatefulSet", event.name), event)
+        case PlaceholderReady() | PlaceholderUnready() | PlaceholderPodGone():
+            return _fold_pod(_close(state, cluster, "Pod", event.name), event)
+        case ClaimObserved() | ClaimDeleted():
+            return _fold_claim(_close(state, cluster, "PersistentVolumeClaim", event.name), event)
+        case TaskBound():
+            attempt = _attempt(state, event.owner)
+            return _with(state, _replace(attempt, tasks={**attempt.tasks, event.uid: event}))
+        case TaskGone():
+            return _fold_task_gone(state, event.uid)
+        case TaskPodObserved():
+            return _replace(state, task_pods={**state.task_pods, event.uid: event})
+        case TaskPodGone():
+            return _replace(state, task_pods=without(state.task_pods, event.uid))
+        case _:
+            return _fold_decision(state, recorded)
+
+
+def _fold_decision(state: RunState, recorded: Recorded) -> RunState:
+    event = recorded.event
+    match event:
+        case ClusterChosen():
+            return _with(state, _replace(_attempt(state, event.uid), number=event.attempt, cluster=event.cluster))
+        case ModePinned():
+            return _with(state, _replace(_attempt(state, event.uid), pinned=event))
+        case RunCompleted():
+            return _with(_withdrawn(state, event.uid), _replace(_attempt(state, event.uid), completed=True))
+        case AttemptFenced():
+            return _with(_withdrawn(state, event.uid), _replace(_attempt(state, event.uid), fenced=True))
+        case CoschedulingFailed():
+            return refused(state, event)
+        case CoschedulingUnneeded():
+            return dropped(state, event.target)
+        case CoschedulingWrite():
+            return _fold_write(state, event, recorded)
+        case _:
+            return state
+
+
+def _fold_write(state: RunState, decision: CoschedulingWrite, recorded: Recorded) -> RunState:
+    state = opened(state, decision, recorded)
+    attempt = _attempt(state, decision.attempt_uid)
+    match decision:
+        case RunRefused():
+            return _with(state, _replace(attempt, refused=decision.message))
+        case PlaceholderEvicted():
+            before = attempt.moved.get(decision.placeholder)
+            again = before is not None and before.uid != decision.uid
+            times = before.times + again if before is not None else 1
+            moved = Moved(decision.uid, decision.node, decision.since, recorded.recorded_at, times)
+            return _with(state, _replace(attempt, moved={**attempt.moved, decision.placeholder: moved}))
+        case _:
+            return state
+
+
+def _fold_run(state: RunState, event: WorkerRunObserved | WorkerRunGone, cluster: str) -> RunState:
+    if isinstance(event, WorkerRunObserved):
+        known = state.attempts.get(event.uid) or Attempt(uid=event.uid)
+        return _with(state, _replace(known, run=event, cluster=known.cluster or cluster))
+    found = state.attempts.get(event.uid)
+    return state if found is None else _with(state, _replace(found, gone=True))
+
+
+def _fold_placeholder(state: RunState, event: PlaceholderCreated | PlaceholderDeleted) -> RunState:
+    if isinstance(event, PlaceholderCreated):
+        attempt = _attempt(state, event.owner)
+        return _with(state, _replace(attempt, placeholders={**attempt.placeholders, event.uid: event}))
+    for attempt in state.attempts.values():
+        if event.uid in attempt.placeholders:
+            return _with(state, _replace(attempt, placeholders=without(attempt.placeholders, event.uid)))
+    return state
+
+
+def _fold_pod(state: RunState, event: PlaceholderReady | PlaceholderUnready | PlaceholderPodGone) -> RunState:
+    if isinstance(event, PlaceholderPodGone):
+        return _replace(state, pods=without(state.pods, event.uid))
+    return _replace(state, pods={**state.pods, event.uid: event})
+
+
+def _fold_claim(state: RunState, event: ClaimObserved | ClaimDeleted) -> RunState:
+    if isinstance(event, ClaimObserved):
+        return _replace(state, claims={**state.claims, event.uid: event})
+    return _replace(state, claims=without(state.claims, event.uid))
+
+
+def _fold_task_gone(state: RunState, uid: str) -> RunState:
+    for attempt in state.attempts.values():
+        if uid in attempt.tasks:
+            return _with(state, _replace(attempt, tasks=without(attempt.tasks, uid)))
+    return state
+
+
+def _attempt(state: RunState, uid: str) -> Attempt:
+    return state.attempts.get(uid) or Attempt(uid=uid)
+
+
+def _with(state: RunState, attempt: Attempt) -> RunState:
+    return _replace(state, attempts={**state.attempts, attempt.uid: attempt})
+
+
+def _withdrawn(state: RunState, uid: str) -> RunState:
+    """Return the state without the open creations of an attempt that is over; what was created all the same shows, and
+    goes.
+    """
+    kept = {
+        target: effect
+        for target, effect in state.effects.items()
+        if effect.decision.attempt_uid != uid or "CreationDecided" not in type(effect.decision).__name__
+    }
+    return _replace(state, effects=kept)
+
+
+def _close(state: RunState, cluster: str, where: Place, name: str) -> RunState:
+    """Return the state without the open write to an object that was seen to change: what follows is decided anew."""
+    return closed(state, target_of(cluster, where, name))

@@ -1,0 +1,192 @@
+"""Which event a decision rests on: of all that had to be so, what came last.
+
+In: a decision, the marks of its Workload and of what is around it. Out: a position in the log, for `caused_by`. Pure:
+one table, and a rule for which streams may cause what. A decision that only time let ripen, such as the end of a grace,
+rests on what began the time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from controlplane.controllers.connectivity.events import FLEET_STREAM, MANAGEMENT, cluster_stream
+from controlplane.controllers.multikueue.events import (
+    CheckStateDecided,
+    CloneDecided,
+    CloneUpdateDecided,
+    ClusterRefused,
+    CopyJudged,
+    DeactivationDecided,
+    FinalizerRemovalDecided,
+    FinishDecided,
+    JobCreationDecided,
+    NamesClearDecided,
+    NominationDecided,
+    RemovalDecided,
+    StatusRelayDecided,
+    WinnerChosen,
+    WinnerReleased,
+    WorkloadDecision,
+)
+from controlplane.controllers.multikueue.marks import said
+from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.runtime.marks import Marks, newest
+
+R = WorkloadReason
+_ANY = "*"
+# What a removal waits for, whatever its reason: the copy, and that its cluster is in view.
+_THERE = ("{c}/w.present", "{c}.view")
+_UNFIT = ("{c}/w.deleting", "{c}/w.active", "{c}/w.finished", "{c}/w.spec", "w.spec")
+_REMOVALS: Mapping[str, tuple[str, ...]] = {
+    R.ANOTHER_CLUSTER_WON: ("winner", "w.cluster", "judged/{c}"),
+    R.FINISHED: ("w.finished", "{c}/j.finished"),
+    R.QUOTA_NOT_RESERVED: ("w.quota", "judged/{c}"),
+    R.LOCAL_DELETED: ("w.present", "w.deleting"),
+    R.ORPHANED: ("{c}/j.present",),
+    R.NOT_NOMINATED: ("route", "fit", "refused/{c}", "w.nominated"),
+    R.SPEC_DIFFERS: ("w.spec", "w.priority", "{c}/w.spec", "{c}/w.priority"),
+    R.STALE_COPY: (*_UNFIT, "{c}/j.present", "judged/{c}"),
+    R.DRAINING: ("w.evicted", "{c}/j.present"),
+    R.OUT_OF_SYNC: ("{c}/w.finished",),
+}
+CAUSES: Mapping[type[WorkloadDecision], Mapping[str, tuple[str, ...]]] = {
+    NominationDecided: {
+        R.AVAILABLE_CLUSTERS: (
+            "w.quota",
+            "w.evicted",
+            "w.checks",
+            "w.cluster",
+            "job.present",
+            "route",
+            "views",
+            "fit",
+            "refused",
+        ),
+        R.NOMINATED: ("winner", "w.nominated"),
+    },
+    CloneDecided: {R.NOMINATED: ("w.nominated", *_THERE, "{c}/j.present")},
+    WinnerChosen: {_ANY: ("{c}/w.admitted", "w.nominated", "released", "judged/{c}")},
+    WinnerReleased: {
+        R.EVICTED_BEFORE_READY: ("{c}/w.evicted", "{c}/w.admitted", *_UNFIT),
+        R.GONE_BEFORE_READY: ("{c}/w.present", "{c}/w.deleting", "{c}/j.present"),
+        R.LOST_BEFORE_READY: ("{c}.lost", "{c}.forgotten", "{c}.view"),
+    },
+    ClusterRefused: {
+        R.REJECTED_BY_WORKER: ("{c}/w.active", "{c}/w.evicted"),
+        R.OUT_OF_SYNC: ("{c}/w.finished",),
+        _ANY: ("failed/{c}/Job",),
+    },
+    CopyJudged: {
+        R.FINISHED: ("w.finished", "{c}.view"),
+        R.STILL_THE_WINNER: ("{c}.view",),
+        R.STALE_COPY: (*_UNFIT, "w.active", "{c}.view"),
+        R.FINISHED_MEANWHILE: ("{c}/w.finished", "{c}.view"),
+        R.FENCED: ("winner", "w.cluster", "{c}.view"),
+        R.ANOTHER_CLUSTER_WON: ("winner", "w.cluster", "{c}.view"),
+        _ANY: ("w.quota", "w.evicted", "{c}.view"),
+    },
+    JobCreationDecided: {_ANY: ("winner", "w.nominated", "{c}/w.admitted", "losers")},
+    CheckStateDecided: {
+        R.ADMITTED_ON_WORKER: ("{c}/j.present", "{c}/w.admitted", "winner"),
+        R.TOPOLOGY_ASSIGNED: ("{c}/w.topology", "w.topology", "w.cluster"),
+        R.REMOTE_EVICTED: ("{c}/w.evicted",),
+        R.REMOTE_GONE: ("{c}/w.present", "{c}/j.present", *_UNFIT, "route"),
+        R.REMOTE_LOST: ("{c}.lost", "{c}.forgotten", "{c}.view", "outage"),
+        R.OUT_OF_SYNC: ("{c}/w.finished",),
+        R.NO_CLUSTER_NAME: ("w.checks", "w.cluster"),
+        R.CONTRADICTING_POLICIES: ("job.policy", "queue", "w.checks", "w.present"),
+        R.NOT_MANAGED: ("job.managed", "w.checks", "w.present"),
+        R.NO_ADAPTER: ("w.checks", "w.present"),
+        R.ELASTIC: ("w.checks", "w.present"),
+        R.NO_LONGER_REJECTED: ("job.managed", "job.policy", "queue", "w.checks"),
+        R.CLUSTERS_JUDGED: ("fit",),
+    },
+    StatusRelayDecided: {
+        R.STATUS_CHANGED: ("{c}/j.status", "{c}/j.suspended", "job.suspended"),
+        R.FINAL_STATUS: ("{c}/j.status", "{c}/j.finished", "{c}/w.finished"),
+        R.NOTHING_RUNS: ("w.evicted", "gone", "job.suspended"),
+    },
+    FinishDecided: {_ANY: ("{c}/w.finished", "judged/{c}")},
+    NamesClearDecided: {_ANY: ("w.quota", "w.evicted", "w.cluster", "w.nominated")},
+    RemovalDecided: {reason: (*keys, *_THERE) for reason, keys in _REMOVALS.items()},
+    FinalizerRemovalDecided: {reason: (*keys, *_THERE) for reason, keys in _REMOVALS.items()},
+    CloneUpdateDecided: {_ANY: ("w.priority", "{c}/w.priority")},
+    DeactivationDecided: {_ANY: ("w.evicted", "{c}/w.present", "{c}.view")},
+}
+"""What each kind of decision may rest on, by its reason; `{c}` is the cluster that it is about."""
+
+MAY_CAUSE: Mapping[str, frozenset[str]] = {
+    "workload": frozenset(
+        ("workload", "job", "cluster", "admissioncheck", "multikueueconfig", "clusterqueue", "fleet", "service", "fit")
+    ),
+    "cluster": frozenset(("cluster", "service")),
+    "admissioncheck": frozenset(("admissioncheck", "multikueueconfig", "cluster", "service")),
+    FLEET_STREAM: frozenset(("cluster", "fleet", "service")),
+}
+"""First words of the streams on which there is the cause of what is decided on a stream, by its first word."""
+
+
+def may_cause(cause: str, stream: str, job: str) -> bool:
+    """Whether an event on one stream can be what a decision on another rests on; `job` is the stream of the Workload's
+    job, if known.
+    """
+    room, of = cause.partition("/")[0], stream.partition("/")[0]
+    if room not in MAY_CAUSE.get(of, frozenset()):
+        return False
+    if room == of == "workload":
+        return cause == stream
+    return room not in ("job", "fit") or not job or cause.partition("/")[2] == job.partition("/")[2]
+
+
+def causes_of(decisions: Sequence[WorkloadDecision], state: WorkloadState, around: Marks) -> list[int]:
+    """Return the causes of what was decided in one pass: what rests on another decision of it has no position of that
+    yet, and rests on what that one rests on."""
+    found: list[int] = []
+    for decision in decisions:
+        cause = cause_of(decision, state, around)
+        found.append(cause)
+        named = said(decision)
+        if named:
+            state = msgspec.structs.replace(state, marks={**state.marks, named: cause})
+    return found
+
+
+def cause_of(decision: WorkloadDecision, state: WorkloadState, around: Marks) -> int:
+    """Return the position of the event that a decision rests on. `around` are marks outside the Workload's stream, as
+    `Around.of` names them. What no rule knows rests on the newest event of the stream."""
+    by_reason = CAUSES.get(type(decision), {})
+    keys = by_reason.get(decision.reason, by_reason.get(_ANY, ()))
+    cluster = about(decision, state)
+    wanted = [each for key in keys for each in _expanded(key, cluster, state.marks)]
+    return max(newest(state.marks, wanted), newest(around, wanted)) or state.position
+
+
+def about(decision: WorkloadDecision, state: WorkloadState) -> str:
+    """Return the worker that a decision is about, also one that is written to the management cluster; "" if none."""
+    own = str(getattr(decision, "cluster", ""))
+    if own not in ("", MANAGEMENT):
+        return own
+    placed = state.local.cluster_name if state.local is not None else ""
+    return str(getattr(decision, "winner", "") or getattr(decision, "source", "")) or placed or state.winner
+
+
+def _expanded(key: str, cluster: str, marks: Marks) -> Iterator[str]:
+    """Yield the marks that a key of the table means."""
+    if key == "refused":
+        yield from (name for name in marks if name.startswith("refused/"))
+    elif key == "losers":
+        yield from (name for name in marks if name.endswith(".present") and _elsewhere(name, cluster))
+    elif key == "gone":
+        yield from (name for name in marks if name.endswith((".present", "/j.inactive")) and _elsewhere(name, ""))
+    elif key.startswith("{c}."):
+        yield f"{cluster_stream(cluster)}{key.removeprefix('{c}')}"
+    else:
+        yield key.replace("{c}", cluster)
+
+
+def _elsewhere(name: str, cluster: str) -> bool:
+    """Whether a mark is one of a copy, on another cluster than one."""
+    where, slash, _ = name.rpartition("/")
+    return bool(slash) and where != cluster and "/" not in where

@@ -1,0 +1,136 @@
+"""What a decision on one Workload may look at beside the Workload itself, and what is set once for all of them.
+
+Values only: the fleet (`controlplane.controllers.multikueue.controller`) fills a `WorkloadContext` from its own folds
+for each question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+import msgspec
+
+from controlplane.controllers.connectivity.eligibility import Fit
+from controlplane.controllers.connectivity.state import Connection
+from controlplane.controllers.multikueue.adapters.base import Adapter
+from controlplane.controllers.multikueue.events import JobObserved
+from controlplane.kube.kinds import WORKLOADS
+
+AT_LEAST_ONCE, NEVER_TWICE = "at-least-once", "never-twice"
+EXECUTION_POLICIES = (AT_LEAST_ONCE, NEVER_TWICE)
+
+
+class MultiKueuePolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings that decisions depend on. `gc_interval` None: orphans stay.
+
+    `loser_patience` bounds how long the job waits for the losing copies to be gone; `refusal_pause` how long a cluster
+    that refused is left out. `execution_policy` is that of Workloads whose job and ClusterQueue ask for none;
+    `readmission_grace` how long a copy on a cluster that came back may wait for its Workload to get quota again;
+    `requeues_per_minute` (0: no limit) and `mass_outage_share` (1: never) bound what a lost cluster may set in motion.
+    Not `dispatches`: only the clusters are followed, for other controllers. `judged`: kinds of job (`Kind.name`) of
+    which somebody judges which clusters can take them, before they are offered."""
+
+    origin: str = "multikueue"
+    controller_name: str = "kueue.x-k8s.io/multikueue"
+    adapters: Mapping[str, Adapter]
+    worker_lost_timeout: timedelta = timedelta(minutes=15)
+    gc_interval: timedelta | None = timedelta(minutes=1)
+    status_interval: timedelta = timedelta(seconds=1)
+    execution_policy: str = AT_LEAST_ONCE
+    readmission_grace: timedelta = timedelta(minutes=1)
+    requeues_per_minute: int = 600
+    mass_outage_share: float = 0.5
+    loser_patience: timedelta = timedelta(seconds=2)
+    refusal_pause: timedelta = timedelta(minutes=5)
+    dispatches: bool = True
+    judged: frozenset[str] = frozenset()
+
+
+class Route(msgspec.Struct, frozen=True):
+    """Our admission check on a Workload, and the clusters of its MultiKueueConfig; `error` if the config cannot be
+    used.
+    """
+
+    check: str
+    clusters: tuple[str, ...]
+    error: str = ""
+
+
+class WorkloadContext(msgspec.Struct, frozen=True, kw_only=True):
+    """The rest of the world, as one Workload sees it.
+
+    `ready`: the management cluster's objects are in view. `mass_outage`: most clusters are away together;
+    `outage_ended`: when they last were. `watched_since`: since when we have looked at clusters, the times without any
+    process of ours taken off. `requeue_at`: the budget of re-queues is spent until then. `judged`: which clusters can
+    take the job, None where nobody judges its kind."""
+
+    policy: MultiKueuePolicy
+    ready: bool
+    route: Route | None
+    adapter: Adapter | None
+    job: JobObserved | None
+    queue_policy: str = ""
+    mass_outage: bool = False
+    outage_ended: datetime | None = None
+    watched_since: datetime | None = None
+    requeue_at: datetime | None = None
+    connections: Mapping[str, Connection]
+    judged: Mapping[str, Fit] | None = None
+
+    def in_view(self, cluster: str) -> bool:
+        """Whether what we know of a worker's copies is current, so that what is absent is absent."""
+        connection = self.connections.get(cluster)
+        return connection is not None and connection.in_view(WORKLOADS.name)
+
+    def available(self, cluster: str) -> bool:
+        """Whether a worker can take this Workload: its copies and jobs of this kind are in view there."""
+        connection = self.connections.get(cluster)
+        return (
+            connection is not None
+            and self.adapter is not None
+            and connection.in_view(WORKLOADS.name)
+            and connection.in_view(self.adapter.kind.name)
+        )
+
+    def takes(self, cluster: str) -> bool:
+        """Whether the job fits on a worker. Where its kind is judged, a worker that is not judged yet takes nothing."""
+        if self.judged is None:
+            return True
+        found = self.judged.get(cluster)
+        return found is not None and found.fits
+
+    @property
+    def fences(self) -> bool:
+        """Whether an attempt that was overtaken, or that Kueue stopped, is over without a result: its kind begins anew
+        each time.
+        """
+        return self.adapter is not None and not self.adapter.overtaken_counts()
+
+    @property
+    def execution_policy(self) -> str:
+        """The Workload's execution policy: its job's, else its ClusterQueue's, else the default."""
+        asked = self.job.execution_policy if self.job else ""
+        return asked or self.queue_policy or self.policy.execution_policy
+
+    def grace_ends(self, since: datetime) -> datetime | None:
+        """Return when the grace ends of a copy that nobody can see since then; None: not by itself, or not during a
+        mass outage.
+        """
+        if self.execution_policy == NEVER_TWICE or self.mass_outage:
+            return None
+        return since + self.policy.worker_lost_timeout
+
+    def lost_until(self, cluster: str, default: datetime) -> datetime | None:
+        """Return when the grace of a worker that is away ends; its loss clock starts at `default` if the log knows of
+        none.
+
+        None: it does not end by itself, or not during a mass outage. Under `never-twice` only the cluster's return, or
+        an operator who gives it up, tells that the old copy is dead. Our own absence does not count, neither before the
+        first process of ours nor between two. After a mass outage the grace begins anew for all that are still away.
+        """
+        connection = self.connections.get(cluster)
+        since = (connection.out_of_view_since(WORKLOADS.name) if connection is not None else None) or default
+        if connection is not None and connection.forgotten:
+            return since
+        ours = (self.outage_ended, self.watched_since, connection.untried_since if connection is not None else None)
+        return self.grace_ends(max([since, *(at for at in ours if at is not None)]))

@@ -1,0 +1,91 @@
+"""Where in the log everything around a Workload came to be as it is: its job, its queue, its check's clusters, the
+connections.
+
+In: the events of the other streams, after the index has folded them. Out: marks, as
+`controlplane.controllers.multikueue.causes` names them."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Iterable, Mapping
+
+from controlplane.controllers.connectivity.eligibility import ROOM as FIT
+from controlplane.controllers.connectivity.eligibility import ClustersJudged
+from controlplane.controllers.connectivity.events import FLEET_STREAM, PolicyInForce, ServiceStarted, cluster_stream
+from controlplane.controllers.connectivity.state import Connection
+from controlplane.controllers.multikueue.events import JobObserved
+from controlplane.controllers.multikueue.marks import CONNECTION, JOB
+from controlplane.controllers.multikueue.observe import job_stream
+from controlplane.log.event import Recorded
+from controlplane.runtime.marks import Marks, moved
+
+_ONCE = ("admissioncheck", "multikueueconfig", "clusterqueue")
+
+
+class ContextMarks:
+    """The marks of what is not on a Workload's own stream; `in_force` is what was last said of the settings that
+    decisions rest on.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, tuple[JobObserved, Marks]] = {}
+        self._before: dict[str, Connection] = {}
+        self._clusters: dict[str, int] = {}
+        self._streams: dict[str, int] = {}
+        self.in_force: PolicyInForce | None = None
+
+    def fold(self, recorded: Recorded, connections: Mapping[str, Connection], jobs: Mapping[str, JobObserved]) -> None:
+        """Take one more event; the connections and jobs are as they are after it."""
+        stream, at = recorded.stream, recorded.position
+        room, _, name = stream.partition("/")
+        if room == "job":
+            self._fold_job(stream, jobs.get(stream), at)
+        elif room == "cluster":
+            self._streams[stream] = at
+            self._fold_connection(name, connections.get(name), at)
+        elif isinstance(recorded.event, PolicyInForce):
+            self.in_force = recorded.event
+        elif isinstance(recorded.event, ServiceStarted):
+            for known, connection in connections.items():
+                self._fold_connection(known, connection, at)
+        elif (room == FIT and isinstance(recorded.event, ClustersJudged)) or room in _ONCE or stream == FLEET_STREAM:
+            self._streams[stream] = at
+
+    def _fold_job(self, stream: str, after: JobObserved | None, at: int) -> None:
+        before, marks = self._jobs.get(stream, (None, {}))
+        if after is None:
+            self._jobs.pop(stream, None)
+        else:
+            self._jobs[stream] = (after, moved(marks, "job", JOB, before, after, at))
+
+    def _fold_connection(self, name: str, after: Connection | None, at: int) -> None:
+        if after is None:
+            return
+        before = self._before.get(name)
+        self._clusters.update(moved({}, cluster_stream(name), CONNECTION, before, after, at))
+        self._before[name] = after
+
+    def of(self, job: str, queue: str, check: str, config: str, clusters: tuple[str, ...]) -> Marks:
+        """Return the marks around a Workload: `job` is the stream of its job, the others are names, "" for none."""
+        kind, _, rest = job.removeprefix("job/").partition("/")
+        namespace, _, name = rest.partition("/")
+        views = (self._clusters.get(f"{cluster_stream(cluster)}.kinds", 0) for cluster in clusters)
+        own = {
+            "queue": self._streams.get(f"clusterqueue/{queue}", 0),
+            "route": max(
+                self._streams.get(f"admissioncheck/{check}", 0), self._streams.get(f"multikueueconfig/{config}", 0)
+            ),
+            "views": max(views, default=0),
+            "fit": self._streams.get(f"{FIT}/{job_stream(kind, namespace, name).partition('/')[2]}", 0) if job else 0,
+            "outage": self._streams.get(FLEET_STREAM, 0),
+        }
+        marks = self._jobs[job][1] if job in self._jobs else {}
+        return ChainMap(dict(marks), own, self._clusters)
+
+    def condition(self, stream: str, beside: Iterable[str]) -> int:
+        """Return the newest event that a condition may rest on: of the object's stream, and of others."""
+        return max(self._streams.get(one, 0) for one in (stream, *beside))
+
+    def outage(self, of: Iterable[str]) -> int:
+        """Return the newest event with which one of some clusters was lost, or was connected again."""
+        return max((self._clusters.get(f"{cluster_stream(one)}.lost", 0) for one in of), default=0)

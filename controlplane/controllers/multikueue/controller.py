@@ -1,0 +1,231 @@
+"""All of MultiKueue in memory, as the log says it: the loop's `Capability`.
+
+In: events in the log's order. Out: which streams to decide about, what was decided, what an open write looks like. It
+only keeps folds and indices between them; what to do is decided in `decide` and `conditions`, how it looks in `render`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from controlplane.controllers.connectivity import events as connectivity
+from controlplane.controllers.connectivity.events import FLEET_STREAM, MANAGEMENT, cluster_stream
+from controlplane.controllers.connectivity.local_connection import service_started
+from controlplane.controllers.connectivity.outage import decide_outage
+from controlplane.controllers.multikueue import conditions, render
+from controlplane.controllers.multikueue.causes import about, causes_of
+from controlplane.controllers.multikueue.context import MultiKueuePolicy
+from controlplane.controllers.multikueue.decide import decide
+from controlplane.controllers.multikueue.events import (
+    EVENTS,
+    AdmissionCheckObserved,
+    ConditionDecided,
+    EffectFailed,
+    EffectUnneeded,
+    MultiKueueClusterObserved,
+    WorkloadDecision,
+    WorkloadWrite,
+)
+from controlplane.controllers.multikueue.index import WorkloadIndex
+from controlplane.controllers.multikueue.observe import WorkloadObserver
+from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.controllers.multikueue.state import RepeatedWriteFailure, WorkloadState
+from controlplane.controllers.multikueue.unobserved_jobs import rests_on
+from controlplane.kube.kinds import Request
+from controlplane.kube.requests import Obsolete
+from controlplane.log.event import Event, NewEvent, Recorded
+from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
+from controlplane.runtime.writes import OpenWrites, WritingController
+
+_MINUTE = timedelta(minutes=1)
+_LOST = (WorkloadReason.REMOTE_LOST, WorkloadReason.LOST_BEFORE_READY)
+
+__all__ = ["MultiKueueController", "service_started"]
+
+
+class MultiKueueController(WritingController[WorkloadWrite]):
+    """MultiKueue's states and the answers that the loop asks of them. `identity` names this process in Kubernetes
+    Events.
+    """
+
+    types: Sequence[type[Event]] = (*connectivity.EVENTS, *EVENTS)
+    FAILED, UNNEEDED = EffectFailed, EffectUnneeded
+
+    def __init__(self, policy: MultiKueuePolicy, identity: str) -> None:
+        self.policy, self.identity = policy, identity
+        self.index = WorkloadIndex(policy)
+        self._granted: deque[datetime] = deque()
+        self._observer = WorkloadObserver(
+            policy.adapters,
+            policy.controller_name,
+            self.index.stream_of_remote_job,
+            lambda name: self.index.queues.get(name),
+        )
+
+    # --- what was seen -----------------------------------------------------------------------------------------------
+
+    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
+        """Return the event of something seen on a cluster; None if it concerns nobody."""
+        return self._observer.observe(sighting, now)
+
+    def fold(self, recorded: Recorded) -> None:
+        """Take one more event, in the log's order."""
+        self.index.fold(recorded)
+
+    def take_dirty(self) -> list[str]:
+        """Return the streams to decide about since the last call; Workloads are left alone where nothing is
+        dispatched.
+        """
+        dirty = self.index.take_dirty()
+        if self.policy.dispatches:
+            return dirty
+        return [stream for stream in dirty if stream == FLEET_STREAM or stream.startswith("cluster/")]
+
+    # --- what follows ------------------------------------------------------------------------------------------------
+
+    def decide(self, stream: str, now: datetime) -> Decided:
+        """Return what follows for a stream."""
+        room, _, name = stream.partition("/")
+        if room == "workload":
+            return self._decide_workload(stream, now)
+        if stream == FLEET_STREAM:
+            return self._decide_outage()
+        if room == "cluster":
+            return self._decide_condition(stream, self._cluster_condition(name), now)
+        if room == "admissioncheck":
+            return self._decide_condition(stream, self._check_condition(name), now)
+        return Decided()
+
+    def _decide_workload(self, stream: str, now: datetime) -> Decided:
+        state = self.index.workloads.get(stream)
+        if state is None:
+            return Decided()
+        context = msgspec.structs.replace(self.index.context(state), requeue_at=self._requeue_at(now))
+        plan = decide(state, context, now)
+        if any(getattr(decision, "reason", "") == WorkloadReason.REMOTE_LOST for decision in plan.decisions):
+            self._granted.append(now)
+        around = self.index.marks(state) if plan.decisions else {}
+        causes = causes_of(plan.decisions, state, around)
+        events = [_event(stream, decision, cause) for decision, cause in zip(plan.decisions, causes, strict=True)]
+        return Decided(events, state.version, plan.wake, self._rested_on(plan.decisions, state))
+
+    def _rested_on(self, decisions: Sequence[WorkloadDecision], state: WorkloadState) -> dict[str, int]:
+        """Return the versions of the streams by which a cluster counts as lost: it may be back before the decision is
+        in the log.
+        """
+        lost = {about(decision, state) for decision in decisions if getattr(decision, "reason", "") in _LOST}
+        known = [self.index.connections[cluster] for cluster in sorted(lost) if cluster in self.index.connections]
+        if not known:
+            return {}
+        versions = {cluster_stream(connection.name): connection.version for connection in known}
+        return {**versions, FLEET_STREAM: self.index.outage.version}
+
+    def _requeue_at(self, now: datetime) -> datetime | None:
+        """Return when the next re-queue from a lost cluster is allowed, None if it is now.
+
+        What was decided a moment ago and is not folded yet counts too.
+        """
+        limit = self.policy.requeues_per_minute
+        times = self.index.requeues
+        for spent in (times, self._granted):
+            while spent and spent[0] <= now - _MINUTE:
+                spent.popleft()
+        recent = max(times, self._granted, key=len)
+        return recent[-limit] + _MINUTE if limit and len(recent) >= limit else None
+
+    def _decide_outage(self) -> Decided:
+        if not self.index.ready:
+            return Decided()
+        away, of = self.index.away()
+        event = decide_outage(self.index.outage, away, of, self.policy.mass_outage_share)
+        cause = self.index.around.outage(of=list(self.index.clusters))
+        events = [NewEvent(stream=FLEET_STREAM, event=event, caused_by=cause)] if event else []
+        return Decided(events, self.index.outage.version)
+
+    def _cluster_condition(self, name: str) -> ConditionDecided | None:
+        seen = self.index.clusters.get(name)
+        if seen is None or not self.index.ready:
+            return None
+        wanted = conditions.cluster_active(self.index.connections.get(name))
+        return conditions.set_active(seen, wanted, "MultiKueueCluster")
+
+    def _check_condition(self, name: str) -> ConditionDecided | None:
+        seen = self.index.checks.get(name)
+        if seen is None or seen.controller_name != self.policy.controller_name or not self.index.ready:
+            return None
+        wanted = conditions.check_active(seen, self.index.configs, self.index.clusters)
+        return conditions.set_active(seen, wanted, "AdmissionCheck")
+
+    def _decide_condition(self, stream: str, decision: ConditionDecided | None, now: datetime) -> Decided:
+        free, wake = self.index.slots.free(stream, now)
+        slot = self.index.slots.get(stream)
+        if decision is None or not free:
+            return Decided((), slot.version, wake if decision else None)
+        return Decided(
+            [_event(stream, decision, self.index.around.condition(stream, self._beside(stream)))], slot.version
+        )
+
+    def _beside(self, stream: str) -> list[str]:
+        """Return the other streams that the condition of an object rests on."""
+        room, _, name = stream.partition("/")
+        check = self.index.checks.get(name) if room == "admissioncheck" else None
+        if check is None:
+            return []
+        config = self.index.configs.get(check.parameters.get("name", ""))
+        named = config.clusters if config is not None else []
+        return [f"multikueueconfig/{check.parameters.get('name', '')}", *(cluster_stream(one) for one in named)]
+
+    def resting_on(self, cluster: str, now: datetime) -> int:
+        """Return how many Workloads wait for word from a cluster that is away, on which their job may run."""
+        states = [state for state in self.index.workloads.values() if state.concerns(cluster)]
+        return sum(rests_on(state, self.index.context(state), cluster, now) for state in states)
+
+    # --- what is open ------------------------------------------------------------------------------------------------
+
+    def _writes(self, stream: str) -> OpenWrites[WorkloadWrite, RepeatedWriteFailure]:
+        return self.index.workloads.get(stream) or self.index.slots.get(stream)
+
+    def bodies_needed(self, write: OpenWrite) -> Sequence[str]:
+        """Return the refs of the bodies that `request` needs."""
+        decision, state = self._decision(write), self.index.workloads.get(write.stream)
+        if decision is None or state is None:
+            return []
+        return render.bodies_needed(decision, self.index.job_of(state))
+
+    def request(self, write: OpenWrite, bodies: Mapping[str, bytes], now: datetime) -> Request | None:
+        """Return the request that carries a write out, or None if what it was decided on is gone."""
+        decision = self._decision(write)
+        if decision is None:
+            return None
+        if isinstance(decision, ConditionDecided):
+            return self._condition_request(write.stream, decision, now)
+        state = self.index.workloads[write.stream]
+        try:
+            return render.render(state, self.index.job_of(state), decision, bodies, self.policy, now)
+        except Obsolete:
+            return None
+
+    def _condition_request(self, stream: str, decision: ConditionDecided, now: datetime) -> Request | None:
+        name = stream.partition("/")[2]
+        seen: MultiKueueClusterObserved | AdmissionCheckObserved | None = (
+            self.index.clusters.get(name) if decision.of == "MultiKueueCluster" else self.index.checks.get(name)
+        )
+        if seen is None:
+            return None
+        return render.render_condition(decision, name, seen.conditions, conditions.condition(seen, decision, now))
+
+    def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
+        """Return the Kubernetes Event that tells of a write."""
+        decision, state = self._decision(write), self.index.workloads.get(write.stream)
+        if decision is None or state is None or state.local is None:
+            return None
+        return render.announcement(state.local, decision, write.position, self.identity, now)
+
+
+def _event(stream: str, decision: Event, caused_by: int) -> NewEvent:
+    cluster = getattr(decision, "cluster", "") or MANAGEMENT
+    return NewEvent(stream=stream, event=decision, cluster=cluster, caused_by=caused_by)

@@ -1,0 +1,179 @@
+"""One pass over one Workload: collects decisions and keeps the rules that all of them share.
+
+At most one write to an object is open at a time; a target that an API server refused rests until its time has come;
+copies are removed job first, Workload second (specs 2.4)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from controlplane.controllers.multikueue.adapters.base import FINALIZER
+from controlplane.controllers.multikueue.context import WorkloadContext
+from controlplane.controllers.multikueue.events import (
+    CheckState,
+    CheckStateDecided,
+    CloneObserved,
+    FinalizerRemovalDecided,
+    NamesClearDecided,
+    RemovalDecided,
+    WorkloadDecision,
+    WorkloadObserved,
+    WorkloadWrite,
+)
+from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.controllers.multikueue.state import Remote, WorkloadState
+from controlplane.controllers.multikueue.unobserved_jobs import unseen
+from controlplane.runtime import decision_pass
+
+_LONGEST_REQUEUE = 300  # seconds
+_REMOVALS = (RemovalDecided.__name__, FinalizerRemovalDecided.__name__)
+
+
+class WorkloadPass(decision_pass.DecisionPass[WorkloadState, WorkloadDecision, WorkloadWrite]):
+    """The decisions of one pass, under construction."""
+
+    def __init__(self, state: WorkloadState, context: WorkloadContext, now: datetime) -> None:
+        super().__init__(state, now)
+        self.context = context
+        self.verdicts: dict[str, str] = {}
+
+    def set_check(
+        self, local: WorkloadObserved, check: CheckState, state: str, message: str, reason: WorkloadReason
+    ) -> None:
+        """Set our check's state with a message in Kueue's form, which tells the state before."""
+        self.set_check_message(local, check, state, f'{message}, Previously: "{check.state}"', reason)
+
+    def set_check_message(
+        self, local: WorkloadObserved, check: CheckState, state: str, message: str, reason: WorkloadReason
+    ) -> None:
+        """Set our check's state with a message as it is. A Workload that was retried before waits longer each time."""
+        again = check.retry_count if state == "Retry" else 0
+        self.write(
+            CheckStateDecided(
+                resource_version=local.resource_version,
+                check=check.name,
+                state=state,
+                message=message,
+                requeue_after_seconds=min(2**again, _LONGEST_REQUEUE) if again else 0,
+                reason=reason,
+            )
+        )
+
+    def clear_names(self, local: WorkloadObserved) -> None:
+        """Remove the cluster names that Kueue's own clean-up could not remove, because we own the fields too (specs
+        8.4).
+
+        Those of an elastic job's slice are Kueue's, which copies them from the slice before.
+        """
+        if (local.cluster_name or local.nominated) and not local.sliced:
+            self.write(
+                NamesClearDecided(resource_version=local.resource_version, reason=WorkloadReason.NAMES_LEFT_BEHIND)
+            )
+
+    def remove_everywhere(self, reason: WorkloadReason, keep: str = "") -> bool:
+        """Remove the copies on every reachable cluster but one; return whether any is still there to wait for.
+
+        What is on a cluster that cannot be reached stays known, and goes when the cluster is back.
+        """
+        waiting = False
+        for cluster in sorted(self.state.remotes):
+            if cluster != keep and self.context.in_view(cluster) and self.verdicts.get(cluster) != "Wait":
+                waiting = self.remove(cluster, reason) or waiting
+        return waiting
+
+    def remove(self, cluster: str, reason: WorkloadReason) -> bool:
+        """Remove the copy on one cluster, job first; return whether it is still going."""
+        remote = self.state.remote(cluster)
+        if remote.job is not None:
+            if not remote.job.deleting:
+                self.write(
+                    RemovalDecided(
+                        cluster=cluster,
+                        of="Job",
+                        kind=remote.job.kind,
+                        uid=remote.job.uid,
+                        resource_version=_version(remote.job_version, remote.job.resource_version, reason),
+                        reason=reason,
+                    )
+                )
+        elif remote.clone is not None:
+            self._remove_clone(cluster, remote.clone, remote.clone_version, reason)
+        return not remote.empty and not self.in_trouble(cluster)
+
+    def must_wait(self, but: str = "") -> bool:
+        """Whether the job may run unseen on a cluster that is not given up yet: it must not be started anywhere
+        else.
+        """
+        held = unseen(self.state, self.context, self.now, but)
+        for until in held.values():
+            if until is not None:
+                self.wake_at(until)
+        return bool(held)
+
+    def refused(self, cluster: str) -> bool:
+        """Whether a cluster is left out now; after its pause it is offered the Workload again, and may refuse again."""
+        known = self.state.refused.get(cluster)
+        return known is not None and known.until > self.now
+
+    def in_trouble(self, cluster: str) -> bool:
+        """Whether an API server said no to the last removal of one of the copies on a cluster."""
+        troubles = (self.state.trouble.get(f"{cluster}/{where}") for where in ("Workload", "Job"))
+        return any(trouble is not None and trouble.action in _REMOVALS for trouble in troubles)
+
+    def _remove_clone(self, cluster: str, clone: CloneObserved, unread: str, reason: WorkloadReason) -> None:
+        if FINALIZER in clone.finalizers:
+            self.write(
+                FinalizerRemovalDecided(
+                    cluster=cluster,
+                    uid=clone.uid,
+                    finalizers=[name for name in clone.finalizers if name != FINALIZER],
+                    resource_version=clone.resource_version,
+                    reason=reason,
+                )
+            )
+        elif not clone.deleting:
+            self.write(
+                RemovalDecided(
+                    cluster=cluster,
+                    of="Workload",
+                    uid=clone.uid,
+                    resource_version=_version(unread, clone.resource_version, reason),
+                    reason=reason,
+                )
+            )
+
+
+def _version(unread: str, read: str, reason: WorkloadReason) -> str:
+    """Return the version in which a copy may be removed: as it is, readable or not; after the end only once its last
+    status was read.
+    """
+    return read if not unread or reason is WorkloadReason.FINISHED else unread
+
+
+def usable(remote: Remote, local: WorkloadObserved) -> bool:
+    """Whether a clone is one that could win: whole, of this spec, and neither deactivated nor finished.
+
+    A slice of an elastic job is made smaller in place, and its copy then waits for somebody who does the same there.
+    """
+    clone = remote.clone
+    return (
+        clone is not None
+        and not clone.deleting
+        and clone.active
+        and (clone.spec_key == local.spec_key or local.sliced)
+        and not clone.is_true("Finished")
+    )
+
+
+def admitted(remote: Remote, local: WorkloadObserved) -> bool:
+    """Whether a clone is admitted by its worker, quota and checks, and not on its way out."""
+    clone = remote.clone
+    return usable(remote, local) and clone is not None and clone.is_true("Admitted") and not clone.is_true("Evicted")
+
+
+def stamp(text: str, otherwise: datetime) -> datetime:
+    """Return a Kubernetes timestamp as a time; `otherwise` if it is none."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return otherwise

@@ -1,0 +1,286 @@
+"""A Workload that waits for a cluster: nominate, clone, choose the winner, create the job there, and only then say
+Ready.
+
+In: a pass over a Workload with quota, not evicted, whose check is Pending. The order of specs 8.1 is kept: nomination
+and selection are two writes; the losers go before the job comes; the job is there before Ready."""
+
+from __future__ import annotations
+
+from controlplane.controllers.multikueue.context import Route
+from controlplane.controllers.multikueue.decision_pass import WorkloadPass, admitted, stamp, usable
+from controlplane.controllers.multikueue.drift import mend
+from controlplane.controllers.multikueue.events import (
+    CheckState,
+    CheckStateDecided,
+    CloneDecided,
+    ClusterRefused,
+    JobCreationDecided,
+    JobObserved,
+    NominationDecided,
+    WinnerChosen,
+    WinnerReleased,
+    WorkloadObserved,
+)
+from controlplane.controllers.multikueue.ineligible import say_left_out
+from controlplane.controllers.multikueue.objects import EVICTED_ON_MANAGER
+from controlplane.controllers.multikueue.reasons import WorkloadReason
+
+
+def dispatch(turn: WorkloadPass, local: WorkloadObserved, check: CheckState, route: Route, job: JobObserved) -> None:
+    """Bring the Workload one step nearer to a cluster."""
+    if local.cluster_name:
+        # Left over from an attempt before: as long as it is set, nothing can be nominated.
+        turn.clear_names(local)
+        return
+    if turn.state.winner:
+        if not _keeps(turn, local, turn.state.winner):
+            return
+        _install(turn, local, check, job, turn.state.winner)
+        return
+    if turn.must_wait():
+        return
+    _refuse(turn, local)
+    eligible = _eligible(turn, route)
+    winner = _choose(turn, local, eligible)
+    if winner:
+        _install(turn, local, check, job, winner)
+    else:
+        _offer(turn, local, check, eligible)
+        say_left_out(turn, local, check, route)
+
+
+def _eligible(turn: WorkloadPass, route: Route) -> list[str]:
+    eligible = []
+    for cluster in sorted(set(route.clusters)):
+        refused = turn.state.refused.get(cluster)
+        if refused is not None and refused.until > turn.now:
+            turn.wake_at(refused.until)
+        elif turn.context.available(cluster) and (turn.context.takes(cluster) or turn.state.remote(cluster).job):
+            # Where its job is already, perhaps since an attempt before, it goes on whatever is said of the cluster now.
+            eligible.append(cluster)
+    return eligible
+
+
+def _refuse(turn: WorkloadPass, local: WorkloadObserved) -> None:
+    """Leave out, for a while, a cluster whose Kueue deactivated the copy: offered again at once it would be rejected
+    again.
+    """
+    for cluster, remote in turn.state.remotes.items():
+        clone = remote.clone
+        if clone is None or clone.active or not local.active or clone.deleting or turn.refused(cluster):
+            continue
+        evicted, target = clone.condition("Evicted"), clone.condition("DeactivationTarget")
+        if target is not None and target.reason == EVICTED_ON_MANAGER:
+            continue  # we had it stopped, and quota came back before it was gone
+        turn.say(
+            ClusterRefused(
+                cluster=cluster,
+                attempt=turn.state.attempt,
+                message=evicted.message if evicted else "the worker deactivated its copy",
+                until=turn.now + turn.context.policy.refusal_pause,
+                reason=WorkloadReason.REJECTED_BY_WORKER,
+            )
+        )
+
+
+def _choose(turn: WorkloadPass, local: WorkloadObserved, eligible: list[str]) -> str:
+    """Choose the cluster that admitted first by its own clock; equal seconds are decided by the order in which the log
+    saw them.
+
+    Only a cluster that is nominated in the stored object can be selected (specs 1.5 rule 3).
+    """
+    if not turn.state.dispatching:
+        return ""
+    ready = [
+        c
+        for c in eligible
+        if c in local.nominated and admitted(turn.state.remote(c), local) and not _lost_its_job(turn, c)
+    ]
+    if not ready:
+        return ""
+    times = {}
+    for cluster in ready:
+        clone = turn.state.remote(cluster).clone
+        condition = clone.condition("Admitted") if clone else None
+        times[cluster] = condition.last_transition_time if condition else ""
+    winner = min(ready, key=lambda c: (stamp(times[c], turn.now), turn.state.remote(c).admitted_at))
+    turn.say(
+        WinnerChosen(
+            cluster=winner,
+            attempt=turn.state.attempt,
+            among=times,
+            reason=WorkloadReason.FIRST_ADMITTED if len(ready) > 1 else WorkloadReason.ONLY_ADMITTED,
+        )
+    )
+    return winner
+
+
+def _lost_its_job(turn: WorkloadPass, cluster: str) -> bool:
+    """Whether a copy had a job that was deleted: it is on its way out, and choosing it would be releasing it again."""
+    return turn.state.remote(cluster).job is None and cluster in turn.state.job_seen
+
+
+def _keeps(turn: WorkloadPass, local: WorkloadObserved, winner: str) -> bool:
+    """Whether the chosen cluster still has the copy admitted; if not, release it, or wait while the job may run there
+    unseen.
+    """
+    remote = turn.state.remote(winner)
+    connection = turn.context.connections.get(winner)
+    if connection is not None and connection.phase == "Unknown":
+        return False  # we have only just started: the first attempt to connect says more
+    if not turn.context.in_view(winner):
+        # Its job may have been created and be running: elsewhere only after the grace.
+        started = winner in turn.state.job_seen or winner in turn.state.unsure or f"{winner}/Job" in turn.state.effects
+        until = turn.context.lost_until(winner, turn.now)
+        if started and (until is None or turn.now < until):
+            if until is not None:
+                turn.wake_at(until)
+            return False
+        reason = WorkloadReason.LOST_BEFORE_READY
+    elif admitted(remote, local):
+        return True
+    elif f"{winner}/Job" in turn.state.effects:
+        return False  # the job may be there already: another cluster would get a second one
+    elif remote.clone is None or remote.clone.deleting:
+        reason = WorkloadReason.GONE_BEFORE_READY
+    else:
+        reason = WorkloadReason.EVICTED_BEFORE_READY
+    turn.say(WinnerReleased(cluster=winner, attempt=turn.state.attempt, reason=reason))
+    return False
+
+
+def _install(turn: WorkloadPass, local: WorkloadObserved, check: CheckState, job: JobObserved, winner: str) -> None:
+    waiting = turn.remove_everywhere(WorkloadReason.ANOTHER_CLUSTER_WON, keep=winner) and not _out_of_patience(
+        turn, winner
+    )
+    remote = turn.state.remote(winner)
+    if winner not in local.nominated:
+        # Taken back while nobody watched: only a cluster that the stored object nominates can be selected.
+        turn.write(
+            NominationDecided(
+                resource_version=local.resource_version,
+                attempt=turn.state.attempt,
+                clusters=[winner],
+                reason=WorkloadReason.NOMINATED,
+            )
+        )
+    elif remote.job is not None and not remote.job.deleting:
+        turn.write(
+            CheckStateDecided(
+                resource_version=local.resource_version,
+                check=check.name,
+                state="Ready",
+                message=f'The workload was admitted on "{winner}"',
+                winner=winner,
+                topology=ready_topology(turn, local, winner),
+                reason=WorkloadReason.ADMITTED_ON_WORKER,
+            )
+        )
+    elif _lost_its_job(turn, winner):
+        # It was there and somebody deleted it: the copy has no job any more, and goes.
+        turn.remove(winner, WorkloadReason.STALE_COPY)
+        turn.say(WinnerReleased(cluster=winner, attempt=turn.state.attempt, reason=WorkloadReason.GONE_BEFORE_READY))
+    elif remote.job is None and not waiting and not turn.must_wait(but=winner) and not _job_refused(turn, winner):
+        turn.write(
+            JobCreationDecided(
+                cluster=winner,
+                attempt=turn.state.attempt,
+                kind=job.kind,
+                template=job.template,
+                reason=WorkloadReason.ADMITTED_ON_WORKER,
+            )
+        )
+
+
+def _out_of_patience(turn: WorkloadPass, winner: str) -> bool:
+    """Whether the losers had their time to go. While they hold no job, nothing runs twice if one of them is slow; an
+    old copy of the job, on a cluster that came back, is waited for."""
+    if any(
+        remote.job is not None and cluster != winner and turn.context.in_view(cluster) and not turn.in_trouble(cluster)
+        for cluster, remote in turn.state.remotes.items()
+    ):
+        return False
+    patience = turn.context.policy.loser_patience
+    since = [e.decided_at for target, e in turn.state.effects.items() if not target.startswith((winner + "/", "@"))]
+    if not since:
+        return False
+    if turn.now >= min(since) + patience:
+        return True
+    turn.wake_at(min(since) + patience)
+    return False
+
+
+def _job_refused(turn: WorkloadPass, winner: str) -> bool:
+    """Leave the winner out if its API server will not have the job: the name is taken by somebody else's, or it said no
+    twice.
+
+    Where it cannot be told whether an earlier attempt created the job, the winner counts as a cluster that is away: the
+    grace applies."""
+    trouble = turn.state.trouble.get(f"{winner}/Job")
+    if trouble is None or trouble.action != JobCreationDecided.__name__:
+        return False
+    foreign = trouble.error == "Foreign"
+    if trouble.error == "Unclear":
+        until = turn.context.grace_ends(trouble.since)
+        if until is None or turn.now < until:
+            if until is not None:
+                turn.wake_at(until)
+            return False
+    elif not foreign and (trouble.failures < 2 or trouble.decides_nothing):
+        return False
+    turn.say(
+        ClusterRefused(
+            cluster=winner,
+            attempt=turn.state.attempt,
+            message=trouble.message,
+            until=turn.now + turn.context.policy.refusal_pause,
+            reason=WorkloadReason.JOB_NAME_TAKEN if foreign else WorkloadReason.JOB_REFUSED,
+        )
+    )
+    return True
+
+
+def _offer(turn: WorkloadPass, local: WorkloadObserved, check: CheckState, eligible: list[str]) -> None:
+    """Nominate every available cluster, all at once, and create the clones on those whose nomination is stored."""
+    if any(entry.state != "Ready" for entry in local.checks if entry.name != check.name):
+        return
+    for cluster in sorted(turn.state.remotes):
+        if cluster not in eligible and turn.context.in_view(cluster):
+            turn.remove(cluster, WorkloadReason.NOT_NOMINATED)
+    if not eligible:
+        return
+    if set(eligible) != set(local.nominated) or not turn.state.dispatching:
+        attempt = turn.state.attempt + (0 if turn.state.dispatching else 1)
+        turn.write(
+            NominationDecided(
+                resource_version=local.resource_version,
+                attempt=attempt,
+                clusters=eligible,
+                reason=WorkloadReason.AVAILABLE_CLUSTERS,
+            )
+        )
+    if not turn.state.dispatching:
+        return
+    for cluster in eligible:
+        if cluster not in local.nominated:
+            continue
+        remote = turn.state.remote(cluster)
+        if remote.empty:
+            turn.write(
+                CloneDecided(
+                    cluster=cluster,
+                    attempt=turn.state.attempt,
+                    template=local.template,
+                    reason=WorkloadReason.NOMINATED,
+                )
+            )
+        elif usable(remote, local) and not _lost_its_job(turn, cluster):
+            mend(turn, local, cluster)
+        else:
+            turn.remove(cluster, WorkloadReason.STALE_COPY)
+
+
+def ready_topology(turn: WorkloadPass, local: WorkloadObserved, winner: str) -> list[str]:
+    """Return the pod sets whose delayed topology request the winner has answered (specs 2.9)."""
+    clone = turn.state.remote(winner).clone
+    return [name for name in local.delayed_topology if clone is not None and name in clone.topology]

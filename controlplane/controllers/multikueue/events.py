@@ -1,0 +1,315 @@
+"""What MultiKueue records: what was seen, what was decided, and what could not be done.
+
+Observations carry only the fields that something decides on; specs and statuses are bodies, named by hash. Every
+decision that means a write names its target: the cluster and whether it is the Workload or the job there. Streams:
+`workload/NS/NAME` for a Workload and all its copies, `job/KIND/NS/NAME` for the user's job, `admissioncheck/NAME`,
+`multikueueconfig/NAME` and `cluster/NAME` for the rest."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import ClassVar, Literal
+
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.controllers.multikueue.observations import (
+    AdmissionCheckGone,
+    AdmissionCheckObserved,
+    CheckState,
+    CloneGone,
+    CloneObserved,
+    ClusterQueueGone,
+    ClusterQueueObserved,
+    Condition,
+    Conditioned,
+    JobGone,
+    JobObserved,
+    MultiKueueClusterGone,
+    MultiKueueClusterObserved,
+    MultiKueueConfigGone,
+    MultiKueueConfigObserved,
+    ObjectGone,
+    Observation,
+    ObservationRefused,
+    Owner,
+    Priority,
+    RemoteJobGone,
+    RemoteJobObserved,
+    WorkloadGone,
+    WorkloadObserved,
+)
+from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.log.event import Event, Part
+from controlplane.runtime.writes import WriteRefused, WriteUnneeded
+
+__all__ = [
+    "EVENTS",
+    "AdmissionCheckGone",
+    "AdmissionCheckObserved",
+    "CheckState",
+    "CheckStateDecided",
+    "CloneDecided",
+    "CloneGone",
+    "CloneObserved",
+    "CloneUpdateDecided",
+    "ClusterQueueGone",
+    "ClusterQueueObserved",
+    "ClusterRefused",
+    "Condition",
+    "ConditionDecided",
+    "Conditioned",
+    "CopyJudged",
+    "DeactivationDecided",
+    "EffectFailed",
+    "EffectUnneeded",
+    "FinalizerRemovalDecided",
+    "FinishDecided",
+    "JobCreationDecided",
+    "JobGone",
+    "JobObserved",
+    "MultiKueueClusterGone",
+    "MultiKueueClusterObserved",
+    "MultiKueueConfigGone",
+    "MultiKueueConfigObserved",
+    "NamesClearDecided",
+    "NominationDecided",
+    "ObjectGone",
+    "Observation",
+    "ObservationRefused",
+    "Owner",
+    "Part",
+    "Priority",
+    "RemoteJobGone",
+    "RemoteJobObserved",
+    "RemovalDecided",
+    "StatusRelayDecided",
+    "Verdict",
+    "Where",
+    "WinnerChosen",
+    "WinnerReleased",
+    "WorkloadDecision",
+    "WorkloadGone",
+    "WorkloadObserved",
+    "WorkloadWrite",
+]
+
+# --- decisions --------------------------------------------------------------------------------------------------------
+
+Where = Literal["Workload", "Job", "MultiKueueCluster", "AdmissionCheck"]
+
+
+class WorkloadDecision(Event, frozen=True, kw_only=True):
+    """A decision; `reason` is one of the closed set."""
+
+    reason: WorkloadReason
+
+
+class WorkloadWrite(WorkloadDecision, frozen=True, kw_only=True):
+    """A decision that means a write to one object, `where` on `cluster`, based on its `resource_version` ("" for a
+    create).
+    """
+
+    WHERE: ClassVar[Where] = "Workload"
+    cluster: str = MANAGEMENT
+    resource_version: str = ""
+
+    @property
+    def where(self) -> Where:
+        """Which object the write is to."""
+        return self.WHERE
+
+    @property
+    def target(self) -> str:
+        """The key of the object in its stream: at most one write to it is open."""
+        return f"{self.cluster}/{self.where}"
+
+
+class NominationDecided(WorkloadWrite, frozen=True, kw_only=True):
+    """Offer the Workload to these clusters: `status.nominatedClusterNames`."""
+
+    attempt: int
+    clusters: list[str]
+
+
+class CloneDecided(WorkloadWrite, frozen=True, kw_only=True):
+    """Create the Workload's copy on a worker."""
+
+    attempt: int
+    template: str
+
+
+class WinnerChosen(WorkloadDecision, frozen=True, kw_only=True):
+    """The cluster that gets the job. `among`: every cluster that had admitted it, with the time of its condition."""
+
+    cluster: str
+    attempt: int
+    among: dict[str, str]
+
+
+class WinnerReleased(WorkloadDecision, frozen=True, kw_only=True):
+    """The chosen cluster cannot have it after all; the others may try again."""
+
+    cluster: str
+    attempt: int
+    message: str = ""
+
+
+class ClusterRefused(WorkloadDecision, frozen=True, kw_only=True):
+    """A cluster is left out of this attempt until `until`: it rejected the copy, or the job cannot be created there."""
+
+    cluster: str
+    attempt: int
+    message: str
+    until: datetime
+
+
+Verdict = Literal["Adopt", "Keep", "Remove", "Finish", "Wait"]
+
+
+class CopyJudged(WorkloadDecision, frozen=True, kw_only=True):
+    """What becomes of a copy that was found on a cluster which came back."""
+
+    cluster: str
+    verdict: Verdict
+
+
+class JobCreationDecided(WorkloadWrite, frozen=True, kw_only=True):
+    """Create the job on the winner, bound to the clone by its prebuilt name."""
+
+    WHERE: ClassVar[Where] = "Job"
+    attempt: int
+    kind: str
+    template: str
+
+
+class CheckStateDecided(WorkloadWrite, frozen=True, kw_only=True):
+    """Set the state of our admission check on the Workload; with `Ready` also the winner's name, and clear the
+    nomination.
+
+    `requeue_after_seconds` slows down a Workload that comes back again and again; Kueue's core keeps to it.
+    """
+
+    check: str
+    state: str
+    message: str
+    winner: str = ""
+    topology: list[str] = []
+    requeue_after_seconds: int = 0
+
+
+class StatusRelayDecided(WorkloadWrite, frozen=True, kw_only=True):
+    """Write a status to the user's job: the winner's, or one in which nothing runs."""
+
+    WHERE: ClassVar[Where] = "Job"
+    kind: str
+    source: str = ""
+    status: str
+    mark_suspended: bool = False
+    drain: bool = False
+
+
+class FinishDecided(WorkloadWrite, frozen=True, kw_only=True):
+    """Finish the Workload as its copy finished."""
+
+    source: str
+    finish_reason: str
+    message: str
+
+
+class NamesClearDecided(WorkloadWrite, frozen=True, kw_only=True):
+    """Remove `clusterName` and `nominatedClusterNames`, whoever owns the fields."""
+
+
+class RemovalDecided(WorkloadWrite, frozen=True, kw_only=True):
+    """Delete a copy on a worker, by UID."""
+
+    uid: str
+    of: Where = "Workload"
+    kind: str = ""
+
+    @property
+    def where(self) -> Where:
+        """Which object the write is to."""
+        return self.of
+
+
+class FinalizerRemovalDecided(WorkloadWrite, frozen=True, kw_only=True):
+    """Take Kueue's `resource-in-use` finalizer off a clone that is to go."""
+
+    uid: str
+    finalizers: list[str] = []
+
+
+class CloneUpdateDecided(WorkloadWrite, frozen=True, kw_only=True):
+    """Bring a clone's priority in line with the Workload's."""
+
+    priority: Priority
+
+
+class DeactivationDecided(WorkloadWrite, frozen=True, kw_only=True):
+    """Ask the worker's Kueue to stop a copy whose Workload was evicted on the manager."""
+
+    message: str
+
+
+class ConditionDecided(WorkloadWrite, frozen=True, kw_only=True):
+    """Set the `Active` condition of a MultiKueueCluster or an AdmissionCheck."""
+
+    of: Where
+    status: str
+    condition_reason: str
+    message: str
+    generation: int
+
+    @property
+    def where(self) -> Where:
+        """Which object the write is to."""
+        return self.of
+
+
+class EffectFailed(WriteRefused, frozen=True, kw_only=True):
+    """An API server said no to a write. It is decided anew, not before `retry_at`."""
+
+
+class EffectUnneeded(WriteUnneeded, frozen=True, kw_only=True):
+    """A write changed nothing, by the API server's own answer: the object is as it was wanted, and no watch will show a
+    change.
+    """
+
+
+EVENTS: tuple[type[Event], ...] = (
+    WorkloadObserved,
+    WorkloadGone,
+    JobObserved,
+    JobGone,
+    AdmissionCheckObserved,
+    AdmissionCheckGone,
+    MultiKueueConfigObserved,
+    MultiKueueConfigGone,
+    MultiKueueClusterObserved,
+    MultiKueueClusterGone,
+    ClusterQueueObserved,
+    ClusterQueueGone,
+    CloneObserved,
+    CloneGone,
+    RemoteJobObserved,
+    RemoteJobGone,
+    ObservationRefused,
+    NominationDecided,
+    CloneDecided,
+    WinnerChosen,
+    WinnerReleased,
+    ClusterRefused,
+    CopyJudged,
+    JobCreationDecided,
+    CheckStateDecided,
+    StatusRelayDecided,
+    FinishDecided,
+    NamesClearDecided,
+    RemovalDecided,
+    FinalizerRemovalDecided,
+    CloneUpdateDecided,
+    DeactivationDecided,
+    ConditionDecided,
+    EffectFailed,
+    EffectUnneeded,
+)

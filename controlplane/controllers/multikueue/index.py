@@ -1,0 +1,401 @@
+"""The folds of all streams, and what has to be looked up across them: which job a Workload owns, which clusters a check
+leads to, whom a change concerns.
+
+In: events in the log's order. Out: states by stream, a `WorkloadContext` for each Workload, the streams to decide
+about. A replay builds the same."""
+
+from __future__ import annotations
+
+from collections import deque
+from datetime import datetime, timedelta
+
+import msgspec
+
+from controlplane.controllers.connectivity import events as connectivity
+from controlplane.controllers.connectivity.eligibility import ROOM as FIT
+from controlplane.controllers.connectivity.events import (
+    FLEET_STREAM,
+    MANAGEMENT,
+    ClusterConnected,
+    KindSynced,
+    ServiceStarted,
+    cluster_stream,
+)
+from controlplane.controllers.connectivity.outage import Outage, fold_outage, outage_resumed
+from controlplane.controllers.connectivity.state import Connection, restarted
+from controlplane.controllers.connectivity.state import fold as fold_connection
+from controlplane.controllers.connectivity.watched import Watched
+from controlplane.controllers.multikueue.condition_writes import Slots
+from controlplane.controllers.multikueue.conditions import route_of
+from controlplane.controllers.multikueue.context import MultiKueuePolicy, Route, WorkloadContext
+from controlplane.controllers.multikueue.context_marks import ContextMarks
+from controlplane.controllers.multikueue.eligibility import Judgements
+from controlplane.controllers.multikueue.events import (
+    AdmissionCheckGone,
+    AdmissionCheckObserved,
+    CheckStateDecided,
+    ClusterQueueGone,
+    ClusterQueueObserved,
+    EffectUnneeded,
+    JobGone,
+    JobObserved,
+    MultiKueueClusterGone,
+    MultiKueueClusterObserved,
+    MultiKueueConfigGone,
+    MultiKueueConfigObserved,
+    ObservationRefused,
+    RemoteJobGone,
+    RemoteJobObserved,
+    StatusRelayDecided,
+    WorkloadGone,
+    WorkloadObserved,
+)
+from controlplane.controllers.multikueue.existing import existing
+from controlplane.controllers.multikueue.marks import of_workload
+from controlplane.controllers.multikueue.observe import job_stream
+from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.controllers.multikueue.state import (
+    WorkloadState,
+    fold,
+    fold_job,
+    fold_listed,
+    fold_return,
+    fold_unreadable,
+    initial,
+    without_write,
+)
+from controlplane.controllers.multikueue.versions import WorkloadVersionTracker
+from controlplane.kube.kinds import ADMISSION_CHECKS, MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, WORKLOADS
+from controlplane.log.event import Recorded
+from controlplane.runtime.marks import Marks
+
+_NEEDED = (WORKLOADS.name, ADMISSION_CHECKS.name, MULTIKUEUE_CONFIGS.name, MULTIKUEUE_CLUSTERS.name)
+_CONNECTIVITY = connectivity.EVENTS
+# Where nothing is dispatched, the clusters are all that counts.
+_NEEDED_IDLE = (MULTIKUEUE_CLUSTERS.name,)
+
+
+class WorkloadIndex:
+    """The states, and the ways between them."""
+
+    def __init__(self, policy: MultiKueuePolicy) -> None:
+        self.policy = policy
+        self.position = 0
+        self.workloads: dict[str, WorkloadState] = {}
+        self.jobs: dict[str, JobObserved] = {}
+        self.checks: dict[str, AdmissionCheckObserved] = {}
+        self.configs: dict[str, MultiKueueConfigObserved] = {}
+        self.clusters: dict[str, MultiKueueClusterObserved] = {}
+        self.queues: dict[str, ClusterQueueObserved] = {}
+        self.connections: dict[str, Connection] = {}
+        self.outage = Outage()
+        self.watched = Watched()
+        self.requeues: deque[datetime] = deque()
+        self.slots = Slots()
+        self.newest = WorkloadVersionTracker()
+        self.changed_clusters: set[str] = set()
+        self._unsure: set[str] = set()
+        self._judgements = Judgements()
+        self.around = ContextMarks()
+        self._dependents: dict[str, set[str]] = {}
+        self._remote_jobs: dict[tuple[str, str], str] = {}
+        self._dirty: dict[str, None] = {}
+        self._ready = False
+
+    @property
+    def ready(self) -> bool:
+        """Whether the management cluster's own objects are in view."""
+        return self._ready
+
+    def take_dirty(self) -> list[str]:
+        """Return the streams to decide about since the last call, in order."""
+        dirty, self._dirty = list(self._dirty), {}
+        return dirty
+
+    def fold(self, recorded: Recorded) -> None:
+        """Take one more event."""
+        self.position = recorded.position
+        self.watched.fold(recorded)
+        self.newest.fold(recorded)
+        room, _, name = recorded.stream.partition("/")
+        match room:
+            case "workload":
+                self._fold_workload(recorded)
+            case "job":
+                self._fold_job(recorded)
+            case "cluster":
+                self._fold_cluster(recorded, name)
+            case "admissioncheck":
+                self._fold_check(recorded, name)
+            case "multikueueconfig":
+                self._fold_config(recorded, name)
+            case "clusterqueue":
+                self._fold_queue(recorded, name)
+            case room if room == FIT:
+                self._dirty.update(dict.fromkeys(sorted(self._dependents.get(self._judgements.fold(recorded), ()))))
+            case "refused" if isinstance(recorded.event, ObservationRefused):
+                self._fold_refused(recorded, recorded.event)
+            case "fleet":
+                self.outage = fold_outage(self.outage, recorded)
+                self._mark_workloads()
+            case "service" if isinstance(recorded.event, ServiceStarted):
+                self.outage = outage_resumed(self.outage, recorded)
+                self.connections = {key: self._restarted(state, recorded) for key, state in self.connections.items()}
+                self._connections_changed()
+                self._mark(FLEET_STREAM)
+                self._mark_workloads()
+        self.around.fold(recorded, self.connections, self.jobs)
+
+    def _restarted(self, state: Connection, recorded: Recorded) -> Connection:
+        """Return a connection after a restart. Nobody tries again a cluster that does not exist any more, or is being
+        deleted: the process that should have recorded that we let go of it ended before it could, and its loss clock
+        starts now."""
+        state, seen = restarted(state, recorded), self.clusters.get(state.name)
+        if state.name == MANAGEMENT or (seen is not None and not seen.deleting):
+            return state
+        state = msgspec.structs.replace(state, untried_since=None)
+        if state.phase != "Unknown":
+            return state
+        at = recorded.recorded_at
+        return msgspec.structs.replace(
+            state, phase="Removed", since=at, lost_since=state.lost_since or at, lost_clock=state.lost_clock or at
+        )
+
+    def context(self, state: WorkloadState) -> WorkloadContext:
+        """Return what a decision on a Workload may look at."""
+        local = state.local
+        adapter = self.policy.adapters.get(state.owner.gvk) if state.owner else None
+        return WorkloadContext(
+            policy=self.policy,
+            ready=self._ready,
+            route=self._route(local) if local else None,
+            adapter=adapter,
+            job=self.job_of(state),
+            queue_policy=self._queue_policy(local),
+            mass_outage=self.outage.holds,
+            outage_ended=self.outage.ended,
+            watched_since=self.watched.since,
+            connections=self.connections,
+            judged=self._judgements.of(self.job_of(state), self.policy.judged),
+        )
+
+    def marks(self, state: WorkloadState) -> Marks:
+        """Return where in the log what is around a Workload came to be as it is."""
+        local, route = state.local, self._route(state.local) if state.local is not None else None
+        check = self.checks.get(route.check) if route is not None else None
+        config = check.parameters.get("name", "") if check is not None else ""
+        queue = local.cluster_queue if local is not None else ""
+        return self.around.of(
+            self.stream_of_job(state), queue, check.name if check else "", config, route.clusters if route else ()
+        )
+
+    def _queue_policy(self, local: WorkloadObserved | None) -> str:
+        queue = self.queues.get(local.cluster_queue) if local else None
+        return queue.execution_policy if queue else ""
+
+    def away(self) -> tuple[list[str], int]:
+        """Return the workers that are lost, and how many were ever connected: what a mass outage is judged by."""
+        once = [name for name in sorted(self.clusters) if (c := self.connections.get(name)) and c.connected_once]
+        return [name for name in once if self.connections[name].phase == "Lost"], len(once)
+
+    def job_of(self, state: WorkloadState) -> JobObserved | None:
+        """Return the user's job of a Workload, if it is the one that the owner reference means."""
+        stream, owner = self.stream_of_job(state), state.owner
+        job = self.jobs.get(stream) if stream else None
+        if job is None or owner is None or (owner.uid and owner.uid != job.uid):
+            return None
+        return job
+
+    def stream_of_remote_job(self, cluster: str, uid: str) -> str:
+        """Return the stream that a job's copy was recorded on; "" if it is not known."""
+        return self._remote_jobs.get((cluster, uid), "")
+
+    def known(self, cluster: str, kind: str) -> dict[str, tuple[str, str, str]]:
+        """Return what the log says exists of a kind on a cluster: UID to (namespace, name, resourceVersion).
+
+        A reflector that starts with it notices what vanished while nobody watched.
+        """
+        return {seen.uid: (seen.namespace, seen.name, seen.resource_version) for seen in existing(self, cluster, kind)}
+
+    def _route(self, local: WorkloadObserved) -> Route | None:
+        for entry in local.checks:
+            check = self.checks.get(entry.name)
+            if check is not None and check.controller_name == self.policy.controller_name:
+                clusters, error = route_of(check, self.configs)
+                return Route(entry.name, clusters, error)
+        return None
+
+    def stream_of_job(self, state: WorkloadState | None) -> str:
+        """Return the stream of the job of a Workload, "" if that cannot be told."""
+        if state is None or state.owner is None:
+            return ""
+        adapter = self.policy.adapters.get(state.owner.gvk)
+        return job_stream(adapter.kind.name, state.namespace, state.owner.name) if adapter else ""
+
+    def _mark(self, stream: str) -> None:
+        self._dirty[stream] = None
+
+    def _mark_workloads(self, cluster: str = "") -> None:
+        """Have a look taken at every Workload that is not over, or at those that a cluster can matter to.
+
+        None while the management cluster is not in view: nothing is decided then, and all are looked at when it is.
+        """
+        if not self._ready:
+            return
+        for stream, state in self.workloads.items():
+            if cluster and not state.concerns(cluster):
+                continue
+            if state.remotes or state.effects or (state.local is not None and not state.local.is_true("Finished")):
+                self._dirty[stream] = None
+
+    def _fold_workload(self, recorded: Recorded) -> None:
+        stream = recorded.stream
+        before = self.workloads.get(stream)
+        state = fold(before or initial(stream), recorded)
+        state = msgspec.structs.replace(state, marks=of_workload(before or initial(stream), state, recorded))
+        if isinstance(recorded.event, CheckStateDecided) and recorded.event.reason == WorkloadReason.REMOTE_LOST:
+            self.requeues.append(recorded.recorded_at)
+            while self.requeues[0] <= recorded.recorded_at - timedelta(minutes=1):
+                self.requeues.popleft()
+        if isinstance(recorded.event, StatusRelayDecided) and self._outdated(state, recorded.event):
+            state = without_write(state, recorded.event.target)
+        if isinstance(recorded.event, RemoteJobObserved):
+            self._remote_jobs[recorded.cluster, recorded.event.uid] = stream
+        elif isinstance(recorded.event, RemoteJobGone):
+            self._remote_jobs.pop((recorded.cluster, recorded.event.uid), None)
+        if isinstance(recorded.event, (WorkloadObserved, WorkloadGone)):
+            self._depend(stream, before, state)
+        self._keep(stream, state)
+        self._mark(stream)
+
+    def _keep(self, stream: str, state: WorkloadState) -> None:
+        if state.settled:
+            self.workloads.pop(stream, None)
+            self._depend(stream, state, None)
+        else:
+            self.workloads[stream] = state
+        if state.unsure:
+            self._unsure.add(stream)
+        else:
+            self._unsure.discard(stream)
+
+    def _fold_refused(self, recorded: Recorded, event: ObservationRefused) -> None:
+        clone = f"workload/{event.namespace}/{event.name}"
+        stream = clone if event.kind == WORKLOADS.name else self.stream_of_remote_job(recorded.cluster, event.uid)
+        state = self.workloads.get(stream)
+        if state is not None and recorded.cluster in state.remotes:
+            self.workloads[stream] = fold_unreadable(state, recorded.cluster, event)
+            self._mark(stream)
+
+    def _outdated(self, state: WorkloadState, relay: StatusRelayDecided) -> bool:
+        """Whether the user's job, whose events are on another stream, has changed since a write to it was decided."""
+        job = self.job_of(state)
+        return job is None or job.resource_version != relay.resource_version
+
+    def _depend(self, stream: str, before: WorkloadState | None, after: WorkloadState | None) -> None:
+        old, new = self.stream_of_job(before), self.stream_of_job(after)
+        if old == new:
+            return
+        if old:
+            dependents = self._dependents.get(old, set())
+            dependents.discard(stream)
+            if not dependents:
+                self._dependents.pop(old, None)
+        if new:
+            self._dependents.setdefault(new, set()).add(stream)
+
+    def _fold_job(self, recorded: Recorded) -> None:
+        stream, event = recorded.stream, recorded.event
+        before = self.jobs.get(stream)
+        if isinstance(event, JobObserved):
+            self.jobs[stream] = event
+        elif isinstance(event, JobGone) and before is not None and before.uid == event.uid:
+            del self.jobs[stream]
+            self._judgements.forget(stream)
+        after = self.jobs.get(stream)
+        for dependent in sorted(self._dependents.get(stream, ())):
+            self.workloads[dependent] = fold_job(self.workloads[dependent], before, after)
+            self._mark(dependent)
+
+    def _fold_cluster(self, recorded: Recorded, name: str) -> None:
+        event = recorded.event
+        observed = isinstance(event, (MultiKueueClusterObserved, MultiKueueClusterGone))
+        self.slots.seen(recorded, closes=observed or isinstance(event, EffectUnneeded))
+        if isinstance(event, MultiKueueClusterObserved):
+            self.clusters[name] = event
+            self.changed_clusters.add(name)
+            self._mark_checks()
+        elif isinstance(event, MultiKueueClusterGone):
+            self.clusters.pop(name, None)
+            self.changed_clusters.add(name)
+            self._mark_checks()
+        elif isinstance(event, _CONNECTIVITY):
+            before = self.connections.get(name, Connection(name=name))
+            self.connections[name] = fold_connection(before, recorded)
+            if isinstance(event, ClusterConnected) and before.lost_since is not None:
+                for stream, state in self.workloads.items():
+                    self.workloads[stream] = fold_return(state, name, recorded.recorded_at)
+            if isinstance(event, (ClusterConnected, KindSynced)):
+                listed = event.kinds if isinstance(event, ClusterConnected) else [event.kind]
+                for stream in sorted(self._unsure):
+                    self._keep(stream, fold_listed(self.workloads[stream], name, listed))
+            self._connections_changed()
+            if before.facts != self.connections[name].facts:
+                self._mark(FLEET_STREAM)
+                self._mark_workloads(name)
+        self._mark(recorded.stream)
+
+    def _connections_changed(self) -> None:
+        management = self.connections.get(MANAGEMENT)
+        kinds = [adapter.kind.name for adapter in self.policy.adapters.values()]
+        needed = _NEEDED if self.policy.dispatches else _NEEDED_IDLE
+        ready = (
+            management is not None
+            and all(management.in_view(kind) for kind in needed)
+            and all(management.in_view(kind) or kind in management.off for kind in kinds)
+        )
+        if ready and not self._ready:
+            self._mark_checks()
+            for name in self.clusters:
+                self._mark(cluster_stream(name))
+        if ready != self._ready:
+            self._ready = ready
+            self._mark(FLEET_STREAM)
+            self._mark_workloads()
+
+    def _mark_checks(self) -> None:
+        for name in self.checks:
+            self._mark(f"admissioncheck/{name}")
+
+    def _fold_check(self, recorded: Recorded, name: str) -> None:
+        event = recorded.event
+        observed = isinstance(event, (AdmissionCheckObserved, AdmissionCheckGone))
+        self.slots.seen(recorded, closes=observed or isinstance(event, EffectUnneeded))
+        if isinstance(event, AdmissionCheckObserved):
+            before = self.checks.get(name)
+            self.checks[name] = event
+            if before is None or before.parameters != event.parameters:
+                self._mark_workloads()
+        elif isinstance(event, AdmissionCheckGone):
+            self.checks.pop(name, None)
+        self._mark(recorded.stream)
+
+    def _fold_queue(self, recorded: Recorded, name: str) -> None:
+        event = recorded.event
+        before = self.queues.get(name)
+        if isinstance(event, ClusterQueueObserved):
+            self.queues[name] = event
+        elif isinstance(event, ClusterQueueGone):
+            self.queues.pop(name, None)
+        after = self.queues.get(name)
+        if (before.execution_policy if before else "") != (after.execution_policy if after else ""):
+            self._mark_workloads()
+
+    def _fold_config(self, recorded: Recorded, name: str) -> None:
+        event = recorded.event
+        if isinstance(event, MultiKueueConfigObserved):
+            self.configs[name] = event
+        elif isinstance(event, MultiKueueConfigGone):
+            self.configs.pop(name, None)
+        self._mark_checks()
+        self._mark_workloads()

@@ -1,0 +1,44 @@
+"""Which clusters are not offered a Workload because its job would not fit there, and how its user learns of it.
+
+In: a pass over a Workload that waits for a cluster, and the judgement on its job (`connectivity.fitness`). Out: the
+message of our admission check, which is where people look while nothing happens. A cluster that is not judged yet is
+not offered the Workload either, and nothing is said of it: that is over in a moment."""
+
+from __future__ import annotations
+
+from controlplane.controllers.multikueue.context import Route, WorkloadContext
+from controlplane.controllers.multikueue.decision_pass import WorkloadPass
+from controlplane.controllers.multikueue.events import CheckState, WorkloadObserved
+from controlplane.controllers.multikueue.reasons import WorkloadReason
+
+_NONE, _SOME, _SHORT = "No cluster can take it: ", "Not offered to ", "Asks for less quota than it needs: "
+_ALL = "Every cluster that is connected can take it"
+
+
+def left_out(context: WorkloadContext, route: Route) -> dict[str, str]:
+    """Return why the job would not fit, for each cluster of the route of which that is known."""
+    judged = context.judged or {}
+    return {name: judged[name].detail for name in route.clusters if name in judged and not judged[name].fits}
+
+
+def say_left_out(turn: WorkloadPass, local: WorkloadObserved, check: CheckState, route: Route) -> None:
+    """Keep the message of our check in line with the judgement. It changes when the judgement does, and never else."""
+    context = turn.context
+    if context.judged is None:
+        return
+    if any(context.available(name) and name not in context.judged for name in route.clusters):
+        return  # half an answer would only be written twice
+    found = {name: why for name, why in left_out(context, route).items() if not turn.state.remote(name).job}
+    fitting = [name for name in route.clusters if context.available(name) and name not in found]
+    short = {name: why for name in fitting if (why := context.judged[name].short)}
+    if not found and not short and not check.message.startswith((_NONE, _SOME, _SHORT)):
+        return
+    parts = [f"{_SOME if fitting else _NONE}{_each(found)}"] if found else []
+    parts += [f"{_SHORT}{_each(short)}"] if short else []
+    message = ". ".join(parts) or _ALL
+    if message != check.message:
+        turn.set_check_message(local, check, check.state, message, WorkloadReason.CLUSTERS_JUDGED)
+
+
+def _each(why: dict[str, str]) -> str:
+    return "; ".join(f"{name}: {said}" for name, said in sorted(why.items()))

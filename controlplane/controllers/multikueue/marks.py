@@ -1,0 +1,108 @@
+"""What of a Workload, its copies, its job and the clusters something is decided on, marked with where in the log it
+came to be so.
+
+In: states before and after an event. Out: `controlplane.runtime.marks.Marks`. The names are `w` for the Workload,
+`CLUSTER/w` and `CLUSTER/j` for its copy and the job's there, and outside a Workload's stream those of streams."""
+
+from __future__ import annotations
+
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.controllers.connectivity.state import Connection
+from controlplane.controllers.multikueue.events import (
+    CloneObserved,
+    Conditioned,
+    CopyJudged,
+    EffectFailed,
+    JobObserved,
+    RemoteJobObserved,
+    WinnerChosen,
+    WinnerReleased,
+    WorkloadObserved,
+)
+from controlplane.controllers.multikueue.events import ClusterRefused as Refused
+from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.kube.kinds import WORKLOADS
+from controlplane.log.event import Recorded
+from controlplane.runtime.marks import Facets, Marks, moved
+
+LOCAL: Facets[WorkloadObserved] = {
+    "present": lambda seen: seen.uid,
+    "quota": lambda seen: seen.is_true("QuotaReserved"),
+    "evicted": lambda seen: seen.is_true("Evicted"),
+    "finished": lambda seen: seen.is_true("Finished"),
+    "deleting": lambda seen: seen.deleting,
+    "active": lambda seen: seen.active,
+    "nominated": lambda seen: seen.nominated,
+    "cluster": lambda seen: seen.cluster_name,
+    "checks": lambda seen: [(entry.name, entry.state) for entry in seen.checks],
+    "spec": lambda seen: seen.spec_key,
+    "priority": lambda seen: seen.priority,
+    "topology": lambda seen: seen.delayed_topology,
+}
+CLONE: Facets[CloneObserved] = {
+    "present": lambda seen: seen.uid,
+    "admitted": lambda seen: seen.is_true("Admitted"),
+    "evicted": lambda seen: seen.is_true("Evicted"),
+    "finished": lambda seen: seen.is_true("Finished"),
+    "deleting": lambda seen: seen.deleting,
+    "active": lambda seen: seen.active,
+    "spec": lambda seen: seen.spec_key,
+    "priority": lambda seen: seen.priority,
+    "topology": lambda seen: seen.topology,
+}
+REMOTE_JOB: Facets[RemoteJobObserved] = {
+    "present": lambda seen: seen.uid,
+    "finished": lambda seen: seen.finished,
+    "suspended": lambda seen: seen.suspended,
+    "inactive": lambda seen: seen.inactive,
+    "status": lambda seen: seen.status,
+}
+JOB: Facets[JobObserved] = {
+    "present": lambda seen: seen.uid,
+    "managed": lambda seen: seen.managed_by,
+    "policy": lambda seen: seen.execution_policy,
+    "suspended": lambda seen: seen.suspended,
+    "inactive": lambda seen: seen.inactive,
+    "status": lambda seen: seen.status,
+}
+CONNECTION: Facets[Connection] = {
+    "lost": lambda state: state.lost_since is None,
+    "forgotten": lambda state: state.forgotten,
+    "view": lambda state: state.in_view(WORKLOADS.name),
+    "kinds": lambda state: (state.connected, state.synced, state.off),
+}
+
+
+def of_workload(before: WorkloadState, after: WorkloadState, recorded: Recorded) -> Marks:
+    """Return the marks of a Workload after one more event of its stream."""
+    event, at, cluster = recorded.event, recorded.position, recorded.cluster
+    if (
+        isinstance(event, Conditioned | RemoteJobObserved)
+        or before.remotes is not after.remotes
+        or before.local is not after.local
+    ):
+        marks = moved(before.marks, "w", LOCAL, before.local, after.local, at)
+        if cluster != MANAGEMENT:
+            one, other = before.remote(cluster), after.remote(cluster)
+            marks = moved(marks, f"{cluster}/w", CLONE, one.clone, other.clone, at)
+            marks = moved(marks, f"{cluster}/j", REMOTE_JOB, one.job, other.job, at)
+        return marks
+    named = said(event)
+    return {**before.marks, named: at} if named else before.marks
+
+
+def said(event: object) -> str:
+    """Return the name of the mark that an event sets by itself, "" if it sets none."""
+    match event:
+        case WinnerChosen():
+            return "winner"
+        case WinnerReleased():
+            return "released"
+        case Refused():
+            return f"refused/{event.cluster}"
+        case CopyJudged():
+            return f"judged/{event.cluster}"
+        case EffectFailed():
+            return f"failed/{event.target}"
+        case _:
+            return ""

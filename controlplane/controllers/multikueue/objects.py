@@ -1,0 +1,184 @@
+"""The Kubernetes shapes that MultiKueue reads: objects as dicts in, typed fields out, or `Misfit` with the field that
+is wrong.
+
+The CRDs guarantee most of it; what reaches us from an older or patched API server may still not fit, and is then
+refused by name."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from controlplane.controllers.multikueue.adapters.base import FINALIZER
+from controlplane.controllers.multikueue.events import CheckState, Condition, Owner, Priority
+from controlplane.kube import fields
+from controlplane.kube.fields import items, number, section, strings, text
+from controlplane.kube.kinds import Json, meta
+from controlplane.log.event import Body, body_of, canonical
+
+JOB_OWNER_GVK = "kueue.x-k8s.io/job-owner-gvk"
+JOB_OWNER_NAME = "kueue.x-k8s.io/job-owner-name"
+EVICTED_ON_MANAGER = "EvictedOnManagerCluster"
+"""The reason of the DeactivationTarget with which we have a copy stopped."""
+EXECUTION_POLICY = "controlplane/execution-policy"
+PRIORITY_BOOST = "kueue.x-k8s.io/priority-boost"
+ELASTIC_JOB = "kueue.x-k8s.io/elastic-job"
+_SLICE_REPLACES = "kueue.x-k8s.io/workload-slice-replacement-for"
+# Fields of a Workload's spec in which a clone may differ: what the worker manages itself, and what is updated in place.
+_NOT_COMPARED = frozenset({"preemptionGates", "priority", "priorityClassRef", "active"})
+_CHECK_FIELDS = frozenset({"name", "state", "message", "lastTransitionTime", "retryCount"})
+
+
+def conditions(status: Json) -> list[Condition]:
+    """Return `status.conditions`."""
+    return [
+        Condition(
+            type=text(item, "type", "status.conditions[]"),
+            status=text(item, "status", "status.conditions[]"),
+            reason=text(item, "reason", "status.conditions[]"),
+            message=text(item, "message", "status.conditions[]"),
+            last_transition_time=text(item, "lastTransitionTime", "status.conditions[]"),
+            observed_generation=number(item, "observedGeneration", "status.conditions[]"),
+        )
+        for item in items(status, "conditions", "status")
+    ]
+
+
+def condition_json(condition: Condition) -> Json:
+    """Return a condition as the API has it."""
+    result: Json = {
+        "type": condition.type,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+        "lastTransitionTime": condition.last_transition_time,
+    }
+    if condition.observed_generation:
+        result["observedGeneration"] = condition.observed_generation
+    return result
+
+
+def checks(status: Json) -> list[CheckState]:
+    """Return `status.admissionChecks`."""
+    return [
+        CheckState(
+            name=text(item, "name", "status.admissionChecks[]"),
+            state=text(item, "state", "status.admissionChecks[]") or "Pending",
+            message=text(item, "message", "status.admissionChecks[]"),
+            last_transition_time=text(item, "lastTransitionTime", "status.admissionChecks[]"),
+            retry_count=number(item, "retryCount", "status.admissionChecks[]"),
+            rest={key: value for key, value in item.items() if key not in _CHECK_FIELDS},
+        )
+        for item in items(status, "admissionChecks", "status")
+    ]
+
+
+def check_json(check: CheckState) -> Json:
+    """Return an entry of `status.admissionChecks` as the API has it."""
+    result: Json = {
+        "name": check.name,
+        "state": check.state,
+        "message": check.message,
+        "lastTransitionTime": check.last_transition_time,
+        **check.rest,
+    }
+    if check.retry_count:
+        result["retryCount"] = check.retry_count
+    return result
+
+
+def owner(obj: Json) -> Owner | None:
+    """Return the owner that decides the adapter (specs 2.3): by annotation, else the controller, else the first owner
+    reference.
+    """
+    annotations = section(meta(obj), "annotations")
+    gvk, name = annotations.get(JOB_OWNER_GVK), annotations.get(JOB_OWNER_NAME)
+    references = items(meta(obj), "ownerReferences", "metadata")
+    if gvk and name:
+        api_version, _, kind = str(gvk).partition(", Kind=")
+        uid = next((r.get("uid", "") for r in references if r.get("kind") == kind and r.get("name") == name), "")
+        return Owner(api_version=api_version, kind=kind, name=str(name), uid=uid)
+    chosen = next((r for r in references if r.get("controller")), references[0] if references else None)
+    if chosen is None:
+        return None
+    where = "metadata.ownerReferences[]"
+    return Owner(
+        api_version=text(chosen, "apiVersion", where),
+        kind=text(chosen, "kind", where),
+        name=text(chosen, "name", where),
+        uid=text(chosen, "uid", where),
+    )
+
+
+def priority(obj: Json) -> Priority:
+    """Return a Workload's priority and its class."""
+    spec = section(obj, "spec")
+    reference = section(spec, "priorityClassRef")
+    return Priority(
+        value=number(spec, "priority", "spec"),
+        class_group=text(reference, "group", "spec.priorityClassRef"),
+        class_kind=text(reference, "kind", "spec.priorityClassRef"),
+        class_name=text(reference, "name", "spec.priorityClassRef"),
+        boost=str(section(meta(obj), "annotations").get(PRIORITY_BOOST, "")),
+    )
+
+
+def elastic(obj: Json) -> bool:
+    """Return whether a Workload is one of an elastic job."""
+    return section(meta(obj), "annotations").get(ELASTIC_JOB) == "true"
+
+
+def replaces(obj: Json) -> str:
+    """Return the Workload, as `NAMESPACE/NAME`, whose place this slice of an elastic job is to take; "" if it is
+    none.
+    """
+    return str(section(meta(obj), "annotations").get(_SLICE_REPLACES, ""))
+
+
+def execution_policy(obj: Json) -> str:
+    """Return the execution policy that an object's annotation asks for; "" if it asks for none."""
+    return str(section(meta(obj), "annotations").get(EXECUTION_POLICY, ""))
+
+
+def spec_key(spec: Json) -> str:
+    """Return the hash of what a clone's spec must share with the Workload's."""
+    shared = {
+        field: value for field, value in spec.items() if field not in _NOT_COMPARED and value not in (None, [], {})
+    }
+    return hashlib.sha256(canonical(shared)).hexdigest()[:32]
+
+
+def template(obj: Json) -> Body:
+    """Return what a copy is made of: labels, annotations and spec."""
+    metadata = meta(obj)
+    return body_of(
+        {
+            "labels": section(metadata, "labels"),
+            "annotations": {
+                key: value
+                for key, value in section(metadata, "annotations").items()
+                if key != "kubectl.kubernetes.io/last-applied-configuration"
+            },
+            "spec": section(obj, "spec"),
+        }
+    )
+
+
+def finalizers(obj: Json) -> list[str]:
+    """Return the finalizers, those of Kueue and others'."""
+    return strings(meta(obj), "finalizers", "metadata")
+
+
+def assignments(status: Json) -> list[Json]:
+    """Return `status.admission.podSetAssignments`."""
+    return items(section(status, "admission"), "podSetAssignments", "status.admission")
+
+
+def without_own_finalizer(names: list[str]) -> list[str]:
+    """Return the finalizers that stay when Kueue's own is removed."""
+    return [name for name in names if name != FINALIZER]
+
+
+def identity(obj: Json) -> dict[str, Any]:
+    """Return the fields of `Seen`; `Misfit` if the object has no name or UID."""
+    return {**fields.identity(obj), "generation": number(meta(obj), "generation", "metadata")}

@@ -1,0 +1,393 @@
+"""What to do about one pod, one group, or the rules now: level-triggered, from what is seen.
+
+In: the index of what is known, the time. Out: decisions, and when to look again. Pure. A pod is resolved once and its
+pin recorded; its group is created when it has a member, the pod's annotation written when the group is there and ours
+(specs 1.7). Fields of a group are touched only when what we derive for them changes: who edits a group by hand keeps
+the edit until then (specs 2.3)."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from controlplane.controllers.podgroups import phases
+from controlplane.controllers.podgroups.events import (
+    GroupCreationDecided,
+    GroupObserved,
+    GroupStatusDecided,
+    GroupUpdateDecided,
+    MemberObserved,
+    MembershipDecided,
+    MemberWarned,
+    OwnerResolved,
+    RulesNoted,
+    group_stream,
+    owner_stream,
+)
+from controlplane.controllers.podgroups.index import PodGroupIndex
+from controlplane.controllers.podgroups.membership import group_queue, min_resources, newest_template
+from controlplane.controllers.podgroups.ownership import (
+    Read,
+    Resolution,
+    Retry,
+    Skip,
+    Warned,
+    member_count,
+    resolve,
+    skip,
+)
+from controlplane.controllers.podgroups.phases import Counts, GroupClaim, Phase
+from controlplane.controllers.podgroups.reasons import Oddity, PodGroupReason
+from controlplane.controllers.podgroups.state import MemberState, PodGroupState, RulesState
+from controlplane.kube.quantities import nanos
+from controlplane.log.event import Event
+
+_LONGEST_NOTE = 1000
+_LONGEST_PAUSE = 300  # seconds before something that others keep undoing is done again
+
+
+class GroupPassResult(msgspec.Struct, frozen=True):
+    """What one pass decided, the read it waits for, and when to look again though nothing happens."""
+
+    decisions: tuple[Event, ...] = ()
+    read: Read | None = None
+    wake: datetime | None = None
+
+
+NOTHING = GroupPassResult()
+
+
+# --- a pod
+# -----------------------------------------------------------------------------------------------------------------
+
+
+def decide_member(index: PodGroupIndex, state: MemberState, now: datetime) -> GroupPassResult:
+    """Return what follows for a pod: its owner is resolved, it is put into its group, or it is told why it cannot
+    be.
+    """
+    seen = state.seen
+    if seen is None or not index.ready or skip(seen.facts, index.policy.schedulers) is not None:
+        return NOTHING
+    if state.resolved is None:
+        return _resolve(index, seen, now)
+    if not state.slot.free(now):
+        return GroupPassResult(wake=state.slot.wake)
+    group = index.group_of(state.resolved, seen.facts.namespace).seen
+    if group is None or group.deleting:
+        return NOTHING
+    owner = state.resolved.resolution.owner
+    head = {"uid": seen.uid, "resource_version": seen.resource_version, "cluster": index.policy.cluster}
+    if group.owner_uid != owner.uid:
+        warning = taken(group)
+        if seen.problem == str(warning):
+            return NOTHING
+        return GroupPassResult((MemberWarned(**head, warning=warning, reason=PodGroupReason.GROUP_NAME_TAKEN),))
+    warnings = [*state.resolved.resolution.warnings, *group_queue(seen.facts)[1]]
+    joins = MembershipDecided(**head, group=group.name, warnings=warnings, reason=PodGroupReason.GROUP_EXISTS)
+    return GroupPassResult((joins,))
+
+
+def taken(group: GroupObserved) -> Warned:
+    """Return the warning that a group's name belongs to another owner."""
+    whose = group.owner or "nobody: it has no controlling owner"
+    return Warned(oddity=Oddity.GROUP_NAME_TAKEN, message=f"PodGroup {group.name} belongs to {whose}; remove it")
+
+
+def _resolve(index: PodGroupIndex, seen: MemberObserved, now: datetime) -> GroupPassResult:
+    rules = index.rules.rules
+    step = resolve(seen.facts, rules, lambda ns, owner: index.known(ns, owner, now), index.policy.schedulers)
+    match step:
+        case Read():
+            return GroupPassResult(read=step)
+        case Retry():
+            return GroupPassResult(wake=_retry_at(index, seen.facts.namespace, step))
+        case Resolution():
+            found = OwnerResolved(uid=seen.uid, group=step.group_name, resolution=step, reason=step.reason)
+            return GroupPassResult((found,))
+        case Skip():
+            return NOTHING
+
+
+def _retry_at(index: PodGroupIndex, namespace: str, step: Retry) -> datetime | None:
+    state = index.owners.get(owner_stream(namespace, step.owner))
+    return state.retry_at if state is not None else None
+
+
+# --- a group
+# ---------------------------------------------------------------------------------------------------------------
+
+
+def decide_group(index: PodGroupIndex, stream: str, state: PodGroupState, now: datetime) -> GroupPassResult:
+    """Return what follows for a group: it is created for its first member, kept in line with its owner, its phase
+    written.
+    """
+    members = index.members_of(stream)
+    first = _first(members, stream)
+    if not index.ready or (first is None and state.seen is None):
+        return NOTHING
+    if not state.slot.free(now):
+        return GroupPassResult(wake=state.slot.wake)
+    if state.seen is None:
+        return _create(index, state, first, now) if first is not None else NOTHING
+    if state.seen.deleting:
+        return NOTHING
+    if first is None or first.resolved is None or state.seen.owner_uid != first.resolved.resolution.owner.uid:
+        # Made by others: its fields are theirs, its phase is that of the pods that name it.
+        members = [one for one in members if one.seen is not None and one.seen.facts.group_name]
+        return (
+            _status(index, state, state.seen, members, now) if members or state.derived or state.written_at else NOTHING
+        )
+    if (update := _update(index, state, state.seen, first)) is not None:
+        again = _after(state.missed_at, state.missed)
+        return GroupPassResult((update,)) if again is None or again <= now else GroupPassResult(wake=again)
+    return _status(index, state, state.seen, members, now)
+
+
+def _first(members: list[MemberState], stream: str) -> MemberState | None:
+    """Return the oldest of the members that were resolved to a group: the one that it is derived from."""
+    resolved = [
+        (one.seen.created, one.seen.facts.name, one)
+        for one in members
+        if one.seen is not None
+        and one.resolved is not None
+        and group_stream(one.seen.facts.namespace, one.resolved.group) == stream
+    ]
+    return min(resolved, key=lambda found: found[:2])[2] if resolved else None
+
+
+def _after(at: datetime | None, times: int) -> datetime | None:
+    """Return when something that did not last may be done again, later each time."""
+    return at + timedelta(seconds=min(2 ** min(times, 20), _LONGEST_PAUSE)) if at is not None else None
+
+
+def _create(index: PodGroupIndex, state: PodGroupState, first: MemberState, now: datetime) -> GroupPassResult:
+    seen, resolved = first.seen, first.resolved
+    assert seen is not None
+    assert resolved is not None
+    again = _after(state.lost_at, state.lost)  # deleted under its members: their owner may be on its way out as well
+    if again is not None and now < again:
+        return GroupPassResult(wake=again)
+    found = resolved.resolution
+    wanted, resources = _derive(index, first, found)
+    created = GroupCreationDecided(
+        cluster=index.policy.cluster,
+        owner=found.owner,
+        min_member=wanted,
+        min_resources=resources,
+        queue=group_queue(seen.facts)[0],
+        priority_class=seen.priority_class,
+        reason=PodGroupReason.MEMBER_WITHOUT_GROUP,
+    )
+    return GroupPassResult((created,))
+
+
+def _derive(index: PodGroupIndex, member: MemberState, found: Resolution) -> tuple[int, dict[str, str]]:
+    """Return minMember and minResources as the owners say now (specs 1.8, 1.9)."""
+    assert member.seen is not None
+    namespace = member.seen.facts.namespace
+    wanted = found.min_member
+    for position in range(found.selected, 0, -1):
+        state = index.owners.get(owner_stream(namespace, found.chain[position]))
+        if state is None or state.answer.outcome == "Unavailable":
+            break  # nothing newer is known
+        if state.answer.facts is not None and state.answer.facts.min_member is not None:
+            wanted = member_count(state.answer.facts.min_member) or 1
+            break
+    else:
+        wanted = 1
+    requests = newest_template(index.templates(found, namespace), namespace, found) or member.seen.requests
+    return wanted, min_resources(requests, wanted) or {}
+
+
+def _update(
+    index: PodGroupIndex, state: PodGroupState, seen: GroupObserved, first: MemberState
+) -> GroupUpdateDecided | None:
+    assert first.resolved is not None
+    wanted = _derive(index, first, first.resolved.resolution)
+    # Of a group that others made, only what we would write is compared: it may ask for more.
+    shown = {name: amount for name, amount in seen.min_resources.items() if name in wanted[1]}
+    known = state.derived if state.derived is not None else (seen.min_member, shown)
+    if wanted == known or not _by_template(index, first, known, wanted):
+        return None
+    return GroupUpdateDecided(
+        cluster=index.policy.cluster,
+        uid=seen.uid,
+        resource_version=seen.resource_version,
+        min_member=wanted[0],
+        min_resources=wanted[1],
+        dropped=sorted(known[1].keys() - wanted[1].keys()),
+        reason=PodGroupReason.MIN_MEMBER_CHANGED if wanted[0] != known[0] else PodGroupReason.TEMPLATE_CHANGED,
+    )
+
+
+def _by_template(
+    index: PodGroupIndex, first: MemberState, known: tuple[int, dict[str, str]], wanted: tuple[int, dict[str, str]]
+) -> bool:
+    """Whether a difference is one that an owner made: which pod happens to be the oldest now is none (specs 1.8)."""
+    assert first.seen is not None
+    assert first.resolved is not None
+    if known[0] != wanted[0]:
+        return True
+    found, namespace = first.resolved.resolution, first.seen.facts.namespace
+    return newest_template(index.templates(found, namespace), namespace, found) is not None
+
+
+def _status(
+    index: PodGroupIndex, state: PodGroupState, seen: GroupObserved, members: list[MemberState], now: datetime
+) -> GroupPassResult:
+    counts = phases.count(one.seen.stage for one in members if one.seen is not None)
+    phase, reason, wake = _phase(index, state, seen, counts, members, now)
+    warnings = _warnings(members)
+    shown = (seen.phase, seen.running, seen.succeeded, seen.failed)
+    if shown == (phase, counts.running, counts.succeeded, counts.failed) and told(seen) == said(warnings):
+        return GroupPassResult(wake=wake)
+    next_write = state.written_at + index.policy.status_interval if state.written_at is not None else now
+    if now < next_write:
+        return GroupPassResult(wake=min(next_write, wake) if wake is not None else next_write)
+    status = GroupStatusDecided(
+        cluster=index.policy.cluster,
+        uid=seen.uid,
+        resource_version=seen.resource_version,
+        phase=phase,
+        running=counts.running,
+        succeeded=counts.succeeded,
+        failed=counts.failed,
+        warnings=warnings,
+        reason=reason,
+    )
+    return GroupPassResult((status,), wake=wake)
+
+
+def _phase(
+    index: PodGroupIndex,
+    state: PodGroupState,
+    seen: GroupObserved,
+    counts: Counts,
+    members: list[MemberState],
+    now: datetime,
+) -> tuple[Phase, PodGroupReason, datetime | None]:
+    phase = phases.phase_after(state.phase, counts, seen.min_member)
+    ends = phases.expires_at(phase, state.since, index.policy.inqueue_limit)
+    if ends is not None:
+        return (
+            ("Pending", PodGroupReason.INQUEUE_EXPIRED, None)
+            if now >= ends
+            else (phase, PodGroupReason.MEMBERS_CHANGED, ends)
+        )
+    if phase != "Pending" or index.room is None:
+        return phase, PodGroupReason.MEMBERS_CHANGED, None
+    rested = state.rests_until + index.policy.inqueue_limit if state.rests_until is not None else None
+    if rested is not None and now < rested:
+        return phase, PodGroupReason.MEMBERS_CHANGED, rested
+    if counts.live < max(seen.min_member, 1):
+        return phase, PodGroupReason.MEMBERS_CHANGED, None
+    claim = claim_of(state, members)
+    if claim is not None and phases.fits(claim, index.room, reserved(index, seen), index.policy.overcommit):
+        return "Inqueue", PodGroupReason.ROOM_FOUND, None
+    return phase, PodGroupReason.MEMBERS_CHANGED, None
+
+
+def claim_of(state: PodGroupState, members: list[MemberState]) -> GroupClaim | None:
+    """Return what a group asks for and has, in billionths; None if its minResources cannot be read."""
+    if state.seen is None:
+        return None
+    allocated: dict[str, int] = {}
+    placed = [one.seen for one in members if one.seen is not None and one.seen.stage == "Bound"]
+    for member in placed:
+        for name, amount in member.requests.items():
+            allocated[name] = allocated.get(name, 0) + amount
+    try:
+        wanted = {name: nanos(amount) for name, amount in state.seen.min_resources.items()}
+    except ValueError:
+        return None
+    counts = phases.count(one.seen.stage for one in members if one.seen is not None)
+    return GroupClaim(
+        phase=state.phase,
+        live=counts.live,
+        min_member=state.seen.min_member,
+        min_resources=wanted,
+        allocated=allocated,
+        allocated_members=len(placed),
+    )
+
+
+def reserved(index: PodGroupIndex, besides: GroupObserved) -> dict[str, int]:
+    """Return what all other groups keep free (specs 2.4)."""
+    total: dict[str, int] = {}
+    for stream, group in index.groups.items():
+        if group.seen is None or group.seen.uid == besides.uid or group.phase not in ("Inqueue", "Running"):
+            continue
+        claim = claim_of(group, index.members_of(stream))
+        for name, amount in (phases.reserved_by(claim) if claim is not None else {}).items():
+            total[name] = total.get(name, 0) + amount
+    # What was admitted in this very round counts, though it is not folded yet: else all that wait would get the same room.
+    for stream, wanted in index.admitting.items():
+        known = index.groups.get(stream)
+        if known is None or known.phase == "Pending":
+            for name, amount in wanted.items():
+                total[name] = total.get(name, 0) + amount
+    return total
+
+
+def _warnings(members: list[MemberState]) -> list[Warned]:
+    """Return what was odd on the way to a group's owner, each once."""
+    found = {
+        str(one): one
+        for member in members
+        if member.resolved is not None
+        for one in member.resolved.resolution.warnings
+    }
+    return [found[key] for key in sorted(found)]
+
+
+CONDITION = "OwnerResolved"
+
+
+def said(warnings: list[Warned]) -> tuple[str, str, str]:
+    """Return status, reason and message of the condition that tells of the owner; all empty if there is nothing to
+    tell.
+    """
+    if not warnings:
+        return "", "", ""
+    message = "; ".join(str(one) for one in warnings)
+    return "False", str(warnings[0].oddity), message[:_LONGEST_NOTE]
+
+
+def told(seen: GroupObserved) -> tuple[str, str, str]:
+    """Return the condition as the group shows it."""
+    entry = next((one for one in seen.conditions if one.get("type") == CONDITION), None)
+    if entry is None:
+        return "", "", ""
+    return str(entry.get("status", "")), str(entry.get("reason", "")), str(entry.get("message", ""))
+
+
+# --- the rules
+# -------------------------------------------------------------------------------------------------------------
+
+
+def decide_rules(index: PodGroupIndex, state: RulesState, now: datetime) -> GroupPassResult:
+    """Return what follows for the ConfigMap: a note of ours on it says whether its rules hold."""
+    if not state.uid:
+        return NOTHING
+    wanted = note_of(state)
+    if state.note == wanted:
+        return NOTHING
+    if not state.slot.free(now):
+        return GroupPassResult(wake=state.slot.wake)
+    noted = RulesNoted(
+        cluster=index.policy.cluster,
+        uid=state.uid,
+        resource_version=state.resource_version,
+        note=wanted,
+        reason=PodGroupReason.RULES_REFUSED if state.complaints else PodGroupReason.RULES_ACCEPTED,
+    )
+    return GroupPassResult((noted,))
+
+
+def note_of(state: RulesState) -> str:
+    """Return what the ConfigMap is to say; "" for rules that hold."""
+    if not state.complaints:
+        return ""
+    text = f"refused, the rules before it stay in force: {'; '.join(map(str, state.complaints))}"
+    return text if len(text) <= _LONGEST_NOTE else text[: _LONGEST_NOTE - 4] + " ..."

@@ -1,0 +1,282 @@
+"""The folds of all streams of this room, and what has to be looked up across them: a group's members, what is known of
+an owner, whom a change concerns.
+
+In: events in the log's order. Out: states, and the streams that have to be decided about. Who waits for which read, and
+what was admitted a moment ago and is not folded yet, is not from the log: it follows from what was decided last, and a
+process that starts decides about everything once."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from controlplane.controllers.connectivity.events import EVENTS as CONNECTIVITY
+from controlplane.controllers.connectivity.events import MANAGEMENT, ServiceStarted
+from controlplane.controllers.connectivity.state import Connection, restarted
+from controlplane.controllers.connectivity.state import fold as fold_connection
+from controlplane.controllers.podgroups.events import (
+    RULES_STREAM,
+    MemberObserved,
+    OwnerObserved,
+    OwnerResolved,
+    RoomObserved,
+    group_stream,
+    owner_stream,
+)
+from controlplane.controllers.podgroups.membership import Template
+from controlplane.controllers.podgroups.objects import CONFIG_MAPS, POD_GROUPS, PODS, OwnerReference
+from controlplane.controllers.podgroups.ownership import OUR_SCHEDULERS, OwnerAnswer, Resolution
+from controlplane.controllers.podgroups.phases import DEFAULT_FACTOR, ClusterCapacity
+from controlplane.controllers.podgroups.rules import NAME, NAMESPACE
+from controlplane.controllers.podgroups.state import (
+    MemberState,
+    OwnerState,
+    PodGroupState,
+    RulesState,
+    WriteSlot,
+    fold_group,
+    fold_member,
+    fold_owner,
+    fold_rules,
+)
+from controlplane.kube.kinds import Kind
+from controlplane.log.event import Part, Recorded
+
+_NOTHING_MEMBER, _NOTHING_GROUP = MemberState(), PodGroupState()
+# Groups of which nothing is left but the version of their stream: a new pod of their owner may want one again.
+_REMEMBERED = 100_000
+
+
+def place_of(state: MemberState) -> str:
+    """Return the stream of the group that a pod is in: the one that it names, else the one that it was resolved to; ""
+    if none.
+    """
+    if state.seen is None:
+        return ""
+    name = state.seen.facts.group_name or (state.resolved.group if state.resolved is not None else "")
+    return group_stream(state.seen.facts.namespace, name) if name else ""
+
+
+class PodGroupPolicy(Part, frozen=True, kw_only=True):
+    """The settings that decisions depend on.
+
+    `refresh_after`: how long the answer of a read is believed when a new pod needs it; what is watched is always
+    current. `block_owner_deletion`: the flag in the group's owner reference; clusters with
+    OwnerReferencesPermissionEnforcement may want it off. `inqueue_limit`: how long an admitted group may take to start;
+    it rests as long afterwards. `overcommit`: Volcano's factor."""
+
+    cluster: str = MANAGEMENT
+    schedulers: tuple[str, ...] = OUR_SCHEDULERS
+    block_owner_deletion: bool = True
+    refresh_after: timedelta = timedelta(minutes=10)
+    status_interval: timedelta = timedelta(seconds=1)
+    inqueue_limit: timedelta = timedelta(minutes=10)
+    overcommit: float = DEFAULT_FACTOR
+
+
+class PodGroupIndex:
+    """The states, and the ways between them."""
+
+    def __init__(self, policy: PodGroupPolicy) -> None:
+        self.policy = policy
+        self.members: dict[str, MemberState] = {}
+        self.groups: dict[str, PodGroupState] = {}
+        self.left: dict[str, WriteSlot] = {}
+        self.owners: dict[str, OwnerState] = {}
+        self.rules = RulesState()
+        self.room: ClusterCapacity | None = None
+        self.room_version = 0
+        self.connection = Connection(name=policy.cluster)
+        self.waiters: dict[str, set[str]] = {}
+        self.admitting: dict[str, dict[str, int]] = {}
+        self.unresolved: set[str] = set()
+        self._members_of: dict[str, dict[str, None]] = {}
+        self._users: dict[str, dict[str, set[str]]] = {}
+        self._below: dict[str, dict[str, Template]] = {}
+        self._dirty: dict[str, None] = {}
+
+    @property
+    def ready(self) -> bool:
+        """Whether pods and groups are in view, so that what is absent is absent."""
+        return self.connection.in_view(PODS.name) and self.connection.in_view(POD_GROUPS.name)
+
+    def take_dirty(self) -> list[str]:
+        """Return the streams to decide about since the last call, in order."""
+        dirty, self._dirty = list(self._dirty), {}
+        return dirty
+
+    def mark(self, *streams: str) -> None:
+        """Have streams decided about."""
+        self._dirty.update(dict.fromkeys(streams))
+
+    def fold(self, recorded: Recorded) -> None:
+        """Take one more event."""
+        stream, event = recorded.stream, recorded.event
+        room = stream.partition("/")[0]
+        if room == "member":
+            self._fold_member(recorded)
+        elif room == "podgroup":
+            self._fold_group(recorded)
+        elif room == "owner":
+            self._fold_owner(recorded)
+        elif stream == RULES_STREAM:
+            before = self.rules.rules
+            self.rules = fold_rules(self.rules, recorded)
+            self.mark(stream, *(sorted(self.unresolved) if self.rules.rules != before else ()))
+        elif isinstance(event, RoomObserved):
+            self.room = event.room
+            waiting = [
+                (one.seen.created, name) for name, one in self.groups.items() if one.seen and one.phase == "Pending"
+            ]
+            self.mark(*(name for _, name in sorted(waiting)))
+        elif isinstance(event, CONNECTIVITY):
+            self._fold_connection(recorded)
+
+    # --- lookups -----------------------------------------------------------------------------------------------------
+
+    def known(self, namespace: str, owner: OwnerReference, now: datetime) -> OwnerAnswer | None:
+        """Return what is known of an owner and still believed; None if it has to be read."""
+        state = self.owners.get(owner_stream(namespace, owner))
+        if state is None or state.watched or state.answer.outcome in ("NotFound", "Replaced"):
+            return state.answer if state is not None else None  # a UID that is gone does not come back
+        until = state.retry_at or state.at + self.policy.refresh_after
+        return state.answer if now < until else None
+
+    def members_of(self, stream: str) -> list[MemberState]:
+        """Return the members of a group that are there, in the order in which they were resolved."""
+        return [self.members[name] for name in self._members_of.get(stream, ())]
+
+    def templates(self, found: Resolution, namespace: str) -> list[Template]:
+        """Return the templates that may say what a pod of a group asks for."""
+        below = self._below.get(found.owner.uid, {}).values()
+        chain = (self.owners.get(owner_stream(namespace, one)) for one in found.chain[1:])
+        return [*below, *(one.template for one in chain if one is not None and one.template is not None)]
+
+    def existing(self, kind: Kind) -> dict[str, tuple[str, str, str]]:
+        """Return what the log says exists of a kind: UID to (namespace, name, resourceVersion).
+
+        A reflector that starts with it notices what vanished while nobody watched.
+        """
+        if kind == PODS:
+            pods = [one.seen for one in self.members.values() if one.seen is not None]
+            return {pod.uid: (pod.facts.namespace, pod.facts.name, pod.resource_version) for pod in pods}
+        if kind == POD_GROUPS:
+            groups = [one.seen for one in self.groups.values() if one.seen is not None]
+            return {group.uid: (group.namespace, group.name, group.resource_version) for group in groups}
+        if kind == CONFIG_MAPS:
+            rules = self.rules
+            return {rules.uid: (NAMESPACE, NAME, rules.resource_version)} if rules.uid else {}
+        return {
+            one.owner.uid: (one.namespace, one.owner.name, one.resource_version)
+            for one in self.owners.values()
+            if one.watched and (one.owner.api_version, one.owner.kind) == (kind.api_version, kind.kind)
+        }
+
+    def group_of(self, resolved: OwnerResolved, namespace: str) -> PodGroupState:
+        """Return the group that a pod was resolved to."""
+        return self.groups.get(group_stream(namespace, resolved.group), _NOTHING_GROUP)
+
+    # --- folds -------------------------------------------------------------------------------------------------------
+
+    def _fold_member(self, recorded: Recorded) -> None:
+        stream = recorded.stream
+        before = self.members.get(stream, _NOTHING_MEMBER)
+        after = fold_member(before, recorded)
+        if after.resolved is not before.resolved or place_of(after) != place_of(before):
+            self._leave(stream, before)
+            self._join(stream, after)
+        elif isinstance(recorded.event, MemberObserved):
+            self.mark(*filter(None, [place_of(after)]))
+        if after.seen is None:
+            self.members.pop(stream, None)
+        else:
+            self.members[stream] = after
+        if after.seen is not None and after.resolved is None:
+            self.unresolved.add(stream)
+        else:
+            self.unresolved.discard(stream)
+        self.mark(stream)
+
+    def _join(self, stream: str, state: MemberState) -> None:
+        group = place_of(state)
+        if not group:
+            return
+        self._members_of.setdefault(group, {})[stream] = None
+        self.mark(group)
+        for owner in state.resolved.resolution.chain[1:] if state.resolved is not None else ():
+            self._users.setdefault(owner.uid, {}).setdefault(group, set()).add(stream)
+
+    def _leave(self, stream: str, state: MemberState) -> None:
+        group = place_of(state)
+        if not group or state.seen is None:
+            return
+        mates = self._members_of.get(group, {})
+        mates.pop(stream, None)
+        if not mates:
+            self._members_of.pop(group, None)
+        self.mark(group)
+        for owner in state.resolved.resolution.chain[1:] if state.resolved is not None else ():
+            groups = self._users.get(owner.uid, {})
+            groups.get(group, set()).discard(stream)
+            if not groups.get(group):
+                groups.pop(group, None)
+            if not groups:
+                self._users.pop(owner.uid, None)
+                self._forget(owner_stream(state.seen.facts.namespace, owner))
+
+    def _forget(self, key: str) -> None:
+        """Drop what was read of an owner that nobody is below any more; a watch looks after what it shows itself."""
+        state = self.owners.get(key)
+        if state is not None and not state.watched and not self.waiters.get(key):
+            del self.owners[key]
+
+    def _fold_group(self, recorded: Recorded) -> None:
+        stream = recorded.stream
+        self.admitting.pop(stream, None)
+        self.left.pop(stream, None)
+        before = self.groups.get(stream, _NOTHING_GROUP)
+        after = fold_group(before, recorded)
+        if after.seen is None and after.slot.effect is None and not self._members_of.get(stream):
+            self.groups.pop(stream, None)
+            self.left[stream] = WriteSlot(version=after.slot.version, position=after.slot.position)
+            if len(self.left) > _REMEMBERED:
+                del self.left[next(iter(self.left))]
+        else:
+            self.groups[stream] = after
+        if (before.seen is None) != (after.seen is None) or (
+            before.seen is not None and after.seen is not None and before.seen.owner_uid != after.seen.owner_uid
+        ):
+            self.mark(*self._members_of.get(stream, ()))
+        if before.seen is not after.seen or before.slot != after.slot:
+            self.mark(stream)
+
+    def _fold_owner(self, recorded: Recorded) -> None:
+        key, event = recorded.stream, recorded.event
+        before = self.owners.get(key)
+        after = fold_owner(before, recorded)
+        if after is None:
+            return
+        self.owners[key] = after
+        self.mark(*sorted(self.waiters.pop(key, ())))
+        self._fold_template(before, after)
+        uids = {after.owner.uid, *(one.template.above for one in (before, after) if one is not None and one.template)}
+        if isinstance(event, OwnerObserved) or (before is not None and before.watched):
+            for uid in sorted(uids):
+                self.mark(*sorted(self._users.get(uid, ())))
+        if not after.watched and before is not None and before.watched and after.owner.uid not in self._users:
+            self.owners.pop(key, None)
+
+    def _fold_template(self, before: OwnerState | None, after: OwnerState) -> None:
+        for state in (before, after):
+            if state is not None and state.template is not None and state.template.above:
+                self._below.get(state.template.above, {}).pop(state.owner.uid, None)
+        if after.template is not None and after.template.above:
+            self._below.setdefault(after.template.above, {})[after.owner.uid] = after.template
+
+    def _fold_connection(self, recorded: Recorded) -> None:
+        ready = self.ready
+        if isinstance(recorded.event, ServiceStarted):
+            self.connection = restarted(self.connection, recorded)
+        elif recorded.stream == f"cluster/{self.policy.cluster}":
+            self.connection = fold_connection(self.connection, recorded)
+        if self.ready and not ready:
+            self.mark(RULES_STREAM, *self.members, *self.groups, *self._members_of)

@@ -1,0 +1,269 @@
+"""What the log says of the pods that a scheduler has to place and of those that it evicts: two `Capability`s of the
+loop.
+
+In: events in the log's order, and what the API server shows. Out: which streams to decide about, what was decided, what
+an open write looks like; for the scheduling loop the states. They remember nothing beside the log, but what they
+recorded last of each pod."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+from controlplane.controllers.scheduling.decide import SchedulingPlan, decide_pod, decide_victim
+from controlplane.controllers.scheduling.events import (
+    SCHEDULING_EVENTS,
+    PendingPodGone,
+    PendingPodObserved,
+    PreBindSeen,
+    SchedulingWrite,
+    SchedulingWriteFailed,
+    SchedulingWriteUnneeded,
+    VictimGone,
+    VictimSeen,
+)
+from controlplane.controllers.scheduling.observe import news, pending_pod
+from controlplane.controllers.scheduling.render import render_pod, render_victim, tell_pod, tell_victim
+from controlplane.controllers.scheduling.state import (
+    POD_STREAM,
+    PRE_BIND,
+    VICTIM_STREAM,
+    PodState,
+    StreamState,
+    VictimState,
+    pod_fold,
+    pod_initial,
+    pod_stream,
+    victim_fold,
+    victim_initial,
+    victim_stream,
+)
+from controlplane.kube.kinds import PODS, Json, Request, meta, version_number
+from controlplane.log.event import Event, NewEvent, Recorded
+from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
+from controlplane.runtime.writes import WritingController
+
+S = TypeVar("S", bound=StreamState)
+
+
+class Book(WritingController[SchedulingWrite], Generic[S]):
+    """The states of one sort of stream, and what the loop asks of all capabilities alike."""
+
+    types: Sequence[type[Event]] = SCHEDULING_EVENTS
+    FAILED, UNNEEDED = SchedulingWriteFailed, SchedulingWriteUnneeded
+
+    def __init__(self, identity: str) -> None:
+        self.identity = identity
+        self.states: dict[str, S] = {}
+        self._dirty: dict[str, None] = {}
+
+    def take_dirty(self) -> list[str]:
+        """Return the streams to decide about since the last call."""
+        dirty, self._dirty = list(self._dirty), {}
+        return dirty
+
+    def bodies_needed(self, write: OpenWrite) -> Sequence[str]:
+        """Return nothing: a scheduler's writes are small."""
+        return ()
+
+    def _writes(self, stream: str) -> S | None:
+        return self.states.get(stream)
+
+    def _keep(self, stream: str, state: S) -> None:
+        if state.settled:
+            self.states.pop(stream, None)
+        else:
+            self.states[stream] = state
+        self._dirty[stream] = None
+
+
+class Placements(Book[PodState]):
+    """The pods that are ours to schedule: those that name one of `profiles`."""
+
+    def __init__(self, profiles: Collection[str], identity: str) -> None:
+        super().__init__(identity)
+        self.profiles = frozenset(profiles)
+        self._shown: dict[str, tuple[str, PendingPodObserved]] = {}
+        self._awaited: dict[
+            tuple[str, str, str], str
+        ] = {}  # what a request before a binding is about → the pod's stream
+
+    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
+        """Return the event of something seen on the API server; None if it says nothing new about a pod of ours."""
+        if sighting.unreadable:
+            return None  # the view tells of it; what was known before holds
+        awaited = self._awaited.get(_place(sighting)) if self._awaited else None
+        if awaited is not None and (there := self._pre_bind_seen(awaited, sighting)) is not None:
+            return there
+        if sighting.kind != PODS:
+            return None
+        uid = str(meta(sighting.object).get("uid", ""))
+        stream, before = self._shown.get(uid, ("", None))
+        if sighting.gone:
+            if before is None:
+                return None
+            del self._shown[uid]
+            return sighting.observed(stream, PendingPodGone(uid=uid, resource_version=sighting.resource_version), now)
+        found = pending_pod(sighting.object, sighting.resource_version, self.profiles)
+        if found is None or not news(before, found):
+            return None
+        if found.node:
+            self._shown.pop(uid, None)
+        else:
+            stream = pod_stream(str(meta(sighting.object).get("namespace", "")), str(meta(sighting.object)["name"]))
+            self._shown[uid] = (stream, found)
+        return sighting.observed(stream, found, now)
+
+    def _pre_bind_seen(self, stream: str, sighting: ObjectChange) -> NewEvent | None:
+        state = self.states.get(stream)
+        first = state.pre_bind if state is not None else None
+        if state is None or first is None or sighting.gone or state.pre_bound >= len(first.calls):
+            return None
+        call = first.calls[state.pre_bound]
+        if call.uid not in ("", str(meta(sighting.object).get("uid", ""))) or not _holds(call.body, sighting.object):
+            return None
+        event = PreBindSeen(number=first.number, index=state.pre_bound)
+        return NewEvent(stream=stream, event=event, cluster=sighting.cluster)
+
+    def fold(self, recorded: Recorded) -> None:
+        """Take one more event, in the log's order."""
+        stream, event = recorded.stream, recorded.event
+        before = self.states.get(stream) or pod_initial(stream)
+        after = pod_fold(before, recorded)
+        if isinstance(event, PendingPodObserved) and not event.node:
+            known = self._shown.get(event.uid)
+            if known is None or _older(known[1], event):
+                self._shown[event.uid] = (stream, event)
+        elif isinstance(event, PendingPodObserved | PendingPodGone):
+            self._shown.pop(event.uid, None)
+        self._await(stream, before, after)
+        self._keep(stream, after)
+
+    def _await(self, stream: str, before: PodState, after: PodState) -> None:
+        if before.pre_bind is not None or after.pre_bind is not None:
+            self._awaited = {place: of for place, of in self._awaited.items() if of != stream}
+            if after.pre_bind is not None and PRE_BIND in after.effects:
+                call = after.pre_bind.calls[after.pre_bound]
+                self._awaited[call.where.name, call.namespace, call.name] = stream
+
+    def decide(self, stream: str, now: datetime) -> Decided:
+        """Return what follows for a pod."""
+        state = self.states.get(stream)
+        return _decided(stream, state, decide_pod(state, now)) if state is not None else Decided()
+
+    def request(self, write: OpenWrite, bodies: Mapping[str, bytes], now: datetime) -> Request | None:
+        """Return the request that carries a write out, None if there is nothing to do."""
+        decision = self._decision(write)
+        return render_pod(self.states[write.stream], decision, now) if decision is not None else None
+
+    def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
+        """Return the Kubernetes Event that tells of a write."""
+        decision = self._decision(write)
+        if decision is None:
+            return None
+        return tell_pod(self.states[write.stream], decision, self.identity, str(write.position), now)
+
+    def known(self) -> dict[str, tuple[str, str, str]]:
+        """Return the pods that the log knows: UID to (namespace, name, resourceVersion)."""
+        pods = ((state, state.pod) for state in self.states.values())
+        return {pod.uid: (state.namespace, state.name, pod.resource_version) for state, pod in pods if pod is not None}
+
+
+class Evictions(Book[VictimState]):
+    """The pods that have to go for others."""
+
+    def __init__(self, identity: str) -> None:
+        super().__init__(identity)
+        self._streams: dict[str, str] = {}
+
+    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
+        """Return the event of a victim that changed or went."""
+        uid = str(meta(sighting.object).get("uid", ""))
+        stream = self._streams.get(uid) if sighting.kind == PODS else None
+        if stream is None or sighting.unreadable:
+            return None
+        if sighting.gone:
+            return sighting.observed(stream, VictimGone(uid=uid, resource_version=sighting.resource_version), now)
+        event = VictimSeen(
+            uid=uid,
+            resource_version=sighting.resource_version,
+            marked=_marked(sighting.object),
+            terminating=bool(meta(sighting.object).get("deletionTimestamp")),
+        )
+        return sighting.observed(stream, event, now) if event.marked or event.terminating else None
+
+    def fold(self, recorded: Recorded) -> None:
+        """Take one more event, in the log's order."""
+        stream = recorded.stream
+        before = self.states.get(stream) or victim_initial(stream)
+        after = victim_fold(before, recorded)
+        if before.chosen is not None:
+            self._streams.pop(before.chosen.uid, None)
+        if after.chosen is not None:
+            self._streams[after.chosen.uid] = stream
+        self._keep(stream, after)
+
+    def decide(self, stream: str, now: datetime) -> Decided:
+        """Return what follows for a victim."""
+        state = self.states.get(stream)
+        return _decided(stream, state, decide_victim(state, now)) if state is not None else Decided()
+
+    def request(self, write: OpenWrite, bodies: Mapping[str, bytes], now: datetime) -> Request | None:
+        """Return the request that carries a write out, None if there is nothing to do."""
+        decision = self._decision(write)
+        return render_victim(self.states[write.stream], decision, now) if decision is not None else None
+
+    def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
+        """Return the Kubernetes Event that tells of a write."""
+        decision = self._decision(write)
+        if decision is None:
+            return None
+        return tell_victim(self.states[write.stream], decision, self.identity, str(write.position), now)
+
+    def leaving(self, uid: str) -> bool:
+        """Whether a pod is being evicted already."""
+        return uid in self._streams
+
+    def known(self) -> dict[str, tuple[str, str, str]]:
+        """Return the victims that the log knows: UID to (namespace, name, no version)."""
+        states = ((state, state.chosen) for state in self.states.values())
+        return {chosen.uid: (state.namespace, state.name, "") for state, chosen in states if chosen is not None}
+
+
+def _decided(stream: str, state: PodState | VictimState, plan: SchedulingPlan) -> Decided:
+    events = [NewEvent(stream=stream, event=event, caused_by=state.position) for event in plan.decisions]
+    return Decided(events, state.version, plan.wake)
+
+
+def _place(sighting: ObjectChange) -> tuple[str, str, str]:
+    metadata = meta(sighting.object)
+    return sighting.kind.name, str(metadata.get("namespace", "")), str(metadata.get("name", ""))
+
+
+def _older(known: PendingPodObserved, event: PendingPodObserved) -> bool:
+    """Whether what is known is older than an event: versions of one object count up."""
+    one, other = known.resource_version, event.resource_version
+    first, second = version_number(one), version_number(other)
+    return first is not None and second is not None and first < second
+
+
+def _marked(obj: Json) -> bool:
+    status = obj.get("status")
+    conditions = status.get("conditions") if isinstance(status, dict) else None
+    return any(
+        isinstance(c, dict) and c.get("type") == "DisruptionTarget" and c.get("status") == "True"
+        for c in (conditions if isinstance(conditions, list) else ())
+    )
+
+
+def _holds(wanted: Any, found: Any) -> bool:
+    """Whether an object shows everything that a merge patch, or a created object, asks for."""
+    if isinstance(wanted, dict):
+        return isinstance(found, dict) and all(
+            (key not in found) if value is None else _holds(value, found.get(key)) for key, value in wanted.items()
+        )
+    return bool(wanted == found)
+
+
+__all__ = ["POD_STREAM", "VICTIM_STREAM", "Evictions", "Placements", "victim_stream"]

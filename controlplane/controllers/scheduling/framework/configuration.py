@@ -1,0 +1,261 @@
+"""KubeSchedulerConfiguration: profiles, plugins per extension point, and their args.
+
+In: the configuration as a dict (`kubescheduler.config.k8s.io/v1`) and a registry. Out: one `Framework` a profile, or
+`ConfigurationError` with every problem, each with the field it is about. Nothing is guessed: an unknown plugin, point
+or field is a problem."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from controlplane.controllers.scheduling.framework.args import Args
+from controlplane.controllers.scheduling.framework.plugin import POINTS, Plugin
+from controlplane.controllers.scheduling.framework.registry import DEFAULT_MULTI_POINT, IN_TREE, NOT_HERE, Registry
+from controlplane.controllers.scheduling.framework.runtime import Framework
+from controlplane.controllers.scheduling.plugins.gang import Gang
+from controlplane.kube.kinds import Json
+
+API_VERSION = "kubescheduler.config.k8s.io/v1"
+DEFAULT_NAME = "default-scheduler"
+
+
+class ConfigurationError(ValueError):
+    """What is wrong with a configuration: every problem as `field: problem`."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+class PluginEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """One plugin of a set; `*` in `disabled` means all defaults."""
+
+    name: str
+    weight: int = 0
+
+
+class PluginSet(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """The plugins of one extension point: what is added to the defaults, and what is taken from them."""
+
+    enabled: tuple[PluginEntry, ...] = ()
+    disabled: tuple[PluginEntry, ...] = ()
+
+    def disables(self, name: str) -> bool:
+        """Return whether a default plugin is switched off."""
+        return any(entry.name in (name, "*") for entry in self.disabled)
+
+
+class PluginConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """The args of one plugin."""
+
+    name: str
+    args: Json = {}
+
+
+class Profile(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """One profile: pods that name it as their scheduler go through these plugins."""
+
+    scheduler_name: str = DEFAULT_NAME
+    percentage_of_nodes_to_score: int | None = None
+    plugins: dict[str, PluginSet] = {}
+    plugin_config: tuple[PluginConfig, ...] = ()
+
+
+class KubeSchedulerConfiguration(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
+    """The parts of a configuration that a scheduler of ours has; others (clientConnection, leaderElection) are its
+    settings.
+    """
+
+    api_version: str = API_VERSION
+    kind: str = "KubeSchedulerConfiguration"
+    parallelism: int = 16
+    percentage_of_nodes_to_score: int | None = None
+    pod_initial_backoff_seconds: float = 1
+    pod_max_backoff_seconds: float = 10
+    profiles: tuple[Profile, ...] = (Profile(),)
+
+
+def read(obj: Mapping[str, Any]) -> KubeSchedulerConfiguration:
+    """Return a configuration; `ConfigurationError` names the fields."""
+    try:
+        found = msgspec.convert(obj, KubeSchedulerConfiguration)
+    except msgspec.ValidationError as error:
+        raise ConfigurationError([_located(str(error))]) from error
+    problems = []
+    if found.api_version != API_VERSION:
+        problems.append(f"apiVersion: {found.api_version!r} is not {API_VERSION}")
+    if found.kind != "KubeSchedulerConfiguration":
+        problems.append(f"kind: {found.kind!r} is not KubeSchedulerConfiguration")
+    if not found.profiles:
+        problems.append("profiles: at least one is needed")
+    if found.pod_initial_backoff_seconds <= 0:
+        problems.append(f"podInitialBackoffSeconds: {found.pod_initial_backoff_seconds:g} is not above 0")
+    if found.pod_max_backoff_seconds < found.pod_initial_backoff_seconds:
+        problems.append("podMaxBackoffSeconds: must not be below podInitialBackoffSeconds")
+    names = [profile.scheduler_name for profile in found.profiles]
+    for at, (name, profile) in enumerate(zip(names, found.profiles, strict=True)):
+        if not name:
+            problems.append(f"profiles[{at}].schedulerName: a profile needs one")
+        if name in names[:at]:
+            problems.append(f"profiles[{at}].schedulerName: {name!r} stands there twice")
+        problems += _percentage(profile.percentage_of_nodes_to_score, f"profiles[{at}].")
+    problems += _percentage(found.percentage_of_nodes_to_score, "")
+    if problems:
+        raise ConfigurationError(problems)
+    return found
+
+
+def build(configuration: KubeSchedulerConfiguration, registry: Registry = IN_TREE) -> dict[str, Framework]:
+    """Return a framework for each profile, by scheduler name; `ConfigurationError` names the fields."""
+    problems: list[str] = []
+    found = {}
+    for at, profile in enumerate(configuration.profiles):
+        framework = _Builder(profile, registry, f"profiles[{at}]", problems).framework()
+        given = (profile.percentage_of_nodes_to_score, configuration.percentage_of_nodes_to_score, framework.percentage)
+        framework.percentage = next(percentage for percentage in given if percentage is not None)
+        found[profile.scheduler_name] = framework
+    sorts = {tuple(plugin.name for plugin in framework.points["queueSort"]) for framework in found.values()}
+    if len(sorts) > 1:
+        problems.append("profiles: all profiles share one queue and need the same queueSort plugin")
+    told = {plugin.args for framework in found.values() for plugin in _gangs(framework)}
+    if len(told) > 1:
+        problems.append("profiles: a group may have pods of several profiles, so all need the same args of plugin Gang")
+    if problems:
+        raise ConfigurationError(problems)
+    return found
+
+
+def _gangs(framework: Framework) -> list[Plugin]:
+    return [plugin for plugin in framework.points["permit"] if isinstance(plugin, Gang)]
+
+
+def default_framework(plugin_args: Mapping[str, Args] | None = None, registry: Registry = IN_TREE) -> Framework:
+    """Return the default profile, with other args for some of its plugins."""
+    given = plugin_args or {}
+    problems: list[str] = []
+    builder = _Builder(Profile(), registry, "profile", problems)
+    builder.args.update(given)
+    framework = builder.framework()
+    if problems:
+        raise ConfigurationError(problems)
+    return framework
+
+
+class _Builder:
+    """Makes one profile's framework; each plugin is made once, whatever the number of its points."""
+
+    def __init__(self, profile: Profile, registry: Registry, where: str, problems: list[str]) -> None:
+        self.profile = profile
+        self.registry = registry
+        self.where = where
+        self.problems = problems
+        self.made: dict[str, Plugin | None] = {}
+        self.args: dict[str, Args] = {}
+        self.weights: dict[str, int] = {}
+
+    def framework(self) -> Framework:
+        for point in self.profile.plugins:
+            if point not in POINTS and point != "multiPoint":
+                self.problems.append(f"{self.where}.plugins.{point}: there is no such extension point")
+        self._read_args()
+        multi = list(self._multi_point())
+        points = {point: self._point(point, kind, multi) for point, kind in POINTS.items()}
+        for point, least in (("queueSort", 1), ("bind", 1)):
+            if len(points[point]) < least or (point == "queueSort" and len(points[point]) > 1):
+                exact = "exactly one" if point == "queueSort" else "at least one"
+                self.problems.append(f"{self.where}.plugins.{point}: {exact} plugin is needed")
+        return Framework(self.profile.scheduler_name, points, self.weights)
+
+    def _multi_point(self) -> Iterator[tuple[PluginEntry, str]]:
+        """Yield the plugins of multiPoint: the defaults that are left, overridden in their place, then the others."""
+        given = self.profile.plugins.get("multiPoint", PluginSet())
+        own = {entry.name: (entry, at) for at, entry in enumerate(given.enabled)}
+        where = f"{self.where}.plugins.multiPoint.enabled"
+        for plugin, weight in DEFAULT_MULTI_POINT:
+            if plugin.name in own and not given.disables(plugin.name):
+                entry, at = own.pop(plugin.name)
+                yield entry, f"{where}[{at}]"
+            elif not given.disables(plugin.name):
+                yield PluginEntry(plugin.name, weight), "defaults"
+        for entry, at in own.values():
+            yield entry, f"{where}[{at}]"
+
+    def _point(self, point: str, kind: type[Plugin], multi: list[tuple[PluginEntry, str]]) -> list[Plugin]:
+        given = self.profile.plugins.get(point, PluginSet())
+        where = f"{self.where}.plugins.{point}.enabled"
+        everywhere = {entry.name for entry, _ in multi}
+        explicit = [(entry, f"{where}[{at}]") for at, entry in enumerate(given.enabled)]
+        named = {entry.name for entry, _ in explicit}
+        first = [one for one in explicit if one[0].name in everywhere]
+        middle = [one for one in multi if one[0].name not in named and not given.disables(one[0].name)]
+        last = [one for one in explicit if one[0].name not in everywhere]
+        found = []
+        for entry, place in [*first, *middle, *last]:
+            plugin = self._make(entry.name, place)
+            if isinstance(plugin, kind):
+                found.append(plugin)
+                self._weigh(point, entry, place)
+            elif plugin is not None and entry.name in named:
+                self.problems.append(f"{place}.name: plugin {entry.name!r} has no {point}")
+        return found
+
+    def _weigh(self, point: str, entry: PluginEntry, place: str) -> None:
+        if point != "score":
+            return
+        if entry.weight < 0:
+            self.problems.append(f"{place}.weight: {entry.weight} is negative")
+        self.weights[entry.name] = entry.weight or 1
+
+    def _make(self, name: str, place: str) -> Plugin | None:
+        if name not in self.made:
+            kind = self.registry.get(name)
+            if kind is None:
+                known = "is not in this scheduler" if name in NOT_HERE else "is not registered"
+                self.problems.append(f"{place}.name: plugin {name!r} {known}")
+                self.made[name] = None
+            else:
+                try:
+                    self.made[name] = kind(self.args.get(name))
+                except ValueError as error:
+                    self.problems.append(f"{self.where}.pluginConfig[{name}].args.{error}")
+                    self.made[name] = None
+        return self.made[name]
+
+    def _read_args(self) -> None:
+        for at, config in enumerate(self.profile.plugin_config):
+            where = f"{self.where}.pluginConfig[{at}]"
+            kind = self.registry.get(config.name)
+            if kind is None or config.name in self.args:
+                why = "is not registered" if kind is None else "has args already"
+                self.problems.append(f"{where}.name: plugin {config.name!r} {why}")
+                continue
+            if kind.args_type is None:
+                if config.args:
+                    self.problems.append(f"{where}.args: plugin {config.name!r} takes none")
+                continue
+            try:
+                args: Any = msgspec.convert(config.args, kind.args_type)
+            except msgspec.ValidationError as error:
+                self.problems.append(_located(str(error), f"{where}.args"))
+                continue
+            self.args[config.name] = args
+            wrong = args.check() if isinstance(args, Args) else []
+            if wrong:
+                self.problems += [f"{where}.args.{problem}" for problem in wrong]
+                self.made[config.name] = None
+
+
+def _percentage(value: int | None, where: str) -> list[str]:
+    if value is None or 0 <= value <= 100:
+        return []
+    return [f"{where}percentageOfNodesToScore: {value} is not within 0…100"]
+
+
+def _located(message: str, where: str = "") -> str:
+    """Turn "Expected … - at `$.profiles[0].x`" into "profiles[0].x: Expected …"."""
+    problem, _, path = message.partition(" - at `$")
+    field = f"{where}{path.rstrip('`')}".lstrip(".") or "configuration"
+    return f"{field}: {problem}"

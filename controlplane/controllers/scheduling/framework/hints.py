@@ -1,0 +1,287 @@
+"""Which event in the cluster may make which refused pod schedulable: the queueing hints of the plugins.
+
+In: the plugins that refused a pod, and what happened (`ClusterEvent`). Out: whether the pod is worth another cycle. A
+hint may be wrong in one direction only: to try in vain costs a cycle, to stay silent costs the pod five minutes. A
+plugin says for itself what helps it with a method `queueing_hints() -> {(resource, action): hint}`; one that says
+nothing is helped by everything. The hints of the plugins that are here stand below (specs/scheduler.md section 1.8;
+kube-scheduler's `EventsToRegister` for the others)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from controlplane.controllers.scheduling.framework.args import PodTopologySpreadArgs
+from controlplane.controllers.scheduling.framework.plugin import Plugin
+from controlplane.controllers.scheduling.plugins.node_affinity import admits
+from controlplane.controllers.scheduling.plugins.spread_constraints import Constraint, constraints_of
+from controlplane.controllers.scheduling.snapshot.affinity import Term
+from controlplane.controllers.scheduling.snapshot.cluster import ClusterTables
+from controlplane.controllers.scheduling.snapshot.fields import PodMisfit
+from controlplane.controllers.scheduling.snapshot.node_info import conflict
+from controlplane.controllers.scheduling.snapshot.objects import Node, Pod, is_scalar
+from controlplane.controllers.scheduling.unsupported import DYNAMIC_RESOURCES, VOLUME_RESTRICTIONS
+from controlplane.kube.selectors import InvalidSelector
+from controlplane.kube.tolerations import UNSCHEDULABLE, untolerated
+
+
+class ClusterEvent(NamedTuple):
+    """Something happened: `resource` and `action` name it, `old` and `new` are the objects where there are any.
+
+    Nodes: Add, Update, Delete. Pods that have a node: AssignedAdd, AssignedUpdate, AssignedDelete. Everything else by
+    its kind, with Add, Update, Delete."""
+
+    resource: str
+    action: str
+    old: Any = None
+    new: Any = None
+
+
+Hint = Callable[[Pod, ClusterEvent], bool]
+Table = Mapping[tuple[str, str], Hint]
+
+
+def always(pod: Pod, event: ClusterEvent) -> bool:
+    """Say that it may help."""
+    return True
+
+
+class Hints:
+    """The hints of all plugins of all profiles, by plugin name."""
+
+    def __init__(self, plugins: Iterable[Plugin] = (), cluster: ClusterTables | None = None) -> None:
+        """Take the tables of plugins that have one of their own; those below count for the others."""
+        self._tables: dict[str, Table] = dict(_tables(cluster or ClusterTables()))
+        for plugin in plugins:
+            own = getattr(plugin, "queueing_hints", None)
+            if own is not None:
+                self._tables[plugin.name] = own()
+
+    def concern(self, plugins: frozenset[str], event: ClusterEvent) -> bool:
+        """Whether any of the plugins cares for such events at all; the quick look before `may_help`."""
+        what = event[:2]
+        return not plugins or any(
+            (table := self._tables.get(plugin)) is None or what in table for plugin in sorted(plugins)
+        )
+
+    def may_help(self, plugins: frozenset[str], event: ClusterEvent, pod: Pod) -> bool:
+        """Whether an event may make a pod schedulable that these plugins refused. A hint that fails counts as yes."""
+        if not plugins:
+            return True
+        for plugin in plugins:
+            table = self._tables.get(plugin)
+            if table is None:
+                return True
+            hint = table.get(event[:2])
+            try:
+                if hint is not None and hint(pod, event):
+                    return True
+            except (PodMisfit, InvalidSelector):
+                return True
+        return False
+
+    def own_change_helps(self, plugins: frozenset[str], old: Pod, new: Pod) -> bool:
+        """Whether a change of the refused pod itself is worth another cycle."""
+        if not self.changed(old, new):
+            return False
+        if not plugins or any(plugin not in OWN_CHANGES for plugin in plugins):
+            return True
+        return any(OWN_CHANGES[plugin](old, new) for plugin in plugins)
+
+    def changed(self, old: Pod, new: Pod) -> bool:
+        """Whether anything that a scheduling cycle looks at has changed."""
+        return (
+            old.labels != new.labels
+            or old.requests != new.requests
+            or old.tolerations != new.tolerations
+            or old.priority != new.priority
+            or old.nodes != new.nodes
+            or old.spec.get("schedulingGates") != new.spec.get("schedulingGates")
+        )
+
+
+# ---------------------------------------------------------------- a change of the pod itself
+
+
+def _labels(old: Pod, new: Pod) -> bool:
+    return old.labels != new.labels
+
+
+def _tolerations(old: Pod, new: Pod) -> bool:
+    return old.tolerations != new.tolerations
+
+
+def _smaller(old: Pod, new: Pod) -> bool:
+    return any(new.requests.get(name, 0) < amount for name, amount in old.requests.items())
+
+
+def _nothing(old: Pod, new: Pod) -> bool:
+    return False
+
+
+OWN_CHANGES: Mapping[str, Callable[[Pod, Pod], bool]] = {
+    "NodeResourcesFit": _smaller,
+    "TaintToleration": _tolerations,
+    "NodeUnschedulable": _tolerations,
+    "PodTopologySpread": lambda old, new: _labels(old, new) or _tolerations(old, new),
+    "InterPodAffinity": _labels,
+    "NodeAffinity": lambda old, new: old.nodes != new.nodes,
+    "NodePorts": _nothing,
+    "NodeName": _nothing,
+    "VolumeBinding": _nothing,
+    "VolumeZone": _nothing,
+    DYNAMIC_RESOURCES: _nothing,
+    VOLUME_RESTRICTIONS: _nothing,
+}
+"""Which change of the pod itself helps against which plugin; plugins that are not here are helped by any."""
+
+
+# ---------------------------------------------------------------- nodes
+
+
+def _fits(pod: Pod, event: ClusterEvent) -> bool:
+    """The node could hold the pod if it were empty, and on an update, more of something the pod asks for is there than
+    before.
+    """
+    node: Node = event.new
+    room = node.allocatable
+    wanted = {name: amount for name, amount in pod.requests.items() if amount and (is_scalar(name) or name in _NATIVE)}
+    if room.get("pods", 0) < 1 or any(amount > room.get(name, 0) for name, amount in wanted.items()):
+        return False
+    old: Node | None = event.old
+    return old is None or any(room.get(name, 0) > old.allocatable.get(name, 0) for name in ("pods", *wanted))
+
+
+_NATIVE = ("cpu", "memory", "ephemeral-storage")
+
+
+def _selected(pod: Pod, event: ClusterEvent) -> bool:
+    # Whether the node was admitted before is not asked: a profile's addedAffinity may have stood against it.
+    return admits(pod.nodes, event.new) and _labels_changed(pod, event)
+
+
+def _named(pod: Pod, event: ClusterEvent) -> bool:
+    node: Node = event.new
+    return pod.node_name == node.name
+
+
+def _tolerated(pod: Pod, event: ClusterEvent) -> bool:
+    if untolerated(event.new.taints, pod.tolerations) is not None:
+        return False
+    return event.old is None or untolerated(event.old.taints, pod.tolerations) is not None
+
+
+def _uncordoned(pod: Pod, event: ClusterEvent) -> bool:
+    if event.new.unschedulable and not any(toleration.tolerates(UNSCHEDULABLE) for toleration in pod.tolerations):
+        return False
+    return event.old is None or bool(event.old.unschedulable)
+
+
+def _labels_changed(pod: Pod, event: ClusterEvent) -> bool:
+    return event.old is None or event.old.labels != event.new.labels
+
+
+# ---------------------------------------------------------------- pods on nodes
+
+
+def _left_or_shrank(pod: Pod, event: ClusterEvent) -> bool:
+    """A pod left a node; or it asks for less of something than it did."""
+    return event.new is None or _smaller(event.old, event.new)
+
+
+def _port_freed(pod: Pod, event: ClusterEvent) -> bool:
+    return any(conflict(wanted, used) for wanted in pod.ports for used in event.old.ports)
+
+
+def _claim_freed(pod: Pod, event: ClusterEvent) -> bool:
+    return event.old.namespace == pod.namespace and bool({*event.old.claims} & {*pod.claims})
+
+
+def _affine(pod: Pod, event: ClusterEvent) -> bool:
+    """A pod came, went or changed its labels that the incoming pod's terms speak of, or whose own terms speak of it."""
+    changed = [other for other in (event.old, event.new) if other is not None]
+    if len(changed) == 2 and changed[0].labels == changed[1].labels:
+        return False
+    mine = (*pod.affinity.required, *pod.affinity.anti)
+    return any(
+        any(_term(term, other) for term in mine) or any(_term(term, pod) for term in other.affinity.anti)
+        for other in changed
+    )
+
+
+def _term(term: Term, other: Pod) -> bool:
+    """Whether a term may mean a pod. What its namespace's labels are is not known here, so a namespace selector may
+    match.
+    """
+    named = other.namespace in term.namespaces or not term.namespace_selector.nothing
+    return named and term.selector.matches(other.labels)
+
+
+def _has_a_key(pod: Pod, event: ClusterEvent) -> bool:
+    keys = {term.topology_key for term in (*pod.affinity.required, *pod.affinity.anti)}
+    new, old = event.new.labels, event.old.labels if event.old is not None else {}
+    return not keys or any(new.get(key) != old.get(key) for key in keys)
+
+
+class _Spread:
+    """What helps a pod that PodTopologySpread refused (specs/scheduler.md section 1.8)."""
+
+    def __init__(self, cluster: ClusterTables) -> None:
+        self._cluster, self._args = cluster, PodTopologySpreadArgs()
+
+    def hard(self, pod: Pod) -> tuple[Constraint, ...]:
+        return constraints_of(pod, "DoNotSchedule", self._args, self._cluster) if pod.spread else ()
+
+    def pod(self, pod: Pod, event: ClusterEvent) -> bool:
+        if not pod.spread:
+            return True  # by the profile's default constraints, which are not at hand here
+        changed = [other for other in (event.old, event.new) if other is not None and other.namespace == pod.namespace]
+        matching = [[c.selector.matches(other.labels) for c in self.hard(pod)] for other in changed]
+        if event.action == "AssignedUpdate":
+            return len(matching) == 2 and matching[0] != matching[1]
+        return any(any(row) for row in matching)
+
+    def node(self, pod: Pod, event: ClusterEvent) -> bool:
+        if not pod.spread:
+            return True
+        constraints = self.hard(pod)
+        keys = [constraint.topology_key for constraint in constraints]
+        has = [all(key in node.labels for key in keys) for node in (event.old, event.new) if node is not None]
+        if event.action != "Update":
+            return any(has)
+        old, new = event.old, event.new
+        if has[0] != has[1] or any(old.labels.get(key) != new.labels.get(key) for key in keys):
+            return True
+        return has[1] and (old.taints, old.unschedulable) != (new.taints, new.unschedulable)
+
+
+def _on(resource: str, actions: str, hint: Hint) -> dict[tuple[str, str], Hint]:
+    return {(resource, action): hint for action in actions.split()}
+
+
+def _tables(cluster: ClusterTables) -> Iterable[tuple[str, Table]]:
+    """The hints of the plugins that are here."""
+    spread = _Spread(cluster)
+    node, moved = "Add Update", "AssignedAdd AssignedUpdate AssignedDelete"
+    volumes: dict[tuple[str, str], Hint] = {}
+    for kind in ("PersistentVolumeClaim", "PersistentVolume", "StorageClass"):
+        volumes |= _on(kind, node, always)
+    yield (
+        "NodeResourcesFit",
+        _on("Node", node, _fits) | _on("Pod", "AssignedUpdate AssignedDelete", _left_or_shrank),
+    )
+    yield "NodeAffinity", _on("Node", node, _selected)
+    yield "NodeName", _on("Node", "Add", _named)
+    yield "TaintToleration", _on("Node", node, _tolerated)
+    yield "NodeUnschedulable", _on("Node", node, _uncordoned)
+    yield "NodePorts", _on("Node", "Add", always) | _on("Pod", "AssignedDelete", _port_freed)
+    yield "PodTopologySpread", _on("Node", f"{node} Delete", spread.node) | _on("Pod", moved, spread.pod)
+    yield (
+        "InterPodAffinity",
+        _on("Node", node, _has_a_key) | _on("Pod", moved, _affine) | _on("Namespace", node, always),
+    )
+    yield "VolumeBinding", volumes | _on("Node", "Add", always) | _on("Node", "Update", _labels_changed)
+    yield "VolumeZone", volumes | _on("Node", "Add", always) | _on("Node", "Update", _labels_changed)
+    yield DYNAMIC_RESOURCES, {}
+    yield VOLUME_RESTRICTIONS, _on("PersistentVolumeClaim", node, always) | _on("Pod", "AssignedDelete", _claim_freed)
+    yield "SchedulingGates", {}

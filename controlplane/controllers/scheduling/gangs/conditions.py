@@ -1,0 +1,202 @@
+"""The one condition of each gang, for autoscalers and people: `Unschedulable` or `Scheduled` on its PodGroup, not one
+on each pod.
+
+In: how a group stands, as the loop judged it, and the conditions that the PodGroup shows. Out: decided writes, a
+`Capability`. A PodGroup's CRD has neither a status subresource nor mergeable conditions, so the whole list is written,
+on the version that was seen: conditions of others stay (specs/podgroups.md 3.10)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from controlplane.controllers.scheduling.binding.pod_scheduling import Book
+from controlplane.controllers.scheduling.events import (
+    GangConditionDecided,
+    GangGone,
+    GangJudged,
+    GangObserved,
+    GangStart,
+    SchedulingWrite,
+    SchedulingWriteFailed,
+    SchedulingWriteUnneeded,
+)
+from controlplane.controllers.scheduling.gangs.state import Place, Start
+from controlplane.controllers.scheduling.reasons import SchedulingReason
+from controlplane.controllers.scheduling.state import GANG_STREAM, StreamState, gang_stream
+from controlplane.kube.kinds import MERGE_PATCH, POD_GROUPS, Json, ObjectRef, Request, meta
+from controlplane.kube.requests import timestamp
+from controlplane.log.event import NewEvent, Recorded
+from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
+from controlplane.runtime.writes import dropped, opened, refused
+
+OURS = frozenset({"Unschedulable", "Scheduled"})
+_replace = msgspec.structs.replace
+
+
+class GangState(StreamState, frozen=True, kw_only=True):
+    """A PodGroup, what it shows, what is to be said of it, and how far its start has come."""
+
+    seen: GangObserved | None = None
+    judged: GangJudged | None = None
+    start: GangStart | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is left to say: the group is gone."""
+        return self.seen is None and self.judged is None and self.start is None
+
+
+def gang_initial(stream: str) -> GangState:
+    """Return the state before the first event of a group's stream."""
+    _, namespace, name = stream.split("/", 2)
+    return GangState(namespace=namespace, name=name)
+
+
+def gang_fold(state: GangState, recorded: Recorded) -> GangState:
+    """Return the state after one more event of the stream."""
+    event = recorded.event
+    state = _replace(state, version=recorded.version, position=recorded.position)
+    match event:
+        case GangObserved():
+            if state.seen is not None and state.seen.uid != event.uid:
+                state = _replace(state, judged=None, start=None, effects={}, trouble={})
+            kept = {key: one for key, one in state.effects.items() if not shows(event, one.decision)}
+            return _replace(state, seen=event, effects=kept)
+        case GangGone() if state.seen is None or state.seen.uid == event.uid:
+            return _replace(state, seen=None, judged=None, start=None, effects={}, trouble={})
+        case GangJudged():
+            return _replace(state, judged=event)
+        case GangStart():
+            return _replace(state, start=event)
+        case SchedulingWriteFailed():
+            return refused(state, event)
+        case SchedulingWriteUnneeded():
+            return dropped(state, event.target)
+        case SchedulingWrite():
+            return opened(state, event, recorded)
+        case _:
+            return state
+
+
+def shows(group: GangObserved, decision: SchedulingWrite) -> bool:
+    """Whether a PodGroup says already what was decided to say."""
+    if not isinstance(decision, GangConditionDecided):
+        return False
+    said = [
+        (one.get("type"), one.get("status"), one.get("reason"), one.get("message"))
+        for one in group.conditions
+        if one.get("type") in OURS
+    ]
+    return said == [(decision.condition, "True", decision.said, decision.message)]
+
+
+def conditions(group: GangObserved, decision: GangConditionDecided, now: datetime) -> list[Json]:
+    """Return all conditions of a PodGroup with ours in its place; the time is kept while its type stays."""
+    before: Json = next((one for one in group.conditions if one.get("type") == decision.condition), {})
+    entry: Json = {
+        "type": decision.condition,
+        "status": "True",
+        "reason": decision.said,
+        "message": decision.message,
+        "lastTransitionTime": before.get("lastTransitionTime") or timestamp(now),
+    }
+    return [*(one for one in group.conditions if one.get("type") not in OURS), entry]
+
+
+class PodGroupConditions(Book[GangState]):
+    """What is said of the PodGroups whose pods we place. `enabled`: whether a profile has the plugin Gang."""
+
+    def __init__(self, identity: str, *, enabled: bool) -> None:
+        super().__init__(identity)
+        self._enabled = enabled
+        self._versions: dict[str, str] = {}
+
+    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
+        """Return the event of a PodGroup that shows other conditions, or went."""
+        if not self._enabled or sighting.kind != POD_GROUPS or sighting.unreadable:
+            return None
+        metadata = meta(sighting.object)
+        uid = str(metadata.get("uid", ""))
+        stream = gang_stream(str(metadata.get("namespace", "")), str(metadata.get("name", "")))
+        state = self.states.get(stream)
+        if sighting.gone:
+            # One that was shown may not be folded yet.
+            if uid not in self._versions and (state is None or state.seen is None or state.seen.uid != uid):
+                return None
+            return sighting.observed(stream, GangGone(uid=uid, resource_version=sighting.resource_version), now)
+        self._versions[uid] = sighting.resource_version
+        status = sighting.object.get("status")
+        listed: Any = status.get("conditions") if isinstance(status, dict) else None
+        said = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+        known = state.seen if state is not None else None
+        if known is not None and (known.uid, known.conditions) == (uid, said):
+            return None
+        event = GangObserved(uid=uid, resource_version=sighting.resource_version, conditions=said)
+        return sighting.observed(stream, event, now)
+
+    def fold(self, recorded: Recorded) -> None:
+        """Take one more event, in the log's order."""
+        stream, event = recorded.stream, recorded.event
+        if isinstance(event, GangGone):
+            self._versions.pop(event.uid, None)
+        self._keep(stream, gang_fold(self.states.get(stream) or gang_initial(stream), recorded))
+
+    def decide(self, stream: str, now: datetime) -> Decided:
+        """Return the write that makes a PodGroup say how it stands, if it does not."""
+        state = self.states.get(stream)
+        if state is None or state.seen is None or state.judged is None:
+            return Decided()
+        judged = state.judged
+        decision = GangConditionDecided(
+            uid=state.seen.uid,
+            condition=judged.condition,
+            said=judged.said,
+            message=judged.message,
+            reason=SchedulingReason.CONDITION_CHANGED,
+        )
+        effect, trouble = state.effects.get(decision.target), state.trouble.get(decision.target)
+        if shows(state.seen, decision) or (effect is not None and effect.decision == decision):
+            return Decided()
+        if trouble is not None and trouble.until > now:
+            return Decided([], state.version, trouble.until)
+        return Decided([NewEvent(stream=stream, event=decision, caused_by=state.position)], state.version)
+
+    def request(self, write: OpenWrite, bodies: Mapping[str, bytes], now: datetime) -> Request | None:
+        """Return the patch of a PodGroup's conditions; None if it is gone."""
+        state, decision = self.states.get(write.stream), self._decision(write)
+        if state is None or state.seen is None or not isinstance(decision, GangConditionDecided):
+            return None
+        ref = ObjectRef(POD_GROUPS, state.namespace, state.name)
+        body: Json = {"status": {"conditions": conditions(state.seen, decision, now)}}
+        version = self._versions.get(decision.uid, state.seen.resource_version)
+        return Request("patch", ref, body, content_type=MERGE_PATCH, uid=decision.uid, resource_version=version)
+
+    def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
+        """Return nothing: the condition is the announcement."""
+        return None
+
+    def known(self) -> dict[str, tuple[str, str, str]]:
+        """Return the PodGroups that the log knows: UID to (namespace, name, no version)."""
+        return {
+            state.seen.uid: (state.namespace, state.name, "")
+            for state in self.states.values()
+            if state.seen is not None
+        }
+
+    def judged(self, place: Place) -> tuple[int, int, GangJudged | None]:
+        """Return the version of a group's stream, where its newest event is, and what was said of it last."""
+        state = self.states.get(gang_stream(*place))
+        return (state.version, state.position, state.judged) if state is not None else (0, 0, None)
+
+    def started(self, place: Place) -> Start:
+        """Return how far a group's start had come when that was recorded last."""
+        state = self.states.get(gang_stream(*place))
+        start = state.start if state is not None else None
+        return Start(start.together, start.failures, start.until) if start is not None else Start()
+
+
+__all__ = ["GANG_STREAM", "GangState", "PodGroupConditions"]

@@ -1,0 +1,412 @@
+"""The gangs of one cluster: which PodGroups there are, who is in them, and how far each has come.
+
+In: PodGroups, PriorityClasses and pods as the view takes them in; from the loop what was reserved, let go, or found no
+node; the time, which the loop sets before it asks. Out: what the plugin `Gang` answers, and for the loop who is let go
+or turned back. The rules are `controlplane.kube.pod_groups`'s; here they meet a cluster. It stands among the tables of
+a `Cluster`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from controlplane.controllers.scheduling.gangs.objects import read_group
+from controlplane.controllers.scheduling.snapshot.fields import Obj, PodMisfit, items, number, section, text
+from controlplane.controllers.scheduling.snapshot.objects import Pod
+from controlplane.kube import pod_groups as rules
+from controlplane.kube.pod_groups import EMPTY, Gang, GangDefaults, GangHold, GroupCondition, GroupSpec, Member, Stage
+
+if TYPE_CHECKING:
+    from controlplane.controllers.scheduling.framework.plugin import QueuedPod
+    from controlplane.controllers.scheduling.snapshot.snapshot import Snapshot
+
+GANG = "Gang"
+Place = tuple[str, str]
+
+
+class Start(NamedTuple):
+    """How far a group's start has come: see `GangStart`."""
+
+    together: bool = False
+    failures: int = 0
+    until: datetime | None = None
+
+
+_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def place_of(pod: Pod) -> Place | None:
+    """Return namespace and name of the group that a pod names, None if it names none."""
+    return (pod.namespace, pod.group) if pod.group else None
+
+
+class ClusterGangs:
+    """See the module. `enabled` once a profile has the plugin; `changed` holds the groups that the loop has to look at
+    again.
+    """
+
+    def __init__(self) -> None:
+        self.enabled = False
+        self.limits = GangDefaults()
+        self.now = _BEGINNING
+        self.groups: dict[Place, GroupSpec] = {}
+        self.problems: dict[Place, str] = {}
+        self.changed: dict[Place, None] = {}
+        self.lost: set[Place] = set()  # groups of which a member went, or whose wishes changed: everybody looks again
+        self.short: set[Place] = set()  # groups that `minResources` kept back last
+        self._classes: dict[str, int] = {}
+        self._class_of: dict[Place, str] = {}
+        self._gangs: dict[Place, Gang] = {}
+        self._pods: dict[Place, dict[str, Pod]] = {}
+        self._gated: dict[Place, set[str]] = {}  # members that still have scheduling gates
+        self._places: dict[str, Place] = {}
+        self._waited_for: set[Place] = set()
+        self._lent: set[Place] = set()  # groups that are not here: candidates' Pods say what their source knows
+
+    # ---------------------------------------------------------------- what the watches show
+
+    def put(self, obj: Obj, where: str = "podGroup") -> None:
+        """Read a PodGroup; one that cannot be read is as if it were not there, and `PodMisfit` names the field."""
+        meta = section(obj, "metadata", where)
+        place = text(meta, "namespace", f"{where}.metadata"), text(meta, "name", f"{where}.metadata")
+        before = self.groups.pop(place, None)
+        self.changed[place] = None
+        self._lent.discard(place)
+        try:
+            group = read_group(obj, place, where)
+            self._class_of[place] = text(section(obj, "spec", where), "priorityClassName", f"{where}.spec")
+        except PodMisfit as problem:
+            self.problems[place] = str(problem)
+            raise
+        self.problems.pop(place, None)
+        self.groups[place] = group
+        if place in self._gangs:
+            self._gangs[place] = rules.together(group, self._gangs[place])
+        if before is not None and before != group:
+            self.lost.add(place)
+
+    def drop(self, place: Place) -> None:
+        """Forget a PodGroup."""
+        self.changed[place] = None
+        for table in (self.groups, self.problems, self._class_of):
+            table.pop(place, None)
+        self._lend(place)
+
+    def _lend(self, place: Place) -> None:
+        """Have a group that is not here be what its candidates' source says of it; a PodGroup of this cluster says
+        more, also a bad one.
+        """
+        if (place in self.groups and place not in self._lent) or place in self.problems:
+            return
+        least, known = max((pod.least for pod in self._pods.get(place, {}).values()), default=0), self.groups.get(place)
+        if least == (known.min_member if known is not None else 0):
+            return
+        if least:
+            self._lent.add(place)
+            since = known.created if known is not None else self.now
+            self.groups[place] = GroupSpec(namespace=place[0], name=place[1], created=since, min_member=least)
+        else:
+            self._lent.discard(place)
+            self.groups.pop(place, None)
+        self.changed[place] = None
+        self.lost.add(place)
+
+    def put_class(self, obj: Obj, where: str = "priorityClass") -> None:
+        """Read a PriorityClass, by which a group may be ordered."""
+        name = text(section(obj, "metadata", where), "name", f"{where}.metadata")
+        self._classes[name] = number(obj, "value", where)
+
+    def drop_class(self, name: str) -> None:
+        """Forget a PriorityClass."""
+        self._classes.pop(name, None)
+
+    def see(self, pod: Pod) -> None:
+        """Take a pod in, or take note that it has changed. One that is being deleted counts no more: its place is as
+        good as free.
+        """
+        place, before = place_of(pod), self._places.get(pod.identity)
+        if before is not None and (before != place or pod.terminating):
+            self.forget(pod.identity)
+        if place is None or pod.terminating:
+            return
+        self._places[pod.identity] = place
+        self._pods.setdefault(place, {})[pod.identity] = pod
+        if pod.least:
+            self._lend(place)
+        gated = self._gated.setdefault(place, set())
+        was = pod.identity in gated
+        (gated.add if _gated(pod) else gated.discard)(pod.identity)
+        member = Member(uid=pod.identity, name=pod.name, stage=_stage(pod))
+        gang = self._gangs.get(place, EMPTY)
+        if gang.members.get(pod.identity) != member or was != (pod.identity in gated):
+            self._gangs[place] = rules.seen(gang, member, self.groups.get(place))
+            self.changed[place] = None
+
+    def forget(self, identity: str) -> None:
+        """A member is gone, or on its way out."""
+        place = self._places.pop(identity, None)
+        if place is None:
+            return
+        self._pods[place].pop(identity, None)
+        self._gated[place].discard(identity)
+        self._gangs[place] = rules.gone(self._gangs[place], identity)
+        self.changed[place] = None
+        self.lost.add(place)
+        if not self._pods[place]:
+            for table in (self._pods, self._gangs, self._gated):
+                table.pop(place, None)
+            self.short.discard(place)
+        if place in self._lent:
+            self._lend(place)
+
+    # ---------------------------------------------------------------- what is asked
+
+    def place(self, identity: str) -> Place | None:
+        """Return the group that a pod is known in."""
+        return self._places.get(identity)
+
+    def members(self, place: Place) -> list[str]:
+        """Return the pods of a group."""
+        return list(self._pods.get(place, ()))
+
+    def gang(self, place: Place) -> Gang:
+        """Return a gang as it stands; without the members that still have scheduling gates, which cannot be tried."""
+        gang = self._gangs.get(place, EMPTY)
+        gated = self._gated.get(place)
+        if not gated:
+            return gang
+        return _replace(gang, members={uid: one for uid, one in gang.members.items() if uid not in gated})
+
+    def hold(self, place: Place) -> GangHold | None:
+        """Return why the members of a group may not be tried."""
+        if self.singly(place):
+            return None
+        held = rules.hold(self.groups.get(place), self.gang(place), self.now)
+        if held is not None and held.reason == "GroupMissing":
+            problem = self.problems.get(place)
+            why = f"cannot be read: {problem}" if problem else "is not there"
+            return _replace(held, message=f"PodGroup {place[1]} {why}")
+        return held
+
+    def sort_key(self, queued: QueuedPod) -> rules.Rank:
+        """Return what the queue is sorted by: groups by priority, age and name, the pods of one side by side; others by
+        themselves.
+        """
+        pod, since = queued.pod, datetime.fromtimestamp(queued.enqueued, UTC)
+        place = place_of(pod)
+        group = self.groups.get(place) if place is not None else None
+        if place is None or group is None:
+            return rules.rank_single(pod.namespace, pod.name, pod.priority, since)
+        return rules.rank(_replace(group, priority=self.priority(place)), since, pod.name)
+
+    def priority(self, place: Place) -> int:
+        """Return a group's priority: its class's, and without one the highest of its pods."""
+        known = self._classes.get(self._class_of.get(place, ""))
+        if known is not None:
+            return known
+        return max((pod.priority for pod in self._pods.get(place, {}).values()), default=0)
+
+    def singly(self, place: Place) -> bool:
+        """Whether members are placed one by one: the gang has started, or enough of it has a place."""
+        gang, group = self._gangs.get(place, EMPTY), self.groups.get(place)
+        return group is not None and (gang.started or len(gang.assigned) >= group.min_member)
+
+    def shortage(self, place: Place, snapshot: Snapshot) -> dict[str, int]:
+        """Return what all nodes together lack for `minResources`, the group's own pods left out; empty if nothing."""
+        group = self.groups.get(place)
+        self.short.discard(place)
+        if group is None or not group.min_resources or self.singly(place):
+            return {}
+        own: dict[str, int] = {}
+        for identity in self._pods.get(place, ()):
+            if identity in snapshot.placed:
+                for name, amount in snapshot.placed[identity][0].requests.items():
+                    own[name] = own.get(name, 0) + amount
+        free = {
+            name: int((snapshot.allocatable(name) - snapshot.requested(name)).clip(0).sum())
+            for name in group.min_resources
+        }
+        lacking = rules.shortage(group, free, own)
+        if lacking:
+            self.short.add(place)
+        return lacking
+
+    def wait(self, place: Place) -> float | None:
+        """Return for how many seconds a member with a place waits for the others; None if it may go now."""
+        group = self.groups.get(place)
+        if self.singly(place):
+            return None
+        gang = self._gangs.get(place, EMPTY)
+        timeout = group.timeout if group is not None and group.timeout is not None else self.limits.timeout
+        deadline = gang.deadline or self.now + timeout
+        self._gangs[place] = _replace(gang, deadline=deadline)
+        return max((deadline - self.now).total_seconds(), 0.0)
+
+    def victims(self, place: Place, wanted: set[str]) -> frozenset[str]:
+        """Return who of a group has to go if these go."""
+        group = self.groups.get(place)
+        return rules.victims(group, self._gangs.get(place, EMPTY), wanted) if group is not None else frozenset(wanted)
+
+    def bound(self, place: Place) -> int:
+        """Return how many members are on nodes."""
+        return sum(bool(pod.node_name) for pod in self._pods.get(place, {}).values())
+
+    def pod(self, identity: str) -> Pod | None:
+        """Return a member."""
+        place = self._places.get(identity)
+        return self._pods[place].get(identity) if place is not None else None
+
+    def verdict(self, place: Place, why: str = "") -> GroupCondition | None:
+        """Return the one condition of a group, None if the group is not there to carry it."""
+        group = self.groups.get(place) if place not in self._lent else None
+        return rules.verdict(group, self._gangs.get(place, EMPTY), why) if group is not None else None
+
+    # ---------------------------------------------------------------- what the loop did
+
+    def reserved(self, identity: str, until: datetime) -> tuple[str, ...]:
+        """A member's reservation is recorded and waits for the others. Return the siblings to be tried at once, if it
+        is the first.
+        """
+        place = self._places[identity]
+        gang = self._gangs[place]
+        if identity in gang.waiting:
+            return ()
+        first = not gang.waiting
+        deadline = min(gang.deadline or until, until)
+        self._waited_for.add(place)
+        waiting = (*gang.waiting, identity)
+        self._gangs[place] = _replace(gang, waiting=waiting, deadline=deadline, failing=gang.failing - {identity})
+        taken = gang.assigned | {*waiting}
+        return (
+            tuple(uid for uid, one in gang.members.items() if one.stage == "Pending" and uid not in taken)
+            if first
+            else ()
+        )
+
+    def let_go(self, identity: str) -> bool:
+        """A member may be bound, as the log says. Return whether that is news."""
+        place = self._places[identity]
+        gang = self._gangs[place]
+        if identity in gang.assigned:
+            return False
+        waiting = tuple(uid for uid in gang.waiting if uid != identity)
+        gang = self._gangs[place] = _replace(
+            gang,
+            waiting=waiting,
+            released=gang.released | {identity},
+            failing=gang.failing - {identity},
+            deadline=gang.deadline if waiting else None,
+        )
+        if self.singly(place):  # they go, whatever befell the gang while the log was asked
+            self._gangs[place] = _replace(gang, not_before=None)
+        self.changed[place] = None
+        return True
+
+    def freed(self, identity: str) -> tuple[str, ...]:
+        """A member has no reservation any more. Return the siblings that give theirs back, if it was let go and their
+        gang needs it.
+        """
+        place = self._places.get(identity)
+        gang = self._gangs.get(place, EMPTY) if place is not None else EMPTY
+        if place is None or (identity not in gang.waiting and identity not in gang.released):
+            return ()
+        lost = identity in gang.released
+        waiting = tuple(uid for uid in gang.waiting if uid != identity)
+        released = gang.released - {identity}
+        after = _replace(gang, waiting=waiting, released=released, deadline=gang.deadline if waiting else None)
+        self._gangs[place] = _replace(after, started=gang.started and _runs(after))
+        self.changed[place] = None
+        return self.failed(identity) if lost else ()
+
+    def quorum(self, place: Place) -> tuple[str, ...]:
+        """Return those who wait, if they are enough to be let go together; none otherwise."""
+        gang, group = self._gangs.get(place, EMPTY), self.groups.get(place)
+        if group is None or not gang.waiting:
+            return ()
+        enough = self.singly(place) or len(gang.assigned | {*gang.waiting}) >= group.min_member
+        return gang.waiting if enough else ()
+
+    def failed(self, identity: str) -> tuple[str, ...]:
+        """A member found no node. Return the siblings that give their places back for it."""
+        place = self._places.get(identity)
+        group = self.groups.get(place) if place is not None else None
+        if place is None or group is None or self.singly(place) or self.quorum(place):
+            return ()
+        gang = self._gangs[place]
+        if gang.not_before is not None and self.now < gang.not_before:
+            return self.unbound(place)  # it rests already: this is no new failure
+        return self._turned(place, lambda: rules.unplaced(group, gang, identity, self.now, self.limits))
+
+    def unbound(self, place: Place) -> tuple[str, ...]:
+        """Return who has a place and is not on a node: those who wait for the others, and those who were let go."""
+        gang = self._gangs.get(place, EMPTY)
+        return (*gang.waiting, *sorted(gang.released))
+
+    def start(self, place: Place) -> Start:
+        """Return how far a group's start has come."""
+        gang = self._gangs.get(place, EMPTY)
+        return Start(gang.started, gang.failures, gang.not_before)
+
+    def recall(self, place: Place, start: Start) -> None:
+        """Take up what a process before this one knew of a group's start; whether it still runs is read off its
+        pods.
+        """
+        gang = self._gangs.get(place)
+        if gang is None or gang.started:
+            return
+        known = _replace(gang, started=start.together and _runs(gang), failures=start.failures, not_before=start.until)
+        group = self.groups.get(place)
+        self._gangs[place] = rules.together(group, known) if group is not None else known
+
+    def resting(self, place: Place) -> datetime | None:
+        """Return until when a gang rests, None if it does not."""
+        until = self._gangs.get(place, EMPTY).not_before
+        return until if until is not None and self.now < until else None
+
+    def expired(self, place: Place) -> tuple[str, ...]:
+        """Return who is turned back because the gang's time is over."""
+        gang = self._gangs.get(place, EMPTY)
+        if not gang.waiting or gang.deadline is None or self.now < gang.deadline:
+            return ()
+        return self._turned(place, lambda: rules.expire(gang, self.now, self.limits))
+
+    def waiting(self) -> dict[Place, datetime]:
+        """Return the groups of which somebody waits, and until when."""
+        found = {}
+        for place in sorted(self._waited_for):
+            gang = self._gangs.get(place, EMPTY)
+            if not gang.waiting:
+                self._waited_for.discard(place)
+            elif gang.deadline is not None:
+                found[place] = gang.deadline
+        return found
+
+    def _turned(self, place: Place, ask: Callable[[], tuple[Gang, tuple[str, ...]]]) -> tuple[str, ...]:
+        # They have their places until the log says that they have given them back (`freed`).
+        self.changed[place] = None
+        before = self._gangs[place]
+        after, rejected = ask()
+        self._gangs[place] = _replace(after, waiting=before.waiting, released=before.released, deadline=None)
+        return rejected
+
+
+_replace = msgspec.structs.replace
+
+
+def _runs(gang: Gang) -> bool:
+    return bool(gang.released) or any(member.stage == "Assigned" for member in gang.members.values())
+
+
+def _stage(pod: Pod) -> Stage:
+    if pod.phase == "Succeeded":
+        return "Succeeded"
+    if pod.phase == "Failed":
+        return "Failed"
+    return "Assigned" if pod.node_name else "Pending"
+
+
+def _gated(pod: Pod) -> bool:
+    return not pod.node_name and bool(items(pod.spec, "schedulingGates", "pod.spec"))

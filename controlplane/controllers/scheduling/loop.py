@@ -1,0 +1,402 @@
+"""The scheduling loop without its waiting: from the queue through a cycle to events, and from folded events back to the
+queue.
+
+In: changes that the watches show, streams that were folded, and turns. Out: `Proposal`s: events to be appended, each on
+the version of the stream that it was decided on. Pure, time is an argument. A node is taken for a pod from its cycle on
+(assumed); whether the log took the proposal decides whether it stays so (`sync`, `turned_down`). Cycles of other pods
+go on meanwhile (specs/scheduler.md section 8)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+
+from controlplane.controllers.scheduling.attempt import Trying
+from controlplane.controllers.scheduling.binding.assumed import AssumedPod, Profiles, Proposal
+from controlplane.controllers.scheduling.binding.prebind import Preparing
+from controlplane.controllers.scheduling.binding.protocol import BindingProtocol, Plain, ProposedAppend
+from controlplane.controllers.scheduling.cycle import CycleResult
+from controlplane.controllers.scheduling.framework.hints import ClusterEvent
+from controlplane.controllers.scheduling.framework.runtime import Framework
+from controlplane.controllers.scheduling.framework.status import Code
+from controlplane.controllers.scheduling.gangs.coordinator import GangCoordinator
+from controlplane.controllers.scheduling.gangs.state import place_of
+from controlplane.controllers.scheduling.outcome import failure_of, score_of, victims_of
+from controlplane.controllers.scheduling.queue.nominations import Nominations
+from controlplane.controllers.scheduling.queue.queue import Queue, QueuePlace
+from controlplane.controllers.scheduling.reasons import SchedulingReason
+from controlplane.controllers.scheduling.snapshot.objects import Pod
+from controlplane.controllers.scheduling.snapshot.view import ClusterView
+from controlplane.kube.kinds import PODS, Json, Kind, meta
+from controlplane.log.event import Append
+
+
+class Loop:
+    """See the module. `errands` has one sort of pods for each first word of a stream; `pick` chooses among equally good
+    nodes, `leaving` says whether a pod (UID) is being evicted already."""
+
+    def __init__(
+        self,
+        profiles: Profiles,
+        queue: Queue,
+        view: ClusterView,
+        errands: Mapping[str, BindingProtocol],
+        *,
+        pick: Callable[[], int] = lambda: 0,
+        leaving: Callable[[str], bool] = lambda uid: False,
+    ) -> None:
+        self.profiles, self.queue, self.view, self._errands = profiles, queue, view, errands
+        self._leaving = leaving
+        self.outbox: deque[Proposal] = deque()
+        self.nominations = Nominations(view.pods)
+        self._try = Trying(profiles, view, self.nominations, pick)
+        self.faults = self._try.faults
+        self.quorums = GangCoordinator(view.cluster.gangs, queue, self)
+        self.attempts: dict[str, int] = {"scheduled": 0, "unschedulable": 0, "error": 0}
+        self._pending: dict[str, Proposal] = {}
+        self._holds: dict[str, AssumedPod] = {}
+        self._identities: dict[str, str] = {}
+        self._streams: dict[str, str] = {}
+        self._overtaken: set[str] = set()
+        self._unkept: list[str] = []  # what was taken in memory alone, and is given back
+        self._preparing = Preparing(self, self._try, view, profiles.frameworks, self._holds)
+
+    # ---------------------------------------------------------------- what the watches show
+
+    def changed(self, kind: Kind, obj: Json, now: datetime, *, gone: bool, unreadable: str = "") -> None:
+        """Take one change of the cluster."""
+        for event in self.view.apply(kind, obj, gone=gone, unreadable=unreadable):
+            self.queue.move(event, now.timestamp())
+            if event.resource == "Node" and event.action == "Delete":
+                self._node_gone(event.old.name)
+        self.quorums.look(now)
+        self._preparing.changed(kind)
+        if kind == PODS and not gone:
+            self._pod_changed(str(meta(obj).get("uid", "")), now)
+
+    def _pod_changed(self, identity: str, now: datetime) -> None:
+        pod, stream = self.view.pods.get(identity), self._streams.get(identity)
+        if pod is None or pod.node_name:
+            return
+        if identity in self.queue:
+            self.queue.add(pod, now.timestamp())
+            self.quorums.gated(identity, now)
+        elif stream is not None:
+            self.sync(stream, now)
+
+    def _node_gone(self, node: str) -> None:
+        for identity in [identity for identity, claimed in self.view.claims.items() if claimed == node]:
+            self._give_up(identity, node)
+
+    def _give_up(self, identity: str, node: str) -> bool:
+        return self.drop(identity, SchedulingReason.NODE_GONE, f'node "{node}" is gone')
+
+    # ---------------------------------------------------------------- what the log says
+
+    def begin(self, now: datetime) -> None:
+        """Take up what the log says, after everything was listed: what was held is held, who waits is queued."""
+        self.quorums.begin(now)
+        for errands in self._errands.values():
+            for stream in errands.streams():
+                self.sync(stream, now)
+
+    def sync(self, stream: str, now: datetime) -> None:
+        """Bring snapshot and queue up to what the log says of a pod now."""
+        errands = self._errands.get(stream.partition("/")[0])
+        if errands is None:
+            return
+        identity, before = errands.identity(stream), self._identities.get(stream, "")
+        if before and before != identity:
+            self._leave(before, stream, now)
+        if not identity:
+            if other := errands.elsewhere(stream):
+                self.sync(other, now)
+            return
+        self._identities[stream], self._streams[identity] = identity, stream
+        pending = self._pending.get(identity)
+        if pending is not None:
+            if errands.version(stream) < pending.folded:
+                return
+            del self._pending[identity]
+        node = errands.taken(stream)
+        self.view.claim(identity, node)
+        if node:
+            self._holding(errands, stream, identity, node, now)
+        elif errands.waits(stream):
+            self._wait(errands, stream, identity, now)
+        else:
+            self._forget(identity, now)
+
+    def _holding(self, errands: BindingProtocol, stream: str, identity: str, node: str, now: datetime) -> None:
+        entry = self.queue.entry(identity)
+        if entry is not None and entry.place is not QueuePlace.IN_FLIGHT:
+            self.queue.remove(identity)
+        self.nominations.remove(identity)
+        if identity not in self._holds and not errands.firm(stream):
+            self._preparing.resume(errands, stream, identity, node)
+        self.quorums.held(identity, errands, stream, now)
+        if identity not in self._holds or identity in self._pending:
+            return
+        if node not in self.view.snapshot.row and self._give_up(identity, node):
+            return  # it went while nobody looked, or the log refused to hear of it
+        if errands.prepares(stream):
+            self._preparing.wait(identity)
+        elif not errands.begun(stream) and self.quorums.may_bind(identity, errands, stream, now):
+            self._preparing.go_on(errands, stream, identity, now)
+            for other in self.quorums.all_may():
+                self.sync(self._streams[other], now)
+
+    def _wait(self, errands: BindingProtocol, stream: str, identity: str, now: datetime) -> None:
+        hold, pod, seconds = self._holds.pop(identity, None), self.view.pods.get(identity), now.timestamp()
+        if hold is not None:
+            hold.framework.unreserve(hold.state, hold.pod, hold.node)
+        self.quorums.freed(identity, now)
+        if pod is None or pod.node_name or pod.scheduler_name not in self.profiles.frameworks:
+            return
+        entry = self.queue.entry(identity)
+        if entry is None:
+            self.nominations.put(identity, pod.nominated_node)
+            self.queue.add(pod, seconds)
+        elif entry.place is QueuePlace.IN_FLIGHT:
+            plugins = errands.dropped(stream).plugins
+            if identity in self._overtaken:
+                self.queue.again(identity, seconds)
+            elif plugins:
+                self.queue.refused(identity, plugins, seconds)
+            else:
+                self.queue.failed(identity, seconds)
+        elif identity in self._overtaken:
+            self.queue.activate(identity, seconds)
+        if errands.urged(stream, now):
+            self.queue.activate(identity, seconds, at_once=True)
+        self._overtaken.discard(identity)
+        if hold is not None:
+            self._freed(hold, seconds)
+            if (answer := errands.given_back(stream)).events:
+                self.propose_together(answer, lambda taken: None)
+        self.quorums.gated(identity, now)
+
+    def _leave(self, identity: str, stream: str, now: datetime) -> None:
+        """The pod is not this stream's any more: bound, gone, or another has its name."""
+        self._identities.pop(stream, None)
+        if self._streams.get(identity) == stream:
+            del self._streams[identity]
+        self._pending.pop(identity, None)
+        self.view.claim(identity, "")
+        self._forget(identity, now)
+
+    def _forget(self, identity: str, now: datetime) -> None:
+        self.queue.remove(identity)
+        self.quorums.gone(identity)
+        self._overtaken.discard(identity)
+        self.nominations.remove(identity)
+        hold, pod = self._holds.pop(identity, None), self.view.pods.get(identity)
+        if hold is None:
+            return
+        if pod is not None and pod.node_name:
+            hold.framework.post_bind(hold.state, hold.pod, hold.node)
+        else:
+            hold.framework.unreserve(hold.state, hold.pod, hold.node)
+            self._freed(hold, now.timestamp())
+
+    def _freed(self, hold: AssumedPod, seconds: float) -> None:
+        """What a pod had taken is free: for others that is as if a pod had left, and its volumes had changed."""
+        self.queue.move(ClusterEvent("Pod", "AssignedDelete", hold.pod, None), seconds, but=place_of(hold.pod))
+        if hold.pod.claims:
+            self.queue.move(ClusterEvent("PersistentVolume", "Update"), seconds, but=place_of(hold.pod))
+
+    # ---------------------------------------------------------------- turns
+
+    def turn(self, now: datetime) -> bool:
+        """Run the cycle of the pod whose turn it is; False if there is none."""
+        self.quorums.look(now)
+        self._preparing.look(now)
+        while self._unkept:
+            self.sync(self._unkept.pop(), now)
+        entry = self.queue.pop(now.timestamp())
+        if entry is None:
+            return False
+        identity = entry.pod.identity
+        pod, (errands, stream) = self.view.pods.get(identity), self.errands_of(identity)
+        if pod is None or errands is None or pod.node_name or not errands.waits(stream):
+            self.queue.remove(identity)
+            return True
+        framework = self.profiles.frameworks[pod.scheduler_name]
+        pod = self._try.promised(pod)
+        found = self._try.cycle(framework, pod)
+        if found.node:
+            self._found(errands, stream, framework, pod, found, now)
+        else:
+            self._not_found(errands, stream, framework, pod, found, now)
+        return True
+
+    def _found(
+        self, errands: BindingProtocol, stream: str, framework: Framework, pod: Pod, found: CycleResult, now: datetime
+    ) -> None:
+        identity, node, state = pod.identity, found.node, found.state
+        self.view.claim(identity, node)
+        status, waits = self._try.reserve(framework, state, pod, node)
+        if status.ok or status.code is Code.WAIT:
+            until = {plugin: now + timedelta(seconds=seconds) for plugin, seconds in waits.items()}
+            score = score_of(framework, self.view.snapshot, pod, found, self.queue.entry(identity))
+            answer = errands.found(stream, node, score, until, now)
+            if answer.events and not waits and isinstance(errands, Plain):
+                status, way = self._try.way(framework, state, pod, node)
+                if way is not None:
+                    answer = errands.bound_at_once(stream, answer, way, now)
+            if status.ok or status.code is Code.WAIT:
+                self.attempts["scheduled"] += 1
+                self._holds[identity] = AssumedPod(framework, state, pod, node)
+                if answer.events:
+                    self.propose(answer, stream, identity, reserves=True)
+                elif answer.kept:
+                    self.sync(stream, now)
+                else:
+                    self._release(identity)
+                    self.queue.remove(identity)
+                return
+        framework.unreserve(state, pod, node)
+        self.view.claim(identity, "")
+        found.status, found.room = status, None
+        self._not_found(errands, stream, framework, pod, found, now)
+
+    def _not_found(
+        self, errands: BindingProtocol, stream: str, framework: Framework, pod: Pod, found: CycleResult, now: datetime
+    ) -> None:
+        identity, seconds = pod.identity, now.timestamp()
+        allowed = errands.may_preempt(stream, now)
+        promise = self.nominations.of(identity) if allowed else ""
+        failed = failure_of(found, promise, self.queue.entry(identity), preempt=allowed)
+        error = failed.reason is SchedulingReason.SCHEDULER_ERROR
+        self.attempts["error" if error else "unschedulable"] += 1
+        if error:
+            self.queue.failed(identity, seconds)
+        else:
+            self.queue.refused(identity, frozenset(failed.plugins), seconds)
+        room = found.room
+        going = promise if room is None or room.nominate is None else room.nominate
+        preemptable = room is not None and bool(room.candidates)
+        answer = errands.not_found(stream, failed, now, preemptable=preemptable, making_room=allowed and bool(going))
+        if room is not None and room.nominate is not None and (allowed or not room.nominate):
+            for other in self.nominations.nominate(pod, room.nominate):
+                self.queue.activate(other, seconds)
+            if room.nominate:
+                answer = self._evict(answer, stream, pod, room.candidates[room.nominate].pods, room.nominate, framework)
+        if answer.events:
+            self.propose(answer, stream, identity)
+        promised = bool(self.nominations.of(identity))
+        self.quorums.failed(identity, now, "" if error else failed.message, promised=promised)
+
+    def _evict(
+        self, answer: ProposedAppend, stream: str, pod: Pod, victims: tuple[Pod, ...], node: str, framework: Framework
+    ) -> ProposedAppend:
+        """Make room: who is only reserved gives it back, who is bound is evicted, for the same append that says for
+        whom.
+        """
+        chosen = []
+        for victim in victims:
+            reserved = victim.identity in self.view.claims
+            if reserved and self.drop(victim.identity, SchedulingReason.PREEMPTED, f"preempted by pod {pod.key}"):
+                continue
+            if not victim.terminating and not self._leaving(victim.uid):
+                chosen.append(victim)
+        cause = max((said.caused_by for said in answer.events), default=0)
+        going = victims_of(chosen, pod, node, framework.scheduler_name, cause)
+        return ProposedAppend([*answer.events, *going], answer.expected)
+
+    # ---------------------------------------------------------------- Permit, from outside
+
+    def allow(self, identity: str, plugin: str, now: datetime) -> None:
+        """A Permit plugin that waited lets a pod go on."""
+        errands, stream = self.errands_of(identity)
+        if errands is None:
+            return
+        answer = errands.permit(stream, plugin, now)
+        if answer.events:
+            self.propose(answer, stream, identity)
+        else:
+            self.sync(stream, now)
+
+    def reject(self, identity: str, plugin: str, message: str) -> None:
+        """A Permit plugin that waited refuses a pod after all: its reservation is given back."""
+        self.drop(identity, SchedulingReason.PERMIT_REFUSED, message, plugin)
+
+    # ---------------------------------------------------------------- what the gangs ask
+
+    def errands_of(self, identity: str) -> tuple[BindingProtocol | None, str]:
+        """Return who decides about a pod, and its stream."""
+        stream = self._streams.get(identity, "")
+        return self._errands.get(stream.partition("/")[0]), stream
+
+    def busy(self, identity: str) -> bool:
+        """Whether a proposal about a pod is under way."""
+        return identity in self._pending
+
+    def propose_together(self, answer: ProposedAppend, on_end: Callable[[bool], None]) -> None:
+        """Append events of several streams, or none of them; `on_end` hears whether the log took them."""
+        self.outbox.append(Proposal(Append(answer.events, dict(answer.expected)), "", "", 0, on_end=on_end))
+
+    def next_due(self) -> float | None:
+        """Return when `turn` has something to do, in seconds; None if nothing waits for time."""
+        due = (self.queue.next_due(), self.quorums.next_due(), self._preparing.next_due())
+        return min((at for at in due if at is not None), default=None)
+
+    # ---------------------------------------------------------------- proposals
+
+    def propose(self, answer: ProposedAppend, stream: str, identity: str, *, reserves: bool = False) -> None:
+        """Append events about a pod."""
+        mine = sum(event.stream == stream for event in answer.events)
+        folded = answer.expected.get(stream, 0) + mine if mine else 0
+        proposal = Proposal(Append(answer.events, dict(answer.expected)), stream, identity, folded, reserves)
+        self._pending[identity] = proposal
+        self.outbox.append(proposal)
+
+    def drop(self, identity: str, reason: SchedulingReason, message: str, plugin: str = "") -> bool:
+        """Propose to give a reservation back; False if it cannot be."""
+        errands, stream = self.errands_of(identity)
+        if errands is None or identity in self._pending:
+            return False
+        answer = errands.drop(stream, reason, message, plugin)
+        if answer.events:
+            self.propose(answer, stream, identity)
+        elif identity in self._holds and not errands.taken(stream):
+            self._unkept.append(stream)
+        return bool(answer.events)
+
+    def committed(self, proposal: Proposal) -> None:
+        """The log took a proposal. What it says of its own stream counts when it is folded; one that says nothing of it
+        is settled now.
+        """
+        if proposal.on_end is not None:
+            proposal.on_end(True)
+        elif not proposal.folded and self._pending.get(proposal.identity) is proposal:
+            del self._pending[proposal.identity]
+
+    def turned_down(self, proposal: Proposal, now: datetime) -> None:
+        """The log refused a proposal: its stream has moved on, or the database would not have it.
+
+        What it took stays taken until what moved the stream is folded: it may be this very proposal, whose first answer
+        was lost."""
+        identity = proposal.identity
+        if proposal.on_end is not None:
+            proposal.on_end(False)
+        if self._pending.get(identity) is not proposal:
+            return
+        self._overtaken.add(identity)
+        proposal.folded = proposal.append.expected.get(proposal.stream, 0) + 1 if proposal.append.expected else 0
+        self.sync(proposal.stream, now)
+
+    def given_up(self, proposal: Proposal, now: datetime) -> None:
+        """The database will not have a proposal as it is: it is as if it had not been made."""
+        proposal.folded = 0
+        if proposal.on_end is not None:
+            proposal.on_end(False)
+        if self._pending.get(proposal.identity) is proposal:
+            self.sync(proposal.stream, now)
+
+    def _release(self, identity: str) -> None:
+        hold = self._holds.pop(identity, None)
+        if hold is not None:
+            hold.framework.unreserve(hold.state, hold.pod, hold.node)
+        self.view.claim(identity, "")

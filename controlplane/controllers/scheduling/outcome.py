@@ -1,0 +1,131 @@
+"""What a cycle's outcome means in events and in words: the failure that a pod is told, the victims, the score; and what
+a plugin's own fault means.
+
+In: a `CycleResult`. Out: `SchedulingFailed` with the message that readers of `kubectl describe` know, `VictimChosen`
+events. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from controlplane.controllers.scheduling.binding.protocol import BindingRequests, Score
+from controlplane.controllers.scheduling.cycle import CycleResult
+from controlplane.controllers.scheduling.events import SchedulingFailed, VictimChosen
+from controlplane.controllers.scheduling.framework.plugin import CycleState
+from controlplane.controllers.scheduling.framework.runtime import Framework
+from controlplane.controllers.scheduling.framework.status import SUCCESS, NodeStatuses, Status, failed
+from controlplane.controllers.scheduling.queue.queue import QueueEntry
+from controlplane.controllers.scheduling.reasons import SchedulingReason
+from controlplane.controllers.scheduling.snapshot.objects import Pod
+from controlplane.controllers.scheduling.snapshot.snapshot import Snapshot
+from controlplane.controllers.scheduling.state import victim_stream
+from controlplane.log.event import NewEvent
+
+
+def failure_of(found: CycleResult, nominated: str, entry: QueueEntry | None, *, preempt: bool) -> SchedulingFailed:
+    """Return why there is no node. `nominated` is the node that was promised before; without `preempt` no room may be
+    made.
+    """
+    status, room = found.status, found.room
+    attempt, woken = (entry.attempts, entry.woken) if entry is not None else (0, None)
+    if not status.rejected:
+        why = "; ".join(status.reasons)
+        return SchedulingFailed(reason=SchedulingReason.SCHEDULER_ERROR, message=why, attempt=attempt, woken=woken)
+    message = " ".join(status.reasons)
+    if room is not None and room.status.reasons and not room.candidates:
+        message = f"{message} {' '.join(room.status.reasons)}"
+    if room is not None and room.nominate is not None and (preempt or not room.nominate):
+        nominated = room.nominate
+    return SchedulingFailed(
+        reason=SchedulingReason.UNSCHEDULABLE,
+        message=message,
+        plugins=refusing(found),
+        nominated=nominated,
+        attempt=attempt,
+        woken=woken,
+    )
+
+
+def refusing(found: CycleResult) -> list[str]:
+    """Return the plugins that refused: those of the nodes, or the one that ended the cycle."""
+    plugins = {found.verdicts.statuses[number].plugin for number in np.unique(found.verdicts.which).tolist()}
+    if not found.node:
+        plugins.add(found.status.plugin)
+    else:
+        plugins = {found.status.plugin}  # nodes there were; Reserve or Permit refused
+    return sorted(plugins - {""})
+
+
+def victims_of(victims: Sequence[Pod], pod: Pod, node: str, scheduler: str, cause: int) -> list[NewEvent]:
+    """Return the events that choose the pods which have to go for another; `cause` is what that one's own answer rests
+    on.
+    """
+    return [
+        NewEvent(
+            stream=victim_stream(victim.namespace, victim.name),
+            event=VictimChosen(
+                uid=victim.uid,
+                node=victim.node_name or node,  # members of a gang go from other nodes too
+                preemptor=pod.key,
+                preemptor_uid=pod.uid,
+                scheduler=scheduler,
+                reason=SchedulingReason.LOWER_PRIORITY,
+            ),
+            caused_by=cause,
+        )
+        for victim in victims
+    ]
+
+
+def score_of(framework: Framework, snapshot: Snapshot, pod: Pod, found: CycleResult, entry: QueueEntry | None) -> Score:
+    """Return the score of the chosen node; of an only one too, which a cycle does not score: a source compares it with
+    other clusters'.
+    """
+    row, scores = snapshot.row[found.node], found.scores
+    attempt, woken = (entry.attempts, entry.woken) if entry is not None else (0, None)
+    if scores is None:
+        rows, state = np.array([row], dtype=np.int64), found.state.clone()
+        if not framework.pre_score(state, pod, snapshot, rows).ok:
+            return Score(0, {}, len(found.feasible), attempt, woken)
+        scores = framework.score(state, pod, snapshot, rows)
+    at = np.flatnonzero(scores.rows == row)
+    if not len(at):
+        return Score(0, {}, len(found.feasible), attempt, woken)
+    parts = {name: int(weighted[at[0]]) for name, weighted in scores.weighted.items()}
+    return Score(int(scores.total[at[0]]), parts, len(found.feasible), attempt, woken)
+
+
+class PluginFaults:
+    """A plugin that fails by an exception fails one pod's cycle, not the scheduler. `heard` is told of each."""
+
+    def __init__(self) -> None:
+        self.heard: Callable[[Exception], None] = lambda error: None
+
+    def guard(self, cycle: Callable[[], CycleResult]) -> CycleResult:
+        """Run a cycle; a fault is an error of the cycle."""
+        try:
+            return cycle()
+        except Exception as error:
+            nothing = np.empty(0, dtype=np.int64)
+            verdicts = NodeStatuses(np.empty(0, dtype=np.int32), (SUCCESS,))
+            return CycleResult(self._said(error), verdicts, nothing, CycleState())
+
+    def status(self, ask: Callable[[], tuple[Status, dict[str, float]]]) -> tuple[Status, dict[str, float]]:
+        """Run Reserve and Permit; a fault is an error of theirs."""
+        try:
+            return ask()
+        except Exception as error:
+            return self._said(error), {}
+
+    def answer(self, ask: Callable[[], tuple[Status, BindingRequests | None]]) -> tuple[Status, BindingRequests | None]:
+        """Run PreBind and Bind; a fault is an error of theirs."""
+        try:
+            return ask()
+        except Exception as error:
+            return self._said(error), None
+
+    def _said(self, error: Exception) -> Status:
+        self.heard(error)
+        return failed(f"a plugin failed: {type(error).__name__}: {error}")

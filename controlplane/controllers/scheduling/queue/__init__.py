@@ -1,0 +1,1 @@
+"""Who is scheduled next, who waits for what, and which nodes are promised."""

@@ -1,0 +1,143 @@
+"""From a scheduler's open write to the request that carries it out, and to the Kubernetes Event that tells of it.
+
+In: the decision, the state, the time. Out: `controlplane.kube.kinds.Request`. Pure. Conditions go as strategic merge
+patches, so that those of the kubelet and of others stay; a UID keeps each write from another pod of the same name."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from controlplane.controllers.scheduling.events import (
+    BindingDecided,
+    PodStatusDecided,
+    PreBindDecided,
+    SchedulingWrite,
+    VictimChosen,
+    VictimMarkDecided,
+    VictimRemovalDecided,
+    request_of,
+)
+from controlplane.controllers.scheduling.state import PodState, VictimState
+from controlplane.kube.kinds import PODS, STRATEGIC_PATCH, Json, ObjectRef, Request
+from controlplane.kube.requests import event_about, timestamp
+
+_NOTE_LIMIT = 1024
+
+
+def render_pod(state: PodState, decision: SchedulingWrite, now: datetime) -> Request | None:
+    """Return the request of a write to a pod on its way to a node; None if there is nothing left to do."""
+    ref = ObjectRef(PODS, state.namespace, state.name)
+    match decision:
+        case BindingDecided():
+            return request_of(decision.call) if decision.call is not None else binding(ref, decision.uid, decision.node)
+        case PreBindDecided():
+            return request_of(decision.calls[state.pre_bound]) if state.pre_bound < len(decision.calls) else None
+        case PodStatusDecided() if state.pod is not None and state.pod.uid == decision.uid:
+            known = state.pod.scheduled
+            condition: Json = {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": decision.said,
+                "message": decision.message,
+            }
+            if known is None or known.status != "False":
+                condition["lastTransitionTime"] = timestamp(now)
+            status = {"conditions": [condition], "nominatedNodeName": decision.nominated or None}
+            return _patch(ref, decision.uid, status)
+        case _:
+            return None
+
+
+def render_victim(state: VictimState, decision: SchedulingWrite, now: datetime) -> Request | None:
+    """Return the request of a write to a pod that is evicted."""
+    ref, chosen = ObjectRef(PODS, state.namespace, state.name), state.chosen
+    if chosen is None:
+        return None
+    match decision:
+        case VictimMarkDecided():
+            condition = {
+                "type": "DisruptionTarget",
+                "status": "True",
+                "reason": "PreemptionByScheduler",
+                "message": f"{chosen.scheduler}: preempting to accommodate a higher priority pod",
+                "lastTransitionTime": timestamp(now),
+            }
+            return _patch(ref, decision.uid, {"conditions": [condition]})
+        case VictimRemovalDecided():
+            return Request("delete", ref, uid=decision.uid)
+        case _:
+            return None
+
+
+def binding(ref: ObjectRef, uid: str, node: str) -> Request:
+    """Return the binding of the pod with this UID, as DefaultBinder has it."""
+    metadata = {"namespace": ref.namespace, "name": ref.name, "uid": uid}
+    body: Json = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": metadata,
+        "target": {"kind": "Node", "name": node},
+    }
+    return Request("create", ref, body, subresource="binding", uid=uid)
+
+
+def _patch(ref: ObjectRef, uid: str, status: Json) -> Request:
+    return Request("patch", ref, {"status": status}, subresource="status", content_type=STRATEGIC_PATCH, uid=uid)
+
+
+def tell_pod(state: PodState, decision: SchedulingWrite, identity: str, mark: str, now: datetime) -> Request | None:
+    """Return the Event that tells of a write: `Scheduled`, or `FailedScheduling` with the reasons."""
+    pod, ref = state.pod, ObjectRef(PODS, state.namespace, state.name)
+    if pod is None:
+        return None
+    if isinstance(decision, BindingDecided):
+        return scheduled(ref, decision.uid, decision.node, pod.scheduler, identity, mark, now)
+    if isinstance(decision, PodStatusDecided) and not pod.gates:
+        return _event(
+            ref,
+            pod.uid,
+            "Warning",
+            "FailedScheduling",
+            "Scheduling",
+            decision.message,
+            pod.scheduler,
+            identity,
+            mark,
+            now,
+        )
+    return None
+
+
+def scheduled(ref: ObjectRef, uid: str, node: str, scheduler: str, identity: str, mark: str, now: datetime) -> Request:
+    """Return the Event `Scheduled`."""
+    note = f"Successfully assigned {ref.namespace}/{ref.name} to {node}"
+    return _event(ref, uid, "Normal", "Scheduled", "Binding", note, scheduler, identity, mark, now)
+
+
+def tell_victim(
+    state: VictimState, decision: SchedulingWrite, identity: str, mark: str, now: datetime
+) -> Request | None:
+    """Return the Event `Preempted`, once the victim is deleted."""
+    chosen: VictimChosen | None = state.chosen
+    if chosen is None or not isinstance(decision, VictimRemovalDecided):
+        return None
+    ref = ObjectRef(PODS, state.namespace, state.name)
+    note = f"Preempted by pod {chosen.preemptor_uid} on node {chosen.node}"
+    return _event(ref, chosen.uid, "Normal", "Preempted", "Preempting", note, chosen.scheduler, identity, mark, now)
+
+
+def _event(
+    ref: ObjectRef,
+    uid: str,
+    kind: str,
+    reason: str,
+    action: str,
+    note: str,
+    scheduler: str,
+    identity: str,
+    mark: str,
+    now: datetime,
+) -> Request:
+    """Return the creation of an Event; sent twice, the second is refused by its name, which `mark` makes."""
+    instance = f"{scheduler}-{identity}"
+    return event_about(ref, uid, kind, reason, note, mark, instance, now, action=action, controller=scheduler)

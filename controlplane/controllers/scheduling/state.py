@@ -1,0 +1,257 @@
+"""The folds of a scheduler: one pod on its way to a node, and one pod that is evicted.
+
+In: the events of `pod/NS/NAME` and `victim/NS/NAME`, in order. Out: `PodState` and `VictimState`, values. Which node is
+taken for a pod that the watch does not show there yet is read from these states alone, so a scheduler that starts anew
+holds what it held."""
+
+from __future__ import annotations
+
+import msgspec
+
+from controlplane.controllers.scheduling.events import (
+    HERE,
+    BindingDecided,
+    NodeReserved,
+    PendingPodGone,
+    PendingPodObserved,
+    PermitGiven,
+    PodStatusDecided,
+    PreBindDecided,
+    PreBindSeen,
+    ReservationDropped,
+    SchedulingFailed,
+    SchedulingWrite,
+    SchedulingWriteFailed,
+    SchedulingWriteUnneeded,
+    VictimChosen,
+    VictimGone,
+    VictimMarkDecided,
+    VictimRemovalDecided,
+    VictimSeen,
+)
+from controlplane.log.event import Recorded
+from controlplane.runtime.writes import OpenWrites, WriteFailure, closed, dropped, opened, refused
+
+POD_STREAM, VICTIM_STREAM, GANG_STREAM = "pod", "victim", "gang"
+BINDING, STATUS = f"{HERE}/{BindingDecided.WHAT}", f"{HERE}/{PodStatusDecided.WHAT}"
+PRE_BIND = f"{HERE}/{PreBindDecided.WHAT}"
+MARK, REMOVAL = f"{HERE}/{VictimMarkDecided.WHAT}", f"{HERE}/{VictimRemovalDecided.WHAT}"
+_replace = msgspec.structs.replace
+
+
+class StreamState(OpenWrites[SchedulingWrite, WriteFailure], frozen=True, kw_only=True):
+    """What the states of all streams have: whose they are, how far they are folded, their open writes."""
+
+    namespace: str
+    name: str
+    version: int = 0
+    position: int = 0
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing more can come of it."""
+        raise NotImplementedError
+
+
+class PodState(StreamState, frozen=True, kw_only=True):
+    """A pod and what was decided about it.
+
+    `held` is the reservation, `allowed` the Permit plugins that have let it go on, `pre_bound` how many requests before
+    the binding are done; `binding` may be on its way (`unsure`: the API server did not confirm it). `dropped` is the
+    last reservation that was given up, `told` the last failure to find a node."""
+
+    pod: PendingPodObserved | None = None
+    reservations: int = 0
+    held: NodeReserved | None = None
+    allowed: frozenset[str] = frozenset()
+    pre_bind: PreBindDecided | None = None
+    pre_bound: int = 0
+    binding: BindingDecided | None = None
+    unsure: bool = False
+    dropped: ReservationDropped | None = None
+    told: SchedulingFailed | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing more can come of it: it is gone, or on its node."""
+        return self.pod is None or bool(self.pod.node)
+
+    @property
+    def node(self) -> str:
+        """The node that is taken for it before the watch shows it there; "" if none is."""
+        return self.held.node if self.held is not None else ""
+
+    @property
+    def waits_for_node(self) -> bool:
+        """Whether a cycle may look for a node for it."""
+        pod = self.pod
+        if pod is None or pod.candidate or pod.deleting or pod.over or pod.node or pod.problem:
+            return False
+        return self.held is None
+
+    @property
+    def prepares(self) -> bool:
+        """Whether everything that comes before the binding is written, and what has to come of it is waited for."""
+        first = self.pre_bind
+        if first is None or first.until is None or self.binding is not None:
+            return False
+        return self.pre_bound >= len(first.calls)
+
+    @property
+    def permitted(self) -> bool:
+        """Whether no Permit plugin holds it back any more."""
+        return self.held is not None and self.allowed >= self.held.waits.keys()
+
+
+class VictimState(StreamState, frozen=True, kw_only=True):
+    """A pod that is evicted: for whom, and how far it is."""
+
+    chosen: VictimChosen | None = None
+    marked: bool = False
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is left to do."""
+        return self.chosen is None
+
+
+def pod_stream(namespace: str, name: str) -> str:
+    """Return the stream of a pod."""
+    return f"{POD_STREAM}/{namespace}/{name}"
+
+
+def victim_stream(namespace: str, name: str) -> str:
+    """Return the stream of a pod that is evicted."""
+    return f"{VICTIM_STREAM}/{namespace}/{name}"
+
+
+def gang_stream(namespace: str, name: str) -> str:
+    """Return the stream of what is said of a PodGroup."""
+    return f"{GANG_STREAM}/{namespace}/{name}"
+
+
+def pod_initial(stream: str) -> PodState:
+    """Return the state before the first event of a pod's stream."""
+    _, namespace, name = stream.split("/", 2)
+    return PodState(namespace=namespace, name=name)
+
+
+def victim_initial(stream: str) -> VictimState:
+    """Return the state before the first event of a victim's stream."""
+    _, namespace, name = stream.split("/", 2)
+    return VictimState(namespace=namespace, name=name)
+
+
+def pod_fold(state: PodState, recorded: Recorded) -> PodState:
+    """Return the state after one more event of the stream."""
+    event = recorded.event
+    state = _replace(state, version=recorded.version, position=recorded.position)
+    match event:
+        case PendingPodObserved():
+            return _observed(state, event)
+        case PendingPodGone():
+            return _gone(state) if state.pod is not None and state.pod.uid == event.uid else state
+        case NodeReserved():
+            return _replace(
+                _released(state), reservations=event.number, held=event, dropped=None, told=None, trouble={}
+            )
+        case PermitGiven() if state.held is not None and state.held.number == event.number:
+            return _replace(state, allowed=state.allowed | {event.plugin})
+        case ReservationDropped() if state.held is not None and state.held.number == event.number:
+            return _replace(_released(state), dropped=event)
+        case PreBindSeen() if state.pre_bind is not None and state.pre_bind.number == event.number:
+            return _next_call(state, event.index + 1, recorded)
+        case SchedulingFailed():
+            return _replace(state, told=event)
+        case SchedulingWriteFailed():
+            return _refused(state, event)
+        case SchedulingWriteUnneeded():
+            return closed(state, event.target)
+        case SchedulingWrite():
+            return _opened(state, event, recorded)
+        case _:
+            return state
+
+
+def _observed(state: PodState, pod: PendingPodObserved) -> PodState:
+    before = state.pod
+    if before is not None and before.uid != pod.uid:
+        state = _replace(_gone(state), told=None, dropped=None)
+    state = _replace(state, pod=pod)
+    if pod.node:
+        return _replace(_released(state), told=None)
+    effect = state.effects.get(STATUS)
+    if effect is not None and shows(pod, effect.decision):
+        return closed(state, STATUS)
+    return state
+
+
+def shows(pod: PendingPodObserved, decision: SchedulingWrite) -> bool:
+    """Whether a pod's status says already what was decided to say."""
+    if not isinstance(decision, PodStatusDecided):
+        return False
+    return pod.nominated == decision.nominated and said(pod) == (decision.said, decision.message)
+
+
+def said(pod: PendingPodObserved) -> tuple[str, str]:
+    """Return reason and message of PodScheduled=False, two empty strings if the pod does not say so."""
+    known = pod.scheduled
+    return (known.reason, known.message) if known is not None and known.status == "False" else ("", "")
+
+
+def _gone(state: PodState) -> PodState:
+    return _replace(_released(state), pod=None, effects={}, trouble={})
+
+
+def _released(state: PodState) -> PodState:
+    """Return the state without a reservation and what hangs on it."""
+    state = closed(closed(state, BINDING), PRE_BIND)
+    return _replace(state, held=None, allowed=frozenset(), pre_bind=None, pre_bound=0, binding=None, unsure=False)
+
+
+def _opened(state: PodState, decision: SchedulingWrite, recorded: Recorded) -> PodState:
+    if isinstance(decision, PreBindDecided):
+        return _next_call(_replace(state, pre_bind=decision), 0, recorded)
+    if isinstance(decision, BindingDecided):
+        state = _replace(state, binding=decision, unsure=False)
+    return opened(state, decision, recorded)
+
+
+def _next_call(state: PodState, index: int, recorded: Recorded) -> PodState:
+    decision = state.pre_bind
+    assert decision is not None
+    state = _replace(closed(state, PRE_BIND), pre_bound=index)
+    return state if index >= len(decision.calls) else opened(state, decision, recorded)
+
+
+def _refused(state: PodState, event: SchedulingWriteFailed) -> PodState:
+    unsure = event.target == BINDING and state.binding is not None
+    return _replace(refused(state, event), unsure=unsure or state.unsure)
+
+
+def victim_fold(state: VictimState, recorded: Recorded) -> VictimState:
+    """Return the state after one more event of the stream."""
+    event = recorded.event
+    state = _replace(state, version=recorded.version, position=recorded.position)
+    match event:
+        case VictimChosen():
+            return _replace(state, chosen=event, marked=False, effects={}, trouble={})
+        case VictimGone() if state.chosen is not None and state.chosen.uid == event.uid:
+            return _replace(state, chosen=None, effects={}, trouble={})
+        case VictimSeen() if state.chosen is not None and state.chosen.uid == event.uid:
+            return _victim_seen(state, event)
+        case SchedulingWriteFailed():
+            return refused(state, event)
+        case SchedulingWriteUnneeded():
+            return _replace(dropped(state, event.target), marked=state.marked or event.target == MARK)
+        case SchedulingWrite():
+            return opened(state, event, recorded)
+        case _:
+            return state
+
+
+def _victim_seen(state: VictimState, event: VictimSeen) -> VictimState:
+    """A victim that is being deleted is its kubelet's business from then on."""
+    if event.terminating:
+        return _replace(state, chosen=None, effects={}, trouble={})
+    return _replace(dropped(state, MARK), marked=True) if event.marked else state

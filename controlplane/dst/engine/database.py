@@ -1,0 +1,201 @@
+"""The database as the replicas meet it: one log in memory, and the ways in which a database is away.
+
+In: what the loop and the leader ask of a log. Out: the same answers as PostgreSQL's: an append waits until it is in (in
+order, nothing twice), everything else raises when there is no answer. The events themselves are in a `MemoryStore`,
+which outlives every process; so does what a process had sent when it died, perhaps."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+
+from controlplane.dst.engine.loop import SimulatedProcess, VirtualClock, VirtualLoop
+from controlplane.log.codec import Codec
+from controlplane.log.event import Append, Head, LogError, LogUnavailable, NewEvent, Recorded, Sign
+from controlplane.log.memory import MemoryLog, MemoryStore
+
+_T = TypeVar("_T")
+
+
+class SimulatedDatabase:
+    """What all replicas share.
+
+    `away`: nobody gets an answer. `refuses`: whatever is appended is refused. `absences`: from a leader's last sign of
+    life to the first of the next one. `on_append(position before, writer, new events)` hears of each commit."""
+
+    def __init__(self, loop: VirtualLoop, seed: str, codec: Codec) -> None:
+        self.loop, self.codec = loop, codec
+        self.random = random.Random(f"database {seed}")  # noqa: S311 - reproducible on purpose
+        self.clock = VirtualClock(loop)
+        self.store = MemoryStore()
+        self.away = self.refuses = False
+        self.absences: list[tuple[datetime, datetime]] = []
+        self._sign: datetime | None = None
+        self.on_append: Callable[[int, str, Sequence[NewEvent]], None] = lambda position, writer, events: None
+
+    def latency(self) -> float:
+        """Return how long one round trip takes."""
+        return 0.0003 + 0.003 * self.random.random()
+
+    def signed(self, *, began: bool = False) -> None:
+        """Take note of a leader's sign of life, the first one of its lead or another."""
+        before, self._sign = self._sign, self.clock.now()
+        if began and before is not None:
+            self.absences.append((before, self._sign))
+
+    def read(self, after: int, limit: int) -> Sequence[Recorded]:
+        """Return events at once, for whoever looks from outside."""
+        return at_once(MemoryLog(self.store, self.codec, self.clock.now).read(after, limit))
+
+
+class DatabaseLog:
+    """One process' way to the log: `controlplane.log.port.Log` with `PostgresLog`'s manners.
+
+    `on_state(ok, detail)` hears when the database goes away and comes back.
+    """
+
+    def __init__(
+        self, database: SimulatedDatabase, process: SimulatedProcess, on_state: Callable[[bool, str], None]
+    ) -> None:
+        self._database, self._process, self._on_state = database, process, on_state
+        self._log = MemoryLog(database.store, database.codec, database.clock.now)
+        self.traces = self._log.traces
+        self._queue: deque[tuple[Append, asyncio.Future[int]]] = deque()
+        self._pumping = self._closed = False
+        self._answers = True
+
+    async def head(self) -> Head:
+        """Return the last position and the current epoch."""
+        await self._round_trip()
+        return await self._log.head()
+
+    async def take_epoch(self, holder: str) -> Head:
+        """Bump the epoch: from now on only the caller may append."""
+        await self._round_trip()
+        return await self._log.take_epoch(holder)
+
+    async def assist(self) -> Head:
+        """Append with the current epoch, without taking it."""
+        await self._round_trip()
+        return await self._log.assist()
+
+    async def sign(self) -> Sign:
+        """Return the last sign of life of the log's holder."""
+        await self._round_trip()
+        return await self._log.sign()
+
+    async def lead(self, holder: str, sign: Sign) -> Head | None:
+        """Take the epoch unless its holder has given another sign of life; None then."""
+        await self._round_trip()
+        head = await self._log.lead(holder, sign)
+        if head is not None:
+            self._database.signed(began=True)
+        return head
+
+    async def renew(self, *, resign: bool = False) -> None:
+        """Give a sign of life, or the last one; raises `Fenced` if the epoch is over."""
+        await self._round_trip()
+        await self._log.renew(resign=resign)
+        self._database.signed()
+
+    async def append(self, request: Append) -> int:
+        """Commit a request, after those that were asked before; waits for as long as the database is away."""
+        if not request.events:
+            return 0
+        future: asyncio.Future[int] = self._database.loop.create_future()
+        self._queue.append((request, future))
+        if not self._pumping:
+            self._pumping = True
+            self._database.loop.world_later(self._database.latency(), self._pump)
+        return await future
+
+    async def read(self, after: int, limit: int = 2000) -> Sequence[Recorded]:
+        """Return the events after a position."""
+        await self._round_trip()
+        return await self._log.read(after, limit)
+
+    async def wait(self, after: int, timeout: float) -> None:
+        """Return when the log may have grown past `after`, or after `timeout` seconds."""
+        await self._log.wait(after, timeout)
+
+    async def bodies(self, refs: Iterable[str]) -> dict[str, bytes]:
+        """Return the JSON of bodies by the hex of their hash."""
+        await self._round_trip()
+        return await self._log.bodies(refs)
+
+    async def close(self) -> None:
+        """Commit nothing more."""
+        self._closed = True
+        while self._queue:
+            self._queue.popleft()[1].cancel()
+
+    async def _round_trip(self) -> None:
+        """Go there and back: what was asked for is done in between, so a process can die knowing of it or not."""
+        await asyncio.sleep(self._database.latency())
+        if self._database.away:
+            raise LogUnavailable("the database does not answer: connection refused")
+
+    def _pump(self) -> None:
+        """Commit what is queued, in order. Of what a dying process had sent, nobody but the log knows whether it
+        arrived.
+        """
+        database = self._database
+        if self._process.dead and (database.away or database.random.random() < 0.5):
+            self._queue.clear()
+        elif self._process.frozen or database.away:
+            if database.away:
+                self._say(False)
+            database.loop.world_later(0.05 + 0.5 * database.random.random(), self._pump)
+            return
+        while self._queue:
+            request, future = self._queue.popleft()
+            if not (future.cancelled() or self._closed):
+                self._commit(request, future)
+        self._pumping = False
+        self._say(True)
+
+    def _say(self, ok: bool) -> None:
+        if ok != self._answers:
+            self._answers = ok
+            context = self._process.context()
+            self._database.loop.call_soon(self._on_state, ok, "" if ok else "connection refused", context=context)
+
+    def _commit(self, request: Append, future: asyncio.Future[int]) -> None:
+        before = len(self._database.store.rows)
+        if self._database.refuses:
+            error = LogError("the database refused an append: simulated")
+            self._database.loop.world_later(self._database.latency(), _fail, future, error)
+            return
+        try:
+            added = at_once(self._log.append(request))
+        except LogError as error:
+            self._database.loop.world_later(self._database.latency(), _fail, future, error)
+            return
+        if added:
+            new = [row[0] for row in self._database.store.rows[before:]]
+            self._database.on_append(before, self._process.name, new)
+        self._database.loop.world_later(self._database.latency(), _settle, future, added)
+
+
+def _settle(future: asyncio.Future[int], added: int) -> None:
+    if not future.done():
+        future.set_result(added)
+
+
+def _fail(future: asyncio.Future[int], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
+
+
+def at_once(work: Coroutine[Any, Any, _T]) -> _T:
+    """Run a coroutine that waits for nothing."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        result: _T = done.value
+        return result
+    raise RuntimeError("this coroutine waits")

@@ -1,0 +1,218 @@
+"""All rules of the scene in one: who hears of which commit, write, event and batch, and what is looked at in the end.
+
+In: whatever happens. Out: violations, by way of the trace. It owns the folds of the logs that the rules look at:
+`source` and `targets`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from controlplane.app.hosted import HostedControllers
+from controlplane.app.scheduler_controllers import SchedulerControllers
+from controlplane.controllers.candidates.objects import (
+    CANDIDATE_LABEL,
+    CANDIDATE_SOURCES,
+    CANDIDATE_TARGETS,
+    CANDIDATES,
+    SCHEDULER_NAME,
+)
+from controlplane.controllers.candidates.source.controller import SourceController
+from controlplane.controllers.candidates.source.events import SourceObjectGone
+from controlplane.controllers.connectivity.events import MANAGEMENT as HOME
+from controlplane.controllers.connectivity.events import KindSynced
+from controlplane.dst.engine.loop import VirtualLoop
+from controlplane.dst.engine.server import Written
+from controlplane.dst.engine.trace import Trace
+from controlplane.dst.invariants.candidates.capacity import NodeCapacityRules
+from controlplane.dst.invariants.candidates.gangs import CandidateGangRules
+from controlplane.dst.invariants.candidates.logs import Invitations, LogRules, Words
+from controlplane.dst.invariants.candidates.ownership import CandidateOwnershipRules
+from controlplane.dst.invariants.candidates.permits import Permits
+from controlplane.dst.invariants.candidates.pod_status import Lives
+from controlplane.dst.invariants.candidates.replay import CandidateReplayRules, of_scheduler, of_source
+from controlplane.dst.invariants.candidates.runs import DelegateRunRules
+from controlplane.dst.invariants.workloads.history import HistoryRules
+from controlplane.dst.scenes.candidates.acts import PROFILE
+from controlplane.dst.scenes.candidates.environment import CAMPUS, CandidateEnvironment
+from controlplane.dst.scenes.candidates.plan import GANG_PLUGIN, SOURCE_LOG
+from controlplane.dst.scenes.candidates.processes import scheduler_settings
+from controlplane.dst.scenes.workloads.plan import Plan
+from controlplane.kube.kinds import POD_GROUPS, PODS, Kind
+from controlplane.log.event import NewEvent, Recorded
+from controlplane.settings import Settings
+from controlplane.simulation.apiserver.history import Commit, Record
+from controlplane.simulation.world import MANAGEMENT
+
+
+class Everything:
+    """The rules, and the folds of the logs."""
+
+    def __init__(
+        self, trace: Trace, loop: VirtualLoop, stage: CandidateEnvironment, settings: Settings, plan: Plan
+    ) -> None:
+        self._trace, self._stage, self._settings = trace, stage, settings
+        self._gang_plugin = GANG_PLUGIN in plan.traits
+        self.source = HostedControllers(settings)
+        self.targets = {name: self._rooms() for name in stage.nodes}
+        assert self.source.sources is not None
+        self.placing = self.source.sources
+        self._positions = dict.fromkeys([SOURCE_LOG, *self.targets], 0)
+        self._runs = DelegateRunRules(trace, stage, self.placing, self.targets)
+        self._gangs = CandidateGangRules(trace, loop, stage, self.placing, lambda: self._runs.unanswered, plan.steps)
+        self._permits = Permits(trace, stage, self.targets)
+        self._lives = Lives(trace, self.placing)
+        self._ownership = CandidateOwnershipRules(trace, self.targets)
+        self._replay = CandidateReplayRules(trace)
+        self._room = {n: NodeCapacityRules(trace, loop, stage.places[n], rooms) for n, rooms in self.targets.items()}
+        self._invitations = {n: Invitations(trace, rooms.targets) for n, rooms in self.targets.items()}
+        self._logs = {n: LogRules(n, trace, rooms.capability.open_writes) for n, rooms in self.targets.items()}
+        self._words = Words(trace, self.source.fleet.index)
+        self._logs[SOURCE_LOG] = LogRules(SOURCE_LOG, trace, self.source.capability.open_writes)
+        self._histories = {name: HistoryRules(trace, SourceObjectGone) for name in self._positions}
+        for name in stage.places:
+            self._all_committed(name)
+
+    # --- clusters that begin anew ------------------------------------------------------------------------------------
+
+    def new_era(self, cluster: str) -> None:
+        """Hear that a cluster is about to begin anew: its versions go back, and what it had not told is void."""
+        home = cluster == MANAGEMENT
+        self._histories[SOURCE_LOG].new_era(HOME if home else cluster)
+        if not home:
+            self._histories[cluster].new_era(HOME)
+
+    def began_anew(self, cluster: str) -> None:
+        """Take what is there now for committed, and what runs there for what runs."""
+        self._all_committed(cluster)
+        if cluster != MANAGEMENT:
+            self._runs.began_anew(cluster, self._stage.places[cluster].store.records(PODS))
+            self._room[cluster].began_anew()
+
+    def _all_committed(self, cluster: str) -> None:
+        store = self._stage.places[cluster].store
+        for kind in (
+            PODS,
+            CANDIDATES,
+            CANDIDATE_TARGETS,
+            CANDIDATE_SOURCES,
+            *((POD_GROUPS,) if cluster == MANAGEMENT else ()),
+        ):
+            for record in sorted(store.records(kind), key=lambda record: record.version):
+                self._committed(cluster, record)
+
+    def _rooms(self) -> SchedulerControllers:
+        return SchedulerControllers(scheduler_settings("shadow"), [PROFILE], gangs=self._gang_plugin)
+
+    def forgotten(self) -> frozenset[str]:
+        """Return the targets that an operator has given up, and that have not come back."""
+        return frozenset(name for name in self.targets if _forgotten(self.placing, name))
+
+    # --- what is committed and written -------------------------------------------------------------------------------
+
+    def on_commit(self, cluster: str, commit: Commit) -> None:
+        """Look at a change that an API server has committed."""
+        before = commit.previous if commit.previous is not None else commit.record
+        self._committed(cluster, commit.record if commit.type != "DELETED" else _gone(before, commit.record))
+        if cluster == MANAGEMENT:
+            self._lives.on_commit(commit)
+        else:
+            self._gangs.on_commit(cluster, commit)
+            self._runs.on_commit(cluster, commit)
+            self._permits.on_commit(cluster, commit)
+            self._room[cluster].on_commit(commit)
+
+    def _committed(self, cluster: str, record: Record) -> None:
+        """Note what the log of whoever watches it has to tell."""
+        home, kind = cluster == MANAGEMENT, record.kind
+        ours = kind == PODS and record.obj["spec"].get("schedulerName") == SCHEDULER_NAME
+        if home and (ours or kind in (CANDIDATE_TARGETS, POD_GROUPS)):
+            self._histories[SOURCE_LOG].committed(HOME, kind, record.uid, record.version)
+        elif not home and kind == CANDIDATES and record.obj["spec"]["source"]["cluster"] == CAMPUS:
+            self._histories[SOURCE_LOG].committed(cluster, kind, record.uid, record.version)
+        if not home and (
+            kind in (CANDIDATES, CANDIDATE_SOURCES) or (kind == PODS and CANDIDATE_LABEL in record.labels)
+        ):
+            self._histories[cluster].committed(HOME, kind, record.uid, record.version)
+
+    def on_listed(self, log: str, cluster: str, kind: Kind, version: int) -> None:
+        """Note that a process of a log was given a list of a cluster."""
+        self._histories[log].listed(cluster, kind, version)
+
+    def on_written(self, write: Written) -> None:
+        """Look at a write that an API server has carried out."""
+        self._ownership.on_written(write)
+
+    # --- what is recorded and folded ---------------------------------------------------------------------------------
+
+    def appended(self, log: str, new: NewEvent, found: Recorded, writer: str) -> None:
+        """Look at an event that has reached a log, and fold it."""
+        self._told(log, new)
+        self._logs[log].before_fold(found, writer)
+        if log == SOURCE_LOG:
+            self._words.before_fold(found)
+            self._gangs.before_fold(found)
+            self._runs.before_fold(found)
+            self._permits.before_fold(found)
+            self._lives.before_fold(found)
+            self.source.capability.fold(found)
+        else:
+            self._invitations[log].before_fold(found)
+            self.targets[log].capability.fold(found)
+            self._room[log].after_fold(found)
+        self._positions[log] = found.position
+
+    def batch(self, log: str, found: Sequence[Recorded]) -> None:
+        """Look at all that has reached a log at once, before any of it is folded."""
+        if log == SOURCE_LOG:
+            self._gangs.appended(found)
+
+    def _told(self, log: str, new: NewEvent) -> None:
+        """Let the history of the candidates' own observations hear of an event, by the names that it has for things."""
+        mark, _, source = new.source.rpartition(":")
+        if isinstance(new.event, KindSynced):
+            kind = new.event.kind.partition("/")[0]
+            self._histories[log].appended(
+                msgspec.structs.replace(new, event=msgspec.structs.replace(new.event, kind=kind))
+            )
+        elif mark == ("candidates" if log == SOURCE_LOG else "candidate"):
+            self._histories[log].appended(msgspec.structs.replace(new, source=source))
+
+    def source_folded(self, process: str, hosted: HostedControllers) -> None:
+        """Look at what a process of the source holds, if it is up to date."""
+        if hosted.fleet.index.position == self._positions[SOURCE_LOG]:
+            self._replay.folded(process, of_source(hosted), of_source(self.source))
+
+    def target_folded(self, target: str, process: str, rooms: SchedulerControllers, position: int) -> None:
+        """The same of a scheduler."""
+        if position == self._positions[target]:
+            self._replay.folded(process, of_scheduler(rooms), of_scheduler(self.targets[target]))
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    def finish(self, logs: dict[str, Sequence[Recorded]]) -> None:
+        """Look at what can only be seen in the end: what was never told, and what the logs give from their
+        beginnings.
+        """
+        for history in self._histories.values():
+            history.finish()
+        fresh = HostedControllers(self._settings)
+        for recorded in logs[SOURCE_LOG]:
+            fresh.capability.fold(recorded)
+        self._replay.afresh(SOURCE_LOG, of_source(fresh), of_source(self.source))
+        for name, ours in self.targets.items():
+            rooms = self._rooms()
+            for recorded in logs[name]:
+                rooms.capability.fold(recorded)
+            self._replay.afresh(name, of_scheduler(rooms), of_scheduler(ours))
+
+
+def _forgotten(placing: SourceController, name: str) -> bool:
+    known = placing.connections.get(name)
+    return known is not None and known.forgotten
+
+
+def _gone(before: Record, last: Record) -> Record:
+    """Return the record of a deletion: its version is the deletion's."""
+    return last if last.version != before.version else before

@@ -1,0 +1,108 @@
+"""Nobody touches what is not his (S9): a source its own Candidates and copies, a scheduler its pods and the Candidates'
+statuses.
+
+In: every write of every process as an API server carried it out. Out: a violation. What a source may never do is write
+a Pod of a target; what a scheduler may never do is write a Candidate's spec, bind another scheduler's pod, or delete
+one that nobody has chosen as a victim."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from controlplane.app.scheduler_controllers import SchedulerControllers
+from controlplane.controllers.candidates.objects import CANDIDATE_LABEL, CANDIDATES, SOURCE_LABEL
+from controlplane.controllers.connectivity.events import MANAGEMENT as HOME
+from controlplane.dst.engine.server import Written
+from controlplane.dst.engine.trace import Trace
+from controlplane.dst.scenes.candidates.acts import PROFILE
+from controlplane.dst.scenes.candidates.environment import CAMPUS
+from controlplane.kube.kinds import ADMISSION_CHECKS, EVENTS, MULTIKUEUE_CLUSTERS, PODS, SECRETS, meta
+from controlplane.simulation.kinds.base import CONFIG_MAPS
+from controlplane.simulation.world import MANAGEMENT
+
+RULE = "only what is ours is written"
+_COPIES = (CONFIG_MAPS, SECRETS)
+
+
+class CandidateOwnershipRules:
+    """Who wrote what. `targets` are the folds of the targets' logs."""
+
+    def __init__(self, trace: Trace, targets: Mapping[str, SchedulerControllers]) -> None:
+        self._trace, self._targets = trace, targets
+
+    def on_written(self, write: Written) -> None:
+        """Look at a write that was carried out."""
+        if "-scheduler-" in write.process:
+            wrong = self._scheduler(write)
+        elif write.cluster in (MANAGEMENT, HOME):
+            wrong = _at_home(write)
+        else:
+            wrong = _in_target(write)
+        if wrong:
+            what = f"{write.verb} {write.kind.kind} {write.name} on {write.cluster} by {write.process}"
+            self._trace.violate(RULE, f"{what}: {wrong}")
+
+    def _scheduler(self, write: Written) -> str:
+        if write.kind == EVENTS:
+            return "" if write.verb == "create" else "Events are only created"
+        if write.kind == CANDIDATES:
+            return _answer(write)
+        if write.kind != PODS:
+            return "not a kind that it writes"
+        if write.verb == "create":
+            return "" if CANDIDATE_LABEL in (meta(write.body).get("labels") or {}) else "it is no candidate's Pod"
+        return self._pod(write)
+
+    def _pod(self, write: Written) -> str:
+        before = write.before
+        if write.verb == "delete":
+            if before is None or write.uid != before.uid:
+                return f"the precondition names the UID {write.uid or '(none)'}"
+            victims = self._targets[write.cluster].evictions.states.values()
+            chosen = any(state.chosen is not None and state.chosen.uid == before.uid for state in victims)
+            return "" if CANDIDATE_LABEL in before.labels or chosen else "nobody has chosen it as a victim"
+        if write.verb == "patch" and before is not None:
+            return "" if before.obj["spec"].get("schedulerName") == PROFILE else "it is another scheduler's"
+        return "" if write.verb == "binding" else "not a write that it makes"
+
+
+def _answer(write: Written) -> str:
+    """A scheduler says what it has to say in the status, and takes its finalizer off."""
+    if write.verb != "patch":
+        return "Candidates are the source's to make and to delete"
+    if write.subresource == "status":
+        return "" if write.body.keys() <= {"metadata", "status"} else "not the status alone"
+    only = write.body.keys() == {"metadata"} and set(meta(write.body)) <= {"uid", "resourceVersion", "finalizers"}
+    return "" if only else "only the finalizer is its own"
+
+
+def _at_home(write: Written) -> str:
+    if write.verb == "create":
+        return "" if write.kind == EVENTS else "only Events are created here"
+    if write.verb != "patch":
+        return "nothing is deleted here"
+    if write.kind in (MULTIKUEUE_CLUSTERS, ADMISSION_CHECKS):
+        return "" if write.subresource == "status" else "only statuses are written here"
+    if write.kind != PODS:
+        return "not a kind that is written here"
+    if not write.resource_version or not write.uid:
+        return "without a UID and a resourceVersion"
+    hint = set(meta(write.body)) <= {"uid", "resourceVersion", "annotations"} and write.body.keys() == {"metadata"}
+    return "" if write.subresource == "status" or hint else "neither its status nor a hint"
+
+
+def _in_target(write: Written) -> str:
+    labels = (meta(write.body).get("labels") or {}) if write.before is None else write.before.labels
+    if write.kind in _COPIES or write.kind == CANDIDATES:
+        if labels.get(SOURCE_LABEL) != CAMPUS:
+            return "it does not carry our mark"
+        if write.verb == "delete" and (write.before is None or write.uid != write.before.uid):
+            return f"the precondition names the UID {write.uid or '(none)'}"
+        if write.kind != CANDIDATES or write.verb != "patch":
+            return ""
+        if write.subresource or write.body.keys() - {"metadata", "spec"}:
+            return "the status is the target's"
+        if not write.resource_version:
+            return "without a resourceVersion"
+        return "" if write.body["spec"].keys() <= {"permit", "withdrawn"} else "more than a permit or a withdrawal"
+    return "not a kind that a source writes in a target"

@@ -1,0 +1,60 @@
+"""What does not carry our origin is not touched, and nothing is deleted that is not exactly what was decided on.
+
+In: every write of the service as an API server carried it out, and the deletions that a store committed. Out: a
+violation. On workers only Workloads and jobs with our origin are written, and deletes name the UID. On the management
+cluster only statuses are written, at a resourceVersion, and Events created. What a plan planted beside it stays."""
+
+from __future__ import annotations
+
+from controlplane.controllers.multikueue.adapters.base import ORIGIN_LABEL
+from controlplane.dst.engine.server import Written
+from controlplane.dst.engine.trace import Trace
+from controlplane.kube.kinds import ADMISSION_CHECKS, EVENTS, JOBS, JOBSETS, MULTIKUEUE_CLUSTERS, WORKLOADS, meta
+from controlplane.simulation.apiserver.history import Commit
+
+_COPIES = (WORKLOADS, JOBS, JOBSETS)
+_STATUSES = (WORKLOADS, JOBS, JOBSETS, ADMISSION_CHECKS, MULTIKUEUE_CLUSTERS)
+RULE = "only what is ours is written"
+
+
+class OwnershipRules:
+    """The origin that is ours, and the UIDs of what is planted."""
+
+    def __init__(self, trace: Trace, origin: str, management: str) -> None:
+        self._trace, self._origin, self._management = trace, origin, management
+        self.planted: dict[str, str] = {}
+
+    def on_written(self, write: Written) -> None:
+        """Look at a write that was carried out."""
+        wrong = self._at_home(write) if write.cluster == self._management else self._on_worker(write)
+        if wrong:
+            what = f"{write.verb} {write.kind.kind} {write.name} on {write.cluster}"
+            self._trace.violate(RULE, f"{what}: {wrong}")
+
+    def on_commit(self, cluster: str, commit: Commit) -> None:
+        """Look at a deletion."""
+        if commit.type == "DELETED" and commit.record.uid in self.planted:
+            self._trace.violate(
+                RULE, f"{commit.record.kind.kind} {commit.record.name} on {cluster} was somebody else's"
+            )
+
+    def _at_home(self, write: Written) -> str:
+        if write.verb == "create":
+            return "" if write.kind == EVENTS else "only Events are created here"
+        if write.verb == "delete" or write.kind not in _STATUSES or write.subresource != "status":
+            return "only statuses are written here"
+        return "" if write.resource_version else "without a resourceVersion"
+
+    def _on_worker(self, write: Written) -> str:
+        if write.kind not in _COPIES:
+            return "not a kind that is dispatched"
+        labels = (meta(write.body).get("labels") or {}) if write.before is None else write.before.labels
+        if labels.get(ORIGIN_LABEL) != self._origin:
+            return "it does not carry our origin"
+        if write.before is not None and write.before.uid in self.planted:
+            return "it is somebody else's"
+        if write.verb == "delete" and write.uid != (write.before.uid if write.before else ""):
+            return f"the precondition names the UID {write.uid or '(none)'}"
+        if write.verb == "patch" and not write.resource_version:
+            return "without a resourceVersion"
+        return ""

@@ -1,0 +1,106 @@
+"""Quota is neither overdrawn nor charged twice, on any cluster.
+
+In: the commits of Workloads, one after the other, and the simulated Kueue's books. Out: a violation as soon as they
+differ: a usage below zero or above the quota, or another sum than that of the Workloads that hold quota, each counted
+once. The sums are kept along the commits, so looking at every one of them costs what has changed; at the end they are
+made anew from the objects.
+
+A Workload that is set inactive gives its quota back at once, although its job has still to stop (Kueue's cache forgets
+it), and takes it back without asking when it is made active again before that. That a queue is above its quota by so
+much is the user's doing."""
+
+from __future__ import annotations
+
+from controlplane.dst.engine.trace import Trace
+from controlplane.dst.scenes.workloads.environment import ClusterEnvironment
+from controlplane.kube.kinds import WORKLOADS, Json
+from controlplane.simulation.apiserver.history import Commit
+from controlplane.simulation.kueue.common import holds_quota, is_active, is_true
+from controlplane.simulation.kueue.quota import Usage, usage_of
+
+OVERDRAWN, BALANCE = "quota is not overdrawn", "quota is charged once"
+
+
+class Books:
+    """What the Workloads of one cluster hold, in one life of it."""
+
+    def __init__(self, trace: Trace, place: ClusterEnvironment) -> None:
+        self._trace, self._place = trace, place
+        self._held: dict[str, tuple[Json, str, Usage]] = {}
+        self._sums: dict[str, Usage] = {}
+        self._taken_back: set[str] = set()
+        for record in place.store.records(WORKLOADS):
+            self._enter(record.uid, record.obj)
+        if self._overdrawn():  # it was when the backup was made
+            self._taken_back = set(self._held)
+
+    def on_commit(self, commit: Commit) -> None:
+        """Look at a change of a Workload."""
+        uid, obj = commit.record.uid, commit.record.obj
+        self._enter(uid, None if commit.type == "DELETED" else obj)
+        if uid not in self._held:
+            self._taken_back.discard(uid)
+        elif commit.previous is not None:
+            before = commit.previous.obj
+            if is_true(before, "QuotaReserved") and not is_active(before):
+                self._taken_back.add(uid)
+        self._compare()
+
+    def recount(self) -> None:
+        """Look at the whole cluster, from its objects alone."""
+        kept = self._sums
+        self._held, self._sums = {}, {}
+        for record in self._place.store.records(WORKLOADS):
+            self._enter(record.uid, record.obj)
+        if kept != self._sums:
+            self._trace.violate(BALANCE, f"{self._place.name}: kept {kept}, counted {self._sums}")
+        self._compare()
+
+    def _enter(self, uid: str, obj: Json | None) -> None:
+        admission = (obj.get("status") or {}).get("admission") if obj is not None and holds_quota(obj) else None
+        before = self._held.get(uid)
+        if before is not None:
+            if before[0] == admission:
+                return
+            del self._held[uid]
+            self._add(before[1], before[2], -1)
+        if admission is not None:
+            entry = self._held[uid] = (admission, admission["clusterQueue"], usage_of(admission))
+            self._add(entry[1], entry[2], 1)
+
+    def _add(self, queue: str, usage: Usage, sign: int) -> None:
+        sums = self._sums.setdefault(queue, {})
+        for where, amount in usage.items():
+            sums[where] = sums.get(where, 0) + sign * amount
+            if not sums[where]:
+                del sums[where]
+        if not sums:
+            del self._sums[queue]
+
+    def _compare(self) -> None:
+        overdrawn = self._overdrawn()
+        if overdrawn:
+            self._trace.violate(OVERDRAWN, overdrawn)
+        for name, state in self._place.life.kueue.queues.cluster_queues.items():
+            booked = {where: amount for where, amount in state.usage.items() if amount}
+            if booked != self._sums.get(name, {}):
+                detail = f"{name} on {self._place.name}: booked {booked}, held {self._sums.get(name, {})}"
+                self._trace.violate(BALANCE, detail)
+
+    def _overdrawn(self) -> str:
+        place = self._place
+        for name, state in place.life.kueue.queues.cluster_queues.items():
+            nominal = {
+                (flavor, resource): amount
+                for _, flavors in state.groups
+                for flavor, quota in flavors
+                for resource, amount in quota.items()
+            }
+            for where, used in state.usage.items():
+                if not 0 <= used <= nominal.get(where, 0) + self._taken(name, where):
+                    return f"{name} on {place.name}: {used} of {nominal.get(where, 0)} {where[1]} (thousandths)"
+        return ""
+
+    def _taken(self, queue: str, where: tuple[str, str]) -> int:
+        entries = (self._held[uid] for uid in self._taken_back)
+        return sum(usage.get(where, 0) for _, name, usage in entries if name == queue)

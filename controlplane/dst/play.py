@@ -1,0 +1,43 @@
+"""The scenes by name: how the plans of each are drawn, and who plays them.
+
+In: the name of a scene, a seed, or a plan. Out: a plan; an outcome. The rooms that a scene plays are imported
+when it is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from controlplane.dst.scenes.workloads import plan as plans
+from controlplane.dst.scenes.workloads.plan import EDITION, Plan
+from controlplane.dst.scenes.workloads.run import Outcome, simulate
+
+WORKLOADS: Final = "workloads"
+SCENES: Final = (WORKLOADS, "candidates", "local")
+"""Workloads over many clusters; candidate pods, with a scheduler beside each target; the pods of one's own cluster."""
+
+
+def plan_of(seed: int, *, scene: str = WORKLOADS, edition: int = EDITION) -> Plan:
+    """Draw the plan of a seed; the plans of `local` have one edition."""
+    if scene == WORKLOADS:
+        return plans.plan_of(seed, edition=edition)
+    if scene == "candidates":
+        from controlplane.dst.scenes.candidates.plan import plan_of as candidates
+
+        return candidates(seed, edition=edition)
+    from controlplane.dst.scenes.local.plan import plan_of as local
+
+    return local(seed)
+
+
+def play(plan: Plan) -> Outcome:
+    """Play a plan of any scene."""
+    if not plan.scene:
+        return simulate(plan)
+    if plan.scene == "candidates":
+        from controlplane.dst.scenes.candidates.run import CandidateRun
+
+        return simulate(plan, CandidateRun)
+    from controlplane.dst.scenes.local.run import LocalRun
+
+    return simulate(plan, LocalRun)

@@ -1,0 +1,205 @@
+"""Is everything settled? What must be so half an hour after the last trouble, and what may no longer be there (L1, L2,
+L5).
+
+In: the stage, what the logs say, which pods users still want. Out: the first thing that is left to do, in words; ""
+when nothing is."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from controlplane.app.hosted import HostedControllers
+from controlplane.app.scheduler_controllers import SchedulerControllers
+from controlplane.controllers.candidates.objects import CANDIDATE_LABEL, CANDIDATES, HINT_CLUSTER, SOURCE_LABEL
+from controlplane.controllers.candidates.source.controller import SourceController
+from controlplane.dst.engine.steps import Step
+from controlplane.dst.scenes.candidates.acts import group_of
+from controlplane.dst.scenes.candidates.environment import CAMPUS, NAMESPACE, CandidateEnvironment
+from controlplane.kube.kinds import POD_GROUPS, PODS, SECRETS, Json, meta
+from controlplane.runtime.controller import Controller
+from controlplane.simulation.apiserver.history import Record
+from controlplane.simulation.kinds.base import CONFIG_MAPS
+
+_OVER = ("Succeeded", "Failed")
+
+
+def unfinished(
+    stage: CandidateEnvironment,
+    source: HostedControllers,
+    targets: Mapping[str, SchedulerControllers],
+    wanted: Mapping[str, Step],
+    away: Collection[str] = (),
+) -> str:
+    """Return what is not settled yet; targets that are `away` were given up, and what is left there does not count."""
+    placing = source.sources
+    assert placing is not None
+    return (
+        _pods(stage, placing, wanted, away)
+        or _left_behind(stage, placing, away)
+        or _owed(placing, wanted, away)
+        or _logs(source, targets, away)
+    )
+
+
+def _owed(placing: SourceController, wanted: Mapping[str, Step], away: Collection[str]) -> str:
+    """Of a pod that nobody has any more the source knows no more than what it has to remove on targets that were given
+    up (L4, L5).
+    """
+    for stream, state in placing.sources.items():
+        if state.name in wanted:
+            continue
+        if state.pod is not None or not any(known.cluster in away for known in state.candidates.values()):
+            return f"{stream} is not closed"
+        left = sorted({known.cluster for known in state.candidates.values()} - set(away))
+        if left:
+            return f"{stream} still has candidates on {left[0]}"
+    return ""
+
+
+def _pods(
+    stage: CandidateEnvironment, placing: SourceController, wanted: Mapping[str, Step], away: Collection[str]
+) -> str:
+    """Every pod that nobody took back runs exactly once and says so, or has ended, or is too large for any node and
+    says that.
+    """
+    there = {record.name: record.obj for record in stage.management.store.records(PODS)}
+    if there.keys() != wanted.keys():
+        return f"pods {sorted(there.keys() ^ wanted.keys())} are {'there' if there.keys() - wanted.keys() else 'gone'}"
+    for name, pod in there.items():
+        running = [(target, record) for target, record in runs_of(stage, name) if target not in away]
+        phase = pod["status"].get("phase")
+        if name.startswith("huge") or (not running and _waits_for_its_gang(stage, there, name)):
+            if running or scheduled(pod).get("status") != "False":
+                return f"{name} cannot run, and does not say so"
+            continue
+        if phase in _OVER:
+            if any(phase_of(record) == "Running" for _, record in running):
+                return f"{name} has ended, and still runs"
+            if phase == "Failed" and not placing.sources[stream_of(name)].shown:
+                return f"{name} has failed, and nobody says why"
+            continue
+        if name.startswith("task"):
+            return f"{name} has not ended"
+        if [phase_of(record) for _, record in running] != ["Running"]:
+            return f"{name} runs {len(running)} times"
+        where = running[0][0]
+        hint = (meta(pod).get("annotations") or {}).get(HINT_CLUSTER)
+        if phase != "Running" or hint != where or scheduled(pod).get("status") != "True":
+            return f"{name} runs on {where}, and says that it is {phase} on {hint}"
+    return _apart(stage, placing, there, away)
+
+
+def _waits_for_its_gang(stage: CandidateEnvironment, there: Mapping[str, Json], name: str) -> bool:
+    """Whether a pod is of a group that is not there, or has fewer members than have to start together."""
+    group = group_of(name)
+    if not group:
+        return False
+    found = [record for record in stage.management.store.records(POD_GROUPS) if record.name == group]
+    return not found or sum(group_of(other) == group for other in there) < found[0].obj["spec"]["minMember"]
+
+
+def _apart(
+    stage: CandidateEnvironment, placing: SourceController, there: Mapping[str, Json], away: Collection[str]
+) -> str:
+    """All of a gang that run are in one target, and a quorum has been; those of a smaller one are taken back after a
+    while.
+    """
+    for group in placing.gangs.groups.values():
+        if group.placed is not None and not group.placed.formed:
+            return f"{group.name} has not come together in {group.placed.cluster}"
+    places: dict[str, set[str]] = {}
+    for name in filter(group_of, there):
+        places.setdefault(group_of(name), set()).update(t for t, _ in runs_of(stage, name) if t not in away)
+    return next((f"{group} is in {sorted(where)}" for group, where in places.items() if len(where) > 1), "")
+
+
+def runs_of(stage: CandidateEnvironment, name: str) -> list[tuple[str, Record]]:
+    """Return the delegates of the source pods of a name that are on a node: target and Pod."""
+    found = []
+    for target, place in sorted(stage.workers.items()):
+        names = {
+            record.name
+            for record in place.store.records(CANDIDATES)
+            if record.obj["spec"]["source"]["name"] == name and record.obj["spec"]["source"]["cluster"] == CAMPUS
+        }
+        here = (record for record in place.store.records(PODS) if record.labels.get(CANDIDATE_LABEL) in names)
+        found += [(target, record) for record in here if record.obj["spec"].get("nodeName")]
+    return found
+
+
+def phase_of(record: Record) -> str:
+    """Return the phase of a Pod."""
+    return str(record.obj["status"].get("phase"))
+
+
+def scheduled(pod: Json) -> Json:
+    """Return the PodScheduled condition of a pod."""
+    found = pod["status"].get("conditions") or []
+    return next((entry for entry in found if entry["type"] == "PodScheduled"), {})
+
+
+def stream_of(name: str) -> str:
+    """Return the stream of the source pods of a name."""
+    return f"sourcepod/{NAMESPACE}/{name}"
+
+
+def _left_behind(stage: CandidateEnvironment, placing: SourceController, away: Collection[str]) -> str:
+    """Of every source pod there is its delegate and nothing else, of one that nobody has everybody's no; copies only
+    where named.
+    """
+    for target, place in stage.workers.items():
+        if target in away:
+            continue
+        named = False
+        for record in place.store.records(CANDIDATES):
+            source = record.obj["spec"]["source"]
+            if record.labels.get(SOURCE_LABEL) != CAMPUS:
+                continue
+            state = placing.sources.get(stream_of(source["name"]))
+            if state is None or state.pod is None or state.pod.uid != source["uid"]:
+                return f"Candidate {record.name} of a pod that is gone is still on {target}"
+            if state.delegate != record.name and not source["name"].startswith("huge"):
+                return f"Candidate {record.name} is still on {target}, and {state.delegate or 'nobody'} is the delegate"
+            named |= source["name"].startswith("conf")
+        candidates = {record.name for record in place.store.records(CANDIDATES)}
+        for record in place.store.records(PODS):
+            owner = record.labels.get(CANDIDATE_LABEL)
+            if owner is not None and owner not in candidates:
+                return f"Pod {record.name} is on {target}, and its Candidate is gone"
+        for kind in (CONFIG_MAPS, SECRETS):
+            copies = [record for record in place.store.records(kind) if record.labels.get(SOURCE_LABEL) == CAMPUS]
+            if copies and not named:
+                return f"a copy of {kind.kind} {copies[0].name} is still on {target}"
+    return ""
+
+
+def _logs(source: HostedControllers, targets: Mapping[str, SchedulerControllers], away: Collection[str]) -> str:
+    """Every cluster is in view, and no write is open."""
+    placing = source.sources
+    assert placing is not None
+    for name in sorted(targets.keys() - set(away)):
+        connection = placing.connections.get(name)
+        if connection is None or not connection.connected:
+            return f"{name} is not connected to the source"
+    if source.unseen:
+        return source.unseen
+    for name, rooms in targets.items():
+        if not rooms.here.connection.connected:
+            return f"{name} is not connected to its scheduler"
+        wrong = _open(rooms.capability, [*rooms.targets.candidates, *rooms.placements.states, *rooms.evictions.states])
+        if wrong:
+            return f"{wrong} in the log of {name}"
+    return _open(source.capability, [*placing.sources, *_copies(source)], away)
+
+
+def _copies(source: HostedControllers) -> list[str]:
+    return source.copies._streams() if source.copies is not None else []
+
+
+def _open(capability: Controller, streams: list[str], away: Collection[str] = ()) -> str:
+    for stream in streams:
+        for write in capability.open_writes(stream):
+            if write.cluster in away:
+                continue
+            return f"{write.action} to {write.target} of {stream} is open"
+    return ""

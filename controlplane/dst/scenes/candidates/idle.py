@@ -1,0 +1,59 @@
+"""Targets that do not do their part, for as long as nobody mends them: their scheduler is down, or no Pod may be made
+there.
+
+In: the acts of a plan, and the stage. Out: who is idle, and what is left to do meanwhile. While all else is well and
+they stay as they are, every pod that they do not hold has to run elsewhere, or say why it cannot. Then they are mended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from controlplane.controllers.candidates.source.controller import SourceController
+from controlplane.controllers.candidates.source.state import SourceState
+from controlplane.dst.engine.steps import Step
+from controlplane.dst.scenes.candidates.acts import group_of
+from controlplane.dst.scenes.candidates.ending import runs_of, scheduled, stream_of
+from controlplane.dst.scenes.candidates.environment import NEAR, CandidateEnvironment
+from controlplane.kube.kinds import PODS
+
+_OVER = ("Succeeded", "Failed")
+
+
+def impose(stage: CandidateEnvironment) -> None:
+    """Let idle targets be idle, after all else was healed."""
+    for target, kind in stage.idle.items():
+        if kind == "silent":
+            stage.ways[f"{NEAR}{target}"].silent = True
+
+
+def mend(stage: CandidateEnvironment) -> None:
+    """Let everybody do their part."""
+    stage.idle.clear()
+    stage.heal()
+
+
+def waiting(stage: CandidateEnvironment, placing: SourceController, wanted: Mapping[str, Step]) -> str:
+    """Return the first pod that idle targets keep from running, or from saying why it does not; "" if there is none.
+
+    One that they may hold is let be: what becomes of it they alone can say, or an operator. So is a gang with such a
+    member."""
+    held = {name for name in wanted if _may_be_there(placing.sources.get(stream_of(name)), stage)}
+    gangs = {group_of(name) for name in held if group_of(name)}
+    for record in stage.management.store.records(PODS):
+        name, pod = record.name, record.obj
+        if name not in wanted or name in held or group_of(name) in gangs or pod["status"].get("phase") in _OVER:
+            continue
+        runs = [target for target, _ in runs_of(stage, name) if target not in stage.idle]
+        if len(runs) != 1 and (not name.startswith(("huge", "gang")) or scheduled(pod).get("status") != "False"):
+            return f"{name} runs {len(runs)} times, says {scheduled(pod).get('message')!r}, and {dict(stage.idle)} do nothing"
+    return ""
+
+
+def _may_be_there(state: SourceState | None, stage: CandidateEnvironment) -> bool:
+    """Whether an idle target may run a pod of that name, or another before it."""
+    if state is None:
+        return False
+    return any(
+        known.cluster in stage.idle and known.may_run and not known.excused for known in state.candidates.values()
+    )

@@ -1,0 +1,164 @@
+"""Is everything settled? What must have happened an hour after the last trouble, and what may no longer be there.
+
+In: the cluster, and the states that the two logs give. Out: the first thing that is left to do, in words; "" when
+nothing is."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
+
+from controlplane.app.hosted import HostedControllers
+from controlplane.app.scheduler_controllers import CANDIDATE_KINDS, SchedulerControllers
+from controlplane.controllers.connectivity.state import Connection
+from controlplane.controllers.coscheduling.names import COMPONENT
+from controlplane.controllers.coscheduling.objects import COMPONENT_LABEL, RUN_LABEL
+from controlplane.controllers.podgroups.objects import GROUP_NAME
+from controlplane.dst.scenes.local.environment import OwnClusterEnvironment, labels_of, notes_of
+from controlplane.dst.scenes.local.manifests import GANGS
+from controlplane.kube.kinds import PIPELINE_RUNS, PODS, Json, meta
+from controlplane.runtime.writes import WriteFailure
+from controlplane.simulation.controllers.workload_owners import controller_of
+from controlplane.simulation.kinds.own_cluster import CLAIMS, POD_GROUPS, STATEFUL_SETS
+
+_OVER = ("Succeeded", "Failed")
+
+
+def unfinished(
+    stage: OwnClusterEnvironment,
+    shadow: HostedControllers,
+    placed: SchedulerControllers,
+    stranded: Collection[str],
+    modes: Mapping[str, str],
+    now: datetime,
+) -> str:
+    """Return what is not settled yet. `stranded`: UIDs of runs that nobody expects to end; `modes`: what each run was
+    pinned to.
+    """
+    return (
+        _in_view(shadow, placed)
+        or _open(shadow, placed)
+        or _resting(shadow, placed, now)
+        or _pods(stage, stranded)
+        or _runs(stage, stranded)
+        or _made(stage, modes)
+        or _held(placed)
+    )
+
+
+def _in_view(shadow: HostedControllers, placed: SchedulerControllers) -> str:
+    """Everything can be seen by everybody."""
+    kinds = [spec.kind.name for spec in shadow.home]
+    seen = [
+        spec.kind.name for spec in placed.watches if spec.kind not in CANDIDATE_KINDS
+    ]  # nobody installed Candidates here
+    assert shadow.local.groups is not None
+    connections: list[tuple[str, Connection, Iterable[str]]] = [
+        ("rooms", shadow.local.groups.index.connection, kinds),
+        ("scheduler", placed.here.connection, seen),
+    ]
+    for sort, connection, wanted in connections:
+        if not connection.connected:
+            return f"the {sort} are not connected"
+        missing = [kind for kind in wanted if not connection.in_view(kind)]
+        if missing:
+            return f"{missing[0]} is not in view of the {sort}"
+    return ""
+
+
+def _open(shadow: HostedControllers, placed: SchedulerControllers) -> str:
+    """No write is open."""
+    groups, runs = shadow.local.groups, shadow.local.runs
+    assert groups is not None
+    assert runs is not None
+    for stream in [*groups.index.members, *groups.index.groups, "podgroup-rules"]:
+        if groups.open_writes(stream):
+            return f"a write on {stream} is open"
+    for stream in runs.runs:
+        if runs.open_writes(stream):
+            return f"a write on {stream} is open"
+    for book in (placed.placements, placed.evictions, placed.verdicts):
+        for stream, state in book.states.items():
+            if state.effects:
+                return f"a write on {stream} is open"
+    return ""
+
+
+def _resting(shadow: HostedControllers, placed: SchedulerControllers, now: datetime) -> str:
+    """No write waits for its next try, which may be minutes after the last refusal."""
+    groups, runs = shadow.local.groups, shadow.local.runs
+    assert groups is not None
+    assert runs is not None
+    refused: dict[str, Iterable[WriteFailure]] = {stream: state.trouble.values() for stream, state in runs.runs.items()}
+    for book in (placed.placements, placed.evictions, placed.verdicts):
+        refused |= {stream: state.trouble.values() for stream, state in book.states.items()}
+    slots = {stream: state.slot for stream, state in groups.index.members.items()}
+    slots |= {stream: state.slot for stream, state in groups.index.groups.items()}
+    refused |= {
+        stream: [slot.trouble] for stream, slot in slots.items() if slot.trouble is not None and slot.trouble.code
+    }
+    for stream, troubles in refused.items():
+        if any(trouble.until > now for trouble in troubles):
+            return f"a refused write on {stream} rests"
+    return ""
+
+
+def _held(placed: SchedulerControllers) -> str:
+    """No node is taken for a pod that is not on it."""
+    for stream, state in placed.placements.states.items():
+        if state.held is not None:
+            return f"{state.held.node} is still taken for {stream}"
+    return ""
+
+
+def _pods(stage: OwnClusterEnvironment, stranded: Collection[str]) -> str:
+    """Every pod that can be is on a node, and every pod that asks for gangs names its group."""
+    pods = [record.obj for record in stage.records(PODS)]
+    groups = {record.name: record.obj for record in stage.records(POD_GROUPS)}
+    names = {record.name for record in stage.records(PIPELINE_RUNS) if record.uid in stranded}
+    for pod in pods:
+        name, group = meta(pod)["name"], notes_of(pod).get(GROUP_NAME, "")
+        if "deletionTimestamp" in meta(pod):
+            return f"pod {name} is still going"
+        if (pod.get("status") or {}).get("phase") in _OVER or labels_of(pod).get(RUN_LABEL) in names:
+            continue
+        if pod["spec"]["schedulerName"] == GANGS and not group:
+            return f"pod {name} has no group"
+        if group and group not in groups:
+            return f"PodGroup {group} of pod {name} is not there"
+        mates = sum(notes_of(one).get(GROUP_NAME) == group for one in pods)
+        if not pod["spec"].get("nodeName") and not (group and mates < groups[group]["spec"].get("minMember", 1)):
+            return f"pod {name} is on no node"
+    return ""
+
+
+def ended(run: Json) -> bool:
+    """Whether a PipelineRun is over."""
+    conditions = (run.get("status") or {}).get("conditions") or ()
+    return any(one["type"] == "Succeeded" and one["status"] != "Unknown" for one in conditions)
+
+
+def _runs(stage: OwnClusterEnvironment, stranded: Collection[str]) -> str:
+    """Every run has ended."""
+    for record in stage.records(PIPELINE_RUNS):
+        if record.uid not in stranded and not ended(record.obj):
+            return f"PipelineRun {record.name} has not ended"
+    return ""
+
+
+def _made(stage: OwnClusterEnvironment, modes: Mapping[str, str]) -> str:
+    """Nothing is left that was made for a run that is over."""
+    live = {record.uid for record in stage.records(PIPELINE_RUNS) if not ended(record.obj)}
+    over = {record.uid: record.obj for record in stage.records(PIPELINE_RUNS) if ended(record.obj)}
+    for record in stage.records(STATEFUL_SETS):
+        if record.labels.get(COMPONENT_LABEL) == COMPONENT and controller_of(record.obj).get("uid") not in live:
+            return f"placeholder {record.name} is still there"
+    names = {record.name for record in stage.records(PIPELINE_RUNS) if record.uid in live}
+    for record in stage.records(CLAIMS):
+        owner = next((str(one["uid"]) for one in meta(record.obj).get("ownerReferences") or ()), "")
+        if record.labels.get(COMPONENT_LABEL) == COMPONENT and record.labels.get(RUN_LABEL) not in names:
+            return f"claim {record.name} is still there"
+        tidy = owner in over and notes_of(over[owner]).get("tekton.dev/auto-cleanup-pvc") == "true"
+        if tidy and modes.get(owner) == "workspaces":
+            return f"claim {record.name} is still there"
+    return ""

@@ -1,0 +1,120 @@
+"""What is to happen in a run of the scene `local`, drawn from its seed: owners, runs, people, trouble, as a numbered
+list of steps.
+
+In: a seed. Out: a `Plan`; the same seed gives the same plan for ever, and any part of its steps is a plan again.
+`quotas` is CPUs by node. Three of the nodes are there from the beginning and small, so that gangs wait for each other;
+six more come when all trouble ends."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from controlplane.dst.engine.steps import HORIZON, Step
+from controlplane.dst.scenes.local.processes import ROOMS, SCHEDULER
+from controlplane.dst.scenes.workloads.plan import Plan
+
+SCENE = "local"
+NODES = ("n1", "n2", "n3")
+
+#: What people create, and how often each is drawn; the first word of its name says what it is.
+MADE: dict[str, int] = {
+    "deploy": 8,
+    "set": 3,
+    "job": 4,
+    "pod": 2,
+    "custom": 4,
+    "team": 3,
+    "run": 9,
+    "run-later": 2,
+    "run-without-claim": 3,
+    "squat-group": 2,
+}
+
+#: What people do to what is there, and how often, and for how long: (weight, shortest, longest).
+DONE: dict[str, tuple[int, float, float]] = {
+    "roll": (8, 0, 0),
+    "scale": (4, 0, 0),
+    "delete-owner": (4, 0, 0),
+    "cancel-run": (4, 0, 0),
+    "delete-run": (4, 0, 0),
+    "again-run": (3, 0, 0),
+    "flag": (3, 0, 0),
+    "rules": (5, 20, 120),
+    "withdraw": (9, 10, 150),
+    "cordon": (8, 20, 150),
+    "drain": (5, 20, 150),
+    "lose-node": (3, 10, 120),
+    "evict": (8, 0, 0),
+    "delete-pod": (4, 0, 0),
+    "squat-set": (3, 20, 120),
+}
+
+#: How often each kind of trouble is drawn, and how long it lasts: (weight, shortest, longest).
+TROUBLE: dict[str, tuple[int, float, float]] = {
+    "partition": (8, 5, 150),
+    "refuse": (5, 2, 120),
+    "mute": (5, 5, 90),
+    "slow": (5, 20, 120),
+    "lose-replies": (9, 10, 120),
+    "throttle": (3, 10, 60),
+    "errors": (5, 10, 90),
+    "late-errors": (5, 10, 90),
+    "conflicts": (5, 10, 60),
+    "echo": (4, 30, 120),
+    "cut": (4, 0, 0),
+    "compact": (4, 0, 0),
+    "crash": (14, 0, 0),
+    "stop": (3, 0, 0),
+    "pause": (8, 5, 90),
+    "clock": (4, 0, 0),
+    "database-away": (5, 1, 40),
+}
+_ON_PROCESS = frozenset({"crash", "stop", "pause", "clock"})
+_ON_NODE = frozenset({"cordon", "drain", "lose-node"})
+_NOWHERE = frozenset({"compact", "database-away"})
+
+
+def plan_of(seed: int, *, made: int = 0, trouble: int = -1) -> Plan:
+    """Draw a plan; `made` and `trouble` fix how much is created and how much goes wrong."""
+    source = random.Random(f"plan local {seed}")  # noqa: S311 - reproducible on purpose
+    cpus = {name: source.choice((2, 3, 4)) for name in NODES}
+    replicas = 2 if source.random() < 0.5 else 1
+    kinds = source.choices(list(MADE), list(MADE.values()), k=made or source.randint(4, 8))
+    steps = [_made(source, kind, number) for number, kind in enumerate(kinds, start=1)]
+    steps += [_done(source, kind, len(kinds)) for kind in _draw(source, DONE, source.randint(4, 9))]
+    count = source.randint(3, 9) if trouble < 0 else trouble
+    steps += [_trouble(source, kind, replicas) for kind in _draw(source, TROUBLE, count)]
+    ordered = sorted(steps, key=lambda step: step.at)
+    numbered = tuple(replace(step, number=number) for number, step in enumerate(ordered, start=1))
+    return Plan(seed, cpus, replicas, numbered, len(numbered), scene=SCENE)
+
+
+def _draw(source: random.Random, table: dict[str, tuple[int, float, float]], count: int) -> list[str]:
+    return source.choices(list(table), [weight for weight, _, _ in table.values()], k=count)
+
+
+def _made(source: random.Random, kind: str, number: int) -> Step:
+    at, seconds = round(source.uniform(1.0, HORIZON * 0.6), 3), float(source.choice((2, 5, 15, 40)))
+    name = f"{'run' if kind.startswith('run') else kind}-{number}"
+    return Step(0, at, kind, name, seconds, source.randint(0, 209))
+
+
+def _done(source: random.Random, kind: str, made: int) -> Step:
+    _, shortest, longest = DONE[kind]
+    at, seconds = round(source.uniform(5.0, HORIZON), 3), round(source.uniform(shortest, longest), 1)
+    where = (
+        source.choice(NODES) if kind in _ON_NODE else f"run-{source.randint(1, made)}" if kind == "squat-set" else ""
+    )
+    if kind == "squat-set":
+        at = round(source.uniform(0.0, HORIZON * 0.4), 3)
+    return Step(0, at, kind, where, seconds, source.randint(0, 209))
+
+
+def _trouble(source: random.Random, kind: str, replicas: int) -> Step:
+    _, shortest, longest = TROUBLE[kind]
+    at, seconds = round(source.uniform(0.0, HORIZON), 3), round(source.uniform(shortest, longest), 1)
+    sort, value = source.choice((ROOMS, SCHEDULER)), source.randint(1, 60)
+    if kind in _ON_PROCESS:
+        return Step(0, at, kind, f"{sort}-{source.randint(1, replicas)}", seconds, value)
+    return Step(0, at, kind, "" if kind in _NOWHERE else sort, seconds, value)

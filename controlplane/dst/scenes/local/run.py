@@ -1,0 +1,314 @@
+"""One run of the scene: the stage set, the plan played, the rules watched, and the end waited for.
+
+In: a plan. Out: what `simulate` makes an `Outcome` of. Every commit, every write, every event of either log and every
+batch that a process folds is looked at as it happens. When the plan is over all trouble ends at once, and nodes are
+added so that all that waits for room fits: within an hour of virtual time everything must have settled, and then
+nothing may be written any more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, cast
+
+from controlplane.app.hosted import TYPES
+from controlplane.clusters.protocol import ApiError
+from controlplane.clusters.streams import ApiServer
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.dst.engine.database import SimulatedDatabase
+from controlplane.dst.engine.loop import Stuck, VirtualLoop
+from controlplane.dst.engine.network import NetworkRequest
+from controlplane.dst.engine.server import SimulatedServer, Written
+from controlplane.dst.engine.steps import HORIZON, Step
+from controlplane.dst.engine.trace import Trace
+from controlplane.dst.invariants.local.watchers import Watchers
+from controlplane.dst.scenes.local import manifests, people
+from controlplane.dst.scenes.local.ending import unfinished
+from controlplane.dst.scenes.local.environment import BIG, NAMESPACE, OwnClusterEnvironment
+from controlplane.dst.scenes.local.processes import (
+    ROOMS,
+    SCHEDULER,
+    LocalScheduler,
+    LocalService,
+    hosted,
+    scheduler_rooms,
+)
+from controlplane.dst.scenes.local.trace_text import topic, words
+from controlplane.dst.scenes.workloads import acts
+from controlplane.dst.scenes.workloads.plan import Plan
+from controlplane.kube.kinds import NODES, PIPELINE_RUNS, Json, Kind, meta
+from controlplane.log.codec import Codec
+from controlplane.log.event import NewEvent
+from controlplane.simulation.apiserver.history import Commit, Record
+from controlplane.simulation.kinds.own_cluster import CLAIMS
+
+PATIENCE = 3600.0  # virtual seconds in which everything has to settle
+REST = 80.0  # virtual seconds without an event, to call it settled: a kind that was forbidden is asked for again within them
+QUIET = 120.0  # virtual seconds without a write, once it has
+MOST_EVENTS = 20_000  # several times what a plan of this size needs
+_LOOK = 5.0
+_WRONG = frozenset({"withdraw", "compact"})  # what people do that breaks things
+_AFTERMATH = 60.0  # seconds after which a process is back, watches are cut and begun again
+_SILENT = frozenset({"Event", "Namespace"})
+
+
+class LocalRun:
+    """A run under way; it is the `Theatre` of its acts."""
+
+    def __init__(self, plan: Plan) -> None:
+        seed = f"local {plan.seed}"
+        self.plan = plan
+        self.loop = VirtualLoop(seed)  # type: ignore[abstract]  # sockets, signals and the like are not there
+        self.trace = Trace(self.loop)
+        self.shadow, self.placed = hosted(), scheduler_rooms("shadow")
+        codecs = {ROOMS: Codec(TYPES), SCHEDULER: Codec(self.placed.capability.types)}
+        self.databases = {sort: SimulatedDatabase(self.loop, f"{sort} {seed}", codec) for sort, codec in codecs.items()}
+        for sort, database in self.databases.items():
+            database.on_append = partial(self._on_append, sort)
+        self._ends: list[tuple[asyncio.TimerHandle, Callable[..., object], tuple[object, ...]]] = []
+        self._writes = 0
+        self._wrong_until = 0.0
+        self.cpus = dict(plan.quotas)
+        self.claims: set[str] = set()
+        self.stranded: set[str] = set()  # UIDs of runs whose flag changed before anybody had noted their mode
+        self.watchers: Watchers | None = None
+        self.stage = OwnClusterEnvironment(self.loop, seed, plan.quotas, self._on_commit)
+        self.stage.rules(manifests.BY_ALL)
+        self.stage.flag(manifests.MODES[0])
+        self.watchers = Watchers(self.trace, self.stage, self.shadow, self.placed)
+        self.replicas: dict[str, LocalService | LocalScheduler] = {}
+        for number in range(1, plan.replicas + 1):
+            self._add(LocalService, f"{ROOMS}-{number}", ROOMS, seed)
+            self._add(LocalScheduler, f"{SCHEDULER}-{number}", SCHEDULER, seed)
+
+    def _add(self, make: type[LocalService] | type[LocalScheduler], name: str, sort: str, seed: str) -> None:
+        assert self.watchers is not None
+        folded = self.watchers.folded[sort]
+        database = self.databases[sort]
+        self.replicas[name] = make(
+            name, self.loop, seed, database, partial(self._open_server, sort), self.trace, folded
+        )
+
+    # --- the run -----------------------------------------------------------------------------------------------------
+
+    @property
+    def events(self) -> int:
+        """How many events both logs have."""
+        return sum(len(database.store.rows) for database in self.databases.values())
+
+    @property
+    def database(self) -> Any:
+        """Both logs, as the acts know them: they are in one database."""
+        return self
+
+    @property
+    def away(self) -> bool:
+        """Whether the database is away."""
+        return any(database.away for database in self.databases.values())
+
+    @away.setter
+    def away(self, value: bool) -> None:
+        for database in self.databases.values():
+            database.away = value
+
+    def play(self) -> None:
+        """Play the plan, end all trouble, wait for the end."""
+        try:
+            for replica in self.replicas.values():
+                replica.start()
+            for step in self.plan.steps:
+                self._advance(step.at)
+                if self.trace.violation is not None:
+                    return
+                self.trace.note("plan", "plan", str(step))
+                self._perform(step)
+            if self.plan.steps:
+                self._advance(max(HORIZON * 0.5, self.plan.steps[-1].at + 1.0))
+            self._calm()
+            self._settle()
+        except Stuck as stuck:
+            self.trace.violate("time moves on", str(stuck))
+
+    def close(self) -> None:
+        """Let nothing of the run live on."""
+        self.stage.close()
+        self.loop.finish()
+
+    def _perform(self, step: Step) -> None:
+        if step.kind not in people.ACTS or step.kind in _WRONG:
+            self._wrong_until = max(self._wrong_until, self.loop.time() + step.seconds + _AFTERMATH)
+        with suppress(ApiError):
+            act = people.ACTS.get(step.kind)
+            if act is not None:
+                act(self, step)
+            else:
+                acts.ACTS[step.kind](cast("Any", self), step)
+
+    def _advance(self, until: float) -> None:
+        while self.loop.time() < until and self.trace.violation is None:
+            self.loop.advance(min(until, self.loop.time() + _LOOK))
+            self._look()
+
+    def after(self, seconds: float, end: Callable[..., object], *arguments: object) -> None:
+        """Do something later: when its time has come, or when all trouble ends."""
+        timer = self.loop.world_later(seconds, self._end, end, arguments)
+        self._ends.append((timer, end, arguments))
+
+    def _end(self, end: Callable[..., object], arguments: tuple[object, ...]) -> None:
+        with suppress(ApiError):
+            end(*arguments)
+
+    def _calm(self) -> None:
+        self.trace.note("plan", "plan", "all trouble ends")
+        for timer, end, arguments in self._ends:
+            if timer.when() > self.loop.time():
+                timer.cancel()
+                self._end(end, arguments)
+        for network in self.stage.ways.values():
+            network.heal()
+        self.away = False
+        for replica in self.replicas.values():
+            replica.thaw()
+            replica.process.stop_at = -1
+            if not replica.alive:
+                replica.start()
+        for name in self.cpus:
+            self.give_node(name)
+            with suppress(ApiError):
+                self.stage.store.patch(NODES, "", name, {"spec": {"unschedulable": None}})
+        for name in BIG:
+            self.stage.node(name, 16)
+
+    def _settle(self) -> None:
+        """Wait until nothing is left to do; then for a while in which nothing may be done."""
+        deadline, events, since = self.loop.time() + PATIENCE, 0, self.loop.time()
+        while self.trace.violation is None:
+            left = self._left()
+            if left or self.events > events:
+                events, since = self.events, self.loop.time()
+            if self.loop.time() - since >= REST:
+                break
+            if self.loop.time() >= deadline:
+                self.trace.violate("everything settles", left or "the logs grow and grow")
+            self._advance(self.loop.time() + _LOOK)
+        events, writes = self.events, self._writes
+        self._advance(self.loop.time() + QUIET)
+        if self.trace.violation is None:
+            self._at_the_end(self.events - events, self._writes - writes)
+
+    def _left(self) -> str:
+        for sort in (ROOMS, SCHEDULER):
+            if not any(one.in_charge for name, one in self.replicas.items() if name.startswith(sort)):
+                return f"nobody leads the {sort}"
+        assert self.watchers is not None
+        modes, now = self.watchers.placeholders.modes, self.databases[ROOMS].clock.now()
+        left = unfinished(self.stage, self.shadow, self.placed, self.stranded, modes, now)
+        return left or self.watchers.unlike()
+
+    def _at_the_end(self, events: int, writes: int) -> None:
+        assert self.watchers is not None
+        left = self._left()
+        if left:
+            self.trace.violate("what is settled stays settled", left)
+        if events or writes:
+            self.trace.violate("quiet when nothing changes", f"{events} events and {writes} writes in {QUIET:g} s")
+        self.watchers.finish({sort: database.read(0, 10**9) for sort, database in self.databases.items()})
+
+    def _look(self) -> None:
+        assert self.watchers is not None
+        self.watchers.look(self.loop.time() - self._wrong_until)
+        for failure in self.loop.failures:
+            self.trace.violate("no part fails", failure)
+
+    # --- what acts ask -----------------------------------------------------------------------------------------------
+
+    def foreign(self, obj: Json) -> None:
+        """Take note of what is somebody else's."""
+        assert self.watchers is not None
+        self.watchers.ownership.foreign[meta(obj)["uid"]] = ""
+
+    def foreign_group(self, obj: Json) -> None:
+        """Take note of somebody else's PodGroup."""
+        assert self.watchers is not None
+        self.watchers.ownership.foreign[meta(obj)["uid"]] = "status"
+
+    def take_back(self, kind: Kind, obj: Json) -> None:
+        """Delete what is somebody else's, on their behalf."""
+        assert self.watchers is not None
+        self.watchers.ownership.foreign.pop(meta(obj)["uid"], None)
+        self.stage.store.delete(kind, meta(obj)["namespace"], meta(obj)["name"], uid=meta(obj)["uid"])
+
+    def is_placeholder(self, record: Record) -> bool:
+        """Whether an object was made for a run."""
+        return "app.kubernetes.io/component" in record.labels
+
+    def late_claim(self, name: str) -> None:
+        """Create a claim that a run waits for."""
+        self.stage.make(CLAIMS, name, spec=manifests.TEMPLATE["spec"])
+
+    def give_node(self, name: str) -> None:
+        """Put a node back that was lost."""
+        if self.stage.find(NODES, name, "") is None:
+            self.stage.node(name, self.cpus[name])
+
+    def flag(self, mode: str) -> None:
+        """Set Tekton's flag. A run whose mode nobody has noted yet may be stranded: Tekton and we may see it under two
+        flags.
+        """
+        runs = self.shadow.local.runs
+        assert runs is not None
+        for record in self.stage.records(PIPELINE_RUNS):
+            if not runs.is_pinned(NAMESPACE, record.name, record.uid):
+                self.stranded.add(record.uid)
+        self.stage.flag(mode)
+
+    # --- what is heard -----------------------------------------------------------------------------------------------
+
+    def _open_server(self, sort: str, cluster: str, process: str, token: str) -> ApiServer:
+        assert self.watchers is not None
+        return SimulatedServer(
+            MANAGEMENT,
+            process,
+            self.stage.ways[sort],
+            self.stage,
+            token=token,
+            written=self._on_written,
+            asked=self._on_asked,
+            listed=lambda name, kind, version: None,
+        )
+
+    def _on_commit(self, commit: Commit) -> None:
+        record = commit.record
+        if record.kind.kind not in _SILENT:
+            self.trace.note("store", NAMESPACE, f"{commit.type} {record.kind.kind} {record.name} {record.version}")
+        if self.watchers is not None:
+            self.watchers.on_commit(commit)
+
+    def _on_written(self, write: Written) -> None:
+        assert self.watchers is not None
+        self._writes += 1
+        where = f"/{write.subresource}" if write.subresource else ""
+        self.trace.note("request", write.process, f"{write.verb} {write.kind.plural}{where} {write.name}")
+        self.watchers.on_written(write)
+
+    def _on_asked(self, process: str, cluster: str, asked: NetworkRequest, outcome: str) -> None:
+        if outcome != "done":
+            self.trace.note("request", process, f"{asked.verb} {asked.resource} {asked.name}: {outcome}")
+
+    def _on_append(self, sort: str, before: int, writer: str, events: Sequence[NewEvent]) -> None:
+        assert self.watchers is not None
+        capability = (self.shadow if sort == ROOMS else self.placed).capability
+        for new, found in zip(events, self.databases[sort].read(before, len(events)), strict=True):
+            self.trace.note(topic(found.event), writer, words(found))
+            self.watchers.before_fold(sort, found, new, writer)
+            capability.fold(found)
+        if before > MOST_EVENTS:
+            self.trace.violate("nothing is repeated for ever", f"{before} events at {self.loop.time():.0f} s")
+
+    def warned(self, level: str, text: str) -> None:
+        """Take over what the processes say about themselves: errors are faults of ours."""
+        self.trace.note("warning", level, text)
+        if level in ("error", "critical", "exception"):
+            self.trace.violate("no part fails", text)

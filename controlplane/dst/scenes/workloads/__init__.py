@@ -1,0 +1,1 @@
+"""Workloads over many clusters: the plans, the people, the clusters and the replicas of the service."""

@@ -1,0 +1,206 @@
+"""What is to happen in a run, drawn from its seed: sizes, jobs, users, and trouble, as a numbered list of steps.
+
+In: a seed and an edition. Out: a `Plan`, which says everything that is not left to the scheduler; the same seed and
+edition give the same plan for ever (it is a file format in disguise: change the drawing and all pinned seeds change).
+Hence the editions: the first is drawn here and is closed; the second is the first and, from a source of its own, the
+scenes of `scenes`; the third is the second and, again from its own, those of `later_scenes`. A plan with some steps
+left out is again a plan, which is how a failure is made smaller; `spell` and `chosen` are the two directions of
+`--steps`."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from controlplane.dst.engine.steps import HORIZON, NEVER_TWICE, Step
+from controlplane.dst.scenes.workloads import second_edition, third_edition
+from controlplane.simulation.world import MANAGEMENT
+
+EDITIONS = (1, 2, 3)
+EDITION = EDITIONS[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A run in advance. `quotas` is CPUs by cluster, `replicas` how many processes compete for the lead, `size` how
+    many steps it had when it was drawn. `scene` is what is played ("": Workloads over clusters), `traits` what else
+    that scene was drawn with."""
+
+    seed: int
+    quotas: dict[str, int]
+    replicas: int
+    steps: tuple[Step, ...]
+    size: int = 0
+    edition: int = EDITION
+    scene: str = field(default="", repr=False)  # unseen by the checksum of the first edition, which has none
+    traits: tuple[str, ...] = field(default=(), repr=False)
+
+    def only(self, numbers: Iterable[int]) -> Plan:
+        """Return the plan with only these steps."""
+        kept = set(numbers)
+        return replace(self, steps=tuple(step for step in self.steps if step.number in kept))
+
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers of the steps."""
+        return [step.number for step in self.steps]
+
+
+#: How often each kind of trouble is drawn, and how long it lasts: (weight, shortest, longest).
+TROUBLE: dict[str, tuple[int, float, float]] = {
+    "partition": (10, 5, 320),
+    "refuse": (6, 2, 260),
+    "mute": (5, 5, 120),
+    "slow": (6, 20, 120),
+    "lose-replies": (8, 10, 120),
+    "throttle": (3, 10, 60),
+    "errors": (5, 10, 90),
+    "late-errors": (4, 10, 90),
+    "conflicts": (4, 10, 60),
+    "unauthorized": (2, 5, 60),
+    "echo": (4, 30, 120),
+    "compact": (6, 0, 0),
+    "cut": (4, 0, 0),
+    "restore": (5, 20, 120),
+    "rebuild": (3, 0, 0),
+    "kind-off": (3, 20, 120),
+    "crash": (12, 0, 0),
+    "stop": (3, 0, 0),
+    "pause": (7, 5, 90),
+    "clock": (4, 0, 0),
+    "database-away": (6, 1, 40),
+    "preempt-copy": (8, 0, 0),
+    "deactivate-copy": (4, 0, 0),
+    "preempt": (6, 0, 0),
+    "drain-queue": (3, 10, 60),
+    "delete-job": (6, 0, 0),
+    "delete-clone": (5, 0, 0),
+    "delete-copy": (5, 0, 0),
+    "priority": (5, 0, 0),
+    "unlist-cluster": (4, 10, 260),
+    "delete-cluster": (3, 10, 260),
+    "suspend": (4, 5, 60),
+    "foreign-job": (4, 0, 0),
+    "bad-kubeconfig": (2, 10, 90),
+    "new-token": (3, 5, 60),
+}
+_ON_WORKER = frozenset(
+    [
+        "partition",
+        "refuse",
+        "mute",
+        "slow",
+        "lose-replies",
+        "throttle",
+        "errors",
+        "late-errors",
+        "conflicts",
+        "unauthorized",
+        "echo",
+        "compact",
+        "cut",
+        "restore",
+        "rebuild",
+        "kind-off",
+        "preempt-copy",
+        "deactivate-copy",
+        "delete-clone",
+        "delete-copy",
+        "unlist-cluster",
+        "delete-cluster",
+        "foreign-job",
+        "bad-kubeconfig",
+        "new-token",
+    ]
+)
+_ON_MANAGEMENT_TOO = frozenset(
+    [
+        "partition",
+        "refuse",
+        "mute",
+        "slow",
+        "lose-replies",
+        "throttle",
+        "errors",
+        "late-errors",
+        "conflicts",
+        "echo",
+        "compact",
+        "cut",
+    ]
+)
+_ON_REPLICA = frozenset(["crash", "stop", "pause", "clock"])
+_ON_JOB = frozenset(["preempt", "delete-job", "priority", "suspend"])
+
+
+def plan_of(seed: int, *, edition: int = EDITION, jobs: int = 0, trouble: int = -1) -> Plan:
+    """Draw a plan; `jobs` and `trouble` fix the numbers of the first edition's, which are otherwise 4 to 6 and 6 to
+    12.
+    """
+    source = random.Random(f"plan {seed}")  # noqa: S311 - reproducible on purpose
+    workers = [f"w{number}" for number in range(1, 4)]
+    quotas = {MANAGEMENT: 12} | {name: source.choice((3, 4, 6)) for name in workers}
+    replicas = 2 if source.random() < 0.4 else 1
+    sorts = [NEVER_TWICE if source.random() < 0.2 else "job" for _ in range(jobs or source.randint(4, 6))]
+    names = [f"{sort}-{number}" for number, sort in enumerate(sorts, start=1)]
+    steps = [_submission(source, name) for name in names]
+    kinds, weights = list(TROUBLE), [weight for weight, _, _ in TROUBLE.values()]
+    count = source.randint(6, 12) if trouble < 0 else trouble
+    steps += [_trouble(source, kind, workers, names, replicas) for kind in source.choices(kinds, weights, k=count)]
+    numbered = _numbered(steps, 1)
+    if edition > 1:
+        more = second_edition.draw(random.Random(f"plan 2 {seed}"), workers, len(names) + 1)  # noqa: S311 - as above
+        numbered += _numbered(more, len(numbered) + 1)
+        numbered.sort(key=lambda step: step.at)
+    if edition > 2:
+        later = random.Random(f"plan 3 {seed}")  # noqa: S311 - as above
+        numbered += _numbered(third_edition.draw(later, workers, len(numbered) + 1), len(numbered) + 1)
+        numbered.sort(key=lambda step: step.at)
+    return Plan(seed, quotas, replicas, tuple(numbered), len(numbered), edition)
+
+
+def _numbered(steps: Iterable[Step], first: int) -> list[Step]:
+    return [replace(step, number=number) for number, step in enumerate(sorted(steps, key=lambda s: s.at), start=first)]
+
+
+def _submission(source: random.Random, name: str) -> Step:
+    at = source.uniform(2.0, HORIZON * 0.5)
+    return Step(0, round(at, 3), "submit", name, float(source.choice((5, 20, 60, 150, 400))), source.randint(1, 3))
+
+
+def _trouble(source: random.Random, kind: str, workers: Sequence[str], jobs: Sequence[str], replicas: int) -> Step:
+    _, shortest, longest = TROUBLE[kind]
+    at, seconds = round(source.uniform(0.0, HORIZON), 3), round(source.uniform(shortest, longest), 1)
+    value = source.randint(1, 60)
+    if kind in _ON_MANAGEMENT_TOO and source.random() < 0.25:
+        return Step(0, at, kind, MANAGEMENT, min(seconds, 90.0), value)
+    if kind in _ON_WORKER:
+        return Step(0, at, kind, source.choice(workers), seconds, value)
+    if kind in _ON_REPLICA:
+        return Step(0, at, kind, f"replica-{source.randint(1, replicas)}", seconds, value)
+    if kind in _ON_JOB:
+        return Step(0, at, kind, source.choice(jobs), seconds, value)
+    return Step(0, at, kind, "", seconds, value)
+
+
+def spell(numbers: Sequence[int]) -> str:
+    """Return step numbers as `--steps` takes them: `1,4-6`."""
+    parts: list[str] = []
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    parts = [str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs]
+    return ",".join(parts)
+
+
+def chosen(text: str) -> list[int]:
+    """Return the step numbers that a text like `1,4-6` names; ValueError if it is none."""
+    numbers: list[int] = []
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        first, dash, last = part.partition("-")
+        numbers += range(int(first), int(last) + 1) if dash else [int(first)]
+    return numbers

@@ -1,0 +1,1 @@
+"""Kubernetes' own words: kinds, fields, quantities, selectors, requests, durations, documents. Pure."""

@@ -1,0 +1,147 @@
+"""A local fleet while it runs: the database, migrated, and the clusters, serving.
+
+In: a folder, the fleet's size, and the URL of a database if there shall be no embedded one. Out: where everything is.
+Entered in the order in which one needs the other, left in the reverse order, so that nothing ever writes to what is
+gone already."""
+
+from __future__ import annotations
+
+import errno
+import functools
+import socket
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+
+from controlplane.clusters.management_access import from_kubeconfig
+from controlplane.clusters.streams import ApiServer
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.kube.quantities import milli, spell
+from controlplane.local.folder import DataFolder, LocalError, LocalFleet, PortError
+from controlplane.local.postgres import EmbeddedPostgres
+from controlplane.log import schema
+from controlplane.log.connect import Database
+from controlplane.settings import mask_urls
+from controlplane.simulation import world as simulated
+from controlplane.simulation.world import ClusterSpec, World
+from controlplane.tasks import to_the_end
+
+SERVICE_ROLE = "controlplane_service"
+_MEMORY_OF_A_WORKER = 16  # GiB: never what a job waits for
+_SAVE_PERIOD = 2.0  # seconds of a cluster's history that a power cut may cost
+
+
+class LocalEnvironment:
+    """The running parts of a local fleet: use it with `async with`. Raises `LocalError`, `EmbeddedError`,
+    `SchemaError`.
+
+    `database_url` is the user's own database, "" for an embedded one in the folder; `role` is what the service becomes
+    in it. `shown_url` is for people's psql: the password is in it if it is ours, and masked if it is theirs."""
+
+    def __init__(
+        self, folder: DataFolder, fleet: LocalFleet, *, database_url: str = "", role: str = "", durable: bool = True
+    ) -> None:
+        self.folder, self.fleet = folder, fleet
+        self.shown_url = mask_urls(database_url)
+        self._given, self._role, self._durable = database_url, role, durable
+        self._stack = AsyncExitStack()
+        self._url = ""
+        self.world = _world(folder, fleet)
+
+    @property
+    def database(self) -> Database:
+        """The database as the service uses it."""
+        return Database(self._url, self._role)
+
+    async def __aenter__(self) -> LocalEnvironment:
+        try:
+            await self._start()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    async def open_management(self) -> ApiServer:
+        """Return the way to the management cluster, as the service takes it: its kubeconfig."""
+        return await from_kubeconfig(MANAGEMENT, str(self.management_kubeconfig))
+
+    @property
+    def management_kubeconfig(self) -> Path:
+        """The file with which kubectl and the service reach the management cluster."""
+        return self.folder.kubeconfig(simulated.MANAGEMENT)
+
+    async def _start(self) -> None:
+        fleet = self.fleet
+        if self._given:
+            self._url = self._given
+        else:
+            port = fleet.database_port or _free_port(fleet.last_database_port)
+            postgres = EmbeddedPostgres(self.folder.database, durable=self._durable, port=port)
+            self._url = await postgres.start()
+            self._stack.push_async_callback(postgres.stop)
+            self.shown_url, self._role = postgres.tcp_url, self._role or SERVICE_ROLE
+            fleet = msgspec.structs.replace(fleet, last_database_port=port)
+        await to_the_end(functools.partial(_migrate, self._url))
+        try:
+            await self.world.start()
+        except OSError as error:
+            if error.errno in {errno.EADDRINUSE, errno.EACCES, errno.EADDRNOTAVAIL}:
+                raise PortError(self._unlistened(error)) from error
+            raise LocalError(f"the simulated clusters cannot be started: {error}") from error
+        except ValueError as error:
+            raise LocalError(f"{error}: restore {self.folder.clusters}, or begin anew with another --data") from error
+        self._stack.push_async_callback(self.world.stop)
+        self.fleet = fleet
+        self.folder.remember(fleet)
+
+    def _unlistened(self, error: OSError) -> str:
+        if error.errno == errno.EADDRNOTAVAIL:
+            return f"{self.fleet.address} is no address of this machine: choose another --address"
+        unserved = (cluster.spec.port for cluster in self.world.clusters.values() if not cluster.server.url)
+        port = next(unserved, self.fleet.management_port)
+        option = "--management-port" if port == self.fleet.management_port else "--cluster-ports"
+        return f"port {port} cannot be listened on: choose another {option}"
+
+
+def _world(folder: DataFolder, fleet: LocalFleet) -> World:
+    """Each worker has its own small quota, and the management cluster as much as all of them together, so that workers
+    decide.
+    """
+    together = spell("cpu", milli(fleet.cpu) * fleet.workers)
+    memory = _MEMORY_OF_A_WORKER * fleet.workers
+    management = ClusterSpec(
+        quota={"cpu": together, "memory": f"{memory}Gi"}, port=fleet.ports[0], address=fleet.address
+    )
+    quota = {"cpu": fleet.cpu, "memory": f"{_MEMORY_OF_A_WORKER}Gi"}
+    workers = {
+        name: ClusterSpec(quota=quota, port=port, address=fleet.address)
+        for name, port in zip(fleet.names, fleet.ports[1:], strict=True)
+    }
+    return World(management, workers, folder=folder.root, data=folder.clusters, save_period=_SAVE_PERIOD)
+
+
+def _migrate(url: str) -> None:
+    """Bring the schema up to date; where it is, the right to migrate is not needed."""
+    try:
+        schema.check(url)
+    except schema.SchemaError:
+        schema.upgrade(url)
+
+
+def _free_port(wanted: int) -> int:
+    """Return that port of 127.0.0.1 if nobody listens on it, otherwise any free one."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", wanted))
+        except OSError:
+            probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,184 @@
+"""The contract between the loop and a capability: fold events, decide about a stream, say what an open write looks
+like.
+
+All of it is synchronous; the loop (`controlplane.runtime`) brings the time and carries things out. It stands above
+both, so that a capability need not know the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+import msgspec
+
+from controlplane.kube.fields import UnreadableObject
+from controlplane.kube.kinds import Json, Kind, Request, meta, version_number
+from controlplane.log.event import Body, Event, NewEvent, Recorded
+
+
+class OpenWrite(msgspec.Struct, frozen=True):
+    """A decided write without an outcome: its stream, its target there, the cluster it goes to, the position of its
+    decision.
+    """
+
+    stream: str
+    target: str
+    cluster: str
+    position: int
+    action: str
+
+
+class Decided(msgspec.Struct, frozen=True):
+    """The answer of `decide`: events that hold if the stream is still at `version`, and when to ask again at the
+    latest.
+
+    What rests on other streams too, or says something on them, names their versions in `others`: all of it is appended,
+    or nothing."""
+
+    events: Sequence[NewEvent] = ()
+    version: int = 0
+    wake: datetime | None = None
+    others: Mapping[str, int] = {}
+
+
+class WriteRefusal(msgspec.Struct, frozen=True):
+    """An API server's no: HTTP status, the reason of its Status object (or `Foreign`), its message."""
+
+    code: int
+    error: str
+    message: str
+
+
+class ObjectChange(msgspec.Struct, frozen=True):
+    """An object as a cluster showed it, or as it last was if it is `gone`; `incarnation` tells the cluster's lives
+    apart.
+
+    `unreadable`: why no more of it could be read than its identity; `object` holds nothing else then.
+    """
+
+    cluster: str
+    incarnation: str
+    kind: Kind
+    object: Json
+    resource_version: str
+    gone: bool
+    unreadable: str = ""
+
+    def whole(self) -> Json:
+        """Return the object as it now is; raises `UnreadableObject`, a `Misfit`, if it could not be read."""
+        if self.unreadable:
+            raise UnreadableObject(self.unreadable)
+        return self.object
+
+    @property
+    def uid(self) -> str:
+        """The object's UID, "" if it has none."""
+        return str(meta(self.object).get("uid", ""))
+
+    @property
+    def mark(self) -> int:
+        """The object's version as a number, 0 if it is none."""
+        return version_number(self.resource_version) or 0
+
+    @property
+    def source(self) -> str:
+        """Where it was seen, by which the log tells what is new of it (`NewEvent.source`); "" if that cannot be
+        told.
+        """
+        uid = self.uid
+        return f"{self.cluster}/{self.incarnation}/{self.kind.name}/{uid}" if self.mark and uid else ""
+
+    def observed(self, stream: str, event: Event, now: datetime, bodies: tuple[Body, ...] = ()) -> NewEvent:
+        """Return an observation of it with its identity, so that it is recorded once."""
+        return NewEvent(
+            stream=stream,
+            event=event,
+            source=self.source,
+            mark=self.mark,
+            cluster=self.cluster,
+            observed_at=now,
+            bodies=bodies,
+        )
+
+
+class OpenRead(msgspec.Struct, frozen=True):
+    """An object that has to be known before a stream can be decided about, and that no watch shows.
+
+    `stream` is where its answer is recorded, and what makes two reads the same: whoever needs it, it is read once.
+    `api_version` and `kind` are a reference's words; whoever reads finds out how the API server serves them, and
+    whether the kind has namespaces."""
+
+    stream: str
+    cluster: str
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+
+
+class ReadAnswer(msgspec.Struct, frozen=True):
+    """How a read ended: the object, or the API server's no. `not_served`: discovery, looked at anew, does not know the
+    kind.
+    """
+
+    object: Json | None = None
+    failure: WriteRefusal | None = None
+    not_served: bool = False
+
+
+class ReadingController(Protocol):
+    """What a capability adds to `Controller` if its decisions need objects that are not watched (docs/decisions/0017).
+
+    A read changes nothing on the cluster, so it needs no decision in the log before it; its answer is an event like any
+    observation."""
+
+    def open_reads(self, stream: str, now: datetime) -> Sequence[OpenRead]:
+        """Return the reads that a stream waits for now."""
+
+    def is_wanted(self, read: OpenRead) -> bool:
+        """Whether anybody still waits for a read."""
+
+    def answered(self, read: OpenRead, answer: ReadAnswer, now: datetime) -> NewEvent:
+        """Return the event that records how a read ended."""
+
+
+class Controller(Protocol):
+    """A capability as the loop sees it."""
+
+    types: Sequence[type[Event]]
+
+    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
+        """Return the event of something seen on a cluster; None if it concerns nobody."""
+
+    def fold(self, recorded: Recorded) -> None:
+        """Take one more event, in the log's order."""
+
+    def take_dirty(self) -> list[str]:
+        """Return the streams that have to be decided about since the last call, each once, in the order they became
+        so.
+        """
+
+    def decide(self, stream: str, now: datetime) -> Decided:
+        """Return what follows for a stream."""
+
+    def open_writes(self, stream: str) -> Sequence[OpenWrite]:
+        """Return the open writes of a stream."""
+
+    def is_open(self, write: OpenWrite) -> bool:
+        """Whether a write is still to be carried out."""
+
+    def bodies_needed(self, write: OpenWrite) -> Sequence[str]:
+        """Return the refs of the bodies that `request` needs."""
+
+    def request(self, write: OpenWrite, bodies: Mapping[str, bytes], now: datetime) -> Request | None:
+        """Return the request that carries a write out, or None if there is nothing to do."""
+
+    def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
+        """Return the Kubernetes Event to send after a write succeeded, if any. Best effort: it is not repeated."""
+
+    def failed(self, write: OpenWrite, failure: WriteRefusal, now: datetime) -> NewEvent:
+        """Return the event that records an API server's no."""
+
+    def unneeded(self, write: OpenWrite, resource_version: str) -> NewEvent:
+        """Return the event that records that a write changed nothing."""

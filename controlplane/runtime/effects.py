@@ -1,0 +1,328 @@
+"""Carries out open writes: per cluster, at its budget, until the log shows that they are settled.
+
+In: the open writes of streams, after each fold. Out: requests to clusters, and events for what an API server refused. A
+2xx settles nothing: the watch does, by closing the write in the fold. What is not closed in time is carried out again,
+which every request's preconditions make harmless. No answer at all is tried again here and says nothing in the log: the
+connection's own events do. A conflict waits for the news that explains it; if none comes, the news was older than the
+decision, and the conflict is recorded."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Callable
+
+import structlog
+
+from controlplane.clock import Clock
+from controlplane.clusters.protocol import ApiError, Executes, Foreign, Unreachable
+from controlplane.kube.kinds import Json, Request, meta, version_number
+from controlplane.log.event import Append, Fenced, LogError, LogUnavailable, NewEvent
+from controlplane.log.port import Log
+from controlplane.runtime.announcements import Announcements
+from controlplane.runtime.bodies import Bodies
+from controlplane.runtime.controller import Controller, OpenWrite, WriteRefusal
+from controlplane.runtime.gate import Gate
+from controlplane.tasks import end
+
+_log = structlog.get_logger(__name__)
+
+Outcome = Callable[[str, str, str], None]
+
+# Seconds before something that our own fault prevented is tried again.
+_FAULT_PAUSE = 30.0
+# Of so many times that the same content is missed, one counts as a conflict.
+_WAITS = 20
+
+
+class _Lane:
+    """The writes to one cluster: those that wait, and how many are on their way."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[OpenWrite] = deque()
+        self.parked: list[OpenWrite] = []
+        self.workers: set[asyncio.Task[None]] = set()
+        self.held: set[asyncio.Task[None]] = set()
+
+
+class Effects:
+    """The executors of all clusters. `executor(cluster)` gives the verbs of a connected cluster, or None.
+
+    `settle` is how long a write may take to show in the watch before it is carried out again, `news` how long the
+    change that explains a conflict may take, `concurrency` how many writes to a cluster are on their way at once,
+    `on_outcome(cluster, action, outcome)` hears how each try ended. `sure` is asked immediately before acting whether
+    this process still leads."""
+
+    def __init__(
+        self,
+        log: Log,
+        capability: Controller,
+        bodies: Bodies,
+        clock: Clock,
+        gate: Gate,
+        executor: Callable[[str], Executes | None],
+        *,
+        rng: random.Random,
+        concurrency: int = 32,
+        settle: float = 15.0,
+        news: float = 2.0,
+        on_outcome: Outcome = lambda cluster, action, outcome: None,
+        sure: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._write, self._capability, self._bodies, self._clock, self._gate = log, capability, bodies, clock, gate
+        self._executor, self._rng, self._concurrency = executor, rng, concurrency
+        self._settle, self._news = settle, news
+        self._on_outcome, self._sure = on_outcome, sure
+        self._announcements = Announcements(clock, rng, executor, self._may_act)
+        self._lanes: dict[str, _Lane] = {}
+        self._known: dict[str, dict[str, int]] = {}
+        self._later: set[asyncio.Task[None]] = set()
+        self._conflicted: set[OpenWrite] = set()
+        self._closing = False
+        self.failure: asyncio.Future[None] | None = None
+
+    def sync(self, stream: str) -> None:
+        """Compare a stream's open writes with those under way: start the new ones; closed ones end by themselves."""
+        writes = self._capability.open_writes(stream)
+        known = self._known.get(stream, {})
+        now = {write.target: write.position for write in writes}
+        if now:
+            self._known[stream] = now
+        else:
+            self._known.pop(stream, None)
+        for write in writes:
+            if known.get(write.target) != write.position:
+                self._enqueue(write)
+
+    def open_by_cluster(self) -> dict[str, int]:
+        """Return how many writes wait or are under way, by cluster."""
+        # Who stands before the gate has not taken a write yet.
+        return {
+            name: len(lane.waiting) + len(lane.parked) + len(lane.workers - lane.held)
+            for name, lane in self._lanes.items()
+        }
+
+    def cluster_back(self, cluster: str) -> None:
+        """Carry out what was put aside while a cluster was away."""
+        lane = self._lanes.get(cluster)
+        if lane is not None and lane.parked:
+            parked, lane.parked = lane.parked, []
+            for write in parked:
+                self._enqueue(write)
+
+    async def close(self, drain: float = 5.0) -> None:
+        """Start nothing more, give what is on its way `drain` seconds, and stop."""
+        self._closing = True
+        # Who waits before the gate or for its time has nothing on its way.
+        for task in [*self._later, *(worker for lane in self._lanes.values() for worker in lane.held)]:
+            task.cancel()
+        workers = [worker for lane in self._lanes.values() for worker in lane.workers]
+        try:
+            await self._announcements.close()
+            if workers:
+                await asyncio.wait(workers, timeout=drain)
+        finally:
+            await end(*workers, *self._later)
+
+    def _enqueue(self, write: OpenWrite) -> None:
+        if self._closing:
+            return
+        lane = self._lanes.setdefault(write.cluster, _Lane())
+        lane.waiting.append(write)
+        self._man(lane)
+
+    def _man(self, lane: _Lane) -> None:
+        if lane.waiting and len(lane.workers) < self._concurrency and not self._closing:
+            worker = asyncio.create_task(self._work(lane), name=f"effects-{lane.waiting[0].cluster}")
+            lane.workers.add(worker)
+            worker.add_done_callback(lambda done: self._ended(lane, done))
+
+    def _ended(self, lane: _Lane, worker: asyncio.Task[None]) -> None:
+        lane.workers.discard(worker)
+        # A write that came after the worker had looked for more, and before it counted as gone, found nobody else.
+        self._man(lane)
+        if not worker.cancelled() and (error := worker.exception()) is not None:
+            # Only a fence gets here; it ends the service's turn as the leader.
+            if self.failure is not None and not self.failure.done():
+                self.failure.set_exception(error)
+            elif not isinstance(error, Fenced):  # of several fences the first one has ended it
+                _log.error("executor ended", error=repr(error))
+
+    async def _work(self, lane: _Lane) -> None:
+        while lane.waiting and not self._closing:
+            await self._pass(lane)
+            write = lane.waiting.popleft() if lane.waiting else None
+            if write is None or not self._is_open(write):
+                continue
+            executor = self._executor(write.cluster)
+            if executor is None:
+                lane.parked.append(write)
+                continue
+            try:
+                await self._carry_out(write, executor)
+            except Fenced:
+                raise
+            except Exception:
+                # A fault of ours on one write must not stop the others; it is tried again later.
+                _log.exception("carrying out failed", cluster=write.cluster, action=write.action, stream=write.stream)
+                self._again(write, _FAULT_PAUSE)
+
+    async def _pass(self, lane: _Lane) -> None:
+        if self._gate.is_open:
+            return
+        worker = asyncio.current_task()
+        assert worker is not None
+        lane.held.add(worker)
+        try:
+            await self._gate.passed()
+        finally:
+            lane.held.discard(worker)
+
+    def _may_act(self) -> bool:
+        return not self._closing and self._gate.is_open and self._sure()
+
+    def _is_open(self, write: OpenWrite) -> bool:
+        if self._capability.is_open(write):
+            return True
+        self._conflicted.discard(write)
+        return False
+
+    async def _carry_out(self, write: OpenWrite, executor: Executes) -> None:
+        needed = self._capability.bodies_needed(write)
+        try:
+            bodies = await self._bodies.get(needed)
+        except LogUnavailable:
+            self._again(write, 1.0)
+            return
+        if missing := [ref for ref in needed if ref not in bodies]:
+            await self._without(write, missing)
+            return
+        # The last look before acting: a decision that was overtaken while this one waited is not carried out.
+        if self._closing or not self._gate.is_open or not self._sure() or not self._is_open(write):
+            self._again(write, 0.1)
+            return
+        request = self._capability.request(write, bodies, self._clock.now())
+        if request is None:
+            await self._overtaken(
+                write, WriteRefusal(404, "Obsolete", "what the decision was based on is no longer there")
+            )
+            return
+        # Rendered before the watch can close the write: afterwards its decision is no longer at hand.
+        announcement = self._capability.announcement(write, self._clock.now())
+        try:
+            answer = await executor.execute(request)
+        except Unreachable as error:
+            self._on_outcome(write.cluster, write.action, "unreachable")
+            trace = self._write.traces.of(write.position)
+            _log.info(
+                "no answer, will try again",
+                cluster=write.cluster,
+                action=write.action,
+                stream=write.stream,
+                error=str(error),
+                trace=trace,
+            )
+            self._again(write, self._rng.uniform(0.5, 2.0))
+        except Foreign as error:
+            await self._refused(write, WriteRefusal(409, "Foreign", str(error)))
+        except ApiError as error:
+            await self._answered(write, request, error)
+        else:
+            changed = await self._done(write, request, answer)
+            if changed and announcement is not None and not self._closing:
+                await self._announcements.tell(write.cluster, announcement)
+
+    async def _without(self, write: OpenWrite, missing: list[str]) -> None:
+        """What a write is made of is not at hand: it was not listed yet, or the object has changed or gone since the
+        decision.
+
+        Then the decision is obsolete, and is taken anew by what is there now. One that names the same again waits
+        without a word: whatever shows it is away."""
+        if not self._bodies.complete():
+            self._again(write, 1.0)
+            return
+        if write in self._conflicted or self._bodies.missed(missing) % _WAITS == 1:
+            await self._overtaken(
+                write, WriteRefusal(409, "Conflict", "what it was decided on has changed or gone since")
+            )
+        else:
+            self._again(write, self._settle)
+
+    async def _answered(self, write: OpenWrite, request: Request, error: ApiError) -> None:
+        if error.status == 401:
+            # The connection's own events tell of refused credentials; the write waits for better ones.
+            self._on_outcome(write.cluster, write.action, "unauthorized")
+            self._again(write, self._rng.uniform(1.0, 4.0))
+            return
+        failure = WriteRefusal(error.status, error.reason or str(error.status), error.message)
+        if request.verb != "create" and error.status in (404, 409):
+            await self._overtaken(write, failure)
+        else:
+            await self._refused(write, failure)
+
+    async def _overtaken(self, write: OpenWrite, failure: WriteRefusal) -> None:
+        """The object has changed or gone since we looked: the watch brings the news and closes the write.
+
+        If it does not, the news came before the decision was in the log, and nothing more will come.
+        """
+        if write in self._conflicted:
+            await self._refused(write, failure)
+            return
+        self._on_outcome(write.cluster, write.action, "conflict")
+        self._conflicted.add(write)
+        self._again(write, self._news)
+
+    async def _refused(self, write: OpenWrite, failure: WriteRefusal) -> None:
+        self._on_outcome(write.cluster, write.action, "refused")
+        self._conflicted.discard(write)
+        _log.warning(
+            "refused",
+            cluster=write.cluster,
+            action=write.action,
+            stream=write.stream,
+            code=failure.code,
+            error=failure.error,
+            message=failure.message,
+            trace=self._write.traces.of(write.position),
+        )
+        await self._note(write, self._capability.failed(write, failure, self._clock.now()))
+
+    async def _done(self, write: OpenWrite, request: Request, answer: Json | None) -> bool:
+        """Settle a success; returns whether it may have changed something."""
+        self._on_outcome(write.cluster, write.action, "done")
+        version = str(meta(answer).get("resourceVersion", "")) if answer else ""
+        if request.verb == "patch" and version and version == request.resource_version:
+            await self._note(write, self._capability.unneeded(write, version))
+            return False
+        if answer:
+            # The watch will show what was made: it belongs to what led to it.
+            traces, uid = self._write.traces, str(meta(answer).get("uid", ""))
+            traces.expect(uid, version_number(version), traces.of(write.position))
+        self._again(write, self._settle)
+        return True
+
+    async def _note(self, write: OpenWrite, event: NewEvent) -> None:
+        try:
+            if self._is_open(write):
+                await self._write.append(Append([event]))
+        except Fenced:
+            raise
+        except LogError as error:
+            _log.warning(
+                "outcome not recorded, will try again", action=write.action, stream=write.stream, error=str(error)
+            )
+            self._again(write, _FAULT_PAUSE)
+
+    def _again(self, write: OpenWrite, delay: float) -> None:
+        """Carry a write out again after a while, if it is still open then."""
+        if self._closing:
+            return
+        task = asyncio.create_task(self._after(write, delay), name="effects-again")
+        self._later.add(task)
+        task.add_done_callback(self._later.discard)
+
+    async def _after(self, write: OpenWrite, delay: float) -> None:
+        await self._clock.sleep(delay)
+        if self._is_open(write):
+            self._enqueue(write)

@@ -1,0 +1,81 @@
+"""Who leads a log: whoever took its epoch last, for as long as it gives signs of life to the log itself.
+
+In: a log. Out: the epoch, once the holder before has given no new sign of life for a lease, by our own monotonic clock
+(the database's may jump); and a gate that is open only while our own last sign of life is younger than that. A leader
+that was paused, or cut off from the log, therefore stops acting before anybody else can start, by its own monotonic
+clock; what it still tries to write, the log refuses."""
+
+from __future__ import annotations
+
+import contextlib
+
+import structlog
+
+from controlplane.clock import Clock
+from controlplane.log.event import Fenced, Head, LogUnavailable
+from controlplane.log.port import Log
+from controlplane.runtime.gate import Gate
+
+_log = structlog.get_logger(__name__)
+
+# A sign of life counts for us a little shorter than for the others: the answer took its time to come back.
+_SAFETY = 0.75
+
+
+class Leader:
+    """The lead of one log, held by this process or waited for. `lease` and `renew` are seconds."""
+
+    def __init__(
+        self, log: Log, identity: str, clock: Clock, gate: Gate, *, lease: float = 3.0, renew: float = 0.75
+    ) -> None:
+        self._keeper, self._identity, self._clock, self._gate = log, identity, clock, gate
+        self._lease, self._renew = lease, renew
+        self._alive_until = float("-inf")
+        self._holds = False
+
+    @property
+    def sure(self) -> bool:
+        """Whether nobody else can have taken the lead by now."""
+        return self._holds and self._clock.monotonic() < self._alive_until
+
+    async def acquire(self) -> Head:
+        """Return the head of the log at the moment at which its lead became ours."""
+        seen, since = None, 0.0
+        while True:
+            with contextlib.suppress(LogUnavailable):
+                sign, asked = await self._keeper.sign(), self._clock.monotonic()
+                if sign != seen:
+                    seen, since = sign, asked
+                if sign.free or asked - since >= self._lease:
+                    head = await self._keeper.lead(self._identity, sign)
+                    if head is not None:
+                        self._confirm(asked)
+                        return head
+            await self._clock.sleep(self._renew / 2)
+
+    async def keep(self) -> None:
+        """Give signs of life; raises `Fenced` once another process has taken the epoch."""
+        while True:
+            await self._clock.sleep(self._renew)
+            asked = self._clock.monotonic()
+            try:
+                await self._keeper.renew()
+            except Fenced:
+                self._holds = False
+                raise
+            except LogUnavailable as error:
+                self._gate.set("leader", ok=self.sure, detail=str(error))
+                continue
+            self._confirm(asked)
+            self._gate.set("leader", ok=True)
+
+    async def release(self) -> None:
+        """Resign, so that the next one need not wait for the lease to end."""
+        if self._holds:
+            self._holds = False
+            with contextlib.suppress(Exception):
+                await self._keeper.renew(resign=True)
+
+    def _confirm(self, asked: float) -> None:
+        self._holds = True
+        self._alive_until = asked + self._lease * _SAFETY

@@ -1,0 +1,74 @@
+"""What the metrics hear of every process that follows a log: who leads it, what is appended and folded, how its
+connections stand.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import get_args
+
+from controlplane.controllers.connectivity.events import EventRefused, KindSynced
+from controlplane.controllers.connectivity.state import Connection, Phase
+from controlplane.log.event import Recorded, Unknown
+from controlplane.telemetry import Metrics
+
+
+class ProcessMeasure:
+    """Counts into a `Metrics`; each process adds what its own rooms say."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def leads(self, epoch: int) -> None:
+        """Say that this process leads from now on."""
+        self._metrics.leader.set(1)
+        self._metrics.leader_epoch.set(epoch)
+
+    def sure(self, sure: bool) -> None:
+        """Say whether nobody else can have taken the lead."""
+        self._metrics.leader_sure.set(sure)
+
+    def follows(self) -> None:
+        """Say that this process does not lead, and forget what only a leader knows."""
+        for gauge in (self._metrics.leader, self._metrics.leader_sure):
+            gauge.set(0)
+        self._metrics.forget_clusters()
+
+    def log_answers(self, ok: bool) -> None:
+        """Say whether the database of the log answers."""
+        self._metrics.log_reachable.set(ok)
+
+    def appended(self, types: Sequence[str], seconds: float) -> None:
+        """Count a commit."""
+        self._metrics.append_seconds.observe(seconds)
+        if types:
+            self._metrics.append_batch_size.observe(len(types))
+            for name, count in Counter(types).items():
+                self._metrics.events_appended.labels(type=name).inc(count)
+
+    def folded(self, events: Sequence[Recorded], live: bool) -> None:
+        """Count what was folded; decisions and lags only of events that happened while this process led."""
+        self._metrics.log_position.set(events[-1].position)
+        for recorded in events:
+            event = recorded.event
+            if isinstance(event, Unknown):
+                self._metrics.unknown_events.labels(type=event.type).inc()
+            elif live:
+                self._count(recorded)
+
+    def _count(self, recorded: Recorded) -> None:
+        event = recorded.event
+        if recorded.observed_at is not None:
+            lag = (recorded.recorded_at - recorded.observed_at).total_seconds()
+            self._metrics.loop_lag_seconds.observe(max(0.0, lag))
+        if isinstance(event, EventRefused):
+            self._metrics.events_refused.labels(type=event.type).inc()
+        if isinstance(event, KindSynced):
+            reason = "gap" if event.gap else "start"
+            self._metrics.relists.labels(cluster=recorded.cluster, kind=event.kind, reason=reason).inc()
+
+    def _stands(self, name: str, connection: Connection) -> None:
+        self._metrics.cluster_connected.labels(cluster=name).set(connection.connected)
+        for phase in get_args(Phase):
+            self._metrics.cluster_phase.labels(cluster=name, phase=phase).set(connection.phase == phase)

@@ -1,0 +1,212 @@
+"""Several capabilities in one log and one loop: whoever owns a stream decides about it, whoever is concerned hears of
+it.
+
+In: rooms, each a capability with the first words of the streams that are its own and of those that it hears besides.
+Out: what the loop asks of one capability, answered by the right one. A room sees the events that it would see if it
+were alone, in the same order, so it decides the same; it cannot write to another's streams. A stream with an event that
+cannot be folded is left alone: nothing more is folded, decided or carried out on it (`left_alone`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+import structlog
+
+from controlplane.kube.kinds import Request
+from controlplane.log.event import Event, NewEvent, Recorded
+from controlplane.log.folding import Folding
+from controlplane.runtime.controller import (
+    Controller,
+    Decided,
+    ObjectChange,
+    OpenRead,
+    OpenWrite,
+    ReadAnswer,
+    ReadingController,
+    WriteRefusal,
+)
+
+_log = structlog.get_logger(__name__)
+
+_NOTHING = Decided()
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A capability and its part of the log.
+
+    `owns` and `hears` are first words of streams (`workload` of `workload/NS/NAME`). `mark` sets the identities of its
+    observations apart from those of the other rooms, which may see the same object; "" for the one room whose
+    identities stay as they are, since the log has them already. `reading` is the capability again if its decisions need
+    reads (docs/decisions/0017)."""
+
+    name: str
+    capability: Controller
+    owns: frozenset[str]
+    hears: frozenset[str] = frozenset()
+    mark: str = ""
+    reading: ReadingController | None = None
+
+
+class ControllerRouter:
+    """Rooms behind the loop's contract. Raises `ValueError` for rooms that claim the same streams, identities or event
+    names.
+    """
+
+    def __init__(self, rooms: Sequence[Registration]) -> None:
+        self.rooms = tuple(rooms)
+        self._owners: dict[str, Registration] = {}
+        self._hearers: dict[str, list[Controller]] = {}
+        for room in rooms:
+            for word in sorted(room.owns):
+                if word in self._owners:
+                    raise ValueError(f'rooms "{self._owners[word].name}" and "{room.name}" both own streams "{word}/…"')
+                self._owners[word] = room
+            for word in room.owns | room.hears:
+                self._hearers.setdefault(word, []).append(room.capability)
+        marks = [room.mark for room in rooms]
+        if len(set(marks)) != len(marks):
+            raise ValueError("two rooms mark their observations alike: the log would drop one of them as seen already")
+        self.types: Sequence[type[Event]] = merged(room.capability.types for room in rooms)
+        self._folding = Folding(self._give, _left)
+
+    @property
+    def left_alone(self) -> Mapping[str, str]:
+        """The streams of which an event could not be folded, and what it was."""
+        return self._folding.left_alone
+
+    # --- what was seen -----------------------------------------------------------------------------------------------
+
+    def observations(self, sighting: ObjectChange, now: datetime) -> list[NewEvent]:
+        """Return what each room records of something seen; several may be concerned by the same object."""
+        found = []
+        for room in self.rooms:
+            event = room.capability.observe(sighting, now)
+            if event is not None:
+                found.append(_marked(event, room.mark))
+        return found
+
+    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
+        """Return what the first room that is concerned records. The recorder asks for `observations`, which are all."""
+        return next(iter(self.observations(sighting, now)), None)
+
+    def fold(self, recorded: Recorded) -> None:
+        """Give one more event to its owner and to whoever hears of it."""
+        self._folding(recorded)
+
+    def _give(self, recorded: Recorded) -> None:
+        for capability in self._hearers.get(_word(recorded.stream), ()):
+            capability.fold(recorded)
+
+    def take_dirty(self) -> list[str]:
+        """Return the streams to decide about, room after room, each once."""
+        return [
+            stream
+            for room in self.rooms
+            for stream in room.capability.take_dirty()
+            if self._owners.get(_word(stream)) is room and stream not in self.left_alone
+        ]
+
+    # --- what follows ------------------------------------------------------------------------------------------------
+
+    def decide(self, stream: str, now: datetime) -> Decided:
+        """Return what the owner of a stream decides."""
+        owner = self._owner(stream)
+        return owner.capability.decide(stream, now) if owner is not None else _NOTHING
+
+    def open_writes(self, stream: str) -> Sequence[OpenWrite]:
+        """Return the open writes of a stream."""
+        owner = self._owner(stream)
+        return owner.capability.open_writes(stream) if owner is not None else ()
+
+    def is_open(self, write: OpenWrite) -> bool:
+        """Whether a write is still to be carried out."""
+        return write.stream not in self.left_alone and self._of(write).is_open(write)
+
+    def bodies_needed(self, write: OpenWrite) -> Sequence[str]:
+        """Return the refs of the bodies that `request` needs."""
+        return self._of(write).bodies_needed(write)
+
+    def request(self, write: OpenWrite, bodies: Mapping[str, bytes], now: datetime) -> Request | None:
+        """Return the request that carries a write out, or None if there is nothing to do."""
+        return self._of(write).request(write, bodies, now)
+
+    def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
+        """Return the Kubernetes Event to send after a write succeeded, if any."""
+        return self._of(write).announcement(write, now)
+
+    def failed(self, write: OpenWrite, failure: WriteRefusal, now: datetime) -> NewEvent:
+        """Return the event that records an API server's no."""
+        return self._of(write).failed(write, failure, now)
+
+    def unneeded(self, write: OpenWrite, resource_version: str) -> NewEvent:
+        """Return the event that records that a write changed nothing."""
+        return self._of(write).unneeded(write, resource_version)
+
+    # --- what has to be read -----------------------------------------------------------------------------------------
+
+    @property
+    def reads(self) -> bool:
+        """Whether any room's decisions need reads."""
+        return any(room.reading is not None for room in self.rooms)
+
+    def open_reads(self, stream: str, now: datetime) -> Sequence[OpenRead]:
+        """Return the reads that a stream waits for now."""
+        owner = self._owner(stream)
+        return owner.reading.open_reads(stream, now) if owner is not None and owner.reading is not None else ()
+
+    def is_wanted(self, read: OpenRead) -> bool:
+        """Whether anybody still waits for a read; its answer belongs to whoever owns the stream that it is recorded
+        on.
+        """
+        owner = self._owner(read.stream)
+        return owner is not None and owner.reading is not None and owner.reading.is_wanted(read)
+
+    def answered(self, read: OpenRead, answer: ReadAnswer, now: datetime) -> NewEvent:
+        """Return the event that records how a read ended."""
+        reading = self._owners[_word(read.stream)].reading
+        assert reading is not None, f"nobody reads for {read.stream}"
+        return reading.answered(read, answer, now)
+
+    def _owner(self, stream: str) -> Registration | None:
+        return self._owners.get(_word(stream)) if stream not in self.left_alone else None
+
+    def _of(self, write: OpenWrite) -> Controller:
+        return self._owners[_word(write.stream)].capability
+
+
+def merged(types: Iterable[Iterable[type[Event]]]) -> tuple[type[Event], ...]:
+    """Return all event types once; `ValueError` if two different ones have the same name, which is all that the log
+    keeps of a type.
+    """
+    named: dict[str, type[Event]] = {}
+    for declared in types:
+        for event_type in declared:
+            known = named.setdefault(event_type.__name__, event_type)
+            if known is not event_type:
+                raise ValueError(
+                    f"two event types are called {event_type.__name__}: in {known.__module__} and {event_type.__module__}"
+                )
+    return tuple(named.values())
+
+
+def _left(recorded: Recorded, error: Exception) -> None:
+    _log.error(
+        "event cannot be folded, its stream is left alone",
+        stream=recorded.stream,
+        position=recorded.position,
+        error=repr(error),
+    )
+
+
+def _word(stream: str) -> str:
+    return stream.partition("/")[0]
+
+
+def _marked(event: NewEvent, mark: str) -> NewEvent:
+    if not mark or not event.source:
+        return event
+    return msgspec.structs.replace(event, source=f"{mark}:{event.source}")

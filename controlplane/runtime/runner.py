@@ -1,0 +1,154 @@
+"""The loop itself: read the log, fold, decide, append what was decided; and wake up for what is due though nothing
+happened.
+
+In: the log from a position. Out: decisions in the log, open writes handed to the executors. Whatever this process
+appended comes back here like everybody else's: only what is committed is folded, and only what is folded is decided on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import heapq
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+import structlog
+
+from controlplane.clock import Clock
+from controlplane.log.event import Append, Fenced, LogError, LogUnavailable, Recorded, VersionConflict
+from controlplane.log.port import Log
+from controlplane.runtime.controller import Controller
+from controlplane.runtime.effects import Effects
+from controlplane.runtime.gate import Gate
+from controlplane.runtime.reads import Reads
+
+_log = structlog.get_logger(__name__)
+
+
+class Runner:
+    """One capability over one log.
+
+    `reads` carries out the reads of a capability that is `Reading`; `on_folded(events)` hears each batch after it was
+    folded; `poll` is the longest nap in seconds; `slice_` bounds how many streams are decided about before the event
+    loop gets a turn."""
+
+    def __init__(
+        self,
+        log: Log,
+        capability: Controller,
+        effects: Effects,
+        gate: Gate,
+        clock: Clock,
+        *,
+        reads: Reads | None = None,
+        on_folded: Callable[[Sequence[Recorded]], None] = lambda events: None,
+        poll: float = 1.0,
+        batch: int = 2000,
+        slice_: int = 250,
+    ) -> None:
+        self._log_, self._capability, self._effects, self._gate, self._clock = log, capability, effects, gate, clock
+        self._reads = reads
+        self._on_folded, self._poll, self._batch, self._slice = on_folded, poll, batch, slice_
+        self._timers: list[tuple[datetime, str]] = []
+        self._wakes: dict[str, datetime] = {}
+        self.position = 0
+
+    async def catch_up(self, position: int, progress: Callable[[int], None] = lambda position: None) -> None:
+        """Fold up to a position without deciding anything: what a new leader does before it acts."""
+        while self.position < position:
+            try:
+                if not await self._fold_next():
+                    raise LogError(f"the log ends at {self.position}, before {position}")
+            except LogUnavailable:
+                await self._clock.sleep(0.5)
+            progress(self.position)
+
+    async def follow(self) -> None:
+        """Fold what there is, decide nothing."""
+        while await self._fold_next():
+            pass
+
+    async def run(self) -> None:
+        """Run until cancelled, or until a newer leader fences us off (`Fenced`)."""
+        while True:
+            try:
+                more = await self._fold_next()
+                self._gate.set("log", ok=True)
+            except LogUnavailable as error:
+                self._gate.set("log", ok=False, detail=str(error))
+                await self._clock.sleep(0.5)
+                continue
+            await self._react()
+            if not more:
+                # If nobody answers here, the next read says so.
+                with contextlib.suppress(LogUnavailable):
+                    await self._log_.wait(self.position, self._nap())
+
+    async def _fold_next(self) -> bool:
+        events = await self._log_.read(self.position, self._batch)
+        for recorded in events:
+            self._capability.fold(recorded)
+        if events:
+            self.position = events[-1].position
+            if self._reads is not None:
+                self._reads.folded(events)
+            self._on_folded(events)
+        return bool(events)
+
+    async def _react(self) -> None:
+        streams = list(dict.fromkeys([*self._capability.take_dirty(), *self._due()]))
+        for start in range(0, len(streams), self._slice):
+            await self._decide(streams[start : start + self._slice])
+
+    async def _decide(self, streams: Sequence[str]) -> None:
+        now = self._clock.now()
+        requests = []
+        for stream in streams:
+            self._effects.sync(stream)
+            try:
+                decided = self._capability.decide(stream, now)
+            except Exception:
+                # A fault of ours on one stream must not stop the others; it is tried again when the stream changes, or later.
+                _log.exception("deciding failed", stream=stream)
+                self._wake(stream, now + timedelta(seconds=30))
+                continue
+            if self._reads is not None:
+                self._reads.sync(stream)
+            if decided.wake is not None:
+                self._wake(stream, decided.wake)
+            if decided.events:
+                requests.append(Append(decided.events, {stream: decided.version, **decided.others}))
+        answers = await asyncio.gather(*(self._log_.append(request) for request in requests), return_exceptions=True)
+        for request, answer in zip(requests, answers, strict=True):
+            if isinstance(answer, (Fenced, asyncio.CancelledError)):
+                raise answer
+            stream = next(iter(request.expected or {}))
+            if isinstance(answer, VersionConflict):
+                # What came on the stream itself makes it decided about again. What came on another one may be no news to it.
+                if len(request.expected or {}) > 1:
+                    self._wake(stream, now)
+            elif isinstance(answer, LogError):
+                _log.warning("decision not recorded, will try again", stream=stream, error=str(answer))
+                self._wake(stream, now + timedelta(seconds=5))
+            elif isinstance(answer, BaseException):
+                raise answer
+
+    def _wake(self, stream: str, when: datetime) -> None:
+        if self._wakes.get(stream) != when:
+            self._wakes[stream] = when
+            heapq.heappush(self._timers, (when, stream))
+
+    def _due(self) -> list[str]:
+        now, due = self._clock.now(), []
+        while self._timers and self._timers[0][0] <= now:
+            when, stream = heapq.heappop(self._timers)
+            if self._wakes.get(stream) == when:
+                del self._wakes[stream]
+                due.append(stream)
+        return due
+
+    def _nap(self) -> float:
+        if not self._timers:
+            return self._poll
+        return max(0.0, min(self._poll, (self._timers[0][0] - self._clock.now()).total_seconds()))

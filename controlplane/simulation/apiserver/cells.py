@@ -1,0 +1,141 @@
+"""The cells of `kubectl get` that are computed, not read off a path: ages, a Job's and a Pod's summary.
+
+Pure functions of an object and the present time, worded as `k8s.io/kubernetes/pkg/printers/internalversion` words
+them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from controlplane.kube.kinds import Json
+
+_STEP = re.compile(r"\.([A-Za-z0-9_\-]+)|\[\?\(@\.([A-Za-z0-9_]+)==['\"]([^'\"]*)['\"]\)\]")
+
+
+def at_path(obj: Any, path: str) -> Any:
+    """Return what a JSONPath of steps `.name` and `[?(@.key=='value')]` finds first, or None."""
+    for step in _STEP.finditer(path):
+        name, key, value = step.groups()
+        if name is not None:
+            obj = obj.get(name) if isinstance(obj, dict) else None
+        else:
+            items = obj if isinstance(obj, list) else []
+            obj = next((item for item in items if isinstance(item, dict) and item.get(key) == value), None)
+        if obj is None:
+            return None
+    return obj
+
+
+def parse_time(text: object) -> datetime | None:
+    """Return an RFC 3339 time in UTC, or None where there is none."""
+    if not isinstance(text, str) or not text:
+        return None
+    try:
+        return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(UTC)
+    except ValueError:
+        return None
+
+
+def human_duration(seconds: float) -> str:
+    """Return a duration as kubectl prints ages: two units at most, the second only while the first is small."""
+    whole = int(seconds)
+    if whole < -1:
+        return "<invalid>"
+    whole = max(whole, 0)
+    minutes, hours, days = whole // 60, whole // 3600, whole // 86400
+    if whole < 120:
+        return f"{whole}s"
+    if minutes < 10:
+        return _two(minutes, "m", whole % 60, "s")
+    if minutes < 180:
+        return f"{minutes}m"
+    if hours < 8:
+        return _two(hours, "h", minutes % 60, "m")
+    if hours < 48:
+        return f"{hours}h"
+    if hours < 192:
+        return _two(days, "d", hours % 24, "h")
+    if days < 730:
+        return f"{days}d"
+    return _two(days // 365, "y", days % 365, "d") if days < 8 * 365 else f"{days // 365}y"
+
+
+def _two(big: int, big_unit: str, small: int, small_unit: str) -> str:
+    return f"{big}{big_unit}{small}{small_unit}" if small else f"{big}{big_unit}"
+
+
+def age(text: object, now: datetime) -> str:
+    """Return how long ago an RFC 3339 time was, or `<unknown>`."""
+    then = parse_time(text)
+    return human_duration((now - then).total_seconds()) if then else "<unknown>"
+
+
+def _true_conditions(obj: Json) -> Iterator[str]:
+    for condition in (obj.get("status") or {}).get("conditions") or []:
+        if condition.get("status") == "True":
+            yield condition.get("type", "")
+
+
+def job_status(obj: Json, _now: datetime) -> str:
+    """Return `Complete`, `Failed`, `Suspended`, … as kubectl's STATUS column of a Job."""
+    true = set(_true_conditions(obj))
+    for condition, word in (("Complete", "Complete"), ("Failed", "Failed"), ("Suspended", "Suspended")):
+        if condition in true:
+            return word
+    if (obj.get("metadata") or {}).get("deletionTimestamp"):
+        return "Terminating"
+    return (
+        "FailureTarget"
+        if "FailureTarget" in true
+        else "SuccessCriteriaMet"
+        if "SuccessCriteriaMet" in true
+        else "Running"
+    )
+
+
+def job_completions(obj: Json, _now: datetime) -> str:
+    """Return `succeeded/wanted` of a Job."""
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    succeeded, completions = status.get("succeeded", 0), spec.get("completions")
+    if completions is not None:
+        return f"{succeeded}/{completions}"
+    parallelism = spec.get("parallelism", 1)
+    return f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
+
+
+def job_duration(obj: Json, now: datetime) -> str:
+    """Return how long a Job has run, or ran; empty while it has not started."""
+    status = obj.get("status") or {}
+    start = parse_time(status.get("startTime"))
+    if start is None:
+        return ""
+    end = parse_time(status.get("completionTime"))
+    return human_duration(((end or now) - start).total_seconds())
+
+
+def pod_ready(obj: Json, _now: datetime) -> str:
+    """Return `ready/containers` of a Pod."""
+    statuses = (obj.get("status") or {}).get("containerStatuses") or []
+    ready = sum(1 for status in statuses if status.get("ready"))
+    return f"{ready}/{len((obj.get('spec') or {}).get('containers') or [])}"
+
+
+def pod_restarts(obj: Json, _now: datetime) -> int:
+    """Return the restarts of all containers of a Pod."""
+    statuses = (obj.get("status") or {}).get("containerStatuses") or []
+    return sum(int(status.get("restartCount", 0)) for status in statuses)
+
+
+def secret_size(obj: Json, _now: datetime) -> int:
+    """Return the number of keys in a Secret or ConfigMap."""
+    return len(obj.get("data") or {}) + len(obj.get("binaryData") or {})
+
+
+def event_object(obj: Json, _now: datetime) -> str:
+    """Return `kind/name` of what an Event is about."""
+    about = obj.get("regarding") or obj.get("involvedObject") or {}
+    return f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}"

@@ -1,0 +1,223 @@
+"""A toy of Tekton's controller: TaskRuns and their pods in the order of a pipeline, and the conditions of both.
+
+In: PipelineRuns with an embedded pipeline. Out: a TaskRun and a pod for each task whose predecessors (`runAfter`) are
+done, and the run's own end: by success, by cancellation, or by a task that fails more often than its `retries`. Where
+the ConfigMap `feature-flags` says that pods belong together it names the placeholder, as Tekton does, and ties pods to
+it; the placeholder itself is somebody else's to make. How long a task takes, and how often it fails first, is said by
+the run's annotations. Unlike Tekton it keeps a run's first flag to the end."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from controlplane.clock import Clock
+from controlplane.kube.kinds import PIPELINE_RUNS, PODS, Json, Kind, meta
+from controlplane.simulation.controllers.behaviour import Behaviour, Key, View
+from controlplane.simulation.controllers.jobs import DURATION, OUTCOME
+from controlplane.simulation.controllers.workload_owners import controller_of, owner_reference
+from controlplane.simulation.kinds.base import CONFIG_MAPS
+from controlplane.simulation.kinds.own_cluster import TASK_RUNS
+from controlplane.simulation.kueue.common import timestamp
+
+NAMESPACE = "tekton-pipelines"
+FOLLOWS = "pipeline.tekton.dev/affinity-assistant"
+RUN_LABEL, TASK_LABEL, TASK_RUN_LABEL = "tekton.dev/pipelineRun", "tekton.dev/pipelineTask", "tekton.dev/taskRun"
+FAILS = "simulation.controlplane/fails"
+_MODES = ("workspaces", "pipelineruns", "isolate-pipelinerun", "disabled")
+_PER_RUN = ("pipelineruns", "isolate-pipelinerun")
+_STOPS = ("Cancelled", "CancelledRunFinally", "StoppedRunFinally")
+_END = "Succeeded"
+
+
+class Tekton(Behaviour):
+    """Runs the PipelineRuns of one cluster."""
+
+    def __init__(self, name: str, view: View, clock: Clock) -> None:
+        super().__init__(name, clock)
+        self._view, self._store = view, view.store
+        self._flag, self._modes = _MODES[0], dict[str, str]()
+        view.listen(self._on_change)
+
+    def _on_change(self, kind: Kind, old: Json | None, new: Json | None) -> None:
+        shown = new or old or {}
+        if kind == CONFIG_MAPS and (meta(shown)["namespace"], meta(shown)["name"]) == (NAMESPACE, "feature-flags"):
+            said = str(((new or {}).get("data") or {}).get("coschedule", _MODES[0])).lower()
+            self._flag = said if said in _MODES else self._flag  # what is no mode leaves the last good one
+        elif kind == PIPELINE_RUNS and new is None:
+            self._modes.pop(meta(shown)["uid"], None)
+        elif kind == PIPELINE_RUNS:
+            self.mark((meta(shown)["namespace"], meta(shown)["name"]))
+        elif kind in (TASK_RUNS, PODS) and RUN_LABEL in (meta(shown).get("labels") or {}):
+            self.mark((meta(shown)["namespace"], meta(shown)["labels"][RUN_LABEL]))
+
+    def reconcile(self, key: Key) -> float | None:
+        """Take a run one step on."""
+        run = self._view.get(PIPELINE_RUNS, *key)
+        if run is None or "deletionTimestamp" in meta(run) or run["spec"].get("managedBy") or _ended(run):
+            return None
+        asked = run["spec"].get("status")
+        if asked in _STOPS:
+            self._cancel(run)
+        if asked:  # it is pending, or was stopped
+            return None
+        status = run.get("status") or {}
+        if "pipelineSpec" not in status:
+            begun = timestamp(self.clock.now())
+            self._say(
+                PIPELINE_RUNS, run, "Unknown", "Running", pipelineSpec=run["spec"]["pipelineSpec"], startTime=begun
+            )
+            return None
+        tasks = status["pipelineSpec"].get("tasks") or []
+        ends = {task["name"]: self._task(run, task) for task in tasks}
+        at = timestamp(self.clock.now())
+        if "False" in ends.values() and None not in ends.values():
+            self._say(PIPELINE_RUNS, run, "False", "Failed", completionTime=at)
+        elif all(end == "True" for end in ends.values()):
+            self._say(PIPELINE_RUNS, run, "True", "Succeeded", completionTime=at)
+        return None
+
+    def _cancel(self, run: Json) -> None:
+        """End a run that was cancelled or stopped: its tasks end with it."""
+        tasks = ((run.get("status") or {}).get("pipelineSpec") or {}).get("tasks") or []
+        namespace = meta(run)["namespace"]
+        for task in tasks:
+            made = self._view.get(TASK_RUNS, namespace, f"{meta(run)['name']}-{task['name']}")
+            if made is None or _ended(made) or not _is_of(made, run):
+                continue
+            for (place, name), pod in list(self._view.all(PODS).items()):
+                if place == namespace and _is_of(pod, made):
+                    self._store.delete(PODS, namespace, name)
+            self._say(TASK_RUNS, made, "False", "TaskRunCancelled")
+        self._say(PIPELINE_RUNS, run, "False", "Cancelled", completionTime=timestamp(self.clock.now()))
+
+    def _task(self, run: Json, task: Json) -> str | None:
+        """Take a task one step on; return how it ended: "True", "False", "Skipped", or None if it has not."""
+        namespace, name = meta(run)["namespace"], f"{meta(run)['name']}-{task['name']}"
+        made = self._view.get(TASK_RUNS, namespace, name)
+        if made is None:
+            before = [
+                self._view.get(TASK_RUNS, namespace, f"{meta(run)['name']}-{one}") for one in task.get("runAfter") or ()
+            ]
+            if all(one is not None and _end_of(one) == "True" for one in before):
+                self._store.create(TASK_RUNS, self._task_run(run, task, name))
+                return None
+            waits = any(one is not None and _end_of(one) is None for one in before)
+            return None if waits or not self._failed_already(run) else "Skipped"
+        if not _is_of(made, run):
+            return None
+        return _end_of(made) or self._try(run, task, made)
+
+    def _failed_already(self, run: Json) -> bool:
+        """Whether a task of a run has failed: what would come after it does not."""
+        return any(
+            _is_of(made, run) and _end_of(made) == "False" and place == meta(run)["namespace"]
+            for (place, _), made in self._view.all(TASK_RUNS).items()
+        )
+
+    def _try(self, run: Json, task: Json, made: Json) -> str | None:
+        """Look after the pod of a TaskRun; one that fails is followed by another, as often as `retries` says."""
+        namespace, retries = meta(run)["namespace"], int(task.get("retries") or 0)
+        for number in range(retries + 1):
+            name = f"{meta(made)['name']}-pod" + (f"-retry{number}" if number else "")
+            pod = self._view.get(PODS, namespace, name)
+            if pod is None:
+                self._store.create(PODS, _pod(run, made, name, number))
+                return None
+            phase = (pod.get("status") or {}).get("phase") if _is_of(pod, made) else ""
+            if phase != "Failed":
+                break
+        if phase == "Succeeded":
+            self._say(TASK_RUNS, made, "True", "Succeeded")
+        elif phase == "Failed":
+            self._say(TASK_RUNS, made, "False", "Failed")
+        return None
+
+    def _mode(self, run: Json) -> str:
+        return self._modes.setdefault(meta(run)["uid"], self._flag)
+
+    def _task_run(self, run: Json, task: Json, name: str) -> Json:
+        mode = self._mode(run)
+        per_run = mode in _PER_RUN
+        placeholder = f"affinity-assistant-{_digest(meta(run)['name'])}" if per_run else ""
+        bindings = {one["name"]: one for one in run["spec"].get("workspaces") or ()}
+        uses = [(one["name"], bindings[one.get("workspace") or one["name"]]) for one in task.get("workspaces") or ()]
+        used = [binding for _, binding in uses]
+        claimed = [one["name"] for one in used if "volumeClaimTemplate" in one or "persistentVolumeClaim" in one]
+        followed = placeholder
+        if mode == "workspaces" and claimed:
+            followed = f"affinity-assistant-{_digest(claimed[-1] + meta(run)['name'])}"
+        workspaces = [_bound(binding, name_, run, placeholder) for name_, binding in uses]
+        metadata: dict[str, Any] = {
+            "name": name,
+            "namespace": meta(run)["namespace"],
+            "labels": {RUN_LABEL: meta(run)["name"], TASK_LABEL: task["name"]},
+            "annotations": {FOLLOWS: followed} if followed else {},
+            "ownerReferences": [owner_reference(run)],
+        }
+        return {"metadata": metadata, "spec": {"taskSpec": task.get("taskSpec") or {}, "workspaces": workspaces}}
+
+    def _say(self, kind: Kind, obj: Json, state: str, reason: str, **more: Any) -> None:
+        condition = {"type": _END, "status": state, "reason": reason, "message": ""}
+        status = {"conditions": [condition], **more}
+        self._store.patch(kind, meta(obj)["namespace"], meta(obj)["name"], {"status": status}, subresource="status")
+
+
+def _bound(binding: Json, name: str, run: Json, placeholder: str) -> Json:
+    if "volumeClaimTemplate" not in binding:
+        return {**binding, "name": name}
+    base = (binding["volumeClaimTemplate"].get("metadata") or {}).get("name") or "pvc"
+    claim = f"{base}-{_digest(binding['name'] + meta(run)['uid'])}"
+    return {"name": name, "persistentVolumeClaim": {"claimName": f"{claim}-{placeholder}-0" if placeholder else claim}}
+
+
+def _pod(run: Json, made: Json, name: str, number: int) -> Json:
+    annotations = meta(made).get("annotations") or {}
+    labels = {**(meta(made).get("labels") or {}), TASK_RUN_LABEL: meta(made)["name"]}
+    said = meta(run).get("annotations") or {}
+    fails = {OUTCOME: "fail"} if number < int(said.get(FAILS, 0)) else {}
+    scheduler = ((run["spec"].get("taskRunTemplate") or {}).get("podTemplate") or {}).get("schedulerName")
+    claims = [(one.get("persistentVolumeClaim") or {}).get("claimName") for one in made["spec"].get("workspaces") or ()]
+    spec: dict[str, Any] = {
+        "schedulerName": scheduler or "default-scheduler",
+        "restartPolicy": "Never",
+        "containers": [{"name": "step", "image": "task", "resources": {"requests": {"cpu": "100m"}}}],
+        "volumes": [
+            {"name": f"ws-{number}", "persistentVolumeClaim": {"claimName": claim}}
+            for number, claim in enumerate(claims)
+            if claim
+        ],
+    }
+    if FOLLOWS in annotations:
+        wanted = {
+            "app.kubernetes.io/component": "affinity-assistant",
+            "app.kubernetes.io/instance": annotations[FOLLOWS],
+        }
+        term = {"labelSelector": {"matchLabels": wanted}, "topologyKey": "kubernetes.io/hostname"}
+        spec["affinity"] = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    metadata = {
+        "name": name,
+        "namespace": meta(made)["namespace"],
+        "labels": labels,
+        "annotations": {**annotations, DURATION: said.get(DURATION, "100ms"), **fails},
+        "ownerReferences": [owner_reference(made)],
+    }
+    return {"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+
+def _is_of(obj: Json, owner: Json) -> bool:
+    return bool(controller_of(obj).get("uid") == meta(owner)["uid"])
+
+
+def _end_of(obj: Json) -> str | None:
+    """Return the status of the condition that tells of an end; None while there is none."""
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    return next((str(one["status"]) for one in conditions if one["type"] == _END and one["status"] != "Unknown"), None)
+
+
+def _ended(obj: Json) -> bool:
+    return _end_of(obj) is not None

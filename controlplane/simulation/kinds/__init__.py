@@ -1,0 +1,1 @@
+"""The kinds that a simulated API server serves: pure data."""

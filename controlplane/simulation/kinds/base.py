@@ -1,0 +1,304 @@
+"""What a simulated cluster serves: for each kind its subresource, short names, columns of `kubectl get` and merge keys.
+
+Pure data. `DEFAULT_KINDS` is what a cluster with Kueue and JobSet has installed, as far as this system touches it.
+Columns and list keys are those of the kinds' own definitions (`additionalPrinterColumns`,
+`x-kubernetes-list-map-keys`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from controlplane.kube import kinds
+from controlplane.kube.kinds import NODES, PODS, Json, Kind
+from controlplane.simulation.apiserver.cells import (
+    event_object,
+    job_completions,
+    job_duration,
+    job_status,
+    pod_ready,
+    pod_restarts,
+    secret_size,
+)
+
+CONFIG_MAPS = Kind("", "v1", "ConfigMap", "configmaps")
+CORE_EVENTS = Kind("", "v1", "Event", "events")
+WORKLOAD_PRIORITY_CLASSES = Kind(
+    "kueue.x-k8s.io", "v1beta2", "WorkloadPriorityClass", "workloadpriorityclasses", namespaced=False
+)
+
+BUILTIN_GROUPS = frozenset(
+    {
+        "",
+        "apps",
+        "batch",
+        "coordination.k8s.io",
+        "events.k8s.io",
+        "policy",
+        "scheduling.k8s.io",
+        "storage.k8s.io",
+    }
+)
+
+# The lists of every object's metadata: owner references by uid; an empty tuple marks a set of plain values.
+METADATA_LISTS: Mapping[str, tuple[str, ...]] = {"metadata.ownerReferences": ("uid",), "metadata.finalizers": ()}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of `kubectl get`: a JSONPath into the object, or a function of the object and the present time.
+
+    `priority` above 0 shows only with `-o wide`; `type` `date` is printed as an age.
+    """
+
+    name: str
+    path: str = ""
+    type: str = "string"
+    priority: int = 0
+    value: Callable[[Json, datetime], Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServedKind:
+    """A kind and the traits that its definition gives it on the server.
+
+    `list_map_keys` maps dotted paths (indices left out) to the merge keys of that list; an empty tuple means a set of
+    plain values. `strategic_keys` are further lists that a strategic merge patch merges, but not an apply. `generation`
+    is False for kinds whose objects carry none; `selectable` are the field selectors beyond metadata.name and
+    metadata.namespace; `stored_as` names the kind whose objects this one shows in another version.
+    """
+
+    kind: Kind
+    status_subresource: bool = True
+    short_names: tuple[str, ...] = ()
+    columns: tuple[Column, ...] = ()
+    list_map_keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    strategic_keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    generation: bool = True
+    selectable: tuple[str, ...] = ()
+    stored_as: Kind | None = None
+
+    @property
+    def builtin(self) -> bool:
+        """Whether the API server knows the kind itself, without a CustomResourceDefinition."""
+        return self.kind.group in BUILTIN_GROUPS
+
+    @property
+    def stored(self) -> Kind:
+        """The kind under which the store keeps the objects."""
+        return self.stored_as or self.kind
+
+
+AGE = Column("Age", ".metadata.creationTimestamp", "date")
+_CONDITIONS = {"status.conditions": ("type",)}
+
+
+def _condition(column: str, condition: str) -> Column:
+    return Column(column, f".status.conditions[?(@.type=='{condition}')].status")
+
+
+def pod_lists(prefix: str) -> dict[str, tuple[str, ...]]:
+    """Return the merge keys of a pod spec's lists, where the pod spec lies at `prefix`."""
+    keys: dict[str, tuple[str, ...]] = {f"{prefix}.volumes": ("name",), f"{prefix}.schedulingGates": ("name",)}
+    for containers in ("containers", "initContainers"):
+        at = f"{prefix}.{containers}"
+        keys |= {
+            at: ("name",),
+            f"{at}.env": ("name",),
+            f"{at}.ports": ("containerPort", "protocol"),
+            f"{at}.volumeMounts": ("mountPath",),
+        }
+    return keys
+
+
+_EVENT_COLUMNS = (
+    Column("Last Seen", ".deprecatedLastTimestamp", "date"),
+    Column("Type", ".type"),
+    Column("Reason", ".reason"),
+    Column("Object", value=event_object),
+    Column("Message", ".note"),
+)
+_CORE_EVENT_COLUMNS = (
+    Column("Last Seen", ".lastTimestamp", "date"),
+    Column("Type", ".type"),
+    Column("Reason", ".reason"),
+    Column("Object", value=event_object),
+    Column("Message", ".message"),
+)
+_INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+
+DEFAULT_KINDS: tuple[ServedKind, ...] = (
+    ServedKind(
+        kinds.NAMESPACES,
+        short_names=("ns",),
+        columns=(Column("Status", ".status.phase"), AGE),
+        generation=False,
+        selectable=("status.phase",),
+    ),
+    ServedKind(
+        kinds.SECRETS,
+        status_subresource=False,
+        columns=(Column("Type", ".type"), Column("Data", value=secret_size), AGE),
+        generation=False,
+        selectable=("type",),
+    ),
+    ServedKind(
+        CONFIG_MAPS,
+        status_subresource=False,
+        short_names=("cm",),
+        columns=(Column("Data", value=secret_size), AGE),
+        generation=False,
+    ),
+    ServedKind(
+        PODS,
+        short_names=("po",),
+        columns=(
+            Column("Ready", value=pod_ready),
+            Column("Status", ".status.phase"),
+            Column("Restarts", value=pod_restarts),
+            AGE,
+            Column("Node", ".spec.nodeName", priority=1),
+        ),
+        list_map_keys={"status.conditions": ("type",), **pod_lists("spec")},
+        selectable=("spec.nodeName", "spec.schedulerName", "status.phase"),
+    ),
+    ServedKind(
+        NODES,
+        short_names=("no",),
+        columns=(_condition("Ready", "Ready"), AGE),
+        list_map_keys=_CONDITIONS,
+        generation=False,
+        selectable=("spec.unschedulable",),
+    ),
+    ServedKind(
+        kinds.EVENTS,
+        status_subresource=False,
+        short_names=("ev",),
+        columns=_EVENT_COLUMNS,
+        generation=False,
+        selectable=("reason", "type", *(f"regarding.{name}" for name in _INVOLVED)),
+    ),
+    ServedKind(
+        CORE_EVENTS,
+        status_subresource=False,
+        short_names=("ev",),
+        columns=_CORE_EVENT_COLUMNS,
+        generation=False,
+        selectable=(
+            "reason",
+            "type",
+            "reportingComponent",
+            "source",
+            *(f"involvedObject.{name}" for name in _INVOLVED),
+        ),
+        stored_as=kinds.EVENTS,
+    ),
+    ServedKind(
+        kinds.JOBS,
+        columns=(
+            Column("Status", value=job_status),
+            Column("Completions", value=job_completions),
+            Column("Duration", value=job_duration),
+            AGE,
+        ),
+        list_map_keys=pod_lists("spec.template.spec"),
+        strategic_keys=_CONDITIONS,
+        selectable=("status.successful",),
+    ),
+    ServedKind(
+        kinds.JOBSETS,
+        columns=(
+            Column("TerminalState", ".status.terminalState"),
+            Column("Restarts", ".status.restarts"),
+            _condition("Completed", "Completed"),
+            Column("Suspended", ".spec.suspend"),
+            AGE,
+        ),
+        list_map_keys={
+            **_CONDITIONS,
+            "spec.replicatedJobs": ("name",),
+            "spec.replicatedJobs.dependsOn": ("name",),
+            "status.replicatedJobsStatus": ("name",),
+            **pod_lists("spec.replicatedJobs.template.spec.template.spec"),
+        },
+    ),
+    ServedKind(
+        kinds.WORKLOADS,
+        short_names=("kwl", "kueueworkload", "kueueworkloads"),
+        columns=(
+            Column("Queue", ".spec.queueName"),
+            Column("Reserved in", ".status.admission.clusterQueue"),
+            _condition("Admitted", "Admitted"),
+            _condition("Finished", "Finished"),
+            AGE,
+        ),
+        list_map_keys={
+            **_CONDITIONS,
+            "spec.podSets": ("name",),
+            "spec.preemptionGates": ("name",),
+            "status.admission.podSetAssignments": ("name",),
+            "status.admissionChecks": ("name",),
+            "status.preemptionGates": ("name",),
+            "status.reclaimablePods": ("name",),
+            "status.resourceRequests": ("name",),
+            "status.schedulingStats.evictions": ("reason", "underlyingCause"),
+            "status.unhealthyNodes": ("name",),
+            **pod_lists("spec.podSets.template.spec"),
+        },
+    ),
+    ServedKind(kinds.ADMISSION_CHECKS, short_names=("ac",), columns=(AGE,), list_map_keys=_CONDITIONS),
+    ServedKind(kinds.MULTIKUEUE_CONFIGS, status_subresource=False, short_names=("mkconf",), columns=(AGE,)),
+    ServedKind(
+        kinds.MULTIKUEUE_CLUSTERS,
+        short_names=("mkc",),
+        columns=(_condition("Connected", "Active"), AGE),
+        list_map_keys=_CONDITIONS,
+    ),
+    ServedKind(
+        kinds.CLUSTER_QUEUES,
+        short_names=("cq",),
+        columns=(
+            Column("Cohort", ".spec.cohortName"),
+            Column("Strategy", ".spec.queueingStrategy", priority=1),
+            Column("Pending Workloads", ".status.pendingWorkloads", "integer"),
+            Column("Admitted Workloads", ".status.admittedWorkloads", "integer", 1),
+        ),
+        list_map_keys={
+            **_CONDITIONS,
+            "spec.admissionChecksStrategy.admissionChecks": ("name",),
+            "spec.admissionChecksStrategy.admissionChecks.onFlavors": (),
+            "status.flavorsReservation": ("name",),
+            "status.flavorsReservation.resources": ("name",),
+            "status.flavorsUsage": ("name",),
+            "status.flavorsUsage.resources": ("name",),
+        },
+    ),
+    ServedKind(
+        kinds.LOCAL_QUEUES,
+        short_names=("queue", "queues", "lq"),
+        columns=(
+            Column("ClusterQueue", ".spec.clusterQueue"),
+            Column("Pending Workloads", ".status.pendingWorkloads", "integer"),
+            Column("Admitted Workloads", ".status.admittedWorkloads", "integer"),
+        ),
+        list_map_keys={
+            **_CONDITIONS,
+            "status.flavorsReservation": ("name",),
+            "status.flavorsReservation.resources": ("name",),
+            "status.flavorsUsage": ("name",),
+            "status.flavorsUsage.resources": ("name",),
+        },
+    ),
+    ServedKind(
+        kinds.RESOURCE_FLAVORS, status_subresource=False, short_names=("flavor", "flavors", "rf"), columns=(AGE,)
+    ),
+    ServedKind(
+        WORKLOAD_PRIORITY_CLASSES,
+        status_subresource=False,
+        short_names=("wpc",),
+        columns=(Column("Value", ".value", "integer"),),
+    ),
+)

@@ -1,0 +1,39 @@
+"""Kueue's core on the management cluster: what a controller that dispatches Workloads to workers finds around it.
+
+In: jobs with a queue name, and that controller's writes (nominations, the check's state, the cluster's name, mirrored
+job statuses). Out: Workloads with quota and a Pending check, admission once the check is Ready, eviction on Retry,
+deactivation on Rejected, and the release of quota once the mirrored status says that nothing runs any more. MultiKueue
+itself is not here: that is whoever is being tested.
+
+With `Gates(multikueue=True)` jobs whose queue leads to a MultiKueue check get `spec.managedBy` at their creation, as
+Kueue's webhooks do; with the gate off, users or a webhook of the dispatching controller have to.
+"""
+
+from __future__ import annotations
+
+from controlplane.kube.kinds import ADMISSION_CHECKS, LOCAL_QUEUES, Json, Kind, meta
+from controlplane.simulation.kueue.cluster import Kueue
+from controlplane.simulation.kueue.common import MULTIKUEUE, QUEUE_NAME
+from controlplane.simulation.kueue.podsets import INTEGRATIONS
+
+
+class KueueManager(Kueue):
+    """The management cluster's Kueue."""
+
+    def default_job(self, kind: Kind, job: Json) -> None:
+        """Default managedBy (gate MultiKueue) where it is unset or names the kind's own controller."""
+        if not self.gates.multikueue or job["spec"].get("managedBy") not in (None, INTEGRATIONS[kind].own_controller):
+            return
+        if self.leads_to_multikueue(meta(job).get("namespace") or "", meta(job)["labels"][QUEUE_NAME]):
+            job["spec"]["managedBy"] = MULTIKUEUE
+
+    def leads_to_multikueue(self, namespace: str, local_queue: str) -> bool:
+        """Return whether a LocalQueue leads to a ClusterQueue with a MultiKueue check."""
+        found = self.view.get(LOCAL_QUEUES, namespace, local_queue)
+        if found is None:
+            return False
+        for name in self.queues.state(found["spec"].get("clusterQueue") or "").checks:
+            check = self.view.get(ADMISSION_CHECKS, "", name)
+            if check is not None and check["spec"].get("controllerName") == MULTIKUEUE:
+                return True
+        return False
