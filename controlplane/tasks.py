@@ -7,7 +7,10 @@ tasks are waited for, and not awaited."""
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 async def end(*tasks: asyncio.Task[Any]) -> None:
@@ -28,3 +31,22 @@ async def end(*tasks: asyncio.Task[Any]) -> None:
             task.exception()  # seen
     if interrupted is not None:
         raise interrupted
+
+
+async def to_the_end(work: Callable[[], T]) -> T:
+    """Do blocking work in a thread, and return once it is done: a thread cannot be cancelled, and one that has not
+    begun must begin.
+
+    If the caller is cancelled meanwhile, that is raised once the work is done; what the work returned or raised is lost
+    then."""
+    doing = asyncio.get_running_loop().run_in_executor(None, work)
+    interrupted: asyncio.CancelledError | None = None
+    while not doing.done():
+        try:
+            await asyncio.wait([doing])
+        except asyncio.CancelledError as error:
+            interrupted = error
+    if interrupted is not None:
+        doing.exception()  # seen
+        raise interrupted
+    return doing.result()

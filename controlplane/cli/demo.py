@@ -89,6 +89,7 @@ def _folder(data: Path | None, keep: bool) -> Iterator[Path]:
 async def _demo(folder: DataFolder, options: Options, *, durable: bool) -> list[str]:
     """Play, unless a signal comes first; return what was not right."""
     from controlplane.cli.run import stop_on_signals
+    from controlplane.tasks import end
 
     stopped = asyncio.create_task(stop_on_signals().wait())
     playing = asyncio.create_task(_play(folder, options, durable=durable))
@@ -98,9 +99,7 @@ async def _demo(folder: DataFolder, options: Options, *, durable: bool) -> list[
             raise click.Abort
         return playing.result()
     finally:
-        for task in (playing, stopped):
-            task.cancel()
-        await asyncio.gather(playing, stopped, return_exceptions=True)
+        await end(playing, stopped)
 
 
 async def _play(folder: DataFolder, options: Options, *, durable: bool) -> list[str]:

@@ -62,3 +62,15 @@ def remember(known: dict[str, KnownObject], deltas: Sequence[Delta]) -> None:
                 known.pop(uid, None)
             else:
                 known[uid] = place
+
+
+def suspect(known: dict[str, KnownObject], deltas: Sequence[Delta]) -> None:
+    """Note deltas of which nobody knows whether they were delivered, or which are of an earlier life: the next list
+    tells them again.
+
+    An object that is not on it is gone, in case it was delivered; one that is there is told, in case it was not.
+    """
+    for delta in deltas:
+        if isinstance(delta, Change):
+            uid, place = identity(delta.object)
+            known[uid] = place._replace(resource_version="")

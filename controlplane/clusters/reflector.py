@@ -29,7 +29,7 @@ from controlplane.clusters.budget import RequestBudget
 from controlplane.clusters.concurrency import first_to_end
 from controlplane.clusters.deltas import Bookmark, KnownObject, Poison, WatchFailure, of_line
 from controlplane.clusters.history import ClusterHistory
-from controlplane.clusters.listing import Listing, remember
+from controlplane.clusters.listing import Listing, remember, suspect
 from controlplane.clusters.protocol import (
     ApiError,
     Change,
@@ -297,11 +297,16 @@ class Reflector:
             raise failure
 
     async def _deliver(self, deltas: Sequence[Delta]) -> None:
-        """Hand deltas to the sink, a chunk at a time, and remember what it took."""
+        """Hand deltas to the sink, a chunk at a time, and remember what it took, or may have taken."""
         for start in range(0, len(deltas), self._pace.chunk):
             chunk = deltas[start : start + self._pace.chunk]
-            await self._sink(self.cluster, chunk)
-            remember(self.known, chunk)
+            note, era = suspect, self._era
+            try:
+                await self._sink(self.cluster, chunk)
+                if era == self._era:
+                    note = remember
+            finally:  # the sink may have been interrupted after the log took it
+                note(self.known, chunk)
 
     async def _silenced(self, error: Unreachable) -> float:
         """Draw the conclusion from no answer, or none that can be read, and return the seconds to wait."""

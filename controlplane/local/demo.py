@@ -21,6 +21,7 @@ from controlplane.local.progress import ENDS, Row, rows
 from controlplane.local.replica import LocalReplica
 from controlplane.local.witness import Witness, ending
 from controlplane.simulation.controllers.jobs import OUTCOME
+from controlplane.tasks import end
 
 READY_WITHIN = 30.0  # seconds
 DONE_WITHIN = 60.0  # seconds, from the first job to the last
@@ -112,8 +113,7 @@ class Demo:
                 await asyncio.sleep(_LOOK)
         finally:
             if killing is not None:
-                killing.cancel()
-                await asyncio.gather(killing, return_exceptions=True)
+                await end(killing)
         self._screen.say(f"Time is up: not everything is done after {DONE_WITHIN:.0f} s.")
 
     def _check(self, killing: asyncio.Task[None] | None) -> None:

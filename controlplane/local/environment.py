@@ -6,8 +6,8 @@ gone already."""
 
 from __future__ import annotations
 
-import asyncio
 import errno
+import functools
 import socket
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -26,6 +26,7 @@ from controlplane.log.connect import Database
 from controlplane.settings import mask_urls
 from controlplane.simulation import world as simulated
 from controlplane.simulation.world import ClusterSpec, World
+from controlplane.tasks import to_the_end
 
 SERVICE_ROLE = "controlplane_service"
 _MEMORY_OF_A_WORKER = 16  # GiB: never what a job waits for
@@ -87,7 +88,7 @@ class LocalEnvironment:
             self._stack.push_async_callback(postgres.stop)
             self.shown_url, self._role = postgres.tcp_url, self._role or SERVICE_ROLE
             fleet = msgspec.structs.replace(fleet, last_database_port=port)
-        await asyncio.to_thread(_migrate, self._url)
+        await to_the_end(functools.partial(_migrate, self._url))
         try:
             await self.world.start()
         except OSError as error:

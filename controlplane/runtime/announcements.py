@@ -15,6 +15,7 @@ import structlog
 from controlplane.clock import Clock
 from controlplane.clusters.protocol import ApiError, Executes, Foreign, Unreachable
 from controlplane.kube.kinds import Request
+from controlplane.tasks import end
 
 _log = structlog.get_logger(__name__)
 
@@ -49,10 +50,7 @@ class Announcements:
 
     async def close(self) -> None:
         """Try nothing more."""
-        waiting = list(self._waiting)
-        for task in waiting:
-            task.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
+        await end(*self._waiting)
 
     async def _again(self, cluster: str, event: Request) -> None:
         pause, age = _FIRST, 0.0

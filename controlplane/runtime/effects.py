@@ -114,12 +114,12 @@ class Effects:
     async def close(self, drain: float = 5.0) -> None:
         """Start nothing more, give what is on its way `drain` seconds, and stop."""
         self._closing = True
-        await self._announcements.close()
         # Who waits before the gate or for its time has nothing on its way.
         for task in [*self._later, *(worker for lane in self._lanes.values() for worker in lane.held)]:
             task.cancel()
         workers = [worker for lane in self._lanes.values() for worker in lane.workers]
         try:
+            await self._announcements.close()
             if workers:
                 await asyncio.wait(workers, timeout=drain)
         finally:

@@ -398,13 +398,11 @@ async def turn_after_turn(
             await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if not running.done():
                 await asyncio.wait({running}, timeout=_DRAIN)
-                running.cancel()
+                await end(running)
+            if running.cancelled() and stop.is_set():
+                return
             try:
-                await running
-            except asyncio.CancelledError:
-                if stop.is_set():
-                    return
-                raise
+                running.result()
             except LogReplaced as other:
                 replaced.noticed(other)
                 log.warning("the log is not the one that was read, starting over with what it holds", detail=str(other))

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
+import functools
 import random
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
@@ -46,6 +48,7 @@ from controlplane.simulation.kueue.manager import KueueManager
 from controlplane.simulation.kueue.pipelineruns import PipelineRunFramework
 from controlplane.simulation.kueue.worker import KueueWorker
 from controlplane.simulation.seeding import ensure
+from controlplane.tasks import end, to_the_end
 
 MANAGEMENT: Final = "management"
 KUEUE_NAMESPACE: Final = "kueue-system"
@@ -221,7 +224,7 @@ class World:
         try:
             for cluster in self.clusters.values():
                 await cluster.serve()
-            await asyncio.to_thread(self._write_access)
+            await to_the_end(self._write_access)
         except BaseException:
             await self._close()
             raise
@@ -234,8 +237,10 @@ class World:
 
     async def stop(self) -> None:
         """Stop everybody, close the servers, and remember the clusters. OSError if they cannot be written."""
-        await self._close()
-        await self.save()
+        try:
+            await self._close()
+        finally:
+            await self.save()
 
     async def save(self) -> None:
         """Write every cluster that has changed since it was last written; does nothing in a world that is not
@@ -292,25 +297,17 @@ class World:
             await self.save()
 
     async def _close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks.clear()
-        for cluster in self.clusters.values():
-            await cluster.server.stop()
-            cluster.view.stop()
+        async with contextlib.AsyncExitStack() as last_to_first:
+            for cluster in self.clusters.values():
+                last_to_first.callback(cluster.view.stop)
+                last_to_first.push_async_callback(cluster.server.stop)
+            tasks, self._tasks = self._tasks, []
+            await end(*tasks)
 
 
 async def _written(taken: StoreSnapshot, path: Path) -> None:
-    """Write a snapshot. A thread cannot be cancelled: whoever is, waits for its end, so that nobody else writes the
-    file meanwhile.
-    """
-    writing = asyncio.ensure_future(asyncio.to_thread(taken.write, path))
-    try:
-        await asyncio.shield(writing)
-    except asyncio.CancelledError:
-        await asyncio.gather(writing, return_exceptions=True)
-        raise
+    """Write a snapshot; whoever is cancelled waits for its end, so that nobody else writes the file meanwhile."""
+    await to_the_end(functools.partial(taken.write, path))
 
 
 def secret_name(worker: str) -> str:

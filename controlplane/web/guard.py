@@ -128,11 +128,18 @@ async def listen(
     runner: web.AppRunner, guard: Guard, address: str, port: int, context: ssl.SSLContext | None = None
 ) -> asyncio.Server:
     """Listen for an application that is set up; OSError if that cannot be done."""
-    return await asyncio.get_running_loop().create_server(
+    server = await asyncio.get_running_loop().create_server(
         lambda: _Connection(guard, runner.server()) if runner.server is not None else asyncio.Protocol(),
         address,
         port,
         ssl=context,
         ssl_handshake_timeout=_PATIENCE if context is not None else None,
         backlog=_BACKLOG,
+        start_serving=False,
     )
+    try:
+        await server.start_serving()
+    except BaseException:  # interrupted while it begins to: nobody else could close it
+        server.close()
+        raise
+    return server

@@ -29,6 +29,7 @@ from controlplane.controllers.multikueue.events import MultiKueueClusterObserved
 from controlplane.kube.kinds import JOBS, NODES, ObjectRef, Request
 from controlplane.log.codec import Codec
 from controlplane.log.memory import MemoryLog, MemoryStore
+from controlplane.runtime import lifecycle
 from controlplane.runtime.bodies import Bodies
 from controlplane.runtime.effects import Effects
 from controlplane.runtime.gate import Gate
@@ -240,6 +241,34 @@ async def turns() -> Stage:
     yield work()
 
 
+@asynccontextmanager
+async def overdue_turn() -> Stage:
+    """A turn that is out of time when it is asked to stop: it is cancelled, and what is heard meanwhile is meant for
+    us.
+    """
+    stop = asyncio.Event()
+
+    async def turn(stop: asyncio.Event) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await _soon(5)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lifecycle, "_DRAIN", 0.0)
+        yield _after_one(turn_after_turn(turn, stop, SimpleNamespace(warning=print), Replaced()), stop)  # type: ignore[arg-type]
+
+
+async def _after_one(work: Any, stop: asyncio.Event) -> None:
+    """Let the first turn begin before it is asked to stop."""
+    asking = asyncio.create_task(_soon(3))
+    asking.add_done_callback(lambda _: stop.set())
+    try:
+        await work
+    finally:
+        await end(asking)
+
+
 SCENES = (
     ending,
     racing,
@@ -255,6 +284,7 @@ SCENES = (
     effects,
     reads,
     turns,
+    overdue_turn,
 )
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
 from contextlib import asynccontextmanager, suppress
 
 import pytest
@@ -16,6 +17,7 @@ from controlplane.clusters.streams import WatchSpec
 from controlplane.clusters.transport import Timeouts, Transport
 from controlplane.controllers.connectivity.events import EVENTS, ClusterRecovered, cluster_stream
 from controlplane.kube.kinds import JOBS, WORKLOADS
+from controlplane.local.replica import free_port
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
 from controlplane.log.event import Append, NewEvent
@@ -55,14 +57,18 @@ async def requests() -> Stage:
 
 @asynccontextmanager
 async def web_server() -> Stage:
+    port = free_port()
+
     async def work() -> None:
-        server = await serve(create_app(Health(("a",)), Metrics().registry), "127.0.0.1", 0)
+        server = await serve(create_app(Health(("a",)), Metrics().registry), "127.0.0.1", port)
         try:
             await asyncio.sleep(0)
         finally:
             await server.stop()
 
     yield work()
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", port)) != 0, "it still listens"
 
 
 @asynccontextmanager

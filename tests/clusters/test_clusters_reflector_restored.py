@@ -193,3 +193,43 @@ async def test_a_version_too_large_is_listed_again(api: MiniApi) -> None:
         await until(lambda: not refusals)
         del api.refuse["watch", "workloads"]
         await f.shows("synced", "gap")
+
+
+async def test_what_was_on_its_way_into_the_log_when_another_history_was_found_is_not_forgotten(api: MiniApi) -> None:
+    """The log took it in the moment in which whoever told it was stopped: what is not on the next list is gone all the
+    same.
+    """
+    async with following(api) as f:
+        await f.shows("synced")
+        take = f.log.sink
+
+        async def taken_at_the_last_moment(cluster: str, deltas: Any) -> None:
+            await take(cluster, deltas)
+            f.reflector.forget_position()  # by another kind of the same cluster
+            await asyncio.Event().wait()  # until it is stopped
+
+        f.reflector._sink = taken_at_the_last_moment
+        api.version = 9
+        api.stream().put_nowait(line("ADDED", obj("a", 11)))
+        await until(lambda: len(f.log.deltas) == 2)
+        f.reflector._sink = take
+        await f.shows("synced", "added a@11", "gone a@9", "gap")
+
+
+async def test_what_was_told_of_the_history_before_is_told_again_of_this_one(api: MiniApi) -> None:
+    """Its version says the same in both, and not the same of the object."""
+    async with following(api) as f:
+        await f.shows("synced")
+        take = f.log.sink
+
+        async def answered_together(cluster: str, deltas: Any) -> None:
+            await take(cluster, deltas)
+            f.reflector.forget_position()
+
+        f.reflector._sink = answered_together
+        api.version, api.objects["workloads"] = 12, [obj("a", 11)]
+        api.stream().put_nowait(line("ADDED", obj("a", 11)))
+        await until(lambda: len(f.log.deltas) == 2)
+        f.reflector._sink = take
+        await f.shows("synced", "added a@11", "listed a@11", "gap")
+        assert [delta.seen for delta in f.log.deltas[1:3]] == [False, False]

@@ -235,6 +235,30 @@ def test_a_job_that_is_refused_twice_goes_elsewhere_once_the_copy_there_is_gone(
     assert scene.names() == ["JobCreation a"]
 
 
+@pytest.mark.parametrize(("code", "error"), [(422, "Invalid"), (409, "Foreign")])
+def test_a_cluster_that_is_asked_again_after_its_pause_is_not_left_out_for_what_it_said_before(
+    code: int, error: str
+) -> None:
+    """Otherwise it admits the copy, wins, and is left out without having been asked, for as long as the attempt
+    lasts.
+    """
+    scene = installing()
+    while (said := again(scene, code, error)) != ["ClusterRefused b"]:
+        assert said == ["JobCreation b"]
+    scene.decide()
+    scene.clone_gone("b").workload(nominated=["a"]).clone("a")
+    assert scene.names() == []
+    assert scene.wake is not None
+    scene.now = scene.wake
+    assert scene.names() == ["Nomination"]
+    scene.workload(nominated=["a", "b"])
+    assert scene.names() == ["Clone b"]
+    scene.clone("b", {"Admitted": True})
+    assert scene.names() == ["WinnerChosen b", "Removal Workload a"]
+    scene.clone_gone("a")
+    assert scene.names() == ["JobCreation b"]
+
+
 def test_a_job_that_may_be_there_unseen_is_waited_for_as_on_a_cluster_that_is_away() -> None:
     scene = installing()
     for _ in range(4):

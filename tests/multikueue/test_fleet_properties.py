@@ -351,6 +351,21 @@ class Clusters(RuleBasedStateMachine):
         assert self.log.fleet.open_writes(STREAM) == []
 
 
+def test_a_cluster_that_refused_a_job_for_a_while_gets_it_in_the_end() -> None:
+    """Its last refusals were counted again each time that it was chosen anew, so it was left out without being
+    asked.
+    """
+    machine = Clusters()
+    machine.begin()
+    machine.go_on(winner="b", rounds=3)
+    machine.refuse_a_write("b")
+    machine.go_on(winner="b", rounds=1)
+    machine.refuse_a_write("b")
+    machine.tick(1)
+    machine.go_on(winner="a", rounds=1)
+    machine.teardown()
+
+
 TestClusters = Clusters.TestCase
 TestClusters.settings = settings(
     max_examples=200,

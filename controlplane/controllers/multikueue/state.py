@@ -36,7 +36,7 @@ from controlplane.controllers.multikueue.events import (
 )
 from controlplane.log.event import Recorded
 from controlplane.runtime import writes
-from controlplane.runtime.writes import OpenWrites, closed, dropped, opened, refused
+from controlplane.runtime.writes import OpenWrites, closed, dropped, opened, refused, without
 
 
 class RepeatedWriteFailure(writes.WriteFailure, frozen=True):
@@ -165,9 +165,7 @@ def fold(state: WorkloadState, recorded: Recorded) -> WorkloadState:
         case WinnerReleased():
             return _replace(_withdrawn(state, f"{event.cluster}/Job"), winner="")
         case ClusterRefused():
-            winner = "" if state.winner == event.cluster else state.winner
-            state = _withdrawn(state, f"{event.cluster}/Job", f"{event.cluster}/Workload")
-            return _replace(state, winner=winner, refused={**state.refused, event.cluster: event})
+            return _fold_refusal(state, event)
         case CopyJudged():
             return _fold_verdict(state, event)
         case EffectUnneeded():
@@ -248,6 +246,19 @@ def _fold_local(state: WorkloadState, seen: WorkloadObserved) -> WorkloadState:
     if state.dispatching and (not seen.is_true("QuotaReserved") or seen.is_true("Evicted")):
         state = _end_attempt(state)
     return _replace(state, local=seen, gone=False, orphan_since=None, slice_of=seen.owner if seen.replaced else None)
+
+
+def _fold_refusal(state: WorkloadState, event: ClusterRefused) -> WorkloadState:
+    """Leave a cluster out. What it said against the job led to this, and counts no more when it is asked again after
+    its pause.
+    """
+    target = f"{event.cluster}/Job"
+    state = _withdrawn(state, target, f"{event.cluster}/Workload")
+    said = state.trouble.get(target)
+    if said is not None and said.action == JobCreationDecided.__name__:
+        state = _replace(state, trouble=without(state.trouble, target))
+    winner = "" if state.winner == event.cluster else state.winner
+    return _replace(state, winner=winner, refused={**state.refused, event.cluster: event})
 
 
 def _end_attempt(state: WorkloadState) -> WorkloadState:

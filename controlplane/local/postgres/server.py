@@ -21,6 +21,7 @@ from controlplane.local.postgres import binaries, old, owner
 from controlplane.local.postgres.errors import EmbeddedError
 from controlplane.local.postgres.folder import Folder, write_private
 from controlplane.local.postgres.process import ServerProcess
+from controlplane.tasks import to_the_end
 
 USER = "controlplane"
 DATABASE = "controlplane"
@@ -64,18 +65,17 @@ class EmbeddedPostgres:
         """Start the server and return its URL; `EmbeddedError` says in one sentence why not. If cancelled, it is
         stopped again.
         """
-        starting = asyncio.ensure_future(asyncio.to_thread(self.launch))
         try:
-            return await asyncio.shield(starting)
+            return await to_the_end(self.launch)
         except asyncio.CancelledError:
-            with contextlib.suppress(EmbeddedError):
-                await starting
             await self.stop()
             raise
 
     async def stop(self) -> None:
-        """Stop the server (open connections are cut) and release the folder. May be called twice."""
-        await asyncio.to_thread(self.shutdown)
+        """Stop the server (open connections are cut) and release the folder, also if cancelled meanwhile. May be called
+        twice.
+        """
+        await to_the_end(self.shutdown)
 
     async def __aenter__(self) -> EmbeddedPostgres:
         await self.start()

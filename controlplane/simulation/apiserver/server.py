@@ -77,11 +77,19 @@ class SimulatedApiServer:
         self._web = web.Server(
             self._handle, request_factory=_request, handler_cancellation=True, access_log=None, keepalive_timeout=75
         )
-        self._listener = await asyncio.get_running_loop().create_server(self._accept, address, port)
+        # Not serving yet: interrupted while it begins to, it would listen, and nobody could close it.
+        self._listener = await asyncio.get_running_loop().create_server(
+            self._accept, address, port, start_serving=False
+        )
         self._unlisten = self.store.listen(self._wake)
         host = _LOOPBACK.get(address, address)
         spelled = f"[{host}]" if ":" in host else host
         self.url = f"http://{spelled}:{self._listener.sockets[0].getsockname()[1]}"
+        try:
+            await self._listener.start_serving()
+        except OSError:
+            await self.stop()
+            raise
         return self.url
 
     async def stop(self) -> None:
@@ -94,9 +102,10 @@ class SimulatedApiServer:
         for connection in self._web.connections:
             if connection.transport is not None:
                 connection.transport.abort()
-        await self._web.shutdown(1.0)
-        await self._listener.wait_closed()
+        web_server, listener = self._web, self._listener
         self._web = self._listener = self._unlisten = None
+        await web_server.shutdown(1.0)
+        await listener.wait_closed()
 
     def kubeconfig(self, *, for_kubectl: bool = False) -> Json:
         """Return a kubeconfig with the URL and token.

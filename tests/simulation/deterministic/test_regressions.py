@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from controlplane.dst.engine.story import command
-from controlplane.dst.scenes.workloads.plan import chosen, plan_of
-from controlplane.dst.scenes.workloads.run import simulate
+from controlplane.dst.play import WORKLOADS, plan_of, play
+from controlplane.dst.scenes.candidates.plan import SCENE as CANDIDATES
+from controlplane.dst.scenes.workloads.plan import chosen
 from tests.simulation.deterministic.known import OPEN, OPEN_IN_2
 
 _OVERTAKEN = "a restored or rebuilt cluster was not noticed once its resourceVersions had reached ours"
@@ -52,11 +53,17 @@ MENDED_IN_2 = [
     ),
     (392, "", "the same, in a whole plan"),
 ]
+MENDED_CANDIDATES = [
+    (18947, "5-6,8,12", "what a target showed before its restore, and what was told late of it, was taken for a gap"),
+    (18947, "", "the same, in a whole plan"),
+    (47817, "1,6-7,15", "a pod that was on its way into the log when its cluster went back to a backup was never gone"),
+    (47817, "", "the same, in a whole plan"),
+]
 
 
-def plays(seed: int, steps: str, edition: int = 1) -> None:
-    plan = plan_of(seed, edition=edition)
-    outcome = simulate(plan.only(chosen(steps)) if steps else plan)
+def plays(seed: int, steps: str, edition: int = 1, scene: str = WORKLOADS) -> None:
+    plan = plan_of(seed, scene=scene, edition=edition)
+    outcome = play(plan.only(chosen(steps)) if steps else plan)
     assert outcome.violation is None, command(outcome.plan)
 
 
@@ -68,6 +75,11 @@ def test_what_was_mended_stays_mended(seed: int, steps: str, what: str) -> None:
 @pytest.mark.parametrize(("seed", "steps", "what"), MENDED_IN_2)
 def test_what_was_mended_in_the_second_edition_stays_mended(seed: int, steps: str, what: str) -> None:
     plays(seed, steps, 2)
+
+
+@pytest.mark.parametrize(("seed", "steps", "what"), MENDED_CANDIDATES)
+def test_what_was_mended_in_candidates_stays_mended(seed: int, steps: str, what: str) -> None:
+    plays(seed, steps, 2, CANDIDATES)
 
 
 @pytest.mark.parametrize(

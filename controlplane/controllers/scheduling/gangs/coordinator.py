@@ -64,9 +64,11 @@ class GangCoordinator:
         until = errands.awaits(stream, GANG)
         if until is None:
             self._under_way.discard(place)
-            if self._gangs.let_go(identity):
+            news = self._gangs.let_go(identity)
+            if news:
                 self._judge(place)
-            elif self._broken(place) and not errands.firm(stream):
+            # Others who are let go are not folded yet, but who went meanwhile will not be: the gang cannot come together.
+            if (self._too_few(place) if news else self._broken(place)) and not errands.firm(stream):
                 self._cycles.reject(identity, GANG, self._why(place))
             return
         if self._broken(place):
@@ -325,6 +327,11 @@ class GangCoordinator:
         """Whether those of a gang who are not on nodes have to give their places back."""
         gangs = self._gangs
         return not gangs.singly(place) and (gangs.resting(place) is not None or gangs.hold(place) is not None)
+
+    def _too_few(self, place: Place) -> bool:
+        """Whether a gang that has not come together has not members enough to do so."""
+        held = self._gangs.hold(place)
+        return held is not None and held.reason == "TooFewMembers"
 
     def _place(self, identity: str, now: datetime) -> Place | None:
         if not self._gangs.enabled:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from controlplane.app.scheduler_controllers import SchedulerControllers
 from controlplane.controllers.podgroups.objects import GROUP_NAME
-from controlplane.controllers.scheduling.events import BindingDecided
+from controlplane.controllers.scheduling.events import BindingDecided, NodeReserved, ReservationDropped
 from controlplane.controllers.scheduling.state import pod_stream
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.scenes.local.environment import OwnClusterEnvironment, notes_of
@@ -33,6 +33,7 @@ class GangRules:
         self._gone: dict[str, float] = {}
         self._asked: dict[str, list[tuple[float, int]]] = {}
         self._let_go: dict[str, float] = {}
+        self._held: set[str] = set()
 
     def on_commit(self, commit: Commit) -> None:
         """Take note of a pod or a group."""
@@ -43,6 +44,7 @@ class GangRules:
                 self._gone[record.uid] = now
                 for uid in [uid for uid, at in self._gone.items() if now - at > 10 * _NEWS]:
                     del self._gone[uid], self._pods[uid]
+                    self._held.discard(uid)
         elif record.kind == POD_GROUPS and commit.type != "DELETED":
             asked = int(record.obj["spec"].get("minMember", 1))
             kept = self._asked.setdefault(record.name, [])
@@ -50,8 +52,16 @@ class GangRules:
                 kept.append((now, asked))
 
     def before_fold(self, recorded: Recorded) -> None:
-        """Look at a decision to bind."""
+        """Look at a decision to bind; take note of who has a place, which is no more in the state once the log has
+        heard of its end.
+        """
         event = recorded.event
+        if isinstance(event, NodeReserved):
+            self._held.add(event.uid)
+        elif isinstance(event, ReservationDropped):
+            state = self._placed.placements.states.get(recorded.stream)
+            if state is not None and state.held is not None:
+                self._held.discard(state.held.uid)
         if not isinstance(event, BindingDecided):
             return
         pod = self._pods.get(event.uid)
@@ -106,5 +116,7 @@ class GangRules:
         return False
 
     def _taken(self, record: Record) -> bool:
+        if record.uid in self._gone and record.uid in self._held:
+            return True  # it went between the release of its gang and the bindings, which are as many writes as there are pods
         state = self._placed.placements.states.get(pod_stream(record.namespace, record.name))
         return state is not None and state.pod is not None and state.pod.uid == record.uid and bool(state.node)

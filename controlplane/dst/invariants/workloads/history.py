@@ -52,6 +52,8 @@ class HistoryRules:
         self._told: dict[tuple[str, str], Told] = {}
         self._last: dict[str, int] = {}
         self._before: dict[tuple[str, str], set[tuple[str, int]]] = {}
+        self._life: dict[str, str] = {}
+        self._past: dict[str, set[str]] = {}
         self.commits = self.observations = 0
 
     def committed(self, cluster: str, kind: Kind, uid: str, version: int, *, news: bool = True) -> None:
@@ -69,7 +71,10 @@ class HistoryRules:
         told.listing = max(told.listing, version)
 
     def new_era(self, cluster: str) -> None:
-        """Begin anew."""
+        """Begin anew. What is told of the life that the log knows may be of the era before: it may have been on its way
+        for long.
+        """
+        self._past.setdefault(cluster, set()).add(self._life.get(cluster, ""))
         for key in [key for key in self._told if key[0] == cluster]:
             old = self._told.pop(key)
             self._told[key] = Told(inherited=old.inherited | old.recorded)
@@ -86,7 +91,8 @@ class HistoryRules:
                 told.listing = 0
         elif new.source:
             cluster, _, rest = new.source.partition("/")
-            _, kind, uid = rest.rsplit("/", 2)
+            life, kind, uid = rest.rsplit("/", 2)
+            self._life[cluster] = life
             self._observed(cluster, kind, uid, new)
 
     def _observed(self, cluster: str, kind: str, uid: str, new: NewEvent) -> None:
@@ -102,9 +108,16 @@ class HistoryRules:
         if mark <= last:
             self._trace.violate(RULE, f"{what}: after {last}")
         told.recorded.add((uid, mark))
+        if self._may_be_of_before(cluster, kind, uid, mark):
+            return
         self._last[new.source] = mark
         if known and mark > max(told.floor, told.listing):
             self._no_gap(told, mark, what)
+
+    def _may_be_of_before(self, cluster: str, kind: str, uid: str, mark: int) -> bool:
+        """Whether both eras have this change, and the log does not know yet that another one has begun."""
+        before = self._before.get((cluster, kind), ())
+        return self._life[cluster] in self._past.get(cluster, ()) and (uid, mark) in before
 
     def _no_gap(self, told: Told, mark: int, what: str) -> None:
         """A watch shows everything of its kind in order: whatever lies between the last list and this is told by
