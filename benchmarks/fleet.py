@@ -16,6 +16,7 @@ from pathlib import Path
 
 import orjson
 
+from controlplane.app.ports import ports_of
 from controlplane.app.service import Service
 from controlplane.clusters.management_access import from_kubeconfig
 from controlplane.kube.kinds import Json
@@ -110,7 +111,7 @@ def service(url: str, clusters: Fleet, settings: Settings, health: Health) -> Se
     """Return a replica of the service for the fleet; it is not running yet."""
     path = str(clusters.kubeconfig)
     return Service(
-        settings, Database(url, ROLE), lambda: from_kubeconfig("@management", path), metrics=Metrics(), health=health
+        settings, ports_of(Database(url, ROLE)), lambda: from_kubeconfig("@management", path), metrics=Metrics(), health=health
     )
 
 

@@ -118,7 +118,7 @@ class HostedControllers:
         self.local = own_cluster.local(settings)
         rooms += self.local.rooms
         home += self.local.home
-        self.capability = ControllerRouter(rooms)
+        self.router = ControllerRouter(rooms)
         # Alone, the dispatch of Workloads knows of an object what its reflector knows.
         self.sole = len(rooms) == 1
         self.home, self.workers = united(home), united(workers)

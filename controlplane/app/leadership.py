@@ -29,17 +29,19 @@ from controlplane.clusters.management_connection import ManagementConnection
 from controlplane.clusters.protocol import ClusterError, Delta, Executes, Looks, Sink
 from controlplane.clusters.streams import WatchSpec
 from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterConnected
-from controlplane.controllers.connectivity.local_connection import connectivity_event
+from controlplane.controllers.connectivity.local_connection import connectivity_event, service_stopped
+from controlplane.controllers.connectivity.watched import Watched
 from controlplane.kube.kinds import SECRETS, ObjectRef
 from controlplane.kube.requests import event_about
-from controlplane.log.event import Event, LogUnavailable, Recorded
-from controlplane.log.postgres import PostgresLog
+from controlplane.log.event import Append, Event, Head, LogError, Recorded
+from controlplane.log.port import Log
 from controlplane.runtime.gate import Gate
 from controlplane.runtime.leader import Leader
-from controlplane.runtime.lifecycle import LeadershipTerm, Shared
+from controlplane.runtime.lifecycle import ProcessContext
 from controlplane.runtime.reads import Reads
 from controlplane.runtime.runner import Runner
 from controlplane.runtime.secrets import Secrets
+from controlplane.runtime.term import LeadershipTerm
 from controlplane.settings.model import Budget
 from controlplane.tasks import end
 
@@ -47,27 +49,34 @@ _log = structlog.get_logger(__name__)
 
 # How many reports pass between two looks at every Workload: a few seconds.
 _EVERY = 20
-
-__all__ = ["ServiceTerm", "Shared"]
+_LEAVE = 1.0  # seconds that the last event of a process may take
 
 
 class ServiceTerm(LeadershipTerm):
-    """See the module. `shared` is what outlives it."""
+    """See the module. `context` is what outlives it."""
 
+    CHECKS = ("caches", "clusters")
     _bound = True
 
     def __init__(
         self,
-        shared: Shared,
+        context: ProcessContext,
         hosted: HostedControllers,
         measure: Measure,
         gate: Gate,
-        log: PostgresLog,
+        log: Log,
         leader: Leader,
     ) -> None:
-        settings, bodies = shared.settings, LiveObjectCache(log)
+        settings, bodies = context.settings, LiveObjectCache(log)
         super().__init__(
-            shared, hosted, bodies, gate, log, leader, concurrency=settings.budgets.worker.concurrency, sole=hosted.sole
+            context,
+            hosted,
+            bodies,
+            gate,
+            log,
+            leader,
+            concurrency=settings.budgets.worker.concurrency,
+            sole=hosted.sole,
         )
         self._hosted, self._fleet, self._measure = hosted, hosted.fleet, measure
         self._who = Identities(hosted, self._time.now)
@@ -80,7 +89,7 @@ class ServiceTerm(LeadershipTerm):
         home_specs = [*hosted.home, *secrets]
         self._home = ManagementConnection(
             MANAGEMENT,
-            shared.open_management,
+            context.open_management,
             self._surroundings(home_specs, settings.budgets.management, self._home_sink),
         )
         self._extras: DynamicWatches | None = None
@@ -89,10 +98,17 @@ class ServiceTerm(LeadershipTerm):
                 hosted.sources, hosted.copies, self._connections, self._home, self._recorder, bodies
             )
         self._workers = Workers(hosted.fleet, self._connections, self._facts)
-        capability = hosted.capability
-        self._reads = Reads(log, capability, self._time, self._look, rng=shared.random) if capability.reads else None
+        capability = hosted.router
+        self._reads = Reads(log, capability, self._time, self._look, rng=context.random) if capability.reads else None
         self.runner = Runner(
-            log, capability, self._effects, gate, self._time, reads=self._reads, on_folded=self._folded
+            log,
+            capability,
+            self._effects,
+            gate,
+            self._time,
+            reads=self._reads,
+            on_folded=self._heard,
+            poll=context.ports.poll,
         )
 
     def _surroundings(self, specs: Sequence[WatchSpec], budget: Budget, sink: Sink) -> ConnectionConfig:
@@ -101,29 +117,24 @@ class ServiceTerm(LeadershipTerm):
 
     # --- following and leading -----------------------------------------------------------------------------------
 
-    async def _follow(self) -> bool:
-        """Fold what there is; return whether the log answered."""
-        try:
-            await self.runner.follow()
-        except LogUnavailable as error:
-            self._health.set("database", False, str(error))
-            self._measure.log_answers(False)
-            return False
-        self._health.set("database", True)
-        self._measure.log_answers(True)
-        self._health.set("caches", True, "follows")
-        self._health.set("clusters", True, "follows")
-        return True
+    def _looked_since(self) -> Watched | None:
+        return self._fleet.index.watched
+
+    async def leave(self, head: Head) -> None:
+        """Say in the log that we look at no cluster from now on, if it can be said at once: resigning leaves no sign of life behind."""
+        if self.leader.sure:
+            with contextlib.suppress(LogError, TimeoutError):
+                async with asyncio.timeout(_LEAVE):
+                    identity = self._context.settings.leader.identity
+                    await self.log.append(Append([service_stopped(head.epoch, identity)]))
 
     def _policy(self) -> Event | None:
-        said = in_force(self._fleet.policy, self._shared.settings.run.controllers)
+        said = in_force(self._fleet.policy, self._context.settings.run.controllers)
         return said if said != self._fleet.index.around.in_force else None
 
     async def lead(self, stop: asyncio.Event) -> None:
         """Record, decide and act until stopped; raises `Fenced`, or the fault of whatever part ended first."""
         failure = self._take_up()
-        for check in ("caches", "clusters"):  # what held of a follower does not hold of a leader before it has looked
-            self._health.set(check, False, "not in view yet")
         if self._reads is not None:
             self._reads.failure = failure
         self._fleet.index.changed_clusters.update(self._fleet.index.clusters)
@@ -196,7 +207,7 @@ class ServiceTerm(LeadershipTerm):
             return
         about = ObjectRef(kind, refused.namespace, refused.name)
         note = f"Controlplane cannot read this {kind.kind} and leaves it alone: {refused.error}"
-        identity, mark = self._shared.settings.leader.identity, refused.resource_version
+        identity, mark = self._context.settings.leader.identity, refused.resource_version
         event = event_about(about, refused.uid, "Warning", "Refused", note, mark, identity, self._clock.now())
         task = asyncio.create_task(_quietly(executor.execute(event)))
         self._telling.add(task)
@@ -218,7 +229,7 @@ class ServiceTerm(LeadershipTerm):
     def _gauges(self, *, full: bool) -> None:
         """Set the gauges; `full` also those for which every Workload is looked at."""
         now = self._clock.now()
-        self._measure.sure(self._leader.sure)
+        self._measure.sure(self.leader.sure)
         self._measure.log_answers(self._silence() is None)
         self._measure.connections(now)
         self._measure.guards(now)

@@ -1,26 +1,21 @@
-"""The scheduler as a process: one replica that follows its log and, when it leads, schedules.
+"""The scheduler beside a target cluster: one replica that follows its log and, when it leads, schedules.
 
-In: settings, profiles, a way to the API server. Out: everything that `controlplane scheduler run` does. A turn ends
-with a fence or a fault; the process then starts over as a follower, with nothing but what the log says."""
+In: settings, profiles, a way to the log and one to the API server. Out: everything that `controlplane scheduler run` does.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import random
 
 import structlog
 
 from controlplane.app.scheduler_controllers import SchedulerControllers
-from controlplane.app.scheduler_leadership import SchedulerContext, SchedulerTerm
+from controlplane.app.scheduler_leadership import SchedulerTerm
 from controlplane.app.scheduler_profiles import Setup
-from controlplane.app.service import version
 from controlplane.clock import Clock, SystemClock
 from controlplane.log.codec import Codec
-from controlplane.log.connect import Database
-from controlplane.log.postgres import PostgresLog
-from controlplane.runtime.gate import Gate
-from controlplane.runtime.leader import Leader
-from controlplane.runtime.lifecycle import OpenManagement, turn_after_turn
+from controlplane.log.event import Head
+from controlplane.runtime.lifecycle import OpenManagement, Ports, Process, ProcessContext
 from controlplane.runtime.measure import ProcessMeasure
 from controlplane.settings import Settings
 from controlplane.telemetry import Metrics
@@ -31,70 +26,35 @@ _log = structlog.get_logger(__name__)
 SCHEDULER_CHECKS = ("schema", "database", "leader", "cluster")
 
 
-class SchedulerService:
-    """One replica. `run` returns when `stop` is set, after a drain; it raises only for what a restart does not cure."""
+class SchedulerService(Process):
+    """One replica of the scheduler."""
 
     def __init__(
         self,
         settings: Settings,
         setup: Setup,
-        database: Database,
+        ports: Ports,
         open_server: OpenManagement,
         *,
         metrics: Metrics,
         health: Health,
         clock: Clock | None = None,
+        rng: random.Random | None = None,
     ) -> None:
-        self._database, self._settings, self._health, self._metrics = database, settings, health, metrics
-        self._around = SchedulerContext(
-            settings,
-            setup,
-            open_server,
-            metrics,
-            health,
-            clock or SystemClock(),
-            random.Random(),  # noqa: S311 - jitter, and the choice among equals
-        )
-        self.turn: SchedulerTerm | None = None
+        source = rng or random.Random()  # noqa: S311 - jitter, and the choice among equals
+        context = ProcessContext(settings, ports, open_server, metrics, health, clock or SystemClock(), source)
+        super().__init__(context, settings.scheduler.log)
+        self._setup = setup
+        self.term: SchedulerTerm | None = None
+        self._hosted: SchedulerControllers | None = None
 
-    async def run(self, stop: asyncio.Event) -> None:
-        """Follow, lead, and start over, until `stop` is set."""
-        await turn_after_turn(self._turn, stop, _log, self._around.replaced)
+    def _term(self, measure: ProcessMeasure) -> SchedulerTerm:
+        hosted = self._hosted = SchedulerControllers(self._context.settings, self._setup.names, gangs=self._setup.gangs)
+        gate, log, leader = self._open(Codec(hosted.router.types), measure)
+        term = self.term = SchedulerTerm(self._context, self._setup, hosted, gate, log, leader)
+        return term
 
-    async def _turn(self, stop: asyncio.Event) -> None:
-        """Follow the log until the lead is ours, then lead until stopped or fenced."""
-        identity = self._settings.leader.identity
-        rooms = SchedulerControllers(self._settings, self._around.setup.names, gangs=self._around.setup.gangs)
-        measure, gate = ProcessMeasure(self._metrics), Gate()
-        log = PostgresLog(
-            self._database,
-            Codec(rooms.capability.types),
-            log=self._settings.scheduler.log,
-            on_state=lambda ok, detail: self._database_state(gate, ok, detail),
-            on_batch=measure.appended,
-        )
-        leader = Leader(log, identity, self._around.clock, gate)
-        turn = self.turn = SchedulerTerm(self._around, rooms, gate, log, leader)
-        try:
-            self._health.set("leader", True, "follows")
-            head = await turn.follow_until(stop)
-            if head is None:
-                return
-            await turn.take_over(head, version())
-            held = sum(state.held is not None for state in rooms.placements.states.values())
-            _log.info("leading", epoch=head.epoch, position=head.position, held=held, profiles=self._around.setup.names)
-            self._health.set("leader", True, f"leads epoch {head.epoch}")
-            measure.leads(head.epoch)
-            await turn.lead(stop)
-        finally:
-            measure.follows()
-            try:
-                await turn.close()
-                await leader.release()
-            finally:
-                await log.close()
-
-    def _database_state(self, gate: Gate, ok: bool, detail: str) -> None:
-        gate.set("append", ok, detail)
-        if not ok:  # that it is well again is for the report to say, which knows of reads too
-            self._health.set("database", False, detail)
+    def _leads(self, head: Head) -> None:
+        assert self._hosted is not None
+        held = sum(state.held is not None for state in self._hosted.placements.states.values())
+        _log.info("leading", epoch=head.epoch, position=head.position, held=held, profiles=self._setup.names)

@@ -62,7 +62,7 @@ class SchedulerControllers:
         candidates = frozenset({"candidate", "invitation", "refused"})
         ours = frozenset({"pod", "victim", "gang"})
         self.verdicts = PodGroupConditions(identity, enabled=gangs)
-        self.capability = ControllerRouter(
+        self.router = ControllerRouter(
             [
                 Registration("placements", self.placements, frozenset({"pod"})),
                 Registration("evictions", self.evictions, frozenset({"victim"}), mark="victim"),

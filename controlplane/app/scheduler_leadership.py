@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import structlog
 
@@ -20,7 +18,6 @@ from controlplane.app.scheduler_controllers import CANDIDATE_KINDS, SchedulerCon
 from controlplane.app.scheduler_measure import SchedulerMeasure
 from controlplane.app.scheduler_profiles import Setup
 from controlplane.app.scheduling_cycles import CycleDriver
-from controlplane.clock import Clock
 from controlplane.clusters.connection_reports import Connected, Fact, Lost
 from controlplane.clusters.management_connection import ManagementConnection
 from controlplane.clusters.protocol import Change, Delta, Executes, Looks
@@ -31,16 +28,14 @@ from controlplane.controllers.scheduling.binding.protocol import BindingProtocol
 from controlplane.controllers.scheduling.loop import Loop
 from controlplane.controllers.scheduling.snapshot.view import KINDS, ClusterView
 from controlplane.kube.kinds import NODES, POD_DISRUPTION_BUDGETS, POD_GROUPS, PODS, PRIORITY_CLASSES, meta
-from controlplane.log.event import LogUnavailable, Recorded
+from controlplane.log.event import Recorded
 from controlplane.log.port import Log
 from controlplane.runtime.bodies import Bodies
 from controlplane.runtime.gate import Gate
 from controlplane.runtime.leader import Leader
-from controlplane.runtime.lifecycle import LeadershipTerm, OpenManagement, Replaced, Shared
+from controlplane.runtime.lifecycle import ProcessContext
 from controlplane.runtime.runner import Runner
-from controlplane.settings import Settings
-from controlplane.telemetry import Metrics
-from controlplane.web.health import Health
+from controlplane.runtime.term import LeadershipTerm
 
 _log = structlog.get_logger(__name__)
 
@@ -50,75 +45,54 @@ _OF_CANDIDATES = (PODS, *CANDIDATE_KINDS)
 _SYSTEM_CLASSES = frozenset({"system-cluster-critical", "system-node-critical"})
 
 
-@dataclass(frozen=True, slots=True)
-class SchedulerContext:
-    """What outlives a turn."""
-
-    settings: Settings
-    setup: Setup
-    open_server: OpenManagement
-    metrics: Metrics
-    health: Health
-    clock: Clock
-    random: random.Random
-    replaced: Replaced = field(default_factory=Replaced)
-
-    @property
-    def shared(self) -> Shared:
-        """What outlives a turn in every process."""
-        return Shared(
-            self.settings, self.open_server, self.metrics, self.health, self.clock, self.random, self.replaced
-        )
-
-
 class SchedulerTerm(LeadershipTerm):
-    """See the module. `around` is what outlives it."""
+    """See the module. `context` is what outlives it, `setup` the profiles."""
+
+    CHECKS = ("cluster",)
 
     def __init__(
-        self, around: SchedulerContext, rooms: SchedulerControllers, gate: Gate, log: Log, leader: Leader
+        self,
+        context: ProcessContext,
+        setup: Setup,
+        hosted: SchedulerControllers,
+        gate: Gate,
+        log: Log,
+        leader: Leader,
     ) -> None:
-        budget = around.settings.budgets.management
-        super().__init__(around.shared, rooms, Bodies(log), gate, log, leader, concurrency=budget.concurrency)
-        self._around, self._rooms = around, rooms
+        budget = context.settings.budgets.management
+        super().__init__(context, hosted, Bodies(log), gate, log, leader, concurrency=budget.concurrency)
+        self._hosted = hosted
         self._begun = False
         self._classes: set[str] = set()
-        surroundings = self._given(rooms.watches, self._sink, _no_secret, budget)
-        self._home = ManagementConnection(MANAGEMENT, around.open_server, surroundings)
+        surroundings = self._given(hosted.watches, self._sink, _no_secret, budget)
+        self._home = ManagementConnection(MANAGEMENT, context.open_management, surroundings)
         view = ClusterView()
         errands: dict[str, BindingProtocol] = {
-            "pod": Plain(rooms.placements),
-            "candidate": CandidateErrands(rooms.targets, rooms.placements),
+            "pod": Plain(hosted.placements),
+            "candidate": CandidateErrands(hosted.targets, hosted.placements),
         }
         self.loop = Loop(
-            around.setup.profiles,
-            around.setup.queue(view.cluster),
+            setup.profiles,
+            setup.queue(view.cluster),
             view,
             errands,
-            pick=lambda: around.random.getrandbits(31),
-            leaving=rooms.evictions.leaving,
+            pick=lambda: context.random.getrandbits(31),
+            leaving=hosted.evictions.leaving,
         )
-        self.loop.quorums.judged, self.loop.quorums.started = rooms.verdicts.judged, rooms.verdicts.started
+        self.loop.quorums.judged, self.loop.quorums.started = hosted.verdicts.judged, hosted.verdicts.started
         self.loop.faults.heard = lambda error: _log.error("a plugin failed", exc_info=error)
-        self._measure = SchedulerMeasure(around.metrics, self.loop)
+        self._measure = SchedulerMeasure(context.metrics, self.loop)
         self._cycles = CycleDriver(self.loop, log, self._time, gate, self._ready, self._measure.cycle)
-        self.runner = Runner(log, rooms.capability, self._effects, gate, self._time, on_folded=self._folded)
+        self._cycles.stopwatch = context.ports.stopwatch
+        self.runner = Runner(
+            log, hosted.router, self._effects, gate, self._time, on_folded=self._heard, poll=context.ports.poll
+        )
 
     # --- following and leading -----------------------------------------------------------------------------------
-
-    async def _follow(self) -> bool:
-        try:
-            await self.runner.follow()
-        except LogUnavailable as error:
-            self._health.set("database", False, str(error))
-            return False
-        for check in ("database", "cluster"):
-            self._health.set(check, True, "" if check == "database" else "follows")
-        return True
 
     async def lead(self, stop: asyncio.Event) -> None:
         """Watch, schedule and bind until stopped; raises `Fenced`, or the fault of whatever part ended first."""
         failure = self._take_up()
-        self._health.set("cluster", False, "not in view yet")
         await self._together(self._home, [self._cycles.run()], failure, stop)
 
     async def close(self) -> None:
@@ -140,11 +114,11 @@ class SchedulerTerm(LeadershipTerm):
         """Whether cycles may run: everything is listed, the API server answers, and what nobody can do without may be
         read.
         """
-        connection = self._rooms.here.connection
+        connection = self._hosted.here.connection
         return self._begun and all(connection.in_view(kind.name) for kind in _NEEDED)
 
     def _unready(self) -> str:
-        connection = self._rooms.here.connection
+        connection = self._hosted.here.connection
         for kind in _NEEDED:
             if kind.name in connection.off:
                 return f"{kind.name} cannot be read: {connection.off[kind.name]}"
@@ -175,12 +149,12 @@ class SchedulerTerm(LeadershipTerm):
             self._classes_known()
 
     def _classes_known(self) -> None:
-        off = PRIORITY_CLASSES.name in self._rooms.here.connection.off
-        self._rooms.targets.priority_classes = None if off else frozenset(self._classes) | _SYSTEM_CLASSES
-        self._rooms.targets.touch_all()
+        off = PRIORITY_CLASSES.name in self._hosted.here.connection.off
+        self._hosted.targets.priority_classes = None if off else frozenset(self._classes) | _SYSTEM_CLASSES
+        self._hosted.targets.touch_all()
 
     async def _facts(self, cluster: str, fact: Fact) -> None:
-        event = self._noted(cluster, fact, [spec.kind for spec in self._rooms.watches])
+        event = self._noted(cluster, fact, [spec.kind for spec in self._hosted.watches])
         if isinstance(fact, Lost):
             self._begun = False
         if event is not None:
@@ -191,7 +165,7 @@ class SchedulerTerm(LeadershipTerm):
 
     def _begin(self, connected: Connected) -> None:
         """Everything is listed that can be: take up what the log says, and let cycles run."""
-        self._rooms.targets.ready = not any(kind.name in connected.kinds_off for kind in _OF_CANDIDATES)
+        self._hosted.targets.ready = not any(kind.name in connected.kinds_off for kind in _OF_CANDIDATES)
         self._begun = True
         self._classes_known()
         self.loop.begin(self._time.now())
@@ -215,7 +189,7 @@ class SchedulerTerm(LeadershipTerm):
         """Take Candidates up that could not be listed when we connected: their kind was not there, or its storage in
         trouble.
         """
-        targets, connection = self._rooms.targets, self._rooms.here.connection
+        targets, connection = self._hosted.targets, self._hosted.here.connection
         if not targets.ready and all(connection.in_view(kind.name) for kind in _OF_CANDIDATES):
             targets.ready = True
             targets.touch_all()
@@ -225,9 +199,9 @@ class SchedulerTerm(LeadershipTerm):
         for count in itertools.count():
             silent = self._silence()
             self._health.set("database", silent is None, silent or "")
-            connection, ready = self._rooms.here.connection, self._ready()
+            connection, ready = self._hosted.here.connection, self._ready()
             self._health.set("cluster", ready, "" if ready else self._unready())
-            self._measure.gauges(sure=self._leader.sure, log_answers=silent is None)
+            self._measure.gauges(sure=self.leader.sure, log_answers=silent is None)
             self._measure.connection(connection, self._effects.open_by_cluster().get(MANAGEMENT, 0))
             if count % 40 == 0 and self.loop.view.problems:
                 (kind, namespace, name), problem = next(iter(self.loop.view.problems.items()))

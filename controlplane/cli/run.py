@@ -124,6 +124,7 @@ async def serve(
 
     Raises `ListenError`, `CommandFailure` for a kubeconfig or a webhook's certificate that cannot be used, and what
     `Service.run` raises."""
+    from controlplane.app.ports import ports_of
     from controlplane.app.service import CHECKS, Service
     from controlplane.telemetry import logger, metrics
     from controlplane.web import Health, create_app
@@ -138,7 +139,7 @@ async def serve(
         logger(__name__).info("serving", address=server.address, port=server.port, schema=revision)
         if started is not None:
             started(server)
-        service = Service(settings, database, open_server, metrics=metrics, health=health)
+        service = Service(settings, ports_of(database), open_server, metrics=metrics, health=health)
         async with _admission(settings, service, certificate, metrics):
             await service.run(stop)
     finally:

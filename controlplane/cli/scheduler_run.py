@@ -103,6 +103,7 @@ async def serve_scheduler(
 
     Raises `ListenError`, `CommandFailure` for a kubeconfig that cannot be used, and what `SchedulerService.run` raises.
     """
+    from controlplane.app.ports import ports_of
     from controlplane.app.scheduler import SCHEDULER_CHECKS, SchedulerService
     from controlplane.telemetry import logger, metrics
     from controlplane.web import Health, create_app
@@ -116,7 +117,7 @@ async def serve_scheduler(
         logger(__name__).info("serving", address=server.address, port=server.port, schema=revision)
         if started is not None:
             started(server)
-        service = SchedulerService(settings, setup, database, open_server, metrics=metrics, health=health)
+        service = SchedulerService(settings, setup, ports_of(database), open_server, metrics=metrics, health=health)
         await service.run(stop)
     finally:
         await server.stop()

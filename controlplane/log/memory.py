@@ -191,3 +191,6 @@ class MemoryLog:
     async def bodies(self, refs: Iterable[str]) -> dict[str, bytes]:
         """Return the JSON of bodies by the hex of their hash."""
         return {ref: self._store.texts[ref] for ref in refs if ref in self._store.texts}
+
+    async def close(self) -> None:
+        """Nothing has to be let go of."""

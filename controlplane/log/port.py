@@ -55,6 +55,9 @@ class Log(Protocol):
     async def bodies(self, refs: Iterable[str]) -> dict[str, bytes]:
         """Return the JSON of bodies by the hex of their hash; unknown ones are missing from the answer."""
 
+    async def close(self) -> None:
+        """Let go of the log."""
+
 
 class Assisted(Protocol):
     """A log to which somebody beside its leader may append: an operator, who is asked before he is heard."""

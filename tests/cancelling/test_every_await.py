@@ -34,7 +34,7 @@ from controlplane.runtime.bodies import Bodies
 from controlplane.runtime.effects import Effects
 from controlplane.runtime.gate import Gate
 from controlplane.runtime.leader import Leader
-from controlplane.runtime.lifecycle import Replaced, turn_after_turn
+from controlplane.runtime.lifecycle import LostLog, run_terms
 from controlplane.runtime.reads import Reads
 from controlplane.runtime.runner import Runner
 from controlplane.tasks import end
@@ -225,7 +225,7 @@ async def turns() -> Stage:
     """A turn that takes its time to end, and a stop in the middle of it."""
     stop = asyncio.Event()
 
-    async def turn(stop: asyncio.Event) -> None:
+    async def term(stop: asyncio.Event) -> None:
         try:
             await asyncio.gather(_soon(4), stop.wait())
         finally:
@@ -236,7 +236,7 @@ async def turns() -> Stage:
             asker = asyncio.create_task(_soon(20))
             asker.add_done_callback(lambda _: stop.set())
             stack.push_async_callback(end, asker)
-            await turn_after_turn(turn, stop, SimpleNamespace(warning=print), Replaced())  # type: ignore[arg-type]
+            await run_terms(term, stop, LostLog())
 
     yield work()
 
@@ -248,7 +248,7 @@ async def overdue_turn() -> Stage:
     """
     stop = asyncio.Event()
 
-    async def turn(stop: asyncio.Event) -> None:
+    async def term(stop: asyncio.Event) -> None:
         try:
             await asyncio.Event().wait()
         finally:
@@ -256,7 +256,7 @@ async def overdue_turn() -> Stage:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lifecycle, "_DRAIN", 0.0)
-        yield _after_one(turn_after_turn(turn, stop, SimpleNamespace(warning=print), Replaced()), stop)  # type: ignore[arg-type]
+        yield _after_one(run_terms(term, stop, LostLog()), stop)
 
 
 async def _after_one(work: Any, stop: asyncio.Event) -> None:

@@ -8,26 +8,20 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-import dataclasses
 import heapq
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import orjson
-import pytest
 
-from controlplane.app import scheduler as scheduling
-from controlplane.app import service
-from controlplane.app.leadership import ServiceTerm
+from controlplane.app.hosted import TYPES
 from controlplane.app.scheduler import SchedulerService
 from controlplane.app.scheduler_profiles import load
 from controlplane.app.service import Service
-from controlplane.clusters.connection_config import ConnectionConfig
 from controlplane.clusters.streams import ApiServer, ListPage
 from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
@@ -42,9 +36,9 @@ from controlplane.kube.kinds import (
     Kind,
 )
 from controlplane.log.codec import Codec
-from controlplane.log.connect import Database
 from controlplane.log.event import Append, Fenced, Head, Recorded
 from controlplane.log.memory import MemoryLog, MemoryStore
+from controlplane.runtime.lifecycle import Ports
 from controlplane.settings import Settings
 from controlplane.settings.model import LeaderSettings
 from controlplane.telemetry import Metrics
@@ -217,7 +211,11 @@ class Stage:
         self.logs: list[TurnedLog] = []
         self.health = Health(("leader",))
         self.settings = msgspec.structs.replace(Settings(), leader=LeaderSettings(identity="me"))
-        self.database = Database("postgresql://nobody@127.0.0.1:1/none", "none")
+        self.ports = Ports(
+            open_log=lambda name, codec, on_state, on_batch: TurnedLog(self, codec),
+            open_worker=lambda name, _: Cluster(name, {}, self.opened),  # type: ignore[arg-type,return-value]
+            tunes_collector=False,
+        )
         self.process: Service | SchedulerService
 
     async def run(self) -> None:
@@ -225,7 +223,7 @@ class Stage:
 
     async def turn(self) -> None:
         with contextlib.suppress(Fenced):  # another one leads, and a new turn would begin
-            await self.process._turn(self.stop)
+            await self.process.run_term(self.stop)
 
     @property
     def leads(self) -> bool:
@@ -238,7 +236,7 @@ class Stage:
 
     async def another_leads(self) -> None:
         """Another holder takes the epoch, and gives signs of life for ever."""
-        other = MemoryLog(self.store, Codec(service.TYPES), self.clock.now)
+        other = MemoryLog(self.store, Codec(TYPES), self.clock.now)
         await other.take_epoch("other")
         while True:
             await asyncio.sleep(0)
@@ -255,7 +253,7 @@ def the_service(stage: Stage) -> Service:
         await asyncio.sleep(0)
         return Cluster("management", _management(), stage.opened)  # type: ignore[return-value]
 
-    return Service(stage.settings, stage.database, management, metrics=_METRICS, health=stage.health, clock=stage.clock)
+    return Service(stage.settings, stage.ports, management, metrics=_METRICS, health=stage.health, clock=stage.clock)
 
 
 def the_scheduler(stage: Stage) -> SchedulerService:
@@ -266,7 +264,7 @@ def the_scheduler(stage: Stage) -> SchedulerService:
         return Cluster("target", _target(), stage.opened)  # type: ignore[return-value]
 
     return SchedulerService(
-        stage.settings, load(""), stage.database, cluster, metrics=_METRICS, health=stage.health, clock=stage.clock
+        stage.settings, load(""), stage.ports, cluster, metrics=_METRICS, health=stage.health, clock=stage.clock
     )
 
 
@@ -274,24 +272,6 @@ def the_scheduler(stage: Stage) -> SchedulerService:
 def staged(process: Process) -> Iterator[Stage]:
     """Set up a process whose log and workers are in memory; all that it opened has to be closed in the end."""
     stage = Stage()
-
-    class MemoryTurn(ServiceTerm):
-        def _surroundings(self, *arguments: Any) -> ConnectionConfig:
-            given = super()._surroundings(*arguments)
-            return dataclasses.replace(given, open_server=lambda name, _: Cluster(name, {}, stage.opened))  # type: ignore[arg-type,return-value]
-
-    def log(database: Database, codec: Codec, **_: Any) -> TurnedLog:
-        return TurnedLog(stage, codec)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(service, "PostgresLog", log)
-        patch.setattr(scheduling, "PostgresLog", log)
-        patch.setattr(service, "Turn", MemoryTurn)
-        patch.setattr(service, "gc", SimpleNamespace(freeze=_nothing, unfreeze=_nothing, set_threshold=_nothing))
-        stage.process = process(stage)
-        yield stage
-        assert stage.left == []
-
-
-def _nothing(*_: object) -> None:
-    """Leave the collector of the tests alone."""
+    stage.process = process(stage)
+    yield stage
+    assert stage.left == []

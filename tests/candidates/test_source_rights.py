@@ -86,6 +86,6 @@ def test_a_cluster_that_was_removed_without_a_word_is_found() -> None:
 def fold(hosted: HostedControllers, story: list[tuple[str, Event]]) -> None:
     for number, (stream, event) in enumerate(story, 1):
         at = datetime(2026, 1, 1, tzinfo=UTC)
-        hosted.capability.fold(
+        hosted.router.fold(
             Recorded(position=number, stream=stream, version=number, event=event, cluster="", recorded_at=at)
         )

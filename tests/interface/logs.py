@@ -31,11 +31,11 @@ from controlplane.settings import Settings
 
 FOLDER = Path(__file__).parent / "recorded"
 HOSTS: dict[str, Callable[[], ControllerRouter]] = {
-    "workloads": lambda: HostedControllers(Settings()).capability,
-    "source": lambda: HostedControllers(source_settings()).capability,
-    "target": lambda: SchedulerControllers(Settings(), ["default-scheduler"], gangs=True).capability,
-    "local": lambda: local.hosted().capability,
-    "local-scheduler": lambda: local.scheduler_rooms("shadow").capability,
+    "workloads": lambda: HostedControllers(Settings()).router,
+    "source": lambda: HostedControllers(source_settings()).router,
+    "target": lambda: SchedulerControllers(Settings(), ["default-scheduler"], gangs=True).router,
+    "local": lambda: local.hosted().router,
+    "local-scheduler": lambda: local.scheduler_rooms("shadow").router,
 }
 """Who writes each sort of log, by the first word of a log's file."""
 LATER = timedelta(minutes=20)

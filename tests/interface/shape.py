@@ -30,11 +30,11 @@ def everything() -> Settings:
 
 
 def service() -> ControllerRouter:
-    return HostedControllers(everything()).capability
+    return HostedControllers(everything()).router
 
 
 def scheduler() -> ControllerRouter:
-    return SchedulerControllers(Settings(), ["default-scheduler"], gangs=True).capability
+    return SchedulerControllers(Settings(), ["default-scheduler"], gangs=True).router
 
 
 def picture() -> dict[str, Any]:

@@ -96,11 +96,11 @@ def hosted() -> ControllerRouter:
     candidates = msgspec.structs.replace(given.candidates, cluster="campus")
     return HostedControllers(
         msgspec.structs.replace(given, run=run, multikueue=multikueue, candidates=candidates)
-    ).capability
+    ).router
 
 
 def scheduler() -> ControllerRouter:
-    return SchedulerControllers(Settings(), ["controlplane-candidates"], gangs=True).capability
+    return SchedulerControllers(Settings(), ["controlplane-candidates"], gangs=True).router
 
 
 class Watched:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from controlplane.clusters.connection_config import ConnectionTiming
-from controlplane.runtime import lifecycle
+from controlplane.runtime import term
 from tests.outages.stage import Stage
 
 
@@ -18,7 +18,7 @@ from tests.outages.stage import Stage
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten what no setting shortens: the back-off of connecting, and how often a suspected cluster is asked."""
     brief = functools.partial(ConnectionTiming, backoff_base=0.1, backoff_cap=0.3, suspect_heartbeat=0.1)
-    monkeypatch.setattr(lifecycle, "ConnectionTiming", brief)
+    monkeypatch.setattr(term, "ConnectionTiming", brief)
 
 
 @pytest.fixture

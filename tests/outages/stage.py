@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import dataclasses
 import random
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -22,6 +23,7 @@ import msgspec
 import psycopg
 import yaml
 
+from controlplane.app.ports import ports_of
 from controlplane.app.service import Service
 from controlplane.clock import Clock
 from controlplane.clusters.management_access import from_kubeconfig
@@ -85,7 +87,9 @@ def keep_tasks_apart() -> None:
 class Replica:
     """One process of the service, as good as: started, asked to stop, or killed."""
 
-    def __init__(self, url: str, kubeconfig: Path, wanted: Settings, name: str, clock: Clock | None = None) -> None:
+    def __init__(
+        self, url: str, kubeconfig: Path, wanted: Settings, name: str, clock: Clock | None = None, **ports: Any
+    ) -> None:
         self.name = name
         self.database = Mortal(url, ROLE, 2, 2.0)
         self.health, self.metrics = Health(), Metrics()
@@ -93,7 +97,7 @@ class Replica:
         identity = msgspec.structs.replace(wanted.leader, identity=name)
         self.service = Service(
             msgspec.structs.replace(wanted, leader=identity),
-            self.database,
+            dataclasses.replace(ports_of(self.database), **ports),
             lambda: from_kubeconfig(MANAGEMENT, str(kubeconfig)),
             metrics=self.metrics,
             health=self.health,
@@ -134,6 +138,7 @@ class Stage(Live):
         self, url: str, folder: Path, *workers: str, reach: str = "", clock: Clock | None = None, **more: Any
     ) -> None:
         more.setdefault("settings", settings())
+        self._ports: dict[str, Any] = more.pop("ports", {})
         super().__init__(url, folder, *workers, **more)
         self.url, self.reach = url, reach or url
         self.witness = Witness(self.world)
@@ -153,7 +158,7 @@ class Stage(Live):
         """Start one more process."""
         kubeconfig = self._folder / "management.kubeconfig"
         name = f"replica-{len(self.replicas) + 1}"
-        replica = Replica(self.reach, kubeconfig, wanted or self._settings, name, clock or self._clock)
+        replica = Replica(self.reach, kubeconfig, wanted or self._settings, name, clock or self._clock, **self._ports)
         self.replicas.append(replica)
         self._task = replica.task
         if ready:

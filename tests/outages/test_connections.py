@@ -10,7 +10,7 @@ import pytest
 
 from controlplane.clusters.reflector import Pace
 from controlplane.kube.kinds import MULTIKUEUE_CLUSTERS, SECRETS, WORKLOADS
-from controlplane.runtime import lifecycle
+from controlplane.runtime import term
 from controlplane.simulation.world import KUEUE_NAMESPACE, secret_name
 from tests.outages.stage import RETRY, Stage, check_of, settings
 
@@ -64,7 +64,7 @@ async def test_a_loss_shorter_than_the_grace_moves_nothing(stage: Make) -> None:
 
 async def test_the_ordinary_end_of_a_watch_loses_no_cluster(stage: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every watch that the server ended in the ordinary way tore the whole cluster down (specs 4.4)."""
-    monkeypatch.setattr(lifecycle, "Pace", functools.partial(Pace, watch_shortest=1.0, watch_longest=1.0))
+    monkeypatch.setattr(term, "Pace", functools.partial(Pace, watch_shortest=1.0, watch_longest=1.0))
     on = await stage("a", "b")
     on.submit()
     winner = await on.running()

@@ -6,21 +6,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from controlplane.app import service
 from controlplane.controllers.connectivity.local_connection import service_started
 from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
 from controlplane.log.event import Append, Head, LogUnavailable
 from controlplane.log.postgres import PostgresLog
-from controlplane.runtime.leader import Leader
 from tests.outages.stage import ROLE, Stage, settings
 from tests.outages.wire import Wire
 
@@ -34,11 +31,11 @@ async def wired(
 ) -> AsyncIterator[Callable[..., Awaitable[tuple[Stage, Wire]]]]:
     """A stage whose service reaches the database over a wire that can break."""
     made: list[tuple[Stage, Wire]] = []
-    monkeypatch.setattr(service, "Leader", functools.partial(Leader, lease=2.0, renew=0.4))
 
     async def make(*workers: str, **more: Any) -> tuple[Stage, Wire]:
         wire = Wire(database_url)
-        stage = Stage(database_url, tmp_path, *workers, reach=await wire.start(), **more)
+        quick_lead = {"lease": 2.0, "renew": 0.4}
+        stage = Stage(database_url, tmp_path, *workers, reach=await wire.start(), ports=quick_lead, **more)
         made.append((stage, wire))
         await stage.start()
         return stage, wire

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import yaml
 
+from controlplane.app.ports import ports_of
 from controlplane.app.service import Service
 from controlplane.clusters.kubeconfig import ClientConfig, parse_kubeconfig
 from controlplane.clusters.protocol import ApiError
@@ -98,7 +99,7 @@ async def service(config: ClientConfig, api: Transport, database_url: str) -> As
     health, stop = Health(), asyncio.Event()
     database = Database(database_url, "controlplane_service")
     chosen = settings("podgroups", "coscheduling")
-    running = Service(chosen, database, open_management, metrics=Metrics(), health=health)
+    running = Service(chosen, ports_of(database), open_management, metrics=Metrics(), health=health)
     task = asyncio.create_task(running.run(stop))
     yield health
     stop.set()

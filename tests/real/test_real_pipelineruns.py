@@ -17,6 +17,7 @@ import msgspec
 import pytest
 import yaml
 
+from controlplane.app.ports import ports_of
 from controlplane.app.service import Service
 from controlplane.clusters.kubeconfig import parse_kubeconfig
 from controlplane.clusters.transport import Transport
@@ -97,7 +98,7 @@ async def service(clusters: dict[str, Cluster], database_url: str) -> AsyncItera
     settings = Settings()
     settings = msgspec.structs.replace(settings, multikueue=msgspec.structs.replace(settings.multikueue, kinds=KINDS))
     health, stop, database = Health(), asyncio.Event(), Database(database_url, "controlplane_service")
-    running = Service(settings, database, open_management, metrics=Metrics(), health=health)
+    running = Service(settings, ports_of(database), open_management, metrics=Metrics(), health=health)
     task = asyncio.create_task(running.run(stop))
     yield health
     stop.set()

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import yaml
 
+from controlplane.app.ports import ports_of
 from controlplane.app.scheduler import SCHEDULER_CHECKS, SchedulerService
 from controlplane.app.scheduler_profiles import load
 from controlplane.clusters.kubeconfig import parse_kubeconfig
@@ -144,11 +145,13 @@ async def real(kubeconfig: Json, database_url: str) -> AsyncIterator[Real]:
 
     health, stop = Health(SCHEDULER_CHECKS), asyncio.Event()
     health.set("schema", True)
-    service = SchedulerService(Settings(), load(""), Database(database_url), opened, metrics=Metrics(), health=health)
+    service = SchedulerService(
+        Settings(), load(""), ports_of(Database(database_url)), opened, metrics=Metrics(), health=health
+    )
     running = asyncio.create_task(service.run(stop))
 
     async def leads() -> bool:
-        return health.ready and service.turn is not None and service.turn._ready()
+        return health.ready and service.term is not None and service.term._ready()
 
     await until(leads)
     try:

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 import yaml
 
+from controlplane.app.ports import ports_of
 from controlplane.app.service import Service
 from controlplane.clusters.kubeconfig import parse_kubeconfig
 from controlplane.clusters.protocol import ApiError
@@ -211,7 +212,11 @@ async def service(clusters: dict[str, Cluster], database_url: str) -> AsyncItera
 
     health, stop = Health(), asyncio.Event()
     running = Service(
-        Settings(), Database(database_url, "controlplane_service"), open_management, metrics=Metrics(), health=health
+        Settings(),
+        ports_of(Database(database_url, "controlplane_service")),
+        open_management,
+        metrics=Metrics(),
+        health=health,
     )
     task = asyncio.create_task(running.run(stop))
     yield health

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from controlplane.app.ports import ports_of
 from controlplane.app.scheduler import SCHEDULER_CHECKS, SchedulerService
 from controlplane.app.scheduler_profiles import Setup, load
 from controlplane.clock import SystemClock
@@ -118,7 +119,7 @@ class Replica:
         self.cluster, self.stop = cluster, asyncio.Event()
         named = msgspec.structs.replace(settings, leader=LeaderSettings(identity=f"replica-{number}"))
         self.service = SchedulerService(
-            named, setup, Database(url), self._open, metrics=self.metrics, health=self.health
+            named, setup, ports_of(Database(url)), self._open, metrics=self.metrics, health=self.health
         )
         self.task: asyncio.Task[None] | None = None
 

@@ -21,7 +21,7 @@ from controlplane.clock import SystemClock
 from controlplane.clusters.connection_config import ConnectionTiming
 from controlplane.clusters.protocol import ApiError
 from controlplane.kube.kinds import NAMESPACES, NODES, PODS, Json, Kind, meta
-from controlplane.runtime import lifecycle
+from controlplane.runtime import term
 from controlplane.settings import Settings
 from controlplane.settings.local import CoschedulingSettings, PodGroupSettings
 from controlplane.simulation.controllers.own_cluster import Machinery
@@ -180,7 +180,7 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     brief = functools.partial(
         ConnectionTiming, backoff_base=0.1, backoff_cap=0.3, suspect_heartbeat=0.1, away_probe=0.3
     )
-    monkeypatch.setattr(lifecycle, "ConnectionTiming", brief)
+    monkeypatch.setattr(term, "ConnectionTiming", brief)
 
 
 @contextlib.asynccontextmanager

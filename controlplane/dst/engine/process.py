@@ -1,51 +1,81 @@
-"""The lives of one simulated process: started with nothing but the log, frozen and thawed in the middle of anything,
-killed without a word.
+"""Starts, freezes, thaws, kills and stops one simulated replica of a process.
 
-In: orders of a plan. Out: a `SimulatedProcess` a life, in which `_turn` runs again and again, as a service's own loop
-lets it. What a turn is, says whoever derives from this: the service, the scheduler beside a target."""
+In: orders of a plan. Out: the process of production (`controlplane.runtime.lifecycle.Process`) in virtual time: a database and connections
+that are simulated are its ports, and what it folds is heard of.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import random
+from collections.abc import Callable
+from typing import Any
 
-import structlog
-
+from controlplane.dst.engine.database import DatabaseLog, SimulatedDatabase
 from controlplane.dst.engine.loop import SimulatedProcess, VirtualClock, VirtualLoop
 from controlplane.dst.engine.trace import Trace
-from controlplane.log.event import Fenced
-from controlplane.runtime.lifecycle import Replaced, turn_after_turn
+from controlplane.log.codec import Codec
+from controlplane.log.event import Fenced, Head
+from controlplane.log.port import Log
+from controlplane.runtime.lifecycle import Observer, OnBatch, OnState, Ports, Process
+from controlplane.telemetry import Metrics
 
-_log = structlog.get_logger(__name__)
 STOPPED_WITHIN = 30.0  # seconds that Kubernetes gives a pod
+_LEASE, _RENEW = 12.0, 3.0
+_POLL = 5.0  # the log's alarm clock is never lost here, and polling is most of what an idle hour costs
+
+Make = Callable[[str, Ports, random.Random], Process]
+Heard = Callable[[str, Any, int], None]
 
 
-class ProcessRuns:
-    """One process, life after life. `clock` is its machine's wall clock, which may be wrong."""
+class SimulatedReplica(Observer):
+    """One replica, started any number of times. `clock` is its machine's wall clock, which may be wrong.
 
-    def __init__(self, name: str, loop: VirtualLoop, seed: str, trace: Trace) -> None:
+    `make(name, ports, random)` makes the process of one start; `heard(name, hosted, position)` hears of each batch that it folds.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        loop: VirtualLoop,
+        seed: str,
+        database: SimulatedDatabase,
+        trace: Trace,
+        make: Make,
+        heard: Heard,
+    ) -> None:
         self.name, self._loop, self._seed, self._trace = name, loop, seed, trace
+        self._database, self._make, self._heard = database, make, heard
         self.clock = VirtualClock(loop)
         self.process = SimulatedProcess(name)
-        self._lives = self._pauses = 0
+        self._starts = self._pauses = 0
         self._stop = asyncio.Event()
+        self._forget()
 
     @property
     def alive(self) -> bool:
         """Whether there is a process that could act."""
-        return self._lives > 0 and not self.process.dead
+        return self._starts > 0 and not self.process.dead
 
     def start(self) -> None:
-        """Begin a new life, with nothing but the log."""
-        self._lives += 1
-        self.process = process = SimulatedProcess(f"{self.name}#{self._lives}")
+        """Start it, with nothing but the log."""
+        self._starts += 1
+        self.process = process = SimulatedProcess(f"{self.name}#{self._starts}")
         self._stop = asyncio.Event()
         self._forget()
         self._trace.note("process", process.name, "starts")
         self._loop.world_later(0.0, self._launch, process, self._stop)
 
+    @property
+    def leading(self) -> bool:
+        """Whether it is alive and believes that it leads."""
+        return self.alive and self._leads
+
     def _forget(self) -> None:
-        """Let go of what belongs to the life before."""
+        self.hosted: Any = None
+        self.position = 0
+        self._leads = False
 
     def _launch(self, process: SimulatedProcess, stop: asyncio.Event) -> None:
         self._loop.create_task(self._run(process, stop), name=process.name, context=process.context())
@@ -85,23 +115,50 @@ class ProcessRuns:
             self._trace.violate("who is asked to stop stops", f"{process.name} runs on after {STOPPED_WITHIN:g} s")
 
     async def _run(self, process: SimulatedProcess, stop: asyncio.Event) -> None:
-        """What `Service.run` and `SchedulerService.run` do."""
         source = random.Random(f"{process.name} {self._seed}")  # noqa: S311 - reproducible on purpose
-        self.replaced = Replaced()
 
-        async def turn(stop: asyncio.Event) -> None:
-            try:
-                await self._turn(process, source, stop)
-            except Fenced as fenced:
-                self._trace.note("process", process.name, f"is deposed: {fenced}")
-                raise
-            except Exception as error:
-                self._trace.violate("no part fails", f"{process.name}: {type(error).__name__}: {error}")
-                raise
+        def open_log(name: str, codec: Codec, on_state: OnState, on_batch: OnBatch) -> Log:
+            return DatabaseLog(self._database, process, on_state)
 
-        await turn_after_turn(turn, stop, _log, self.replaced)
+        ports = Ports(
+            open_log=open_log,
+            version="simulated",
+            lease=_LEASE,
+            renew=_RENEW,
+            poll=_POLL,
+            gauges=False,
+            tunes_collector=False,
+            observer=self,
+        )
+        await self._make(process.name, ports, source).run(stop)
         self._trace.note("process", process.name, "has stopped")
         process.dead = True
 
-    async def _turn(self, process: SimulatedProcess, source: random.Random, stop: asyncio.Event) -> None:
-        raise NotImplementedError
+    # --- what is heard -----------------------------------------------------------------------------------------------
+
+    def folded(self, hosted: Any, position: int) -> None:
+        """A batch was folded."""
+        self.hosted, self.position = hosted, position
+        self._heard(self.process.name, hosted, position)
+
+    def leads(self, head: Head) -> None:
+        """The process begins to lead."""
+        self._leads = True
+        self._trace.note("process", self.process.name, f"leads epoch {head.epoch} from position {head.position}")
+
+    def ended(self) -> None:
+        """A term is over."""
+        self._leads = False
+
+    def failed(self, error: Exception) -> None:
+        """A term ended with an error: another one leads, or something is wrong with us."""
+        if isinstance(error, Fenced):
+            self._trace.note("process", self.process.name, f"is deposed: {error}")
+        else:
+            self._trace.violate("no part fails", f"{self.process.name}: {type(error).__name__}: {error}")
+
+
+@functools.cache
+def metrics() -> Metrics:
+    """Return the metrics of all simulated processes, which nobody reads."""
+    return Metrics()

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from controlplane.app.ports import ports_of
 from controlplane.app.scheduler import SCHEDULER_CHECKS, SchedulerService
 from controlplane.app.scheduler_profiles import load
 from controlplane.clock import SystemClock
@@ -64,7 +65,7 @@ class Beside:
             leader=LeaderSettings(identity=f"scheduler-{cluster.name}"),
         )
         self.service = SchedulerService(
-            settings, load(str(config)), Database(url), self._open, metrics=Metrics(), health=self.health
+            settings, load(str(config)), ports_of(Database(url)), self._open, metrics=Metrics(), health=self.health
         )
         self.stop = asyncio.Event()
         self.tasks: list[asyncio.Task[None]] = []

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from controlplane.app.ports import ports_of
 from controlplane.app.service import Service
 from controlplane.clusters.management_access import from_kubeconfig
 from controlplane.controllers.connectivity.events import MANAGEMENT
@@ -90,7 +91,7 @@ class Live:
         await self.world.start()
         self.service = Service(
             self._settings,
-            Database(self._url, "controlplane_service"),
+            ports_of(Database(self._url, "controlplane_service")),
             lambda: from_kubeconfig(MANAGEMENT, str(self._folder / "management.kubeconfig")),
             metrics=Metrics(),
             health=self._health,

@@ -37,8 +37,8 @@ from controlplane.dst.invariants.workloads.history import HistoryRules
 from controlplane.dst.scenes.candidates.acts import PROFILE
 from controlplane.dst.scenes.candidates.environment import CAMPUS, CandidateEnvironment
 from controlplane.dst.scenes.candidates.plan import GANG_PLUGIN, SOURCE_LOG
-from controlplane.dst.scenes.candidates.processes import scheduler_settings
 from controlplane.dst.scenes.workloads.plan import Plan
+from controlplane.dst.scenes.workloads.processes import named
 from controlplane.kube.kinds import POD_GROUPS, PODS, Kind
 from controlplane.log.event import NewEvent, Recorded
 from controlplane.settings import Settings
@@ -67,9 +67,9 @@ class Everything:
         self._replay = CandidateReplayRules(trace)
         self._room = {n: NodeCapacityRules(trace, loop, stage.places[n], rooms) for n, rooms in self.targets.items()}
         self._invitations = {n: Invitations(trace, rooms.targets) for n, rooms in self.targets.items()}
-        self._logs = {n: LogRules(n, trace, rooms.capability.open_writes) for n, rooms in self.targets.items()}
+        self._logs = {n: LogRules(n, trace, rooms.router.open_writes) for n, rooms in self.targets.items()}
         self._words = Words(trace, self.source.fleet.index)
-        self._logs[SOURCE_LOG] = LogRules(SOURCE_LOG, trace, self.source.capability.open_writes)
+        self._logs[SOURCE_LOG] = LogRules(SOURCE_LOG, trace, self.source.router.open_writes)
         self._histories = {name: HistoryRules(trace, SourceObjectGone) for name in self._positions}
         for name in stage.places:
             self._all_committed(name)
@@ -103,7 +103,7 @@ class Everything:
                 self._committed(cluster, record)
 
     def _rooms(self) -> SchedulerControllers:
-        return SchedulerControllers(scheduler_settings("shadow"), [PROFILE], gangs=self._gang_plugin)
+        return SchedulerControllers(named(Settings(), "shadow"), [PROFILE], gangs=self._gang_plugin)
 
     def forgotten(self) -> frozenset[str]:
         """Return the targets that an operator has given up, and that have not come back."""
@@ -156,10 +156,10 @@ class Everything:
             self._runs.before_fold(found)
             self._permits.before_fold(found)
             self._lives.before_fold(found)
-            self.source.capability.fold(found)
+            self.source.router.fold(found)
         else:
             self._invitations[log].before_fold(found)
-            self.targets[log].capability.fold(found)
+            self.targets[log].router.fold(found)
             self._room[log].after_fold(found)
         self._positions[log] = found.position
 
@@ -179,7 +179,7 @@ class Everything:
         elif mark == ("candidates" if log == SOURCE_LOG else "candidate"):
             self._histories[log].appended(msgspec.structs.replace(new, source=source))
 
-    def source_folded(self, process: str, hosted: HostedControllers) -> None:
+    def source_folded(self, process: str, hosted: HostedControllers, position: int) -> None:
         """Look at what a process of the source holds, if it is up to date."""
         if hosted.fleet.index.position == self._positions[SOURCE_LOG]:
             self._replay.folded(process, of_source(hosted), of_source(self.source))
@@ -199,12 +199,12 @@ class Everything:
             history.finish()
         fresh = HostedControllers(self._settings)
         for recorded in logs[SOURCE_LOG]:
-            fresh.capability.fold(recorded)
+            fresh.router.fold(recorded)
         self._replay.afresh(SOURCE_LOG, of_source(fresh), of_source(self.source))
         for name, ours in self.targets.items():
             rooms = self._rooms()
             for recorded in logs[name]:
-                rooms.capability.fold(recorded)
+                rooms.router.fold(recorded)
             self._replay.afresh(name, of_scheduler(rooms), of_scheduler(ours))
 
 

@@ -80,7 +80,7 @@ class LocalReplayRules:
         fresh = {ROOMS: hosted(), SCHEDULER: scheduler_rooms("replay")}
         for sort, rooms in fresh.items():
             for recorded in logs[sort]:
-                rooms.capability.fold(recorded)  # type: ignore[attr-defined]
+                rooms.router.fold(recorded)  # type: ignore[attr-defined]
             self.folded(sort, "replay", rooms, self.positions[sort])
 
 

@@ -39,7 +39,7 @@ class Watchers:
         self._gangs = GangRules(trace, stage, placed)
         self._in_time = InTime(trace, stage, placed)
         self._history = LocalHistoryRules(trace, stage)
-        self._events = {ROOMS: Events(trace, shadow.capability), SCHEDULER: Events(trace, placed.capability)}
+        self._events = {ROOMS: Events(trace, shadow.router), SCHEDULER: Events(trace, placed.router)}
         self._replay = LocalReplayRules(trace, shadow, placed)
         self.folded = {sort: partial(self._replay.folded, sort) for sort in (ROOMS, SCHEDULER)}
 

@@ -26,7 +26,7 @@ from controlplane.controllers.candidates.objects import (
 )
 from controlplane.dst.engine.database import SimulatedDatabase
 from controlplane.dst.engine.network import Network, Storm
-from controlplane.dst.engine.process import ProcessRuns
+from controlplane.dst.engine.process import SimulatedReplica
 from controlplane.dst.engine.steps import Step
 from controlplane.dst.scenes.candidates.environment import CAMPUS, HIGH, NAMESPACE, NEAR, ZONE, CandidateEnvironment
 from controlplane.dst.scenes.workloads import acts
@@ -57,7 +57,7 @@ class Scene(Protocol):
     operators: Operators
 
     @property
-    def processes(self) -> Mapping[str, ProcessRuns]:
+    def processes(self) -> Mapping[str, SimulatedReplica]:
         """Every process by name."""
 
     def after(self, seconds: float, end: Callable[..., object], *arguments: object) -> None:

@@ -186,10 +186,10 @@ def _logs(source: HostedControllers, targets: Mapping[str, SchedulerControllers]
     for name, rooms in targets.items():
         if not rooms.here.connection.connected:
             return f"{name} is not connected to its scheduler"
-        wrong = _open(rooms.capability, [*rooms.targets.candidates, *rooms.placements.states, *rooms.evictions.states])
+        wrong = _open(rooms.router, [*rooms.targets.candidates, *rooms.placements.states, *rooms.evictions.states])
         if wrong:
             return f"{wrong} in the log of {name}"
-    return _open(source.capability, [*placing.sources, *_copies(source)], away)
+    return _open(source.router, [*placing.sources, *_copies(source)], away)
 
 
 def _copies(source: HostedControllers) -> list[str]:

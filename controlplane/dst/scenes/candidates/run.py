@@ -10,6 +10,7 @@ import asyncio
 import random
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 
 from controlplane.app.hosted import TYPES
 from controlplane.app.policy import policy_of
@@ -21,6 +22,7 @@ from controlplane.controllers.connectivity.events import MANAGEMENT as HOME
 from controlplane.dst.engine.database import SimulatedDatabase
 from controlplane.dst.engine.loop import Stuck, VirtualLoop
 from controlplane.dst.engine.network import NetworkRequest
+from controlplane.dst.engine.process import SimulatedReplica
 from controlplane.dst.engine.server import SimulatedServer, Written
 from controlplane.dst.engine.steps import HORIZON, Step
 from controlplane.dst.engine.trace import Topic, Trace
@@ -29,11 +31,11 @@ from controlplane.dst.scenes.candidates import acts, idle
 from controlplane.dst.scenes.candidates.ending import unfinished
 from controlplane.dst.scenes.candidates.environment import NEAR, CandidateEnvironment
 from controlplane.dst.scenes.candidates.plan import GANG_PLUGIN, NO_JOBS, SOURCE_LOG, process_names
-from controlplane.dst.scenes.candidates.processes import SchedulerReplica, SourceReplica, source_settings
+from controlplane.dst.scenes.candidates.processes import scheduler, source_settings
 from controlplane.dst.scenes.workloads.environment import Backup
 from controlplane.dst.scenes.workloads.operators import Operators
 from controlplane.dst.scenes.workloads.plan import Plan
-from controlplane.dst.scenes.workloads.processes import HOME_TOKEN
+from controlplane.dst.scenes.workloads.processes import HOME_TOKEN, service
 from controlplane.kube.kinds import PODS
 from controlplane.log.codec import Codec
 from controlplane.log.event import NewEvent, Recorded, Unknown
@@ -70,33 +72,32 @@ class CandidateRun:
         self.rules = Everything(self.trace, self.loop, self.stage, self.settings, plan)
         self.databases = {SOURCE_LOG: SimulatedDatabase(self.loop, seed, Codec(TYPES))}
         for name, rooms in self.rules.targets.items():
-            self.databases[name] = SimulatedDatabase(self.loop, f"{name} {seed}", Codec(rooms.capability.types))
+            self.databases[name] = SimulatedDatabase(self.loop, f"{name} {seed}", Codec(rooms.router.types))
         self.operators = Operators(self.loop, seed, policy_of(self.settings), self.databases[SOURCE_LOG], self.trace)
         clocks = random.Random(f"clocks {seed}")  # noqa: S311 - reproducible on purpose
         for name, database in self.databases.items():
             database.on_append = self._listener(name)
             database.clock.offset = clocks.uniform(-APART, APART) if name != SOURCE_LOG else 0.0
-        self.processes: dict[str, SourceReplica | SchedulerReplica] = {}
+        self.processes: dict[str, SimulatedReplica] = {}
         for name in process_names(list(plan.quotas), plan.replicas, plan.traits):
             self.processes[name] = self._process(name, seed)
         self._set = True
 
-    def _process(self, name: str, seed: str) -> SourceReplica | SchedulerReplica:
-        target, beside, number = name.partition("-scheduler-")
+    def _process(self, name: str, seed: str) -> SimulatedReplica:
+        target, beside, _ = name.partition("-scheduler-")
         if not beside:
             log = self.databases[SOURCE_LOG]
-            return SourceReplica(
+            return service(
                 name, self.settings, self.loop, seed, log, self._open_server, self.trace, self.rules.source_folded
             )
-        return SchedulerReplica(
-            target,
-            int(number),
+        return scheduler(
+            name,
             self.loop,
             seed,
             self.databases[target],
             lambda process: self._open_near(target, process),
             self.trace,
-            self.rules.target_folded,
+            partial(self.rules.target_folded, target),
             gangs=GANG_PLUGIN in self.plan.traits,
         )
 
@@ -226,7 +227,8 @@ class CandidateRun:
 
     def _left(self, away: frozenset[str] = frozenset()) -> str:
         leading = {
-            p.target if isinstance(p, SchedulerReplica) else SOURCE_LOG for p in self.processes.values() if p.leading
+            target if beside else SOURCE_LOG
+            for target, beside, _ in (name.partition("-scheduler-") for name, p in self.processes.items() if p.leading)
         }
         for name in self.databases:
             if name not in leading:

@@ -20,6 +20,7 @@ from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.dst.engine.database import SimulatedDatabase
 from controlplane.dst.engine.loop import Stuck, VirtualLoop
 from controlplane.dst.engine.network import NetworkRequest
+from controlplane.dst.engine.process import SimulatedReplica
 from controlplane.dst.engine.server import SimulatedServer, Written
 from controlplane.dst.engine.steps import HORIZON, Step
 from controlplane.dst.engine.trace import Trace
@@ -30,14 +31,15 @@ from controlplane.dst.scenes.local.environment import BIG, NAMESPACE, OwnCluster
 from controlplane.dst.scenes.local.processes import (
     ROOMS,
     SCHEDULER,
-    LocalScheduler,
-    LocalService,
+    SETTINGS,
     hosted,
+    scheduler,
     scheduler_rooms,
 )
 from controlplane.dst.scenes.local.trace_text import topic, words
 from controlplane.dst.scenes.workloads import acts
 from controlplane.dst.scenes.workloads.plan import Plan
+from controlplane.dst.scenes.workloads.processes import service
 from controlplane.kube.kinds import NODES, PIPELINE_RUNS, Json, Kind, meta
 from controlplane.log.codec import Codec
 from controlplane.log.event import NewEvent
@@ -63,7 +65,7 @@ class LocalRun:
         self.loop = VirtualLoop(seed)  # type: ignore[abstract]  # sockets, signals and the like are not there
         self.trace = Trace(self.loop)
         self.shadow, self.placed = hosted(), scheduler_rooms("shadow")
-        codecs = {ROOMS: Codec(TYPES), SCHEDULER: Codec(self.placed.capability.types)}
+        codecs = {ROOMS: Codec(TYPES), SCHEDULER: Codec(self.placed.router.types)}
         self.databases = {sort: SimulatedDatabase(self.loop, f"{sort} {seed}", codec) for sort, codec in codecs.items()}
         for sort, database in self.databases.items():
             database.on_append = partial(self._on_append, sort)
@@ -78,18 +80,13 @@ class LocalRun:
         self.stage.rules(manifests.BY_ALL)
         self.stage.flag(manifests.MODES[0])
         self.watchers = Watchers(self.trace, self.stage, self.shadow, self.placed)
-        self.replicas: dict[str, LocalService | LocalScheduler] = {}
+        self.replicas: dict[str, SimulatedReplica] = {}
+        makers = {ROOMS: service, SCHEDULER: scheduler}
         for number in range(1, plan.replicas + 1):
-            self._add(LocalService, f"{ROOMS}-{number}", ROOMS, seed)
-            self._add(LocalScheduler, f"{SCHEDULER}-{number}", SCHEDULER, seed)
-
-    def _add(self, make: type[LocalService] | type[LocalScheduler], name: str, sort: str, seed: str) -> None:
-        assert self.watchers is not None
-        folded = self.watchers.folded[sort]
-        database = self.databases[sort]
-        self.replicas[name] = make(
-            name, self.loop, seed, database, partial(self._open_server, sort), self.trace, folded
-        )
+            for sort, make in makers.items():
+                database, opener = self.databases[sort], partial(self._open_server, sort)
+                name, heard = f"{sort}-{number}", self.watchers.folded[sort]
+                self.replicas[name] = make(name, SETTINGS, self.loop, seed, database, opener, self.trace, heard)
 
     # --- the run -----------------------------------------------------------------------------------------------------
 
@@ -200,7 +197,7 @@ class LocalRun:
 
     def _left(self) -> str:
         for sort in (ROOMS, SCHEDULER):
-            if not any(one.in_charge for name, one in self.replicas.items() if name.startswith(sort)):
+            if not any(one.leading for name, one in self.replicas.items() if name.startswith(sort)):
                 return f"nobody leads the {sort}"
         assert self.watchers is not None
         modes, now = self.watchers.placeholders.modes, self.databases[ROOMS].clock.now()
@@ -299,7 +296,7 @@ class LocalRun:
 
     def _on_append(self, sort: str, before: int, writer: str, events: Sequence[NewEvent]) -> None:
         assert self.watchers is not None
-        capability = (self.shadow if sort == ROOMS else self.placed).capability
+        capability = (self.shadow if sort == ROOMS else self.placed).router
         for new, found in zip(events, self.databases[sort].read(before, len(events)), strict=True):
             self.trace.note(topic(found.event), writer, words(found))
             self.watchers.before_fold(sort, found, new, writer)

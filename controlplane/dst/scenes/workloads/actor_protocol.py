@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Protocol
 
 from controlplane.dst.engine.database import SimulatedDatabase
+from controlplane.dst.engine.process import SimulatedReplica
 from controlplane.dst.engine.steps import Step
 from controlplane.dst.scenes.workloads.environment import Backup, WorkloadEnvironment
 from controlplane.dst.scenes.workloads.operators import Operators
-from controlplane.dst.scenes.workloads.processes import SimulatedReplica
 from controlplane.kube.kinds import Kind
 
 

@@ -12,11 +12,10 @@ from typing import Final
 
 from controlplane.clusters.protocol import ApiError
 from controlplane.dst.engine.network import Network, Storm
-from controlplane.dst.engine.process import STOPPED_WITHIN
+from controlplane.dst.engine.process import STOPPED_WITHIN, SimulatedReplica
 from controlplane.dst.engine.steps import Step
 from controlplane.dst.scenes.workloads import oddities, people
 from controlplane.dst.scenes.workloads.actor_protocol import Act, ActorContext
-from controlplane.dst.scenes.workloads.processes import SimulatedReplica
 from controlplane.kube.kinds import JOBS, JOBSETS, WORKLOADS, Kind
 from controlplane.simulation.world import MANAGEMENT
 

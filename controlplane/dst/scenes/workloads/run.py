@@ -12,13 +12,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from controlplane.app.hosted import HOME_KINDS
+from controlplane.app.hosted import HOME_KINDS, HostedControllers
 from controlplane.clusters.protocol import ApiError
 from controlplane.clusters.streams import ApiServer
 from controlplane.controllers.connectivity.events import MANAGEMENT as HOME
 from controlplane.controllers.multikueue.adapters.base import ORIGIN_LABEL
 from controlplane.controllers.multikueue.controller import MultiKueueController
-from controlplane.controllers.multikueue.index import WorkloadIndex
 from controlplane.dst.engine.database import SimulatedDatabase
 from controlplane.dst.engine.loop import Stuck, VirtualLoop
 from controlplane.dst.engine.network import NetworkRequest
@@ -41,11 +40,12 @@ from controlplane.dst.scenes.workloads.ending import unfinished
 from controlplane.dst.scenes.workloads.environment import Backup, WorkloadEnvironment
 from controlplane.dst.scenes.workloads.operators import Operators
 from controlplane.dst.scenes.workloads.plan import Plan
-from controlplane.dst.scenes.workloads.processes import SimulatedReplica, policy_of
+from controlplane.dst.scenes.workloads.processes import policy_of, service
 from controlplane.dst.scenes.workloads.trace_text import topic, words
 from controlplane.kube.kinds import WORKLOADS, Kind
 from controlplane.log.codec import Codec
 from controlplane.log.event import NewEvent
+from controlplane.settings import Settings
 from controlplane.simulation.apiserver.history import Commit
 from controlplane.simulation.kueue.podsets import INTEGRATIONS
 from controlplane.simulation.world import MANAGEMENT
@@ -127,8 +127,16 @@ class WorkloadRun:
         self.operators = Operators(self.loop, seed, self.policy, self.database, self.trace)
         names = [f"replica-{number}" for number in range(1, plan.replicas + 1)]
         self.replicas = {
-            name: SimulatedReplica(
-                name, self.policy, self.loop, seed, self.database, self._open_server, self.trace, self._on_folded
+            name: service(
+                name,
+                Settings(),
+                self.loop,
+                seed,
+                self.database,
+                self._open_server,
+                self.trace,
+                self._on_folded,
+                self.policy,
             )
             for name in names
         }
@@ -254,10 +262,9 @@ class WorkloadRun:
         """
         position = self.shadow.index.position
         for replica in self.replicas.values() if position != self._looked_at else ():
-            turn = replica.leading
-            if turn is not None and turn.runner.position == position:
+            if replica.leading and replica.position == position:
                 self._looked_at = position
-                wrong = difference(turn.fleet.index, self.shadow.index)
+                wrong = difference(replica.hosted.fleet.index, self.shadow.index)
                 if wrong:
                     self.trace.violate(REPLAY, f"{replica.name}: {wrong}")
         for failure in self.loop.failures:
@@ -305,8 +312,8 @@ class WorkloadRun:
                 self._note(name, cluster, kind)
         self._looked_at = 0
 
-    def _on_folded(self, process: str, index: WorkloadIndex) -> None:
-        self.replay.folded(process, index)
+    def _on_folded(self, process: str, hosted: HostedControllers, position: int) -> None:
+        self.replay.folded(process, hosted.fleet.index)
 
     def _put_back(self, name: str, cluster: str, backup: Backup) -> None:
         self._history.new_era(cluster)

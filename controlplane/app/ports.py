@@ -1,0 +1,31 @@
+"""The ports of a process on a machine: its log in PostgreSQL, its version from what is installed.
+
+In: a database. Out: `controlplane.runtime.lifecycle.Ports`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from importlib import metadata
+
+from controlplane.log.codec import Codec
+from controlplane.log.connect import Database
+from controlplane.log.port import Log
+from controlplane.log.postgres import PostgresLog
+from controlplane.runtime.lifecycle import OnBatch, OnState, Ports
+
+
+def ports_of(database: Database) -> Ports:
+    """Return the ports of a process whose log is in a database."""
+
+    def open_log(name: str, codec: Codec, on_state: OnState, on_batch: OnBatch) -> Log:
+        return PostgresLog(database, codec, log=name, on_state=on_state, on_batch=on_batch)
+
+    return Ports(open_log=open_log, version=version())
+
+
+def version() -> str:
+    """Return the version of this program."""
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        return metadata.version("controlplane")
+    return "unknown"
