@@ -111,7 +111,11 @@ def service(url: str, clusters: Fleet, settings: Settings, health: Health) -> Se
     """Return a replica of the service for the fleet; it is not running yet."""
     path = str(clusters.kubeconfig)
     return Service(
-        settings, ports_of(Database(url, ROLE)), lambda: from_kubeconfig("@management", path), metrics=Metrics(), health=health
+        settings,
+        ports_of(Database(url, ROLE)),
+        lambda: from_kubeconfig("@management", path),
+        metrics=Metrics(),
+        health=health,
     )
 
 

@@ -22,6 +22,7 @@ from controlplane.controllers.candidates.source.controller import SourceControll
 from controlplane.controllers.connectivity.eligibility import ROOM as FIT
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.connectivity.state import Connection
+from controlplane.controllers.manifests import SERVICE
 from controlplane.controllers.multikueue.adapters.base import ORIGIN_LABEL
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.controller import MultiKueueController
@@ -41,16 +42,8 @@ from controlplane.settings import Settings
 # What the dispatch of Workloads watches on the management cluster, the kinds of jobs aside.
 HOME_KINDS = (ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, MULTIKUEUE_CLUSTERS, CLUSTER_QUEUES, WORKLOADS)
 
-TYPES: Sequence[type[Event]] = merged(
-    [
-        MultiKueueController.types,
-        SourceController.types,
-        ReferenceController.types,
-        feasibility.TYPES,
-        own_cluster.TYPES,
-    ]
-)
-"""The events of every capability, hosted or not: whoever reads a log reads all of it."""
+TYPES: Sequence[type[Event]] = merged(manifest.events for manifest in SERVICE)
+"""The events of every controller, hosted or not: whoever reads a log reads all of it."""
 
 _FLEET_STREAMS = frozenset(
     {

@@ -11,7 +11,6 @@ from typing import TypeVar
 
 import msgspec
 
-from controlplane.audit.sentences import because
 from controlplane.audit.standing import Standing
 from controlplane.controllers.connectivity.events import (
     MANAGEMENT,
@@ -31,6 +30,7 @@ from controlplane.controllers.multikueue.events import (
     WinnerChosen,
     WorkloadObserved,
 )
+from controlplane.controllers.multikueue.phrases import because
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.log.event import Event, Recorded

@@ -14,7 +14,6 @@ import msgspec
 
 from controlplane.audit.case import STAMP, Case, result_of, taken_back
 from controlplane.audit.runs_seen import JobRun, overlaps, runs, times
-from controlplane.audit.sentences import because, listed
 from controlplane.controllers.connectivity.events import (
     ClusterConnected,
     ClusterConnectFailed,
@@ -35,8 +34,10 @@ from controlplane.controllers.multikueue.events import (
     WorkloadGone,
     WorkloadObserved,
 )
+from controlplane.controllers.multikueue.phrases import because
 from controlplane.kube.durations import show
 from controlplane.log.event import Recorded
+from controlplane.runtime.phrases import listed
 
 About = Literal["Offered", "Placed", "GivenUp", "LeftOut", "Ran", "Away", "TakenBack", "Judged", "Times", "AtOnce"]
 _SECOND = timedelta(seconds=1)

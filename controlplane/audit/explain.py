@@ -26,9 +26,7 @@ from controlplane.audit.case import (
     taken_back,
 )
 from controlplane.audit.ended import Statement, statements
-from controlplane.audit.sentences import because, listed
 from controlplane.audit.standing import Standing, Word, check_of, grace, standing
-from controlplane.audit.words import face
 from controlplane.controllers.connectivity.eligibility import ClustersJudged
 from controlplane.controllers.connectivity.events import MassOutageBegan
 from controlplane.controllers.multikueue.context import NEVER_TWICE, WorkloadContext
@@ -48,10 +46,12 @@ from controlplane.controllers.multikueue.events import (
     WorkloadObserved,
 )
 from controlplane.controllers.multikueue.ineligible import left_out
+from controlplane.controllers.multikueue.phrases import because, face
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.controllers.multikueue.unobserved_jobs import unseen
 from controlplane.log.event import Recorded
+from controlplane.runtime.phrases import listed
 
 
 class Explanation(msgspec.Struct, frozen=True):

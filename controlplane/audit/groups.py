@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from controlplane.audit.explain import Explanation
-from controlplane.audit.group_words import group_because
 from controlplane.audit.standing import Standing, Word
 from controlplane.audit.words import what
 from controlplane.controllers.podgroups.events import (
@@ -22,6 +21,7 @@ from controlplane.controllers.podgroups.events import (
     group_stream,
 )
 from controlplane.controllers.podgroups.ownership import Resolution
+from controlplane.controllers.podgroups.phrases import group_because
 from controlplane.controllers.podgroups.reasons import PodGroupReason
 from controlplane.controllers.podgroups.state import MemberState, PodGroupState, fold_group, fold_member
 from controlplane.log.event import Recorded

@@ -12,14 +12,10 @@ import heapq
 from collections.abc import Hashable
 
 from controlplane.audit.explain import Explanation
-from controlplane.audit.group_words import group_because
 from controlplane.audit.groups import explain_group, explain_member
 from controlplane.audit.reads import Filter, LogReader
-from controlplane.audit.run_words import run_because
 from controlplane.audit.runs import explain_run
-from controlplane.audit.scheduler_words import scheduling_because
 from controlplane.audit.story import Story, explain_of, scheduler_story, streams_of
-from controlplane.audit.target_words import target_because
 from controlplane.audit.timeline import TimelineEntry
 from controlplane.audit.words import reason_of, type_of, what
 from controlplane.controllers.candidates.target.events import (
@@ -32,8 +28,10 @@ from controlplane.controllers.candidates.target.events import (
     TargetWriteUnneeded,
     Unreserved,
 )
+from controlplane.controllers.candidates.target.phrases import target_because
 from controlplane.controllers.coscheduling.events import CoschedulingDecision as RunDecision
 from controlplane.controllers.coscheduling.events import CoschedulingFailed, CoschedulingUnneeded
+from controlplane.controllers.coscheduling.phrases import run_because
 from controlplane.controllers.podgroups.events import (
     ROOM_STREAM,
     GroupDecision,
@@ -45,6 +43,7 @@ from controlplane.controllers.podgroups.events import (
     member_stream,
     owner_stream,
 )
+from controlplane.controllers.podgroups.phrases import group_because
 from controlplane.controllers.scheduling.events import (
     BindingDecided,
     NodeReserved,
@@ -56,6 +55,7 @@ from controlplane.controllers.scheduling.events import (
     SchedulingWriteFailed,
     SchedulingWriteUnneeded,
 )
+from controlplane.controllers.scheduling.phrases import scheduling_because
 from controlplane.log.event import Event, Recorded, Unknown
 
 PREFIXES = {

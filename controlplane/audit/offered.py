@@ -10,9 +10,7 @@ from collections.abc import Sequence
 from controlplane.audit.explain import Explanation
 from controlplane.audit.helps import helped_by
 from controlplane.audit.scheduled import answer, last
-from controlplane.audit.sentences import listed
 from controlplane.audit.standing import Standing, Word
-from controlplane.audit.target_words import WRITES, target_because
 from controlplane.controllers.candidates.target.events import (
     Admitted,
     BindFailed,
@@ -29,6 +27,7 @@ from controlplane.controllers.candidates.target.events import (
     TargetWriteFailed,
     Unreserved,
 )
+from controlplane.controllers.candidates.target.phrases import WRITES, target_because
 from controlplane.controllers.candidates.target.state import CANDIDATE, POD, TargetState, target_fold, target_initial
 from controlplane.controllers.scheduling.events import (
     GangGone,
@@ -40,6 +39,7 @@ from controlplane.controllers.scheduling.events import (
 )
 from controlplane.controllers.scheduling.gangs.conditions import gang_fold, gang_initial
 from controlplane.log.event import Recorded
+from controlplane.runtime.phrases import listed
 
 Said = tuple[Word, str, str, Sequence[type[object]]]
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 
 from controlplane.audit.explain import Explanation
-from controlplane.audit.pod_words import pod_because
 from controlplane.audit.reads import Filter, LogReader
-from controlplane.audit.sentences import listed
 from controlplane.audit.standing import Standing
 from controlplane.audit.timeline import TimelineEntry
 from controlplane.audit.words import reason_of, type_of, what
@@ -26,12 +24,15 @@ from controlplane.controllers.candidates.source.events import (
     OnCandidate,
     PermitGranted,
 )
+from controlplane.controllers.candidates.source.gang_state import group_stream
+from controlplane.controllers.candidates.source.phrases import pod_because
 from controlplane.controllers.candidates.source.state import STREAM as SOURCES
 from controlplane.controllers.candidates.source.state import Candidate, SourceState, fold, initial, source_stream
 from controlplane.controllers.connectivity.events import cluster_stream
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.connectivity.state import fold as fold_connection
 from controlplane.log.event import Recorded, Unknown
+from controlplane.runtime.phrases import listed
 
 
 def pod_events(reader: LogReader, namespace: str, name: str) -> list[Recorded]:
@@ -202,3 +203,11 @@ def _chain(recorded: Recorded) -> Hashable:
         side = "seen" if isinstance(event, CandidateSeen) else "decided"
         return side, recorded.cluster, getattr(event, "candidate", "") or getattr(event, "name", "")
     return type(event).__name__, recorded.cluster
+
+
+def gang_events(reader: LogReader, state: SourceState) -> list[Recorded]:
+    """Return the events of the PodGroup that a source pod belongs to, in order; none if it is in none."""
+    pod = state.pod
+    if pod is None or not pod.group:
+        return []
+    return list(reader.events(Filter(streams=[group_stream(pod.namespace, pod.group)])))

@@ -1,7 +1,7 @@
-"""`docs/reference/events.md`, written from the event classes and the table of reasons: `python -m
-controlplane.audit.reference`.
+"""`docs/reference/events.md` and `scheduler-events.md`, written from the manifests of the controllers.
 
-In: the classes with their docstrings and fields. Out: Markdown. A test compares the page with it.
+In: `python -m controlplane.audit.reference [scheduler]`; the event classes with their docstrings and fields, the streams, the reasons. Out:
+Markdown. A test compares the pages with it.
 """
 
 from __future__ import annotations
@@ -11,117 +11,63 @@ import sys
 import types
 import typing
 from collections.abc import Iterable, Sequence
+from enum import StrEnum
 
 import msgspec
 
-from controlplane.audit import local_reference
-from controlplane.audit.pod_words import POD_EVENTS, POD_REASONS
-from controlplane.audit.sentences import REASONS
-from controlplane.controllers.candidates.source import events as candidates
-from controlplane.controllers.connectivity import events as connectivity
-from controlplane.controllers.multikueue import events as multikueue
+from controlplane.controllers.manifests import SCHEDULER, SERVICE
 from controlplane.log.event import Event
+from controlplane.runtime.manifest import Manifest
 
-WRITES: dict[type[multikueue.WorkloadWrite], str] = {
-    multikueue.NominationDecided: "Workload status, management",
-    multikueue.CloneDecided: "Workload, worker",
-    multikueue.JobCreationDecided: "job, worker",
-    multikueue.CheckStateDecided: "Workload status, management",
-    multikueue.StatusRelayDecided: "job status, management",
-    multikueue.FinishDecided: "Workload status, management",
-    multikueue.NamesClearDecided: "Workload status, management",
-    multikueue.RemovalDecided: "Workload or job, worker",
-    multikueue.FinalizerRemovalDecided: "Workload, worker",
-    multikueue.CloneUpdateDecided: "Workload, worker",
-    multikueue.DeactivationDecided: "Workload status, worker",
-    multikueue.ConditionDecided: "MultiKueueCluster or AdmissionCheck status",
-}
+_HEADS = {
+    "service": """# Events and reasons
 
-_HEAD = """# Events and reasons
-
-<!-- Written by `python -m controlplane.audit.reference`. Change the event classes or controlplane/audit/sentences.py instead. -->
+<!-- Written by `python -m controlplane.audit.reference`. Change the event classes or the manifests instead. -->
 
 Every event has a type (below), a `schema` (the number of its shape), a stream, and its fields as JSON in `data`, where a field that has its
-default is left out. [SQL](sql.md) says how to read them; `controlplane events --follow` shows them as they come.
+default is left out. [SQL](sql.md) says how to read them; `controlplane events --follow` shows them as they come. Those of a scheduler's own
+log are on [a page of their own](scheduler-events.md).
+""",
+    "scheduler": """# Events and reasons of the scheduler
 
-## Streams
+<!-- Written by `python -m controlplane.audit.reference scheduler`. Change the event classes or the manifests instead. -->
 
-| stream | the history of |
-|---|---|
-| `workload/NS/NAME` | a Workload of the management cluster and all its copies on workers |
-| `job/KIND/NS/NAME` | the user's job |
-| `cluster/NAME` | a MultiKueueCluster and the connection to it; the management cluster's own connection is `cluster/@management` |
-| `clusterqueue/NAME` | a ClusterQueue |
-| `admissioncheck/NAME` | an AdmissionCheck |
-| `multikueueconfig/NAME` | a MultiKueueConfig |
-| `refused/CLUSTER/KIND/NS/NAME` | an object that could not be understood |
-| `sourcepod/NS/NAME` | the pods of a name that are placed on other clusters, and all their candidates |
-| `sourcegroup/NS/NAME` | a PodGroup whose pods are placed on other clusters, and where it may be as a whole |
-| `candidatetarget/NS/NAME` | a CandidateTarget |
-| `named/KIND/NS/NAME` | a ConfigMap or Secret that a placed pod names |
-| `copies/CLUSTER/NS` | our copies of those in a namespace of a target |
-| `sourcenamespace/NAME` | a namespace that may send pods by its label |
-@LOCAL@| `fleet` | what concerns all clusters together |
-| `service` | the processes that took the log over |
-
+What `controlplane scheduler run` records, in a log of its own (`scheduler.log`). Nodes, other schedulers' pods and everything else that a
+cycle looks at are not in it ([why](../decisions/0018-what-a-scheduler-records.md)). Events of the connection (`ClusterConnected` and the
+others) are those of [the service](events.md). `controlplane why`, `timeline` and `events` read it with `--log`:
+[how](../howto/run-a-scheduler.md#ask-why).
+""",
+}
+_DECISIONS = """
+Each decision carries a `reason`, in `data` and in the column of that name: a member of a closed set. Most mean a write to one object.
+Sentences for people are made of the reason and the event's fields: `controlplane why`.
 """
-_OBSERVATIONS = """\
-What an API server showed. `uid` and `resource_version` say which state of which object; specs and statuses are named by their
-hash. `kept` says under which hash a body is stored that is stored without [what is private](../howto/production/privacy.md), or the
-size of one that is too large.
-
-"""
-_FIELDS = """\
-In `data`. Observations have besides what all of them share: `namespace`, `name`, `uid`, `resource_version`, `generation`, `deleting`.
-
-"""
+_MANIFESTS = {"service": SERVICE, "scheduler": tuple(one for one in SCHEDULER if one not in SERVICE)}
 
 
-def reference() -> str:
-    """Return the page, in Markdown."""
-    outcomes: list[type[Event]] = [multikueue.EffectFailed, multikueue.EffectUnneeded]
-    decisions = [event for event in multikueue.EVENTS if issubclass(event, multikueue.WorkloadDecision)]
-    observations = [event for event in multikueue.EVENTS if event not in decisions and event not in outcomes]
-    parts = [
-        _HEAD.replace("@LOCAL@", local_reference.STREAMS),
-        "## Connections\n\n",
-        _table(("event", "says"), ((event, _doc(event)) for event in connectivity.EVENTS)),
-        "\n## Observations\n\n",
-        _OBSERVATIONS,
-        _table(("event", "says"), ((event, _doc(event)) for event in observations)),
-        "\n## Decisions\n\n",
-        "Each carries a `reason`, in `data` and in the column of that name. Most mean a write to one object.\n\n",
-        _table(("event", "decides", "write"), ((event, _doc(event), _write(event)) for event in decisions)),
-        "\nAnd two outcomes that no watch can show:\n\n",
-        _table(("event", "says"), ((event, _doc(event)) for event in outcomes)),
-        "\n## Reasons\n\n",
-        "The closed set. Sentences for people are made of the reason and the event's fields: `controlplane why`.\n\n",
-        "| reason | because |\n|---|---|\n",
-        *(f"| `{reason}` | {sentence.means} |\n" for reason, sentence in REASONS.items()),
-        "\n## Fields\n\n",
-        _FIELDS,
-        *(_fields(event) for event in (*connectivity.EVENTS, *multikueue.EVENTS)),
-        *_pods(),
-        *local_reference.parts(_table, _doc, _fields),
-    ]
-    return "".join(parts)
+def reference(log: str = "service") -> str:
+    """Return the page of a sort of log, `service` or `scheduler`, in Markdown."""
+    manifests = _MANIFESTS[log]
+    streams = (f"| `{pattern}` | {what} |\n" for one in manifests for pattern, what in one.streams.items())
+    head = [_HEADS[log], "\n## Streams\n\n| stream | the history of |\n|---|---|\n", *streams, _DECISIONS]
+    return "".join([*head, *(part for manifest in manifests for part in _section(manifest))])
 
 
-def _pods() -> Iterable[str]:
-    """Yield the parts about candidate pods."""
-    decisions = [event for event in POD_EVENTS if issubclass(event, candidates.CandidateDecision)]
-    others = [event for event in POD_EVENTS if event not in decisions]
-    yield "\n## Candidate pods\n\nWhat is seen of a source pod, of its candidates in other clusters, and around them.\n\n"
-    yield _table(("event", "says"), ((event, _doc(event)) for event in others))
-    yield "\n### Decisions about source pods\n\n"
-    rows = (
-        (event, _doc(event), "yes" if issubclass(event, candidates.CandidateWrite) else "none") for event in decisions
-    )
-    yield _table(("event", "decides", "write"), rows)
-    yield "\n### Reasons about source pods\n\n| reason | because |\n|---|---|\n"
-    yield from (f"| `{reason}` | {sentence.means} |\n" for reason, sentence in POD_REASONS.items())
-    yield "\n### Fields of candidate pods\n\n"
-    yield from (_fields(event) for event in POD_EVENTS)
+def _section(manifest: Manifest) -> Iterable[str]:
+    """Yield what there is to say of one manifest."""
+    yield f"\n## {manifest.title}\n\n"
+    if manifest.intro:
+        yield f"{manifest.intro}\n\n"
+    yield _table(("event", "says"), ((event, _doc(event)) for event in manifest.others()))
+    if decisions := manifest.decisions():
+        yield f"\n### Decisions: {manifest.title}\n\n"
+        rows = ((event, _doc(event), _write(manifest, event)) for event in decisions)
+        yield _table(("event", "decides", "write"), rows)
+    if manifest.reasons:
+        yield f"\n### Reasons: {manifest.title}\n\n| reason | because |\n|---|---|\n"
+        yield from (f"| `{reason}` | {sentence.means} |\n" for reason, sentence in manifest.reasons.items())
+    yield f"\n### Fields: {manifest.title}\n\n"
+    yield from map(_fields, manifest.events)
 
 
 def _table(heads: Sequence[str], rows: Iterable[tuple[type[Event], *tuple[str, ...]]]) -> str:
@@ -134,24 +80,16 @@ def _doc(event: type[Event]) -> str:
     return " ".join((inspect.getdoc(event) or "").split()).replace("|", "\\|")
 
 
-def _write(event: type[Event]) -> str:
-    return next((where for kind, where in WRITES.items() if kind is event), "none")
+def _write(manifest: Manifest, event: type[Event]) -> str:
+    """Return what a decision writes to; "none" if it means no write."""
+    if manifest.write is None or not issubclass(event, manifest.write):
+        return "none"
+    return manifest.writes.get(event, "") or str(getattr(event, "WHERE", "")) or "yes"
 
 
 def _fields(event: type[Event]) -> str:
-    shared = {
-        field.name for base in (multikueue.Observation, multikueue.ObjectGone) for field in msgspec.structs.fields(base)
-    }
-    own = [field for field in msgspec.structs.fields(event) if field.name not in shared or not _is_seen(event)]
-    named = ", ".join(f"`{field.encode_name}` {_shape(field.type)}" for field in own)
-    return f"- `{event.__name__}`: {named or 'no others'}\n"
-
-
-def _is_seen(event: type[Event]) -> bool:
-    return issubclass(
-        event,
-        multikueue.Observation | multikueue.ObjectGone | candidates.SourceObservation | candidates.SourceObjectGone,
-    )
+    named = ", ".join(f"`{field.encode_name}` {_shape(field.type)}" for field in msgspec.structs.fields(event))
+    return f"- `{event.__name__}`: {named or 'none'}\n"
 
 
 def _shape(kind: object) -> str:
@@ -165,10 +103,12 @@ def _shape(kind: object) -> str:
         return f"list of {_shape(arguments[0])}"
     if origin is dict:
         return "object"
-    names = {"str": "text", "int": "number", "bool": "true or false", "datetime": "time", "Reason": "reason"}
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        return "reason" if kind.__name__.endswith("Reason") else "text"
+    names = {"str": "text", "int": "number", "bool": "true or false", "datetime": "time"}
     name = getattr(kind, "__name__", str(kind))
     return names.get(name, "object" if isinstance(kind, type) and issubclass(kind, msgspec.Struct) else name)
 
 
 if __name__ == "__main__":
-    sys.stdout.write(reference())
+    sys.stdout.write(reference(*sys.argv[1:2]))

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from controlplane.audit.explain import Explanation
-from controlplane.audit.run_words import run_because
-from controlplane.audit.sentences import listed
 from controlplane.audit.standing import Standing
 from controlplane.controllers.coscheduling.events import (
     ClaimRemovalDecided,
@@ -22,8 +20,10 @@ from controlplane.controllers.coscheduling.events import (
     RunCompleted,
     RunRefused,
 )
+from controlplane.controllers.coscheduling.phrases import run_because
 from controlplane.controllers.coscheduling.state import Attempt, RunState, fold, initial
 from controlplane.log.event import Recorded
+from controlplane.runtime.phrases import listed
 
 
 def explain_run(stream: str, events: Sequence[Recorded]) -> Explanation:

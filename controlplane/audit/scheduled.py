@@ -11,8 +11,6 @@ from collections.abc import Sequence
 
 from controlplane.audit.explain import Explanation
 from controlplane.audit.helps import helped_by
-from controlplane.audit.scheduler_words import WRITES, call_words, scheduling_because, try_words
-from controlplane.audit.sentences import listed
 from controlplane.audit.standing import Standing, Word
 from controlplane.controllers.scheduling.events import (
     BindingDecided,
@@ -26,6 +24,7 @@ from controlplane.controllers.scheduling.events import (
     VictimChosen,
     VictimGone,
 )
+from controlplane.controllers.scheduling.phrases import WRITES, call_words, scheduling_because, try_words
 from controlplane.controllers.scheduling.reasons import SchedulingReason
 from controlplane.controllers.scheduling.state import (
     BINDING,
@@ -40,6 +39,7 @@ from controlplane.controllers.scheduling.state import (
     victim_stream,
 )
 from controlplane.log.event import Recorded
+from controlplane.runtime.phrases import listed
 
 AFTER = "What becomes of a pod on its node is not recorded here."
 Said = tuple[Word, str, str, Sequence[type[object]]]

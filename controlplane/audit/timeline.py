@@ -15,7 +15,6 @@ from datetime import datetime
 
 import msgspec
 
-from controlplane.audit.sentences import because
 from controlplane.audit.words import reason_of, type_of, what
 from controlplane.controllers.multikueue.events import (
     CheckStateDecided,
@@ -45,6 +44,7 @@ from controlplane.controllers.multikueue.events import (
     WorkloadGone,
     WorkloadObserved,
 )
+from controlplane.controllers.multikueue.phrases import because
 from controlplane.log.event import Event, Recorded, Unknown
 
 

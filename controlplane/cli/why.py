@@ -131,8 +131,7 @@ def ask(options: Options, name: str) -> tuple[str, Explanation]:
 
 
 def _ask_pod(options: Options, namespace: str, name: str) -> tuple[str, Explanation]:
-    from controlplane.audit.gang_words import gang_events
-    from controlplane.audit.pods import connections, explain_pod, folded
+    from controlplane.audit.pods import connections, explain_pod, folded, gang_events
 
     with open_reader(options) as reader:
         events = find_pod(reader, namespace, name)

@@ -5,25 +5,29 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from controlplane.audit.group_words import GROUP_EVENTS, GROUP_REASONS, GROUP_WORDS
-from controlplane.audit.judging_words import JUDGING_WORDS
 from controlplane.audit.reads import LOCAL_EVENTS
 from controlplane.audit.reference import reference
-from controlplane.audit.run_words import RUN_EVENTS, RUN_REASONS, RUN_WORDS
 from controlplane.audit.words import what
 from controlplane.controllers.coscheduling import events as coscheduling
 from controlplane.controllers.coscheduling.feasibility.events import JUDGING_EVENTS
+from controlplane.controllers.coscheduling.feasibility.phrases import PHRASES as JUDGING_PHRASES
+from controlplane.controllers.coscheduling.phrases import PHRASES as RUN_PHRASES
+from controlplane.controllers.coscheduling.phrases import REASONS as RUN_REASONS
+from controlplane.controllers.coscheduling.phrases import RUN_EVENTS
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason as RunReason
 from controlplane.controllers.podgroups import events as podgroups
+from controlplane.controllers.podgroups.phrases import GROUP_EVENTS
+from controlplane.controllers.podgroups.phrases import PHRASES as GROUP_PHRASES
+from controlplane.controllers.podgroups.phrases import REASONS as GROUP_REASONS
 from controlplane.controllers.podgroups.reasons import PodGroupReason as GroupReason
 from controlplane.log.event import Event
 from tests.audit.samples import sample
 
 
 def test_no_event_and_no_reason_is_missing() -> None:
-    assert set(GROUP_WORDS) == set(GROUP_EVENTS) == set(podgroups.EVENTS)
-    assert set(RUN_WORDS) == set(RUN_EVENTS) == set(coscheduling.EVENTS)
-    assert set(JUDGING_WORDS) == set(JUDGING_EVENTS)
+    assert set(GROUP_PHRASES) == set(GROUP_EVENTS) == set(podgroups.EVENTS)
+    assert set(RUN_PHRASES) == set(RUN_EVENTS) == set(coscheduling.EVENTS)
+    assert set(JUDGING_PHRASES) == set(JUDGING_EVENTS)
     assert set(GROUP_REASONS) == set(GroupReason)
     assert set(RUN_REASONS) == set(RunReason)
 

@@ -1,4 +1,4 @@
-"""`docs/reference/events.md` is what the code says."""
+"""The pages of events are what the code says."""
 
 from __future__ import annotations
 
@@ -6,40 +6,41 @@ import subprocess
 import sys
 from pathlib import Path
 
-from controlplane.audit.pod_words import POD_EVENTS, POD_REASONS
-from controlplane.audit.reference import WRITES, reference
-from controlplane.controllers.multikueue.controller import MultiKueueController
-from controlplane.controllers.multikueue.events import EVENTS, WorkloadWrite
-from controlplane.controllers.multikueue.reasons import WorkloadReason
+import pytest
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "events.md"
+from controlplane.audit.reference import reference
+from controlplane.controllers.manifests import EVERY
+from controlplane.runtime.manifest import Manifest
 
-
-def test_the_page_is_the_one_that_the_code_writes() -> None:
-    assert PAGE.read_text() == reference(), "run: python -m controlplane.audit.reference > docs/reference/events.md"
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
+PAGES = {"service": "events.md", "scheduler": "scheduler-events.md"}
 
 
-def test_the_program_writes_it() -> None:
-    command = [sys.executable, "-m", "controlplane.audit.reference"]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == reference()
+@pytest.mark.parametrize("log", PAGES)
+def test_the_page_is_the_one_that_the_code_writes(log: str) -> None:
+    page = PAGES[log]
+    assert (FOLDER / page).read_text() == reference(log), (
+        f"run: python -m controlplane.audit.reference {log} > docs/reference/{page}"
+    )
 
 
-def test_every_write_says_what_it_writes_to() -> None:
-    assert set(WRITES) == {event for event in EVENTS if issubclass(event, WorkloadWrite)}
+@pytest.mark.parametrize("log", PAGES)
+def test_the_program_writes_it(log: str) -> None:
+    command = [sys.executable, "-m", "controlplane.audit.reference", log]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == reference(log)
 
 
-def test_it_names_every_event_and_reason() -> None:
-    page = reference()
-    for event in MultiKueueController.types:
-        assert page.count(f"| `{event.__name__}` |") == 1
-        assert page.count(f"- `{event.__name__}`:") == 1
-    workloads, _, pods = page.partition("## Candidate pods")
-    told, _, pods = pods.partition("### Reasons about source pods")
-    for event in POD_EVENTS:
-        assert told.count(f"| `{event.__name__}` |") == 1
-        assert pods.count(f"- `{event.__name__}`:") == 1
-    for about in POD_REASONS:
-        assert pods.count(f"| `{about}` |") == 1
-    page = workloads
-    for reason in WorkloadReason:
-        assert page.count(f"| `{reason}` |") == 1
+@pytest.mark.parametrize("manifest", EVERY, ids=lambda manifest: manifest.title)
+def test_what_a_write_goes_to_is_said_of_writes_alone(manifest: Manifest) -> None:
+    write = manifest.write
+    assert all(write is not None and issubclass(event, write) for event in manifest.writes)
+    assert not manifest.writes or set(manifest.writes) == {
+        event for event in manifest.events if write is not None and issubclass(event, write)
+    }
+
+
+def test_the_fields_of_an_event_are_told_once() -> None:
+    page = reference() + reference("scheduler")
+    for manifest in EVERY:
+        for event in manifest.events:
+            assert page.count(f"\n- `{event.__name__}`:") == 1

@@ -12,22 +12,14 @@ import pytest
 import controlplane
 from controlplane.audit.helps import ANYTHING, HELPS, helped_by
 from controlplane.audit.reads import READ
-from controlplane.audit.scheduler_words import (
-    SCHEDULER_EVENTS,
-    SCHEDULER_REASONS,
-    SCHEDULER_WORDS,
-    WRITES,
-    choice,
-    scheduling_because,
-    try_words,
-    woken_words,
-)
-from controlplane.audit.target_words import TARGET_EVENTS, TARGET_REASONS, TARGET_WORDS, target_because
-from controlplane.audit.target_words import WRITES as TARGET_WRITES
 from controlplane.audit.words import what
 from controlplane.controllers.candidates.objects import PermitSpec
 from controlplane.controllers.candidates.reasons import TargetReason
 from controlplane.controllers.candidates.target.events import CandidateObserved, Reserved, TargetWrite, Unreserved
+from controlplane.controllers.candidates.target.phrases import PHRASES as TARGET_PHRASES
+from controlplane.controllers.candidates.target.phrases import REASONS as TARGET_REASONS
+from controlplane.controllers.candidates.target.phrases import TARGET_EVENTS, target_because
+from controlplane.controllers.candidates.target.phrases import WRITES as TARGET_WRITES
 from controlplane.controllers.scheduling.events import (
     NodeReserved,
     PendingPodObserved,
@@ -38,6 +30,20 @@ from controlplane.controllers.scheduling.events import (
     Woken,
 )
 from controlplane.controllers.scheduling.framework.hints import Hints
+from controlplane.controllers.scheduling.phrases import (
+    PHRASES as SCHEDULER_PHRASES,
+)
+from controlplane.controllers.scheduling.phrases import (
+    REASONS as SCHEDULER_REASONS,
+)
+from controlplane.controllers.scheduling.phrases import (
+    SCHEDULER_EVENTS,
+    WRITES,
+    choice,
+    scheduling_because,
+    try_words,
+    woken_words,
+)
 from controlplane.controllers.scheduling.queue.queue import CALLED, CHANGED, FLUSHED, OVER
 from controlplane.controllers.scheduling.reasons import SchedulingReason
 from controlplane.log.event import Event
@@ -72,8 +78,8 @@ def test_every_event_type_that_there_is_has_words(kind: type[Event]) -> None:
 
 
 def test_no_event_and_no_reason_is_missing() -> None:
-    assert set(SCHEDULER_WORDS) == set(SCHEDULER_EVENTS)
-    assert set(TARGET_WORDS) == set(TARGET_EVENTS)
+    assert set(SCHEDULER_PHRASES) == set(SCHEDULER_EVENTS)
+    assert set(TARGET_PHRASES) == set(TARGET_EVENTS)
     assert set(SCHEDULER_REASONS) == set(SchedulingReason)
     assert set(TARGET_REASONS) == set(TargetReason)
 

@@ -6,7 +6,6 @@ import re
 
 import pytest
 
-from controlplane.audit.sentences import REASONS, because, listed
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.multikueue.events import (
     EVENTS,
@@ -25,7 +24,9 @@ from controlplane.controllers.multikueue.events import (
     WinnerReleased,
     WorkloadDecision,
 )
+from controlplane.controllers.multikueue.phrases import REASONS, because
 from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.runtime.phrases import listed
 from tests.audit.samples import sample
 
 R = WorkloadReason

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 
-from controlplane.audit.pod_words import POD_EVENTS, POD_WORDS
-from controlplane.audit.words import WORDS, fields_of, reason_of, type_of, what
-from controlplane.controllers.multikueue.controller import MultiKueueController
+from controlplane.app.hosted import TYPES
+from controlplane.audit.words import fields_of, reason_of, type_of, what
+from controlplane.controllers.manifests import EVERY, SCHEDULER, SERVICE
 from controlplane.controllers.multikueue.events import (
     CloneObserved,
     Condition,
@@ -16,20 +17,43 @@ from controlplane.controllers.multikueue.events import (
     JobObserved,
     WorkloadObserved,
 )
+from controlplane.controllers.podgroups.events import OwnerResolved
 from controlplane.log.event import Event, Recorded, Unknown
+from controlplane.runtime.manifest import Manifest, Vocabulary
 from tests.audit.samples import sample
+from tests.interface.shape import scheduler
 
 NEW = Unknown("QuotaLent", 3, '{"reason":"Cohort","to":"b"}')
 
 
-def test_every_event_type_has_words() -> None:
-    assert set(WORDS) == set(MultiKueueController.types)
-    assert set(POD_WORDS) == set(POD_EVENTS)
+EVENTS = [event for manifest in EVERY for event in manifest.events]
 
 
-@pytest.mark.parametrize("kind", [*MultiKueueController.types, *POD_EVENTS], ids=lambda kind: kind.__name__)
+def test_every_event_has_one_phrase_and_every_reason_one_sentence() -> None:
+    Vocabulary(EVERY)
+    for manifest in EVERY:
+        assert set(manifest.phrases) == set(manifest.events), manifest.title
+        kinds = {type(reason) for reason in manifest.reasons}
+        assert {reason for kind in kinds for reason in kind} == set(manifest.reasons), manifest.title
+
+
+def test_an_event_without_a_phrase_is_refused() -> None:
+    with pytest.raises(ValueError, match="no phrase for WorkloadObserved"):
+        Vocabulary([Manifest(title="MultiKueue", events=(WorkloadObserved,), phrases={}, streams={})])
+
+
+def test_the_events_of_a_log_are_those_of_its_manifests() -> None:
+    for types, manifests in ((TYPES, SERVICE), (scheduler().types, SCHEDULER)):
+        assert set(types) == {event for manifest in manifests for event in manifest.events}
+
+
+@pytest.mark.parametrize("kind", EVENTS, ids=lambda kind: kind.__name__)
 def test_they_can_be_said_of_any_event(kind: type[Event]) -> None:
-    said = what(sample(kind))
+    event = sample(kind)
+    if isinstance(event, OwnerResolved):  # its positions are those of its chain
+        first = msgspec.structs.replace(event.resolution, selected=0, matched=None)
+        event = msgspec.structs.replace(event, resolution=first)
+    said = what(event)
     assert said
     assert "\n" not in said
     assert said != kind.__name__

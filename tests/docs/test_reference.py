@@ -9,10 +9,10 @@ import psycopg
 import pytest
 
 from controlplane.cli import cli
-from controlplane.controllers.connectivity import events as connectivity
-from controlplane.controllers.multikueue import events as multikueue
-from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.controllers.manifests import SCHEDULER, SERVICE
+from controlplane.runtime.manifest import Manifest
 from tests.docs.snippets import ROOT
+from tests.interface.shape import scheduler, service
 
 REFERENCE = ROOT / "docs/reference"
 CODE = re.compile(r"`([^`]+)`")
@@ -27,23 +27,41 @@ def first_column(page: str, heading: str) -> set[str]:
     return {word for row in rows for word in CODE.findall(row)}
 
 
-def test_every_event_is_there() -> None:
-    documented = {
-        word for heading in ("Connections", "Observations", "Decisions") for word in first_column("events.md", heading)
-    }
-    assert documented == {event.__name__ for event in (*connectivity.EVENTS, *multikueue.EVENTS)}
+PAGES = {
+    "events.md": SERVICE,
+    "scheduler-events.md": [manifest for manifest in SCHEDULER if manifest not in SERVICE],
+}
+SECTIONS = [pytest.param(page, one, id=one.title) for page, manifests in PAGES.items() for one in manifests]
 
 
-def test_decisions_are_told_from_what_was_seen() -> None:
-    decisions = {event.__name__ for event in multikueue.EVENTS if issubclass(event, multikueue.WorkloadDecision)}
-    assert decisions == first_column("events.md", "Decisions") - {"EffectFailed", "EffectUnneeded"}
-    writes = {event.__name__ for event in multikueue.EVENTS if issubclass(event, multikueue.WorkloadWrite)}
-    rows = re.findall(r"^\| `(\w+)` \|.*\|(.*)\|$", (REFERENCE / "events.md").read_text(), re.MULTILINE)
-    assert {name for name, write in rows if name in decisions and write.strip() != "none"} == writes
+@pytest.mark.parametrize(("page", "manifest"), SECTIONS)
+def test_every_event_and_reason_is_there(page: str, manifest: Manifest) -> None:
+    decisions, reasons = f"Decisions: {manifest.title}", f"Reasons: {manifest.title}"
+    assert first_column(page, manifest.title) == {event.__name__ for event in manifest.others()}
+    assert first_column(page, decisions) == {event.__name__ for event in manifest.decisions()}
+    assert first_column(page, reasons) == set(map(str, manifest.reasons))
 
 
-def test_every_reason_is_there() -> None:
-    assert first_column("events.md", "Reasons") == set(WorkloadReason)
+@pytest.mark.parametrize(("page", "manifest"), SECTIONS)
+def test_writes_are_told_from_other_decisions(page: str, manifest: Manifest) -> None:
+    write = manifest.write
+    writes = {event.__name__ for event in manifest.decisions() if write is not None and issubclass(event, write)}
+    names = {event.__name__ for event in manifest.decisions()}
+    rows = re.findall(r"^\| `(\w+)` \|.*\|(.*)\|$", (REFERENCE / page).read_text(), re.MULTILINE)
+    assert {name for name, to in rows if name in names and to.strip() != "none"} == writes
+
+
+def test_the_streams_are_those_that_somebody_owns() -> None:
+    for page, process in (("events.md", service()), ("scheduler-events.md", scheduler())):
+        owned = {word for registration in process.rooms for word in registration.owns}
+        documented = {re.split("[/,]", pattern)[0] for pattern in first_column(page, "Streams")}
+        known = {word for manifest in (*SERVICE, *SCHEDULER) for word in first_words(manifest)}
+        assert documented <= owned | {"fit", "worker"}
+        assert owned <= known
+
+
+def first_words(manifest: Manifest) -> set[str]:
+    return {re.split("[/,]", pattern)[0] for pattern in manifest.streams}
 
 
 def verbs(group: click.Group, path: str = "controlplane") -> set[str]:

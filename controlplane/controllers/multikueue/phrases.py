@@ -1,28 +1,129 @@
-"""Why a decision was taken, in words: one entry for each member of the closed set of reasons.
+"""What each event of MultiKueue's dispatch says, in a few words, and why each decision was taken.
 
-In: a decision, and the cluster it is about where the decision itself does not name one. Out: a clause that completes
-"because …". `means` is the same without parameters, for the reference. A test sees to it that no reason is missing."""
+A reason's clause completes "because …"; `means` is the same without parameters, for the reference.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-import msgspec
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
-from controlplane.controllers.multikueue.events import NominationDecided, WinnerChosen, WorkloadDecision
+from controlplane.controllers.multikueue import events as multikueue
+from controlplane.controllers.multikueue.events import (
+    CloneObserved,
+    JobObserved,
+    NominationDecided,
+    RemoteJobObserved,
+    RemovalDecided,
+    StatusRelayDecided,
+    WinnerChosen,
+    WorkloadDecision,
+    WorkloadObserved,
+)
 from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.log.event import Event
+from controlplane.runtime.phrases import Phrase, Sentence, listed
+
+
+def face(seen: WorkloadObserved | CloneObserved) -> str:
+    """Return how far a Workload, or a copy of it, has come by its conditions."""
+    if seen.is_true("Finished"):
+        return "finished" + _in_brackets(seen, "Finished")
+    if seen.deleting:
+        return "is being deleted"
+    if not seen.active:
+        return "is deactivated"
+    reserved = seen.is_true("QuotaReserved")
+    if seen.is_true("Evicted"):
+        return "is evicted" + _in_brackets(seen, "Evicted") if reserved else "waits for quota again"
+    if seen.is_true("Admitted"):
+        return "is admitted"
+    if not reserved:
+        return "waits for quota"
+    queue = seen.cluster_queue if isinstance(seen, WorkloadObserved) else ""
+    return f"has quota in {queue}" if queue else "has quota"
+
+
+def _in_brackets(seen: multikueue.Conditioned, kind: str) -> str:
+    condition = seen.condition(kind)
+    return f" ({condition.reason})" if condition is not None and condition.reason else ""
+
+
+def activity(seen: JobObserved | RemoteJobObserved) -> str:
+    """Return what a job, or its copy, does."""
+    if seen.finished:
+        return "finished"
+    if seen.deleting:
+        return "is being deleted"
+    if seen.suspended:
+        return "is suspended"
+    return "may start" if seen.inactive else "runs"
+
+
+def _relay(event: StatusRelayDecided) -> str:
+    if event.drain:
+        return "job's status is to show that nothing runs"
+    if event.mark_suspended:
+        return "job's status is to say Suspended"
+    last = event.reason == WorkloadReason.FINAL_STATUS
+    return "job's last status is to be copied" if last else "job's status is to be copied"
+
+
+def _removal(event: RemovalDecided) -> str:
+    return "job's copy is to be removed" if event.of == "Job" else "copy is to be removed"
+
+
+def _attempted(text: str) -> Callable[[Any], str]:
+    return lambda event: f"{text} (attempt {event.attempt})"
+
+
+def _active(seen: multikueue.Conditioned) -> str:
+    condition = seen.condition("Active")
+    if condition is None:
+        return "has no condition Active yet"
+    return f"is {'active' if condition.status == 'True' else 'not active'}{_in_brackets(seen, 'Active')}"
+
+
+PHRASES: Mapping[type[Event], Phrase] = {
+    multikueue.WorkloadObserved: lambda e: f"Workload {face(e)}",
+    multikueue.WorkloadGone: lambda e: "Workload is gone",
+    multikueue.JobObserved: lambda e: f"job {activity(e)}",
+    multikueue.JobGone: lambda e: "job is gone",
+    multikueue.AdmissionCheckObserved: lambda e: f"AdmissionCheck {_active(e)}",
+    multikueue.AdmissionCheckGone: lambda e: "AdmissionCheck is gone",
+    multikueue.MultiKueueConfigObserved: lambda e: f"MultiKueueConfig names {', '.join(e.clusters) or 'no cluster'}",
+    multikueue.MultiKueueConfigGone: lambda e: "MultiKueueConfig is gone",
+    multikueue.MultiKueueClusterObserved: lambda e: f"MultiKueueCluster {_active(e)}",
+    multikueue.MultiKueueClusterGone: lambda e: "MultiKueueCluster is gone",
+    multikueue.ClusterQueueObserved: lambda e: f"ClusterQueue asks for {e.execution_policy or 'no execution policy'}",
+    multikueue.ClusterQueueGone: lambda e: "ClusterQueue is gone",
+    multikueue.CloneObserved: lambda e: f"copy {face(e)}",
+    multikueue.CloneGone: lambda e: "copy is gone",
+    multikueue.RemoteJobObserved: lambda e: f"job's copy {activity(e)}",
+    multikueue.RemoteJobGone: lambda e: "job's copy is gone",
+    multikueue.ObservationRefused: lambda e: f"{e.kind} {e.namespace}/{e.name} cannot be understood: {e.error}",
+    multikueue.NominationDecided: lambda e: _attempted(f"offered to {', '.join(e.clusters)}")(e),
+    multikueue.CloneDecided: _attempted("copy is to be created"),
+    multikueue.WinnerChosen: _attempted("chosen"),
+    multikueue.WinnerReleased: _attempted("choice taken back"),
+    multikueue.ClusterRefused: _attempted("left out for a while"),
+    multikueue.CopyJudged: lambda e: f"copy on the cluster that came back: {e.verdict.lower()}",
+    multikueue.JobCreationDecided: _attempted("job's copy is to be created"),
+    multikueue.CheckStateDecided: lambda e: f"admission check is to be {e.state}",
+    multikueue.StatusRelayDecided: _relay,
+    multikueue.FinishDecided: lambda e: f"Workload is to finish ({e.finish_reason})",
+    multikueue.NamesClearDecided: lambda e: "cluster names are to be removed",
+    multikueue.RemovalDecided: _removal,
+    multikueue.FinalizerRemovalDecided: lambda e: "copy is to be removed",
+    multikueue.CloneUpdateDecided: lambda e: f"copy's priority is to be {e.priority.value}",
+    multikueue.DeactivationDecided: lambda e: "copy is to stop",
+    multikueue.ConditionDecided: lambda e: f"{e.of} is to be {'active' if e.status == 'True' else 'not active'}",
+    multikueue.EffectFailed: lambda e: f"write refused ({f'{e.code} {e.error}'.rstrip()})",
+    multikueue.EffectUnneeded: lambda e: "write changed nothing",
+}
 
 R = WorkloadReason
-
-
-class Sentence(msgspec.Struct, frozen=True):
-    """`means`: what the reason says of any decision. `clause`: what it says of one; braces are the names in
-    `_parameters`.
-    """
-
-    means: str
-    clause: str
 
 
 REASONS: Mapping[WorkloadReason, Sentence] = {
@@ -165,11 +266,6 @@ def because(decision: WorkloadDecision, cluster: str = "") -> str:
     so itself.
     """
     return REASONS[decision.reason].clause.format_map(_parameters(decision, cluster)).removesuffix(": ")
-
-
-def listed(names: list[str]) -> str:
-    """Return `a, b and c`."""
-    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def _parameters(decision: WorkloadDecision, about: str) -> dict[str, str]:

@@ -6,13 +6,12 @@ a clause that completes "because …". A test sees to it that no event and no re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
-from controlplane.audit.sentences import Sentence, listed
 from controlplane.controllers.scheduling import events
 from controlplane.controllers.scheduling.reasons import SchedulingReason
 from controlplane.log.event import Event
+from controlplane.runtime.phrases import Phrase, Sentence, choice, listed, refused_write
 
 SCHEDULER_EVENTS: tuple[type[Event], ...] = events.SCHEDULING_EVENTS
 WRITES: Mapping[str, str] = {
@@ -74,18 +73,6 @@ def try_words(event: events.NodeReserved | events.SchedulingFailed) -> str:
     return f"attempt {event.attempt}" + (f", after {woken_words(event.woken)}" if event.woken is not None else "")
 
 
-def choice(score: int, scores: Mapping[str, int], feasible: int) -> str:
-    """Return why a node was taken, by the scores of the plugins, as a clause that follows "because"."""
-    parts = ", ".join(
-        f"{name} {part}" for name, part in sorted(scores.items(), key=lambda one: (-one[1], one[0])) if part
-    )
-    total = f"{score}{f': {parts}' if parts else ''}"
-    if feasible == 1:
-        return f"it was the only feasible node (score {total})"
-    of = f"of {feasible} feasible nodes none" if feasible else "no other feasible node"
-    return f"{of} had a higher score ({total})"
-
-
 def _reserved(event: events.NodeReserved) -> str:
     waits = [f"{plugin} until {until:%H:%M:%S}" for plugin, until in sorted(event.waits.items())]
     tried = try_words(event)
@@ -131,14 +118,7 @@ def call_words(call: events.PluginRequest) -> str:
     return f"{call.verb} {call.kind} {where}"
 
 
-def refused_write(event: Any, writes: Mapping[str, str]) -> str:
-    """Return what an API server refused, by the names of the writes, and when it is tried again."""
-    what = writes.get(event.action, event.action)
-    answer = " ".join(filter(None, [str(event.code) if event.code else "", event.error]))
-    return f"{what} was refused ({answer}), not again before {event.retry_at:%H:%M:%S}"
-
-
-SCHEDULER_WORDS: Mapping[type[Event], Callable[[Any], str]] = {
+PHRASES: Mapping[type[Event], Phrase] = {
     events.PendingPodObserved: _pod,
     events.PendingPodGone: lambda e: "pod is gone",
     events.PreBindSeen: lambda e: f"write {e.index + 1} before the binding is there",
@@ -168,7 +148,7 @@ SCHEDULER_WORDS: Mapping[type[Event], Callable[[Any], str]] = {
 }
 
 R = SchedulingReason
-SCHEDULER_REASONS: Mapping[SchedulingReason, Sentence] = {
+REASONS: Mapping[SchedulingReason, Sentence] = {
     R.NODE_FOUND: Sentence("a cycle found a node", "no other feasible node had a higher score"),
     R.PERMITTED: Sentence("a Permit plugin, or the source, lets it go on", "what {plugin} waited for has come"),
     R.PRE_BIND: Sentence("a plugin writes something first", "a plugin writes something first"),
@@ -216,7 +196,7 @@ def scheduling_because(decision: events.SchedulingDecision) -> str:
     preemptor = str(getattr(decision, "preemptor", ""))
     if isinstance(decision, events.NodeReserved):
         return choice(decision.score, decision.scores, decision.feasible)
-    clause = SCHEDULER_REASONS[decision.reason].clause.format_map(
+    clause = REASONS[decision.reason].clause.format_map(
         {
             "message": str(getattr(decision, "message", "")).rstrip("."),
             "plugin": str(getattr(decision, "plugin", "")) or "a plugin",

@@ -5,13 +5,12 @@ and a clause that completes "because …". A test sees to it that no event and n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
-from controlplane.audit.sentences import Sentence
 from controlplane.controllers.coscheduling import events
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason
 from controlplane.log.event import Event
+from controlplane.runtime.phrases import Phrase, Sentence
 
 RUN_EVENTS: tuple[type[Event], ...] = events.EVENTS
 
@@ -42,7 +41,7 @@ def _made(what: str, event: events.CoschedulingObservation) -> str:
     return f"{what} {event.name} {'is being deleted' if event.deleting else 'is there'}"
 
 
-RUN_WORDS: Mapping[type[Event], Callable[[Any], str]] = {
+PHRASES: Mapping[type[Event], Phrase] = {
     events.WorkerRunObserved: _run,
     events.WorkerRunGone: lambda e: "run is gone",
     events.PlaceholderCreated: lambda e: _made("placeholder", e),
@@ -82,7 +81,7 @@ RUN_WORDS: Mapping[type[Event], Callable[[Any], str]] = {
 }
 
 R = CoschedulingReason
-RUN_REASONS: Mapping[CoschedulingReason, Sentence] = {
+REASONS: Mapping[CoschedulingReason, Sentence] = {
     R.RUN_STARTED: Sentence("the run begins, and keeps its mode", "the run begins, and keeps its mode"),
     R.SEEN_HERE: Sentence("the run was seen in this cluster", "the run was seen in this cluster"),
     R.RUN_FINISHED: Sentence("the run is over", "the run is over"),
@@ -124,4 +123,4 @@ RUN_REASONS: Mapping[CoschedulingReason, Sentence] = {
 def run_because(decision: events.CoschedulingDecision) -> str:
     """Return why a decision about a run was taken, to follow "because"."""
     names = ("message", "node", "detail", "workspace")
-    return RUN_REASONS[decision.reason].clause.format_map({name: str(getattr(decision, name, "")) for name in names})
+    return REASONS[decision.reason].clause.format_map({name: str(getattr(decision, name, "")) for name in names})

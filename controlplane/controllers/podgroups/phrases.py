@@ -5,13 +5,12 @@ clause that completes "because …". A test sees to it that no event and no reas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
-from controlplane.audit.sentences import Sentence
 from controlplane.controllers.podgroups import events
 from controlplane.controllers.podgroups.reasons import PodGroupReason
 from controlplane.log.event import Event
+from controlplane.runtime.phrases import Phrase, Sentence
 
 GROUP_EVENTS: tuple[type[Event], ...] = events.EVENTS
 _GIBI, _NANO = 2**30, 10**9
@@ -40,7 +39,7 @@ def _room(event: events.RoomObserved) -> str:
     return f"room: {cpu} and {memory} are used"
 
 
-GROUP_WORDS: Mapping[type[Event], Callable[[Any], str]] = {
+PHRASES: Mapping[type[Event], Phrase] = {
     events.MemberObserved: _member,
     events.MemberGone: lambda e: "pod is gone",
     events.OwnerObserved: lambda e: f"{e.owner.kind} {e.owner.name} is there",
@@ -65,7 +64,7 @@ GROUP_WORDS: Mapping[type[Event], Callable[[Any], str]] = {
 }
 
 R = PodGroupReason
-GROUP_REASONS: Mapping[PodGroupReason, Sentence] = {
+REASONS: Mapping[PodGroupReason, Sentence] = {
     R.RULE_MATCHED: Sentence("a rule names one of the pod's owners", "the rule {rule} matches {matched}"),
     R.FIRST_OWNER: Sentence(
         "no rule matches, so it is the pod's own owner", "no rule matches, and it is the pod's own owner"
@@ -104,6 +103,6 @@ def group_because(decision: events.GroupDecision) -> str:
         found = decision.resolution
         rule = str(found.rule or "")
         matched = f"{found.chain[found.matched].kind} {found.chain[found.matched].name}" if found.matched else ""
-    return GROUP_REASONS[decision.reason].clause.format_map(
+    return REASONS[decision.reason].clause.format_map(
         {"rule": rule, "matched": matched, "min_member": str(getattr(decision, "min_member", ""))}
     )

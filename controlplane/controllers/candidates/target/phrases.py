@@ -6,14 +6,12 @@ has them, and a clause that completes "because …". A test sees to it that no e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
-from controlplane.audit.scheduler_words import choice, refused_write
-from controlplane.audit.sentences import Sentence
 from controlplane.controllers.candidates.reasons import TargetReason
 from controlplane.controllers.candidates.target import events as events
 from controlplane.log.event import Event
+from controlplane.runtime.phrases import Phrase, Sentence, choice, refused_write
 
 TARGET_EVENTS: tuple[type[Event], ...] = events.TARGET_EVENTS
 WRITES: Mapping[str, str] = {
@@ -65,7 +63,7 @@ def _no_node(event: events.NotSchedulable) -> str:
     return f"no node: {event.message.rstrip('.') or 'none fits'}{room}{tried}"
 
 
-TARGET_WORDS: Mapping[type[Event], Callable[[Any], str]] = {
+PHRASES: Mapping[type[Event], Phrase] = {
     events.CandidateObserved: _candidate,
     events.CandidateVanished: lambda e: "candidate is gone",
     events.CandidatePodObserved: _pod,
@@ -97,7 +95,7 @@ TARGET_WORDS: Mapping[type[Event], Callable[[Any], str]] = {
 }
 
 R = TargetReason
-TARGET_REASONS: Mapping[TargetReason, Sentence] = {
+REASONS: Mapping[TargetReason, Sentence] = {
     R.INVITED: Sentence(
         "a CandidateSource of the namespace names the source", "a CandidateSource of the namespace names its source"
     ),
@@ -149,4 +147,4 @@ def target_because(event: Event) -> str:
         return ""
     message = str(getattr(event, "message", "")).rstrip(".")
     said = f": {message}" if message and isinstance(event, events.Unreserved) else ""
-    return TARGET_REASONS[reason].clause + said
+    return REASONS[reason].clause + said

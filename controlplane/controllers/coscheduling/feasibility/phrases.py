@@ -5,12 +5,12 @@ has them. A test sees to it that no event is missing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from controlplane.controllers.connectivity.eligibility import ClustersJudged
 from controlplane.controllers.coscheduling.feasibility import events
 from controlplane.log.event import Event
+from controlplane.runtime.phrases import Phrase
 
 
 def _node(event: events.WorkerNodeObserved) -> str:
@@ -32,7 +32,7 @@ def _read(event: events.WorkerObjectRead) -> str:
     return f"{event.kind} {event.namespace}/{event.name} {outcome[event.outcome]}"
 
 
-JUDGING_WORDS: Mapping[type[Event], Callable[[Any], str]] = {
+PHRASES: Mapping[type[Event], Phrase] = {
     events.WorkerNodeObserved: _node,
     events.WorkerNodeGone: lambda e: f"node {e.name} is gone",
     events.WorkerClassObserved: lambda e: f"storage class {e.name} binds {'late' if e.late else 'at once'}",

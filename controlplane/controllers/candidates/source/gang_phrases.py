@@ -5,24 +5,12 @@ part. And of a reader, a pod's gang."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
-from controlplane.audit.reads import Filter, LogReader
-from controlplane.audit.sentences import Sentence, listed
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source import gang_events as gangs
-from controlplane.controllers.candidates.source.gang_state import group_stream
-from controlplane.controllers.candidates.source.state import SourceState
-from controlplane.log.event import Event, Recorded
-
-
-def gang_events(reader: LogReader, state: SourceState) -> list[Recorded]:
-    """Return the events of the PodGroup that a source pod belongs to, in order; none if it is in none."""
-    pod = state.pod
-    if pod is None or not pod.group:
-        return []
-    return list(reader.events(Filter(streams=[group_stream(pod.namespace, pod.group)])))
+from controlplane.log.event import Event
+from controlplane.runtime.phrases import Phrase, Sentence, listed
 
 
 def _group(event: gangs.SourceGroupObserved) -> str:
@@ -43,7 +31,7 @@ def _released(event: gangs.GangReleased) -> str:
     return f"gang is not in {event.cluster} any more{' and failed there' if event.failed else ''}{rests}"
 
 
-GANG_WORDS: Mapping[type[Event], Callable[[Any], str]] = {
+PHRASES: Mapping[type[Event], Phrase] = {
     gangs.SourceGroupObserved: _group,
     gangs.SourceGroupGone: lambda e: "PodGroup is gone",
     gangs.GangPermitted: _permitted,
@@ -57,7 +45,7 @@ GANG_WORDS: Mapping[type[Event], Callable[[Any], str]] = {
 }
 
 R = CandidateReason
-GANG_REASONS: Mapping[CandidateReason, Sentence] = {
+REASONS: Mapping[CandidateReason, Sentence] = {
     R.GROUP_MISSING: Sentence("the PodGroup that the pod names is not there, or cannot be used", "{message}"),
     R.TOO_FEW_MEMBERS: Sentence("fewer pods of its PodGroup are there than have to start together", "{message}"),
     R.GANG_RESTS: Sentence("its PodGroup could not be placed as a whole, and rests before it tries again", "{message}"),

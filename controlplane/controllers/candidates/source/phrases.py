@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from controlplane.audit.gang_words import GANG_REASONS, GANG_WORDS
-from controlplane.audit.sentences import Sentence, listed
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.references import events as copies
 from controlplane.controllers.candidates.references.events import COPY_EVENTS
 from controlplane.controllers.candidates.source import events
 from controlplane.controllers.candidates.source.controller import SourceController
 from controlplane.controllers.candidates.source.gang_events import GangPermitted
+from controlplane.controllers.candidates.source.gang_phrases import PHRASES as GANG_PHRASES
+from controlplane.controllers.candidates.source.gang_phrases import REASONS as GANG_REASONS
 from controlplane.controllers.candidates.source.targets import (
     CandidateTargetGone,
     CandidateTargetObserved,
@@ -24,6 +24,7 @@ from controlplane.controllers.candidates.source.targets import (
 )
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.log.event import Event
+from controlplane.runtime.phrases import Phrase, Sentence, listed
 
 POD_EVENTS: tuple[type[Event], ...] = (*SourceController.types, *COPY_EVENTS)
 
@@ -51,7 +52,7 @@ def _shown(event: events.StatusShown) -> str:
     return f"pod's status is to be {event.phase or 'Pending'}" + (f": {event.message}" if event.message else "")
 
 
-POD_WORDS: Mapping[type[Event], Callable[[Any], str]] = {
+PHRASES: Mapping[type[Event], Phrase] = {
     events.SourcePodObserved: _pod,
     events.SourceDeleted: lambda e: "pod is gone",
     events.CandidateWaiting: lambda e: "candidate waits for a node",
@@ -88,11 +89,11 @@ POD_WORDS: Mapping[type[Event], Callable[[Any], str]] = {
     copies.CopyDecided: lambda e: f"{e.kind} {e.name} is to be copied, version {e.version}",
     copies.CopyDropped: lambda e: f"copy of {e.kind} {e.name} is to be removed",
     SourceNamespaceGone: lambda e: "namespace has lost its label, or is gone",
-    **GANG_WORDS,
+    **GANG_PHRASES,
 }
 
 R = CandidateReason
-POD_REASONS: Mapping[CandidateReason, Sentence] = {
+REASONS: Mapping[CandidateReason, Sentence] = {
     R.OPTED_IN: Sentence("the pod asks for it by its schedulerName", "the pod asks for it by its schedulerName"),
     R.DELEGATE_WAS_LOST: Sentence("the delegate before was lost", "the delegate before was lost"),
     R.PERMIT_WAS_OUTLIVED: Sentence(
@@ -180,7 +181,7 @@ def pod_because(decision: events.CandidateDecision) -> str:
     """Return why a decision about a source pod was taken, to follow "because"."""
     cluster = str(getattr(decision, "cluster", ""))
     among = decision.among if isinstance(decision, (events.PermitGranted, GangPermitted)) else {}
-    clause = POD_REASONS[decision.reason].clause.format_map(
+    clause = REASONS[decision.reason].clause.format_map(
         {
             "cluster": cluster if cluster not in ("", MANAGEMENT) else "its cluster",
             "message": str(getattr(decision, "message", "")),

@@ -1,0 +1,27 @@
+"""What the source's side of candidate pods says of itself, and what follows the pods."""
+
+from __future__ import annotations
+
+from controlplane.controllers.candidates.references.events import COPY_EVENTS
+from controlplane.controllers.candidates.source import events
+from controlplane.controllers.candidates.source.controller import SourceController
+from controlplane.controllers.candidates.source.phrases import PHRASES, REASONS
+from controlplane.runtime.manifest import Manifest
+
+MANIFEST = Manifest(
+    title="Candidate pods",
+    intro="What is seen of a source pod, of its candidates in other clusters, and around them.",
+    events=(*SourceController.types, *COPY_EVENTS),
+    phrases=PHRASES,
+    reasons=REASONS,
+    decision=events.CandidateDecision,
+    write=events.CandidateWrite,
+    streams={
+        "sourcepod/NS/NAME": "the pods of a name that are placed on other clusters, and all their candidates",
+        "sourcegroup/NS/NAME": "a PodGroup whose pods are placed on other clusters, and where it may be as a whole",
+        "candidatetarget/NS/NAME": "a CandidateTarget",
+        "named/KIND/NS/NAME": "a ConfigMap or Secret that a placed pod names",
+        "copies/CLUSTER/NS": "our copies of those in a namespace of a target",
+        "sourcenamespace/NAME": "a namespace that may send pods by its label",
+    },
+)

@@ -1,0 +1,21 @@
+"""What the coscheduling of a PipelineRun's pods says of itself."""
+
+from __future__ import annotations
+
+from controlplane.controllers.coscheduling import events
+from controlplane.controllers.coscheduling.phrases import PHRASES, REASONS
+from controlplane.runtime.manifest import Manifest
+
+MANIFEST = Manifest(
+    title="Pods of PipelineRuns",
+    events=events.EVENTS,
+    phrases=PHRASES,
+    reasons=REASONS,
+    decision=events.CoschedulingDecision,
+    write=events.CoschedulingWrite,
+    streams={
+        "pipelinerun/NS/NAME": "a PipelineRun where it runs, and everything that was made for it",
+        "node/NAME": "a node, as far as placeholders care",
+        "coscheduling/flags, coscheduling/defaults": "Tekton's ConfigMaps",
+    },
+)

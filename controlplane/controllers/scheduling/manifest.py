@@ -1,0 +1,21 @@
+"""What the scheduler says of itself."""
+
+from __future__ import annotations
+
+from controlplane.controllers.scheduling.events import SCHEDULING_EVENTS, SchedulingDecision
+from controlplane.controllers.scheduling.phrases import PHRASES, REASONS
+from controlplane.runtime.manifest import Manifest
+
+MANIFEST = Manifest(
+    title="Scheduling",
+    intro="In the log of the scheduler.",
+    events=SCHEDULING_EVENTS,
+    phrases=PHRASES,
+    reasons=REASONS,
+    decision=SchedulingDecision,
+    streams={
+        "pod/NS/NAME": "a pod that names one of the scheduler's profiles",
+        "victim/NS/NAME": "a pod that is evicted for another one",
+        "gang/NS/NAME": "a PodGroup whose pods are scheduled together",
+    },
+)
