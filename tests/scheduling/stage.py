@@ -137,7 +137,7 @@ class Replica:
 
     async def kill(self) -> None:
         """End it as a SIGKILL does: nothing is drained, nothing is resigned."""
-        turn = self.service.turn
+        turn = self.service.term
         assert self.task is not None
         assert turn is not None
         turn._leader._holds = False  # a killed process does not resign
