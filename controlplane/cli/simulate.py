@@ -19,8 +19,8 @@ from controlplane.cli.options import LARGEST, Options
 from controlplane.cli.output import dump, line, table
 
 if TYPE_CHECKING:
-    from controlplane.dst.scenes.workloads.plan import Plan
-    from controlplane.dst.scenes.workloads.run import Outcome
+    from controlplane.dst.engine.plan import Plan
+    from controlplane.dst.engine.run import Outcome
 
 _MOST_PROCESSES = 1024
 _PROGRESS = 2.0  # seconds between two lines of progress
@@ -88,16 +88,16 @@ def simulate(
 
 
 def _plan(scene: str, edition: int | None, seed: int) -> Plan:
+    from controlplane.dst.engine.plan import EDITION
     from controlplane.dst.play import plan_of
-    from controlplane.dst.scenes.workloads.plan import EDITION
 
     return plan_of(seed, scene=scene, edition=EDITION if edition is None else edition)
 
 
 def _one(plan: Plan, steps: str | None, *, tell: bool, trace: bool, shrinking: bool) -> int:
+    from controlplane.dst.engine.plan import chosen
     from controlplane.dst.engine.story import story, verdict
     from controlplane.dst.play import play
-    from controlplane.dst.scenes.workloads.plan import chosen
 
     if steps is not None:
         try:

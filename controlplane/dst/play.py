@@ -1,16 +1,15 @@
 """The scenes by name: how the plans of each are drawn, and who plays them.
 
-In: the name of a scene, a seed, or a plan. Out: a plan; an outcome. The rooms that a scene plays are imported
-when it is asked for.
+In: the name of a scene, a seed, or a plan. Out: a plan; an outcome. A scene is imported when it is asked for.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from controlplane.dst.engine.plan import EDITION, Plan
+from controlplane.dst.engine.run import Outcome, simulate
 from controlplane.dst.scenes.workloads import plan as plans
-from controlplane.dst.scenes.workloads.plan import EDITION, Plan
-from controlplane.dst.scenes.workloads.run import Outcome, simulate
 
 WORKLOADS: Final = "workloads"
 SCENES: Final = (WORKLOADS, "candidates", "local")
@@ -33,7 +32,9 @@ def plan_of(seed: int, *, scene: str = WORKLOADS, edition: int = EDITION) -> Pla
 def play(plan: Plan) -> Outcome:
     """Play a plan of any scene."""
     if not plan.scene:
-        return simulate(plan)
+        from controlplane.dst.scenes.workloads.run import WorkloadRun
+
+        return simulate(plan, WorkloadRun)
     if plan.scene == "candidates":
         from controlplane.dst.scenes.candidates.run import CandidateRun
 

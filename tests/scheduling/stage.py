@@ -140,7 +140,7 @@ class Replica:
         turn = self.service.term
         assert self.task is not None
         assert turn is not None
-        turn._leader._holds = False  # a killed process does not resign
+        turn.leader._holds = False  # a killed process does not resign
         turn._effects._closing = True
         self.task.cancel()
         await asyncio.gather(self.task, return_exceptions=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from controlplane.dst.scenes.workloads.plan import Plan
-from controlplane.dst.scenes.workloads.run import Outcome
+from controlplane.dst.engine.plan import Plan
+from controlplane.dst.engine.run import Outcome
 
 
 def shrink(outcome: Outcome, run: Callable[[Plan], Outcome], *, tries: int = 150) -> Outcome:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from controlplane.dst.engine.plan import EDITION, Plan, spell
+from controlplane.dst.engine.run import Outcome
 from controlplane.dst.engine.trace import Line
-from controlplane.dst.scenes.workloads.plan import EDITION, Plan, spell
-from controlplane.dst.scenes.workloads.run import Outcome
 
 _TOLD = frozenset({"plan", "process", "connection", "decision", "warning", "violation"})
 _CLOSE = 40  # lines before the end of which everything is told

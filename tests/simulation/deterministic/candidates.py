@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from controlplane.dst.engine.plan import Plan
+from controlplane.dst.engine.run import Outcome
 from controlplane.dst.engine.steps import Step
 from controlplane.dst.play import play
 from controlplane.dst.scenes.candidates.plan import SCENE
-from controlplane.dst.scenes.workloads.plan import Plan
-from controlplane.dst.scenes.workloads.run import Outcome
 from tests.simulation.deterministic.plans import held
 
 PODS_KIND, CANDIDATES_KIND, NODES_KIND, SOURCES_KIND, TARGETS_KIND = range(5)  # which kind `blind` hides

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from controlplane.dst.engine.plan import Plan
+from controlplane.dst.engine.run import Outcome
 from controlplane.dst.engine.steps import Step
-from controlplane.dst.scenes.workloads.plan import Plan
-from controlplane.dst.scenes.workloads.run import Outcome
 
 
 def plan(*steps: Step, seed: int = 1, replicas: int = 1, w1: int = 6) -> Plan:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controlplane.controllers.multikueue.reasons import WorkloadReason
-from controlplane.dst.scenes.workloads.run import simulate
+from controlplane.dst.play import play
 from tests.simulation.deterministic.plans import held, plan, step, told
 
 GRACE = 180.0  # of the simulated settings
@@ -19,7 +19,7 @@ def taken(lines: list[str]) -> list[float]:
 @pytest.mark.parametrize("absent", [20.0, 150.0, 400.0])
 def test_a_lost_cluster_has_its_grace_after_an_absence_of_ours(absent: float) -> None:
     """The job runs on `w1`, which alone has room for it, and is lost; then no process runs."""
-    outcome = simulate(
+    outcome = play(
         plan(
             step(2.0, "submit", "job-1", 900.0, 5),
             step(40.0, "partition", "w1", 1000.0),
@@ -33,7 +33,7 @@ def test_a_lost_cluster_has_its_grace_after_an_absence_of_ours(absent: float) ->
 
 
 def test_processes_that_live_for_less_than_a_grace_give_a_lost_job_up_all_the_same() -> None:
-    outcome = simulate(
+    outcome = play(
         plan(
             step(2.0, "submit", "job-1", 900.0, 5),
             step(40.0, "partition", "w1", 1000.0),
@@ -48,7 +48,7 @@ def test_processes_that_live_for_less_than_a_grace_give_a_lost_job_up_all_the_sa
 
 
 def test_a_job_that_cannot_be_dispatched_is_rejected_whatever_its_quota() -> None:
-    outcome = simulate(plan(step(2.0, "submit-unfit", "unfit-1", 60.0, 2)))
+    outcome = play(plan(step(2.0, "submit-unfit", "unfit-1", 60.0, 2)))
     assert held(outcome)
     assert told(outcome, "CheckStateDecided", WorkloadReason.CONTRADICTING_POLICIES)
     assert not told(outcome, "NominationDecided")

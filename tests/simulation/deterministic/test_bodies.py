@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from controlplane.dst.engine.plan import Plan
 from controlplane.dst.engine.steps import Step
-from controlplane.dst.scenes.workloads.plan import Plan
-from controlplane.dst.scenes.workloads.run import simulate
+from controlplane.dst.play import play
 from controlplane.log.event import Body
 from controlplane.log.redaction import Redaction
 from controlplane.runtime import bodies as live
@@ -32,7 +32,7 @@ def crashed(submit: str, *, replicas: int = 1) -> Plan:
 @pytest.mark.parametrize("replicas", [1, 2])
 @pytest.mark.parametrize("submit", KINDS)
 def test_a_copy_that_was_decided_on_before_a_crash_has_all_of_its_job(submit: str, replicas: int) -> None:
-    outcome = simulate(crashed(submit, replicas=replicas))
+    outcome = play(crashed(submit, replicas=replicas))
     assert held(outcome)
     (taken_over,) = (text for text in told(outcome, "leads epoch 2"))
     (first, *_) = told(outcome, "CloneDecided")
@@ -49,14 +49,14 @@ def _at(line: str) -> float:
 def test_a_worker_that_is_away_and_a_process_that_is_new() -> None:
     """The last status is on a worker that nobody reaches, and the process that saw it is dead."""
     steps = [step(5, "submit", "job-1", 20, 4), step(25.2, "partition", "w1", 60.0), step(25.5, "crash", "replica-1")]
-    outcome = simulate(plan(*steps))
+    outcome = play(plan(*steps))
     assert held(outcome)
     assert told(outcome, "FinishDecided")
 
 
 def test_a_memory_that_holds_nothing_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Bodies, "_put", lambda self, ref, text: None)
-    outcome = simulate(crashed("submit"))
+    outcome = play(crashed("submit"))
     assert held(outcome)
     assert told(outcome, "FinishDecided")
 
@@ -97,14 +97,14 @@ def test_the_rule_finds_a_copy_that_is_made_of_what_the_log_has_left(
     monkeypatch.setattr(Redaction, "of", of)
     monkeypatch.setattr(live, "hashlib", AnyHash)
     monkeypatch.setattr(Bodies, "keep", lambda self, bodies: None)
-    violation = simulate(crashed(submit)).violation
+    violation = play(crashed(submit)).violation
     assert violation is not None
     assert violation.rule == "a copy is made of all of its job"
 
 
 def test_the_rule_finds_what_is_private_in_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Redaction, "of", lambda self, body: body)
-    violation = simulate(crashed("submit")).violation
+    violation = play(crashed("submit")).violation
     assert violation is not None
     assert violation.rule == "the log holds no value that is private"
 
@@ -112,6 +112,6 @@ def test_the_rule_finds_what_is_private_in_the_log(monkeypatch: pytest.MonkeyPat
 def test_nothing_is_made_if_the_log_alone_has_it_and_it_is_listed_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a list shows of known versions fills the memory: without it, nothing would ever be made after a crash."""
     monkeypatch.setattr(Bodies, "saw", lambda self, sighting, bodies: None)
-    outcome = simulate(crashed("submit"))
+    outcome = play(crashed("submit"))
     assert outcome.violation is not None
     assert outcome.violation.rule == "everything settles"

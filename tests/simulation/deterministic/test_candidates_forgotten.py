@@ -9,10 +9,10 @@ import pytest
 from controlplane.app import operate
 from controlplane.controllers.candidates.source.policy import NEVER_TWICE
 from controlplane.controllers.connectivity.events import ClusterForgotten, cluster_stream
+from controlplane.dst.engine.run import Outcome
 from controlplane.dst.engine.steps import Step
 from controlplane.dst.invariants.workloads.decisions import WORD
 from controlplane.dst.play import play
-from controlplane.dst.scenes.workloads.run import Outcome
 from controlplane.log.event import Append, NewEvent
 from tests.simulation.deterministic.candidates import played, pod, step, written
 from tests.simulation.deterministic.plans import told

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from controlplane.controllers.candidates.source.policy import NEVER_TWICE
+from controlplane.dst.engine.run import Outcome
 from controlplane.dst.invariants.candidates import gangs as rules
 from controlplane.dst.play import play
 from controlplane.dst.scenes.candidates.plan import GANG_PLUGIN, TWO_SCHEDULERS
-from controlplane.dst.scenes.workloads.run import Outcome
 from tests.simulation.deterministic.candidates import played, step, written
 from tests.simulation.deterministic.mutants.candidates_gang_bugs import there_are_no_gangs
 from tests.simulation.deterministic.plans import told

@@ -9,8 +9,8 @@ from __future__ import annotations
 import pytest
 
 from controlplane.controllers.candidates.source.policy import AT_LEAST_ONCE, NEVER_TWICE
+from controlplane.dst.engine.run import Outcome
 from controlplane.dst.scenes.candidates.plan import TWO_SCHEDULERS
-from controlplane.dst.scenes.workloads.run import Outcome
 from tests.simulation.deterministic.candidates import CANDIDATES_KIND, played, pod, step
 from tests.simulation.deterministic.plans import told
 

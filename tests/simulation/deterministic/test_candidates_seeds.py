@@ -13,12 +13,12 @@ import sys
 import pytest
 
 from controlplane.__main__ import run
+from controlplane.dst.engine.run import Outcome
 from controlplane.dst.engine.story import command, verdict
 from controlplane.dst.play import plan_of, play
 from controlplane.dst.scenes.candidates import acts
 from controlplane.dst.scenes.candidates.plan import SCENE, TROUBLE
 from controlplane.dst.scenes.workloads import acts as around
-from controlplane.dst.scenes.workloads.run import Outcome
 from tests.simulation.deterministic.mutants.candidates import BUGS
 
 SEEDS, AT_ONCE = range(1, 61), 10

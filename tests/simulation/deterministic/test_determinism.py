@@ -8,14 +8,14 @@ import sys
 
 import pytest
 
+from controlplane.dst.play import play
 from controlplane.dst.scenes.workloads.plan import plan_of
-from controlplane.dst.scenes.workloads.run import simulate
 
 PROGRAM = """
 from controlplane.dst.scenes.workloads.plan import plan_of
-from controlplane.dst.scenes.workloads.run import simulate
+from controlplane.dst.play import play
 for seed in (7, 11):
-    print(simulate(plan_of(seed)).digest)
+    print(play(plan_of(seed)).digest)
 """
 
 
@@ -32,21 +32,21 @@ def digests(hash_seed: str) -> list[str]:
 
 @pytest.mark.parametrize("seed", [1, 7])
 def test_the_same_seed_gives_the_same_trace(seed: int) -> None:
-    one, other = simulate(plan_of(seed)), simulate(plan_of(seed))
+    one, other = play(plan_of(seed)), play(plan_of(seed))
     assert [str(line) for line in one.lines] == [str(line) for line in other.lines]
     assert one.digest == other.digest
 
 
 def test_hashes_of_strings_change_nothing() -> None:
-    here = [simulate(plan_of(seed)).digest for seed in (7, 11)]
+    here = [play(plan_of(seed)).digest for seed in (7, 11)]
     assert digests("1") == digests("4242") == here
 
 
 def test_another_seed_gives_another_trace() -> None:
-    assert simulate(plan_of(1)).digest != simulate(plan_of(2)).digest
+    assert play(plan_of(1)).digest != play(plan_of(2)).digest
 
 
 def test_a_subset_of_the_steps_is_a_run_of_its_own() -> None:
     plan = plan_of(7)
     some = plan.only(plan.numbers[::2])
-    assert simulate(some).digest == simulate(some).digest != simulate(plan).digest
+    assert play(some).digest == play(some).digest != play(plan).digest

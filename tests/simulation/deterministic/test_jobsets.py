@@ -13,15 +13,15 @@ from controlplane.controllers.multikueue.adapters.base import ORIGIN_LABEL, PREB
 from controlplane.dst.engine.loop import VirtualLoop
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.invariants.workloads.runs import RunRules, runs
+from controlplane.dst.play import play
 from controlplane.dst.scenes.workloads.plan import plan_of
-from controlplane.dst.scenes.workloads.run import simulate
 from controlplane.kube.kinds import JOBS, JOBSETS, Json
 from controlplane.simulation.apiserver.history import Commit, record_of
 from tests.simulation.deterministic.plans import held, plan, step, told
 
 
 def test_a_job_set_runs_on_one_cluster_and_finishes() -> None:
-    outcome = simulate(plan(step(5, "submit-set", "job-set-1", 20, 3)))
+    outcome = play(plan(step(5, "submit-set", "job-set-1", 20, 3)))
     assert held(outcome)
     assert len(told(outcome, "JobCreationDecided", "job-set-1")) == 1
     assert len(told(outcome, "ADDED JobSet job-set-1")) == 2  # the user's, and one copy
@@ -30,9 +30,7 @@ def test_a_job_set_runs_on_one_cluster_and_finishes() -> None:
 
 @pytest.mark.parametrize(("name", "requeued"), [("job-set-1", 1), ("once-set-1", 0)])
 def test_a_lost_job_set_is_queued_again_after_the_grace_and_under_never_twice_is_not(name: str, requeued: int) -> None:
-    outcome = simulate(
-        plan(step(5, "submit-set", name, 250, 4), step(30, "partition", "w1", 300), step(290, "cut", "w2"))
-    )
+    outcome = play(plan(step(5, "submit-set", name, 250, 4), step(30, "partition", "w1", 300), step(290, "cut", "w2")))
     assert held(outcome)
     assert len(told(outcome, "JobCreationDecided")) == 1
     assert len(told(outcome, "CheckStateDecided", "RemoteLost")) == requeued
@@ -46,7 +44,7 @@ def test_a_worker_that_does_not_serve_job_sets_gets_jobs_all_the_same() -> None:
         step(20, "submit", "job-1", 5, 1),
         step(20, "submit-set", "job-set-2", 5, 1),
     ]
-    outcome = simulate(plan(*steps))
+    outcome = play(plan(*steps))
     assert held(outcome)
     (job,) = told(outcome, "JobCreationDecided", "job-job-1")
     (job_set,) = told(outcome, "JobCreationDecided", "jobset-job-set-2")
@@ -55,7 +53,7 @@ def test_a_worker_that_does_not_serve_job_sets_gets_jobs_all_the_same() -> None:
 
 def test_somebody_elses_job_set_of_the_same_name_stays() -> None:
     steps = [step(4, "submit-set", "job-set-1", 60, 1), *(step(4.01, "foreign-job", w) for w in ("w1", "w2"))]
-    outcome = simulate(plan(*steps))
+    outcome = play(plan(*steps))
     assert held(outcome)
     assert len(told(outcome, "ADDED JobSet job-set-1")) == 4
 
@@ -105,6 +103,6 @@ def test_two_that_run_at_once_break_the_rule(kind: Any) -> None:
 
 
 def test_the_first_edition_knows_no_job_sets() -> None:
-    outcome = simulate(plan_of(7, edition=1))
+    outcome = play(plan_of(7, edition=1))
     assert not told(outcome, "jobsets")
-    assert told(simulate(plan_of(7)), "jobsets")
+    assert told(play(plan_of(7)), "jobsets")

@@ -19,11 +19,12 @@ from controlplane.controllers.multikueue.events import JobCreationDecided
 from controlplane.controllers.multikueue.objects import EXECUTION_POLICY
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.dst.engine.loop import VirtualLoop
+from controlplane.dst.engine.run import Outcome
 from controlplane.dst.engine.steps import Step
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.invariants.workloads.decisions import PATIENCE, WORD
 from controlplane.dst.invariants.workloads.runs import RunRules
-from controlplane.dst.scenes.workloads.run import Outcome, simulate
+from controlplane.dst.play import play
 from controlplane.kube.kinds import JOBS
 from controlplane.log.event import Append, Event, NewEvent, Recorded
 from controlplane.simulation.apiserver.history import Commit, record_of
@@ -39,7 +40,7 @@ def submitted(name: str) -> Step:
 
 def cluster_of(name: str) -> str:
     """Where a job goes; whatever happens to it later, it goes there again."""
-    (line,) = told(simulate(plan(submitted(name))), "JobCreationDecided")
+    (line,) = told(play(plan(submitted(name))), "JobCreationDecided")
     found = re.search(r"\((w\d)\)", line)
     assert found is not None
     return found[1]
@@ -49,7 +50,7 @@ def lost(name: str, *more: Any) -> Outcome:
     """A job's cluster is away from the thirtieth second on."""
     where = cluster_of(name)
     away = step(30, "partition", where, 300)
-    return simulate(plan(submitted(name), away, *(one(where) for one in more), END))
+    return play(plan(submitted(name), away, *(one(where) for one in more), END))
 
 
 def given_up(where: str) -> Step:
@@ -73,9 +74,7 @@ def test_what_is_given_up_is_run_again_at_once(name: str) -> None:
 
 
 def test_what_he_may_not_say_he_is_told_until_he_gives_up() -> None:
-    outcome = simulate(
-        plan(step(20, "forget", "w2", 30), step(20, "forget", "w9", 3), step(20, "accept-outage", "", 3))
-    )
+    outcome = play(plan(step(20, "forget", "w2", 30), step(20, "forget", "w9", 3), step(20, "accept-outage", "", 3)))
     assert held(outcome)
     assert len(told(outcome, 'is told: cluster "w2" is connected, not lost')) > 1
     assert told(outcome, 'is told: the log knows no cluster "w9": it knows w1, w2, w3')
@@ -88,7 +87,7 @@ def test_what_he_may_not_say_he_is_told_until_he_gives_up() -> None:
 def test_a_mass_outage_takes_nothing_until_it_is_accepted(accepted: bool) -> None:
     steps = [submitted("job-1"), *(step(30, "partition", worker, 400) for worker in ("w1", "w2", "w3"))]
     steps += [step(100, "accept-outage", "", 60)] * accepted
-    outcome = simulate(plan(*steps, END))
+    outcome = play(plan(*steps, END))
     assert held(outcome)
     assert len(told(outcome, "CheckStateDecided", "RemoteLost")) == accepted
 
@@ -102,7 +101,7 @@ def test_whoever_takes_from_lost_clusters_in_a_mass_outage_breaks_a_rule(monkeyp
 
     monkeypatch.setattr(WorkloadContext, "lost_until", lost_until)
     steps = [submitted("job-1"), *(step(30, "partition", worker, 400) for worker in ("w1", "w2", "w3"))]
-    outcome = simulate(plan(*steps, END))
+    outcome = play(plan(*steps, END))
     assert outcome.violation is not None
     assert outcome.violation.rule == PATIENCE
 
@@ -113,7 +112,7 @@ def test_an_operator_who_is_not_judged_breaks_a_rule(monkeypatch: pytest.MonkeyP
         return int(await log.append(Append([NewEvent(stream=cluster_stream(name), event=ClusterForgotten(by=by))])))
 
     monkeypatch.setattr(operate, "forget_in", forget_in)
-    outcome = simulate(plan(step(20, "forget", "w2", 30)))
+    outcome = play(plan(step(20, "forget", "w2", 30)))
     assert outcome.violation is not None
     assert outcome.violation.rule == WORD
 

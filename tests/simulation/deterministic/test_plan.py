@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import pytest
 
+from controlplane.dst.engine.plan import Plan, chosen, spell
+from controlplane.dst.engine.run import Outcome
 from controlplane.dst.engine.shrink import shrink
 from controlplane.dst.engine.story import command, story, verdict
 from controlplane.dst.engine.trace import Line, Violation
 from controlplane.dst.scenes.workloads.acts import ACTS
-from controlplane.dst.scenes.workloads.plan import TROUBLE, Plan, chosen, plan_of, spell
-from controlplane.dst.scenes.workloads.run import Outcome
+from controlplane.dst.scenes.workloads.plan import TROUBLE, plan_of
 
 FIRST_EDITION = "088d08136d812b18347c5a3e6b5eb39967e3174d43916166f800c4c87f869550"
 SECOND_EDITION = "c27e610eaa4cee2c80ae7429ac052fc0023c3c01108987618e4234cc495bcd31"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from controlplane.dst.engine.plan import chosen
 from controlplane.dst.engine.story import command
 from controlplane.dst.play import WORKLOADS, plan_of, play
 from controlplane.dst.scenes.candidates.plan import SCENE as CANDIDATES
-from controlplane.dst.scenes.workloads.plan import chosen
 from tests.simulation.deterministic.known import OPEN, OPEN_IN_2
 
 _OVERTAKEN = "a restored or rebuilt cluster was not noticed once its resourceVersions had reached ours"

@@ -17,8 +17,8 @@ from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.dst.engine.loop import VirtualLoop
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.invariants.workloads.replay import RULE, ReplayRules, difference, parts
+from controlplane.dst.play import play
 from controlplane.dst.scenes.workloads.processes import POLICY
-from controlplane.dst.scenes.workloads.run import simulate
 from controlplane.log.event import Event, Recorded
 from tests.simulation.deterministic.plans import plan, step
 
@@ -155,6 +155,6 @@ def test_every_batch_of_a_run_is_compared(monkeypatch: pytest.MonkeyPatch) -> No
         seen.append((index.position, self.batches - before))
 
     monkeypatch.setattr(ReplayRules, "folded", folded)
-    simulate(plan(step(5, "submit", "job-1", 20, 1), step(40, "submit", "job-2", 20, 1), replicas=2))
+    play(plan(step(5, "submit", "job-1", 20, 1), step(40, "submit", "job-2", 20, 1), replicas=2))
     assert len(seen) > 50
     assert all(compared == 1 for _, compared in seen)

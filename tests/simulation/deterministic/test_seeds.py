@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import pytest
 
+from controlplane.dst.engine.run import Outcome
 from controlplane.dst.engine.story import command, verdict
+from controlplane.dst.play import play
 from controlplane.dst.scenes.workloads.plan import plan_of
-from controlplane.dst.scenes.workloads.run import Outcome, simulate
 from tests.simulation.deterministic.known import KNOWN
 
 SEEDS, AT_ONCE = range(1, 301), 10
@@ -24,14 +25,14 @@ def broken(outcome: Outcome) -> str:
 @pytest.mark.parametrize("first", SEEDS[:TESTS])
 def test_ten_seeds_hold(first: int) -> None:
     seeds = [seed for seed in SEEDS[first - 1 :: TESTS] if seed not in KNOWN]
-    failed = [text for seed in seeds if (text := broken(simulate(plan_of(seed)).brief()))]
+    failed = [text for seed in seeds if (text := broken(play(plan_of(seed)).brief()))]
     assert not failed, "\n".join(["of these, each by itself:", *failed])
 
 
 @pytest.mark.parametrize("seed", KNOWN)
 def test_a_known_seed(seed: int) -> None:
     """Whoever mends what it shows takes it off the list."""
-    text = broken(simulate(plan_of(seed)).brief())
+    text = broken(play(plan_of(seed)).brief())
     if text:
         pytest.xfail(f"{KNOWN[seed]}\n{text}")
 

@@ -10,7 +10,7 @@ import pytest
 
 from controlplane.clusters import connections
 from controlplane.dst.engine.steps import Step
-from controlplane.dst.scenes.workloads.run import simulate
+from controlplane.dst.play import play
 from tests.simulation.deterministic.plans import held, plan, step, told
 
 CLUSTERS = ("w1", "w2", "w3")
@@ -24,7 +24,7 @@ def comings_and_goings(moment: float, seed: int) -> list[Step]:
 
 def seconds_to_stop(seed: int, moment: float) -> float:
     """How long the process took to end: with nothing in its way, no longer than writes on their way are waited for."""
-    outcome = simulate(plan(*comings_and_goings(moment, seed), seed=seed))
+    outcome = play(plan(*comings_and_goings(moment, seed), seed=seed))
     assert held(outcome)
     (asked,) = told(outcome, "replica-1#1: is asked to stop")
     (ended,) = told(outcome, "replica-1#1: has stopped")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.dst.scenes.workloads.run import simulate
+from controlplane.dst.play import play
 from tests.simulation.deterministic.plans import held, plan, step, told
 
 
 @pytest.mark.parametrize("where", ["management", "w1", "w2"])
 @pytest.mark.parametrize("value", [1, 2])
 def test_what_cannot_be_read_is_refused_and_all_else_goes_on(where: str, value: int) -> None:
-    outcome = simulate(
+    outcome = play(
         plan(
             step(5, "submit", "job-1", 60, 2),
             step(10, "unreadable-object", where, 60, value),

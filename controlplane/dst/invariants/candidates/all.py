@@ -23,6 +23,7 @@ from controlplane.controllers.candidates.source.events import SourceObjectGone
 from controlplane.controllers.connectivity.events import MANAGEMENT as HOME
 from controlplane.controllers.connectivity.events import KindSynced
 from controlplane.dst.engine.loop import VirtualLoop
+from controlplane.dst.engine.plan import Plan
 from controlplane.dst.engine.server import Written
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.invariants.candidates.capacity import NodeCapacityRules
@@ -37,7 +38,6 @@ from controlplane.dst.invariants.workloads.history import HistoryRules
 from controlplane.dst.scenes.candidates.acts import PROFILE
 from controlplane.dst.scenes.candidates.environment import CAMPUS, CandidateEnvironment
 from controlplane.dst.scenes.candidates.plan import GANG_PLUGIN, SOURCE_LOG
-from controlplane.dst.scenes.workloads.plan import Plan
 from controlplane.dst.scenes.workloads.processes import named
 from controlplane.kube.kinds import POD_GROUPS, PODS, Kind
 from controlplane.log.event import NewEvent, Recorded

@@ -57,7 +57,7 @@ class Scene(Protocol):
     operators: Operators
 
     @property
-    def processes(self) -> Mapping[str, SimulatedReplica]:
+    def replicas(self) -> Mapping[str, SimulatedReplica]:
         """Every process by name."""
 
     def after(self, seconds: float, end: Callable[..., object], *arguments: object) -> None:
@@ -102,7 +102,7 @@ class _Around:
     """As much of a theatre as the acts on networks and processes touch."""
 
     def __init__(self, scene: Scene) -> None:
-        self.stage, self.replicas, self.after = _Ways(scene), scene.processes, scene.after
+        self.stage, self.replicas, self.after = _Ways(scene), scene.replicas, scene.after
 
 
 # --- users

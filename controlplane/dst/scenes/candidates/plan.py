@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from controlplane.controllers.candidates.source.policy import NEVER_TWICE
+from controlplane.dst.engine.plan import EDITION, Plan
 from controlplane.dst.engine.steps import HORIZON, Step
 from controlplane.dst.scenes.candidates import second_edition
 from controlplane.dst.scenes.candidates.environment import NEAR
 from controlplane.dst.scenes.candidates.second_edition import AT_ONCE, PLACING
-from controlplane.dst.scenes.workloads.plan import EDITION, Plan
 from controlplane.simulation.world import MANAGEMENT
 
 SCENE = "candidates"

@@ -10,9 +10,9 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+from controlplane.dst.engine.plan import Plan
 from controlplane.dst.engine.steps import HORIZON, Step
 from controlplane.dst.scenes.local.processes import ROOMS, SCHEDULER
-from controlplane.dst.scenes.workloads.plan import Plan
 
 SCENE = "local"
 NODES = ("n1", "n2", "n3")

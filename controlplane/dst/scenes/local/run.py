@@ -7,8 +7,7 @@ nothing may be written any more."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, cast
@@ -18,12 +17,11 @@ from controlplane.clusters.protocol import ApiError
 from controlplane.clusters.streams import ApiServer
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.dst.engine.database import SimulatedDatabase
-from controlplane.dst.engine.loop import Stuck, VirtualLoop
-from controlplane.dst.engine.network import NetworkRequest
+from controlplane.dst.engine.plan import Plan
 from controlplane.dst.engine.process import SimulatedReplica
+from controlplane.dst.engine.run import SceneRun
 from controlplane.dst.engine.server import SimulatedServer, Written
-from controlplane.dst.engine.steps import HORIZON, Step
-from controlplane.dst.engine.trace import Trace
+from controlplane.dst.engine.steps import Step
 from controlplane.dst.invariants.local.watchers import Watchers
 from controlplane.dst.scenes.local import manifests, people
 from controlplane.dst.scenes.local.ending import unfinished
@@ -38,7 +36,6 @@ from controlplane.dst.scenes.local.processes import (
 )
 from controlplane.dst.scenes.local.trace_text import topic, words
 from controlplane.dst.scenes.workloads import acts
-from controlplane.dst.scenes.workloads.plan import Plan
 from controlplane.dst.scenes.workloads.processes import service
 from controlplane.kube.kinds import NODES, PIPELINE_RUNS, Json, Kind, meta
 from controlplane.log.codec import Codec
@@ -46,31 +43,26 @@ from controlplane.log.event import NewEvent
 from controlplane.simulation.apiserver.history import Commit, Record
 from controlplane.simulation.kinds.own_cluster import CLAIMS
 
-PATIENCE = 3600.0  # virtual seconds in which everything has to settle
-REST = 80.0  # virtual seconds without an event, to call it settled: a kind that was forbidden is asked for again within them
-QUIET = 120.0  # virtual seconds without a write, once it has
 MOST_EVENTS = 20_000  # several times what a plan of this size needs
-_LOOK = 5.0
 _WRONG = frozenset({"withdraw", "compact"})  # what people do that breaks things
 _AFTERMATH = 60.0  # seconds after which a process is back, watches are cut and begun again
 _SILENT = frozenset({"Event", "Namespace"})
 
 
-class LocalRun:
-    """A run under way; it is the `Theatre` of its acts."""
+class LocalRun(SceneRun):
+    """A run under way; it is what its acts act on."""
+
+    one_cluster = True
+    rest = 80.0  # a kind that was forbidden is asked for again within it
 
     def __init__(self, plan: Plan) -> None:
         seed = f"local {plan.seed}"
-        self.plan = plan
-        self.loop = VirtualLoop(seed)  # type: ignore[abstract]  # sockets, signals and the like are not there
-        self.trace = Trace(self.loop)
+        super().__init__(plan, seed)
         self.shadow, self.placed = hosted(), scheduler_rooms("shadow")
         codecs = {ROOMS: Codec(TYPES), SCHEDULER: Codec(self.placed.router.types)}
         self.databases = {sort: SimulatedDatabase(self.loop, f"{sort} {seed}", codec) for sort, codec in codecs.items()}
         for sort, database in self.databases.items():
             database.on_append = partial(self._on_append, sort)
-        self._ends: list[tuple[asyncio.TimerHandle, Callable[..., object], tuple[object, ...]]] = []
-        self._writes = 0
         self._wrong_until = 0.0
         self.cpus = dict(plan.quotas)
         self.claims: set[str] = set()
@@ -110,30 +102,13 @@ class LocalRun:
         for database in self.databases.values():
             database.away = value
 
-    def play(self) -> None:
-        """Play the plan, end all trouble, wait for the end."""
-        try:
-            for replica in self.replicas.values():
-                replica.start()
-            for step in self.plan.steps:
-                self._advance(step.at)
-                if self.trace.violation is not None:
-                    return
-                self.trace.note("plan", "plan", str(step))
-                self._perform(step)
-            if self.plan.steps:
-                self._advance(max(HORIZON * 0.5, self.plan.steps[-1].at + 1.0))
-            self._calm()
-            self._settle()
-        except Stuck as stuck:
-            self.trace.violate("time moves on", str(stuck))
-
     def close(self) -> None:
         """Let nothing of the run live on."""
         self.stage.close()
         self.loop.finish()
 
-    def _perform(self, step: Step) -> None:
+    def perform(self, step: Step) -> None:
+        """Carry a step out."""
         if step.kind not in people.ACTS or step.kind in _WRONG:
             self._wrong_until = max(self._wrong_until, self.loop.time() + step.seconds + _AFTERMATH)
         with suppress(ApiError):
@@ -143,34 +118,14 @@ class LocalRun:
             else:
                 acts.ACTS[step.kind](cast("Any", self), step)
 
-    def _advance(self, until: float) -> None:
-        while self.loop.time() < until and self.trace.violation is None:
-            self.loop.advance(min(until, self.loop.time() + _LOOK))
-            self._look()
-
-    def after(self, seconds: float, end: Callable[..., object], *arguments: object) -> None:
-        """Do something later: when its time has come, or when all trouble ends."""
-        timer = self.loop.world_later(seconds, self._end, end, arguments)
-        self._ends.append((timer, end, arguments))
-
-    def _end(self, end: Callable[..., object], arguments: tuple[object, ...]) -> None:
-        with suppress(ApiError):
-            end(*arguments)
-
-    def _calm(self) -> None:
-        self.trace.note("plan", "plan", "all trouble ends")
-        for timer, end, arguments in self._ends:
-            if timer.when() > self.loop.time():
-                timer.cancel()
-                self._end(end, arguments)
+    def heal(self) -> None:
+        """Let networks and the database be well again."""
         for network in self.stage.ways.values():
             network.heal()
         self.away = False
-        for replica in self.replicas.values():
-            replica.thaw()
-            replica.process.stop_at = -1
-            if not replica.alive:
-                replica.start()
+
+    def mend(self) -> None:
+        """Put back nodes that were lost or closed."""
         for name in self.cpus:
             self.give_node(name)
             with suppress(ApiError):
@@ -178,24 +133,8 @@ class LocalRun:
         for name in BIG:
             self.stage.node(name, 16)
 
-    def _settle(self) -> None:
-        """Wait until nothing is left to do; then for a while in which nothing may be done."""
-        deadline, events, since = self.loop.time() + PATIENCE, 0, self.loop.time()
-        while self.trace.violation is None:
-            left = self._left()
-            if left or self.events > events:
-                events, since = self.events, self.loop.time()
-            if self.loop.time() - since >= REST:
-                break
-            if self.loop.time() >= deadline:
-                self.trace.violate("everything settles", left or "the logs grow and grow")
-            self._advance(self.loop.time() + _LOOK)
-        events, writes = self.events, self._writes
-        self._advance(self.loop.time() + QUIET)
-        if self.trace.violation is None:
-            self._at_the_end(self.events - events, self._writes - writes)
-
-    def _left(self) -> str:
+    def left(self) -> str:
+        """Return what is not settled yet."""
         for sort in (ROOMS, SCHEDULER):
             if not any(one.leading for name, one in self.replicas.items() if name.startswith(sort)):
                 return f"nobody leads the {sort}"
@@ -204,20 +143,15 @@ class LocalRun:
         left = unfinished(self.stage, self.shadow, self.placed, self.stranded, modes, now)
         return left or self.watchers.unlike()
 
-    def _at_the_end(self, events: int, writes: int) -> None:
+    def at_the_end(self) -> None:
+        """Compare what is in the logs with what was seen."""
         assert self.watchers is not None
-        left = self._left()
-        if left:
-            self.trace.violate("what is settled stays settled", left)
-        if events or writes:
-            self.trace.violate("quiet when nothing changes", f"{events} events and {writes} writes in {QUIET:g} s")
         self.watchers.finish({sort: database.read(0, 10**9) for sort, database in self.databases.items()})
 
-    def _look(self) -> None:
+    def look(self) -> None:
+        """Look at what has to be done in time."""
         assert self.watchers is not None
         self.watchers.look(self.loop.time() - self._wrong_until)
-        for failure in self.loop.failures:
-            self.trace.violate("no part fails", failure)
 
     # --- what acts ask -----------------------------------------------------------------------------------------------
 
@@ -272,7 +206,7 @@ class LocalRun:
             self.stage,
             token=token,
             written=self._on_written,
-            asked=self._on_asked,
+            asked=self.asked,
             listed=lambda name, kind, version: None,
         )
 
@@ -285,14 +219,10 @@ class LocalRun:
 
     def _on_written(self, write: Written) -> None:
         assert self.watchers is not None
-        self._writes += 1
+        self.writes += 1
         where = f"/{write.subresource}" if write.subresource else ""
         self.trace.note("request", write.process, f"{write.verb} {write.kind.plural}{where} {write.name}")
         self.watchers.on_written(write)
-
-    def _on_asked(self, process: str, cluster: str, asked: NetworkRequest, outcome: str) -> None:
-        if outcome != "done":
-            self.trace.note("request", process, f"{asked.verb} {asked.resource} {asked.name}: {outcome}")
 
     def _on_append(self, sort: str, before: int, writer: str, events: Sequence[NewEvent]) -> None:
         assert self.watchers is not None
@@ -303,9 +233,3 @@ class LocalRun:
             capability.fold(found)
         if before > MOST_EVENTS:
             self.trace.violate("nothing is repeated for ever", f"{before} events at {self.loop.time():.0f} s")
-
-    def warned(self, level: str, text: str) -> None:
-        """Take over what the processes say about themselves: errors are faults of ours."""
-        self.trace.note("warning", level, text)
-        if level in ("error", "critical", "exception"):
-            self.trace.violate("no part fails", text)

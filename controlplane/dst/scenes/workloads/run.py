@@ -7,24 +7,18 @@ then nothing may be written any more."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
 
 from controlplane.app.hosted import HOME_KINDS, HostedControllers
-from controlplane.clusters.protocol import ApiError
 from controlplane.clusters.streams import ApiServer
 from controlplane.controllers.connectivity.events import MANAGEMENT as HOME
 from controlplane.controllers.multikueue.adapters.base import ORIGIN_LABEL
 from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.dst.engine.database import SimulatedDatabase
-from controlplane.dst.engine.loop import Stuck, VirtualLoop
-from controlplane.dst.engine.network import NetworkRequest
-from controlplane.dst.engine.quiet import hushed, without_collector
+from controlplane.dst.engine.plan import Plan
+from controlplane.dst.engine.run import SceneRun
 from controlplane.dst.engine.server import SimulatedServer, Written
-from controlplane.dst.engine.steps import HORIZON
-from controlplane.dst.engine.trace import Line, Trace, Violation
+from controlplane.dst.engine.steps import Step
 from controlplane.dst.invariants.workloads.bodies import Whole
 from controlplane.dst.invariants.workloads.decisions import Decisions
 from controlplane.dst.invariants.workloads.history import HistoryRules, is_news
@@ -34,12 +28,10 @@ from controlplane.dst.invariants.workloads.refusals import RefusalRules
 from controlplane.dst.invariants.workloads.replay import RULE as REPLAY
 from controlplane.dst.invariants.workloads.replay import ReplayRules, difference, unlike
 from controlplane.dst.invariants.workloads.runs import RunRules
-from controlplane.dst.scene import SceneRun
 from controlplane.dst.scenes.workloads import acts, oddities, people
 from controlplane.dst.scenes.workloads.ending import unfinished
 from controlplane.dst.scenes.workloads.environment import Backup, WorkloadEnvironment
 from controlplane.dst.scenes.workloads.operators import Operators
-from controlplane.dst.scenes.workloads.plan import Plan
 from controlplane.dst.scenes.workloads.processes import policy_of, service
 from controlplane.dst.scenes.workloads.trace_text import topic, words
 from controlplane.kube.kinds import WORKLOADS, Kind
@@ -50,53 +42,15 @@ from controlplane.simulation.apiserver.history import Commit
 from controlplane.simulation.kueue.podsets import INTEGRATIONS
 from controlplane.simulation.world import MANAGEMENT
 
-PATIENCE = 3600.0  # virtual seconds in which everything has to settle
-REST = 40.0  # virtual seconds without an event, to call it settled
-QUIET = 120.0  # virtual seconds without a write, once it has
 MOST_EVENTS = 5000  # ten times what a plan of this size needs
-_LOOK = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a run ended: the first violation or None, the digest of its trace, the lines, and some figures."""
-
-    plan: Plan
-    violation: Violation | None
-    digest: str
-    lines: Sequence[Line]
-    seconds: float
-    events: int
-    steps: int
-
-    def brief(self) -> Outcome:
-        """Return the outcome without its lines."""
-        return replace(self, lines=())
-
-
-def simulate(plan: Plan, make: Callable[[Plan], SceneRun] | None = None) -> Outcome:
-    """Play a plan, as `make` has it played. The same plan gives the same outcome, to the byte."""
-    with hushed() as warnings, without_collector():
-        run = (make or WorkloadRun)(plan)
-        warnings.listener = run.warned
-        try:
-            run.play()
-        finally:
-            seconds, steps = run.loop.time(), run.loop.steps
-            digest, violation, lines = run.trace.digest(), run.trace.violation, run.trace.lines
-            warnings.listener = None
-            run.close()
-    return Outcome(plan, violation, digest, lines, seconds, run.events, steps)
-
-
-class WorkloadRun:
-    """A run under way; it is the `Theatre` of its acts."""
+class WorkloadRun(SceneRun):
+    """A run under way; it is what its acts act on."""
 
     def __init__(self, plan: Plan) -> None:
         seed = str(plan.seed)
-        self.plan = plan
-        self.loop = VirtualLoop(seed)  # type: ignore[abstract]  # sockets, signals and the like are not there
-        self.trace = Trace(self.loop)
+        super().__init__(plan, seed)
         self.policy = policy_of(plan.edition)
         jobs = [adapter.kind for adapter in self.policy.adapters.values()]
         self._kinds_at_home, self._kinds_on_workers = (*HOME_KINDS, *jobs), (WORKLOADS, *jobs)
@@ -118,8 +72,7 @@ class WorkloadRun:
         self.replay = ReplayRules(self.trace, self.shadow.index)
         self._refusals = RefusalRules(self.trace)
         self._whole = Whole(self.trace, HOME)
-        self._writes = self._looked_at = 0
-        self._ends: list[tuple[asyncio.TimerHandle, Callable[..., object], tuple[object, ...]]] = []
+        self._looked_at = 0
         self.stage = WorkloadEnvironment(self.loop, seed, plan.quotas, self._on_commit)
         self._books = {name: Books(self.trace, place) for name, place in self.stage.places.items()}
         for kind in self._kinds_at_home:
@@ -148,23 +101,9 @@ class WorkloadRun:
         """How many events the log has."""
         return len(self.database.store.rows)
 
-    def play(self) -> None:
-        """Play the plan, end all trouble, wait for the end."""
-        try:
-            for replica in self.replicas.values():
-                replica.start()
-            for step in self.plan.steps:
-                self._advance(step.at)
-                if self.trace.violation is not None:
-                    return
-                self.trace.note("plan", "plan", str(step))
-                acts.perform(self, step)
-            if self.plan.steps:
-                self._advance(max(HORIZON * 0.5, self.plan.steps[-1].at + 1.0))
-            self._calm()
-            self._settle()
-        except Stuck as stuck:
-            self.trace.violate("time moves on", str(stuck))
+    def perform(self, step: Step) -> None:
+        """Carry a step out."""
+        acts.perform(self, step)
 
     def close(self) -> None:
         """Let nothing of the run live on."""
@@ -173,35 +112,15 @@ class WorkloadRun:
             place.network.refused = True
         self.loop.finish()
 
-    def _advance(self, until: float) -> None:
-        while self.loop.time() < until and self.trace.violation is None:
-            self.loop.advance(min(until, self.loop.time() + _LOOK))
-            self._look()
-
-    def after(self, seconds: float, end: Callable[..., object], *arguments: object) -> None:
-        """Do something later: when its time has come, or when all trouble ends."""
-        timer = self.loop.world_later(seconds, self._end, end, arguments)
-        self._ends.append((timer, end, arguments))
-
-    def _end(self, end: Callable[..., object], arguments: tuple[object, ...]) -> None:
-        with suppress(ApiError):
-            end(*arguments)
-
-    def _calm(self) -> None:
-        self.trace.note("plan", "plan", "all trouble ends")
-        for timer, end, arguments in self._ends:
-            if timer.when() > self.loop.time():
-                timer.cancel()
-                self._end(end, arguments)
+    def heal(self) -> None:
+        """Let networks and the database be well again."""
         for place in self.stage.places.values():
             place.network.heal()
             place.off.clear()
         self.database.away = self.database.refuses = False
-        for replica in self.replicas.values():
-            replica.thaw()
-            replica.process.stop_at = -1
-            if not replica.alive:
-                replica.start()
+
+    def mend(self) -> None:
+        """Put right what is wrong in the clusters."""
         people.list_clusters(self)
         people.open_queue(self)
         for name in self.stage.workers:
@@ -210,34 +129,14 @@ class WorkloadRun:
         self.operators.bury(self.stage.rebuilt, lambda name: self.shadow.index.connections.get(name))
         oddities.mend(self)
 
-    def _settle(self) -> None:
-        """Wait until nothing is left to do; then for a while in which nothing may be done."""
-        deadline, events, since = self.loop.time() + PATIENCE, 0, self.loop.time()
-        while self.trace.violation is None:
-            left = self._left()
-            if left or len(self.database.store.rows) > events:
-                events, since = len(self.database.store.rows), self.loop.time()
-            if self.loop.time() - since >= REST:
-                break
-            if self.loop.time() >= deadline:
-                self.trace.violate("everything settles", left or "the log grows and grows")
-            self._advance(self.loop.time() + _LOOK)
-        events, writes = len(self.database.store.rows), self._writes
-        self._advance(self.loop.time() + QUIET)
-        if self.trace.violation is None:
-            self._at_the_end(len(self.database.store.rows) - events, self._writes - writes)
-
-    def _left(self) -> str:
+    def left(self) -> str:
+        """Return what is not settled yet."""
         if not any(replica.leading for replica in self.replicas.values()):
             return "nobody leads"
         return unfinished(self.stage, self.shadow.index, self.submitted, self.deleted, self.planted)
 
-    def _at_the_end(self, events: int, writes: int) -> None:
-        left = self._left()
-        if left:
-            self.trace.violate("what is settled stays settled", left)
-        if events or writes:
-            self.trace.violate("quiet when nothing changes", f"{events} events and {writes} writes in {QUIET:g} s")
+    def at_the_end(self) -> None:
+        """Compare the log with the clusters, and a fold of it with ours."""
         for place in self.stage.places.values():
             home = place.name == MANAGEMENT
             kinds = list(self._kinds_at_home if home else self._kinds_on_workers)
@@ -256,7 +155,7 @@ class WorkloadRun:
         for books in self._books.values():
             books.recount()
 
-    def _look(self) -> None:
+    def look(self) -> None:
         """Compare what cannot be looked at with every single change; all that the leader holds, if anything was
         appended since.
         """
@@ -267,8 +166,6 @@ class WorkloadRun:
                 wrong = difference(replica.hosted.fleet.index, self.shadow.index)
                 if wrong:
                     self.trace.violate(REPLAY, f"{replica.name}: {wrong}")
-        for failure in self.loop.failures:
-            self.trace.violate("no part fails", failure)
 
     # --- what is heard ---------------------------------------------------------------------------------------------
 
@@ -353,7 +250,7 @@ class WorkloadRun:
             place,
             token=token,
             written=self._on_written,
-            asked=self._on_asked,
+            asked=self.asked,
             listed=self._history.listed,
         )
 
@@ -377,17 +274,13 @@ class WorkloadRun:
             self._ownership.on_commit(cluster, commit)
 
     def _on_written(self, write: Written) -> None:
-        self._writes += 1
+        self.writes += 1
         where = f"/{write.subresource}" if write.subresource else ""
         self.trace.note(
             "request", write.process, f"{write.verb} {write.kind.plural}{where} {write.name} on {write.cluster}"
         )
         self._ownership.on_written(write)
         self._whole.on_written(write)
-
-    def _on_asked(self, process: str, cluster: str, asked: NetworkRequest, outcome: str) -> None:
-        if outcome != "done":
-            self.trace.note("request", process, f"{asked.verb} {asked.resource} {asked.name} on {cluster}: {outcome}")
 
     def _on_append(self, before: int, writer: str, events: Sequence[NewEvent]) -> None:
         for new, found in zip(events, self.database.read(before, len(events)), strict=True):
@@ -400,9 +293,3 @@ class WorkloadRun:
             self.shadow.fold(found)
         if before > MOST_EVENTS:
             self.trace.violate("nothing is repeated for ever", f"{before} events at {self.loop.time():.0f} s")
-
-    def warned(self, level: str, text: str) -> None:
-        """Take over what the service says about itself: errors are faults of ours."""
-        self.trace.note("warning", level, text)
-        if level in ("error", "critical", "exception"):
-            self.trace.violate("no part fails", text)

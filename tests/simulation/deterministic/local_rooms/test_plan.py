@@ -10,11 +10,10 @@ import pytest
 
 from controlplane.__main__ import run
 from controlplane.dst.engine.story import command
-from controlplane.dst.play import SCENES
+from controlplane.dst.play import SCENES, play
 from controlplane.dst.scenes.local import people
 from controlplane.dst.scenes.local.plan import DONE, MADE, TROUBLE, plan_of
 from controlplane.dst.scenes.workloads import acts
-from tests.simulation.deterministic.local_rooms.plans import play
 
 PROGRAM = """
 from controlplane.dst.play import plan_of, play

@@ -6,8 +6,9 @@ import pytest
 
 from controlplane.controllers.scheduling.gangs.state import ClusterGangs
 from controlplane.dst.invariants.local.deadlines import GIVES, LEAVES
+from controlplane.dst.play import play
 from tests.simulation.deterministic.local_rooms.mutants.mutants import MUTANTS
-from tests.simulation.deterministic.local_rooms.plans import plan, play
+from tests.simulation.deterministic.local_rooms.plans import plan
 from tests.simulation.deterministic.plans import held, step
 
 END = step(290, "cut", "rooms")

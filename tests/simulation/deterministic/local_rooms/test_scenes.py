@@ -8,11 +8,12 @@ import re
 
 import pytest
 
+from controlplane.dst.engine.run import Outcome
 from controlplane.dst.engine.steps import Step
+from controlplane.dst.play import play
 from controlplane.dst.scenes.local import manifests
 from controlplane.dst.scenes.local.people import RIGHTS
-from controlplane.dst.scenes.workloads.run import Outcome
-from tests.simulation.deterministic.local_rooms.plans import plan, play
+from tests.simulation.deterministic.local_rooms.plans import plan
 from tests.simulation.deterministic.plans import held, step, told
 
 END = step(290, "cut", "rooms")

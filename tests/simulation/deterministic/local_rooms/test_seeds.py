@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from controlplane.dst.engine.plan import chosen
+from controlplane.dst.engine.run import Outcome
 from controlplane.dst.engine.story import command, verdict
+from controlplane.dst.play import play
 from controlplane.dst.scenes.local.plan import plan_of
-from controlplane.dst.scenes.workloads.plan import chosen
-from controlplane.dst.scenes.workloads.run import Outcome
 from tests.simulation.deterministic.local_rooms.known import KNOWN, MENDED
-from tests.simulation.deterministic.local_rooms.plans import play
 
 SEEDS, AT_ONCE = range(1, 101), 10
 #: Every tenth seed together, so that no test has all of a run of long ones.

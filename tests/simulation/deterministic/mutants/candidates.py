@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 import pytest
 
 from controlplane.controllers.candidates.source.policy import NEVER_TWICE
+from controlplane.dst.engine.plan import Plan
+from controlplane.dst.engine.run import Outcome
 from controlplane.dst.play import plan_of, play
 from controlplane.dst.scenes.candidates.plan import NO_JOBS, SCENE
-from controlplane.dst.scenes.workloads.plan import Plan
-from controlplane.dst.scenes.workloads.run import Outcome
 from tests.simulation.deterministic.candidates import CANDIDATES_KIND, PODS_KIND, pod, step, written
 from tests.simulation.deterministic.mutants import candidates_bugs as bugs
 from tests.simulation.deterministic.mutants import candidates_gang_bugs as gangs

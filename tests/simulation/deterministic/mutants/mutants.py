@@ -36,8 +36,9 @@ from controlplane.controllers.multikueue.events import (
     WorkloadWrite,
 )
 from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.dst.engine.run import Outcome
+from controlplane.dst.play import play
 from controlplane.dst.scenes.workloads.plan import plan_of
-from controlplane.dst.scenes.workloads.run import Outcome, simulate
 from controlplane.kube.kinds import Json, Request
 from controlplane.log.event import Append, Recorded
 from controlplane.log.memory import MemoryLog
@@ -62,8 +63,8 @@ def find(mutant: Mutant, seeds: Iterable[int]) -> tuple[int, Outcome] | None:
     for seed in seeds:
         with pytest.MonkeyPatch.context() as patch:
             mutant.patch(patch)
-            outcome = simulate(plan_of(seed, edition=mutant.edition))
-        if outcome.violation is not None and simulate(plan_of(seed, edition=mutant.edition)).violation is None:
+            outcome = play(plan_of(seed, edition=mutant.edition))
+        if outcome.violation is not None and play(plan_of(seed, edition=mutant.edition)).violation is None:
             return seed, outcome
     return None
 

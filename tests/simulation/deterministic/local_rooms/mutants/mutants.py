@@ -30,13 +30,13 @@ from controlplane.controllers.scheduling.gangs import coordinator
 from controlplane.controllers.scheduling.gangs.state import ClusterGangs
 from controlplane.controllers.scheduling.plugins.gang import Gang
 from controlplane.controllers.scheduling.plugins.inter_pod_affinity import InterPodAffinity
+from controlplane.dst.engine.run import Outcome
+from controlplane.dst.play import play
 from controlplane.dst.scenes.local.plan import plan_of
-from controlplane.dst.scenes.workloads.run import Outcome
 from controlplane.kube.kinds import Request
 from controlplane.log.event import Append, Recorded
 from controlplane.log.memory import MemoryLog
 from tests.simulation.deterministic.local_rooms.known import KNOWN
-from tests.simulation.deterministic.local_rooms.plans import play
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
