@@ -1,0 +1,29 @@
+"""The local scene bites: each deliberate bug breaks a rule, at a seed that holds without it; and the page shows them
+all.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.dst.local.mutants.mutants import MUTANTS, find
+
+PAGE = Path(__file__).resolve().parents[4] / "docs/explanation/simulation.md"
+MORE = range(1, 40)  # where to look when the rooms have changed so much that the known seed no longer shows it
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_it_is_found(name: str) -> None:
+    mutant = MUTANTS[name]
+    found = find(mutant, [mutant.seed, *MORE])
+    assert found is not None, f"nothing notices that {mutant.what}"
+
+
+def test_the_page_shows_them_all() -> None:
+    rows = re.findall(r"^\| `([a-z0-9-]+)` \| (.+?) \| (.+?) \| seed (\d+) \|$", PAGE.read_text(), re.MULTILINE)
+    assert {name: (what, rule, int(seed)) for name, what, rule, seed in rows} == {
+        name: (mutant.what, mutant.rule, mutant.seed) for name, mutant in MUTANTS.items()
+    }

@@ -1,0 +1,38 @@
+"""A hundred seeds of the local scene hold. `controlplane simulate --scene local --seeds A..B` plays more of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from controlplane.dst.engine.plan import chosen
+from controlplane.dst.engine.run import Outcome
+from controlplane.dst.engine.story import command, verdict
+from controlplane.dst.play import play
+from controlplane.dst.scenes.local.plan import plan_of
+from tests.dst.local.known import KNOWN, MENDED
+
+SEEDS, AT_ONCE = range(1, 101), 10
+#: Every tenth seed together, so that no test has all of a run of long ones.
+TESTS = len(SEEDS) // AT_ONCE
+
+
+def broken(outcome: Outcome) -> str:
+    return "" if outcome.violation is None else f"{verdict(outcome)}\n  {command(outcome.plan)}"
+
+
+@pytest.mark.parametrize("first", SEEDS[:TESTS])
+def test_ten_seeds_hold(first: int) -> None:
+    seeds = [seed for seed in SEEDS[first - 1 :: TESTS] if seed not in KNOWN]
+    failed = [text for seed in seeds if (text := broken(play(plan_of(seed)).brief()))]
+    assert not failed, "\n".join(["of these, each by itself:", *failed])
+
+
+@pytest.mark.parametrize(("seed", "steps", "what"), MENDED)
+def test_what_was_found_is_mended(seed: int, steps: str, what: str) -> None:
+    text = broken(play(plan_of(seed).only(chosen(steps))).brief())
+    assert not text, f"{what}\n{text}"
+
+
+def test_every_seed_is_played_once() -> None:
+    played = [seed for first in SEEDS[:TESTS] for seed in SEEDS[first - 1 :: TESTS]]
+    assert sorted(played) == list(SEEDS)

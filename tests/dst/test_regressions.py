@@ -1,0 +1,94 @@
+"""What once broke a rule: mended defects stay mended, those that are open are here in their smallest form."""
+
+from __future__ import annotations
+
+import pytest
+
+from controlplane.dst.engine.plan import chosen
+from controlplane.dst.engine.story import command
+from controlplane.dst.play import WORKLOADS, plan_of, play
+from controlplane.dst.scenes.candidates.plan import SCENE as CANDIDATES
+from tests.dst.known import OPEN, OPEN_IN_2
+
+_OVERTAKEN = "a restored or rebuilt cluster was not noticed once its resourceVersions had reached ours"
+
+MENDED = [
+    (57, "", "the last status of a job came after the Workload that told of its end, and was not waited for"),
+    (137, "", "a tombstone of a restored cluster was older than what the log had, and was dropped"),
+    (376, "1-4", "the patience for the last status had run out while we stood still"),
+    (439, "2-3,5-6,11-12", "the same, after a crash"),
+    (307, "1,3-8", "three answers that said to come back later counted as refusals of the last status"),
+    (512, "2,4-6,11", "a position that was forgotten came back with the next bookmark, and the kind was never listed"),
+    (168, "5,9", "a Workload was finished while the job's last status was out of view"),
+    (381, "1,3-9", "a Workload was finished although its job's copy, bound there, had not been seen yet"),
+    (350, "1-2,9-10", "a change of the user's job by somebody else counted as our relay of its last status"),
+    (315, "3-4", "a watch from before a restore stayed open, silent"),
+    (58, "1-2,5", _OVERTAKEN),
+    (257, "3,5-6", _OVERTAKEN),
+    (374, "5-7", _OVERTAKEN),
+    (9, "", _OVERTAKEN),
+    (
+        91,
+        "1-4,9-10,12-14",
+        "a creation whose answer was lost was refused when it was repeated, and the job was created elsewhere",
+    ),
+    (405, "", "a job was created on a cluster that refused it before, while a copy was left there"),
+    (630, "1-2,5", "a cluster that was removed was restored, and showed again what the log had seen go"),
+    (1147, "", "the last status of a job came after all patience, and its copy was removed without it"),
+    (2396, "", "the same, of a job that had never been seen"),
+    (1529, "2-7", "conflicts of the last status counted as refusals"),
+    (2476, "1,3,5,7,11-12", "a restored cluster showed again what had gone, while nobody was running"),
+]
+MENDED_IN_2 = [
+    (
+        164,
+        "1-2,4-5,15-17",
+        "after a restore of the management cluster, jobs that were not listed yet were taken for what they had been",
+    ),
+    (1493, "1-4,7-8,19", "a watch that a busy server refused was resumed, and a restore in between was not noticed"),
+    (
+        392,
+        "1-2,4-5,7,10-14,16-18",
+        "a cluster that was back without its Workloads counted as lost since they had been placed",
+    ),
+    (392, "", "the same, in a whole plan"),
+]
+MENDED_CANDIDATES = [
+    (18947, "5-6,8,12", "what a target showed before its restore, and what was told late of it, was taken for a gap"),
+    (18947, "", "the same, in a whole plan"),
+    (47817, "1,6-7,15", "a pod that was on its way into the log when its cluster went back to a backup was never gone"),
+    (47817, "", "the same, in a whole plan"),
+]
+
+
+def plays(seed: int, steps: str, edition: int = 1, scene: str = WORKLOADS) -> None:
+    plan = plan_of(seed, scene=scene, edition=edition)
+    outcome = play(plan.only(chosen(steps)) if steps else plan)
+    assert outcome.violation is None, command(outcome.plan)
+
+
+@pytest.mark.parametrize(("seed", "steps", "what"), MENDED)
+def test_what_was_mended_stays_mended(seed: int, steps: str, what: str) -> None:
+    plays(seed, steps)
+
+
+@pytest.mark.parametrize(("seed", "steps", "what"), MENDED_IN_2)
+def test_what_was_mended_in_the_second_edition_stays_mended(seed: int, steps: str, what: str) -> None:
+    plays(seed, steps, 2)
+
+
+@pytest.mark.parametrize(("seed", "steps", "what"), MENDED_CANDIDATES)
+def test_what_was_mended_in_candidates_stays_mended(seed: int, steps: str, what: str) -> None:
+    plays(seed, steps, 2, CANDIDATES)
+
+
+@pytest.mark.parametrize(
+    ("edition", "seed", "steps"),
+    [
+        pytest.param(edition, seed, steps, marks=pytest.mark.xfail(reason=why, strict=False))
+        for edition, found in ((1, OPEN), (2, OPEN_IN_2))
+        for seed, steps, why in found
+    ],
+)
+def test_what_is_open(edition: int, seed: int, steps: str) -> None:
+    plays(seed, steps, edition)

@@ -1,0 +1,25 @@
+"""Objects of which no more can be read than their names: each is recorded as refused, and all else goes on."""
+
+from __future__ import annotations
+
+import pytest
+
+from controlplane.dst.play import play
+from tests.dst.plans import held, plan, step, told
+
+
+@pytest.mark.parametrize("where", ["management", "w1", "w2"])
+@pytest.mark.parametrize("value", [1, 2])
+def test_what_cannot_be_read_is_refused_and_all_else_goes_on(where: str, value: int) -> None:
+    outcome = play(
+        plan(
+            step(5, "submit", "job-1", 60, 2),
+            step(10, "unreadable-object", where, 60, value),
+            step(40, "compact", where),
+            step(80, "crash", "replica-1", 0, 5),
+            step(120, "submit", "once-2", 20, 1),
+            step(299, "cut", "w3"),
+        )
+    )
+    assert held(outcome)
+    assert told(outcome, "ObservationRefused", "abyss")

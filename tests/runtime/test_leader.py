@@ -1,0 +1,232 @@
+"""The lead: held by signs of life, taken over only when they have stopped for a lease, and never believed in by two at
+once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from controlplane.log.event import Append, Fenced, Head, LogReplaced
+from controlplane.log.memory import MemoryStore
+from controlplane.runtime.gate import Gate
+from controlplane.runtime.leader import Leader
+from tests.runtime.bench import BenchLog, ManualClock, settle
+from tests.runtime.errands import shown
+
+LEASE, RENEW = 4.0, 1.0
+
+
+class Replica:
+    """One process that may lead. `keeping` is its sign-giving, once started."""
+
+    def __init__(self, store: MemoryStore, clock: ManualClock, name: str) -> None:
+        self.log = BenchLog(store, clock)
+        self.gate = Gate()
+        self.leader = Leader(self.log, name, clock, self.gate, lease=LEASE, renew=RENEW)
+        self.acquiring: asyncio.Task[Head] | None = None
+        self.keeping: asyncio.Task[None] | None = None
+
+    @property
+    def sure(self) -> bool:
+        return self.leader.sure
+
+    def wait_for_lead(self) -> asyncio.Task[Head]:
+        self.acquiring = asyncio.create_task(self.leader.acquire())
+        return self.acquiring
+
+    def keep(self) -> asyncio.Task[None]:
+        self.keeping = asyncio.create_task(self.leader.keep())
+        return self.keeping
+
+    async def stop(self) -> None:
+        tasks = [task for task in (self.acquiring, self.keeping) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@asynccontextmanager
+async def replicas(clock: ManualClock) -> AsyncIterator[tuple[Replica, Replica]]:
+    """Two on one log; the first leads, and gives no signs of life yet."""
+    store = MemoryStore()
+    first, second = Replica(store, clock, "first"), Replica(store, clock, "second")
+    assert await first.leader.acquire() == Head(0, 1)
+    try:
+        yield first, second
+    finally:
+        await first.stop()
+        await second.stop()
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+async def test_the_second_waits_for_as_long_as_the_first_gives_signs_of_life(clock: ManualClock) -> None:
+    async with replicas(clock) as (first, second):
+        first.keep()
+        waiting = second.wait_for_lead()
+        for _ in range(60):
+            await clock.pass_(0.5)
+            assert first.sure
+            assert not second.sure
+        assert not waiting.done()
+
+
+async def test_the_second_takes_over_when_the_first_was_silent_for_a_lease(clock: ManualClock) -> None:
+    async with replicas(clock) as (_, second):
+        waiting = second.wait_for_lead()
+        await clock.pass_(LEASE - 0.1)
+        assert not waiting.done()
+        await clock.pass_(RENEW)
+        assert (await waiting).epoch == 2
+        assert second.sure
+
+
+async def test_the_second_takes_over_at_once_when_the_first_resigned(clock: ManualClock) -> None:
+    async with replicas(clock) as (first, second):
+        waiting = second.wait_for_lead()
+        await clock.pass_(0.1)
+        await first.leader.release()
+        assert not first.sure
+        await clock.pass_(RENEW)
+        assert (await waiting).epoch == 2
+
+
+async def test_a_leader_that_was_overtaken_is_fenced_and_no_longer_sure(clock: ManualClock) -> None:
+    async with replicas(clock) as (first, second):
+        keeping = first.keep()
+        await second.log.take_epoch("second, by force")
+        await clock.pass_(RENEW + 0.1)
+        assert isinstance(keeping.exception(), Fenced)
+        assert not first.sure
+
+
+async def test_resigning_late_takes_nothing_from_the_next(clock: ManualClock) -> None:
+    async with replicas(clock) as (first, second):
+        await second.log.take_epoch("second, by force")
+        await first.leader.release()
+        await first.leader.release()
+        third = Replica(second.log._store, clock, "third")
+        waiting = third.wait_for_lead()
+        await clock.pass_(LEASE / 2)
+        assert not waiting.done()
+        await third.stop()
+
+
+async def test_who_leads_nothing_has_nothing_to_resign(clock: ManualClock) -> None:
+    async with replicas(clock) as (first, second):
+        await second.leader.release()
+        await clock.pass_(LEASE / 2)
+        assert first.sure
+        assert not (await second.log.sign()).free
+
+
+@pytest.mark.parametrize("how", ["paused", "cut off from the log"])
+async def test_a_silent_leader_stops_being_sure_before_another_can_lead(clock: ManualClock, how: str) -> None:
+    async with replicas(clock) as (first, second):
+        keeping = first.keep()
+        await clock.pass_(10.3)
+        if how == "paused":
+            keeping.cancel()
+        else:
+            first.log.away = True
+        waiting = second.wait_for_lead()
+        led: list[tuple[bool, bool]] = []
+        for _ in range(60):
+            await clock.pass_(0.1)
+            led.append((first.sure, second.sure))
+        assert waiting.done()
+        assert (True, True) not in led
+        assert led[0] == (True, False)
+        assert (False, False) in led
+        assert led[-1] == (False, True)
+
+
+async def test_a_leader_without_a_log_closes_the_gate_only_when_it_is_no_longer_sure(clock: ManualClock) -> None:
+    async with replicas(clock) as (first, _):
+        first.keep()
+        first.log.away = True
+        await clock.pass_(LEASE * 0.75 - 0.5)
+        assert first.sure
+        assert first.gate.is_open
+        await clock.pass_(1.0)
+        assert not first.sure
+        assert first.gate.against("leader") == "connection refused"
+
+
+async def test_a_leader_is_sure_again_when_the_log_answers_and_nobody_came(clock: ManualClock) -> None:
+    async with replicas(clock) as (first, _):
+        keeping = first.keep()
+        first.log.away = True
+        await clock.pass_(60.0)
+        assert not first.sure
+        first.log.away = False
+        await clock.pass_(RENEW + 0.1)
+        assert first.sure
+        assert first.gate.is_open
+        assert not keeping.done()
+
+
+async def test_a_lead_counts_from_when_it_was_asked_for(clock: ManualClock) -> None:
+    """The answer may have been under way for long; the log's lease ran all the while."""
+    async with replicas(clock) as (first, _):
+        slow = asyncio.Event()
+        renew = first.log.renew
+
+        async def late(*, resign: bool = False) -> None:
+            await renew(resign=resign)
+            await slow.wait()
+
+        first.log.renew = late  # type: ignore[method-assign]
+        first.keep()
+        await clock.pass_(RENEW + LEASE)
+        slow.set()
+        await settle()
+        assert not first.sure
+
+
+async def test_the_lead_of_a_log_that_does_not_answer_is_waited_for(clock: ManualClock) -> None:
+    replica = Replica(MemoryStore(), clock, "only")
+    replica.log.away = True
+    waiting = replica.wait_for_lead()
+    await clock.pass_(10.0)
+    assert not waiting.done()
+    assert not replica.sure
+    replica.log.away = False
+    await clock.pass_(RENEW)
+    assert (await waiting).epoch == 1
+    assert replica.sure
+
+
+async def test_a_lease_is_counted_from_when_the_last_sign_was_seen(clock: ManualClock) -> None:
+    """Whoever begins to watch cannot know how old the last sign is: the database's clock may have jumped since."""
+    async with replicas(clock) as (_, second):
+        await clock.pass_(100 * LEASE)
+        waiting = second.wait_for_lead()
+        await clock.pass_(LEASE - 0.1)
+        assert not waiting.done()
+        await clock.pass_(RENEW)
+        assert (await waiting).epoch == 2
+
+
+async def test_a_leader_whose_log_went_back_leads_no_more(clock: ManualClock) -> None:
+    async with replicas(clock) as (first, _):
+        store = first.log._store
+        await first.log.append(Append([shown("a")]))
+        restore = store.backup()
+        await first.log.append(Append([shown("b")]))
+        keeping = first.keep()
+        restore()
+        await clock.pass_(RENEW + 0.1)
+        error = keeping.exception()
+        assert isinstance(error, LogReplaced)
+        assert error.ends_at == 1
+        assert not first.sure
+        with pytest.raises(LogReplaced):
+            await first.log.append(Append([shown("c")]))
