@@ -29,7 +29,7 @@ from controlplane.log.connect import Database
 from controlplane.settings import Settings
 from controlplane.settings.model import LeaderSettings
 from controlplane.settings.scheduler import SchedulerSettings
-from controlplane.simulation.apiserver.pods import priority
+from controlplane.simulation.apiserver.pod_subresources import priority
 from controlplane.simulation.apiserver.server import SimulatedApiServer
 from controlplane.simulation.apiserver.store import Store
 from controlplane.simulation.controllers.behaviour import View

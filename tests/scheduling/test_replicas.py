@@ -112,7 +112,7 @@ async def test_somebody_else_binds_first(database_url: str) -> None:
         cluster.pod("p")
         await until(lambda: recorded(database_url, "BindingDecided") == 1)
         other = {"target": {"kind": "Node", "name": "b"}}
-        from controlplane.simulation.apiserver.pods import bind
+        from controlplane.simulation.apiserver.pod_subresources import bind
 
         bind(cluster.store, "default", "p", other, manager="somebody", dry_run=False)
         await asyncio.sleep(0.8)

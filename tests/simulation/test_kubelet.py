@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from controlplane.kube.kinds import NODES, PODS, Json
-from controlplane.simulation.apiserver.pods import bind
+from controlplane.simulation.apiserver.pod_subresources import bind
 from controlplane.simulation.apiserver.store import Store
 from controlplane.simulation.controllers.behaviour import View
 from controlplane.simulation.controllers.jobs import DURATION, OUTCOME

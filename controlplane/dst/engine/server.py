@@ -21,7 +21,7 @@ from controlplane.kube.kinds import APPLY_PATCH, MERGE_PATCH, Json, Kind
 from controlplane.simulation.apiserver.discovery import Discovery
 from controlplane.simulation.apiserver.errors import no_such_resource
 from controlplane.simulation.apiserver.history import Record
-from controlplane.simulation.apiserver.pods import bind, evict
+from controlplane.simulation.apiserver.pod_subresources import bind, evict
 from controlplane.simulation.apiserver.representation import Representation
 from controlplane.simulation.apiserver.rest import ApiCall, Rest
 from controlplane.simulation.apiserver.routes import ResourceRoute

@@ -20,7 +20,7 @@ from controlplane.simulation.apiserver import errors
 from controlplane.simulation.apiserver.core_events import to_core, to_stored
 from controlplane.simulation.apiserver.decoding import check_applied, check_body, check_patched
 from controlplane.simulation.apiserver.history import Record
-from controlplane.simulation.apiserver.pods import SUBRESOURCES, bind, evict
+from controlplane.simulation.apiserver.pod_subresources import SUBRESOURCES, bind, evict
 from controlplane.simulation.apiserver.representation import Representation
 from controlplane.simulation.apiserver.routes import ResourceRoute, truthy
 from controlplane.simulation.apiserver.selectors import field_test, label_test

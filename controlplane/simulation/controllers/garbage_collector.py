@@ -8,15 +8,12 @@ runs at the end of the write that caused it, so its effects are there when the w
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from controlplane.kube.kinds import NAMESPACES, Json, Kind
 from controlplane.simulation.apiserver.errors import bad_request, forbidden, not_found
 from controlplane.simulation.apiserver.history import Commit, Record
 from controlplane.simulation.apiserver.index import RecordIndex, owner_references
-
-if TYPE_CHECKING:
-    from controlplane.simulation.apiserver.store import Store
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 PROPAGATION_FINALIZERS = {"Foreground": FOREGROUND, "Orphan": ORPHAN}
@@ -49,10 +46,23 @@ def check_namespace(kind: Kind, metadata: Json, index: RecordIndex, *, enforced:
         raise forbidden(kind, metadata.get("name", ""), why)
 
 
+class Changes(Protocol):
+    """How the collector changes a store."""
+
+    def remove(self, record: Record, propagation: str) -> object:
+        """Delete an object, or mark it so."""
+
+    def amend(self, record: Record, metadata: Json) -> object:
+        """Replace parts of an object's metadata."""
+
+    def expunge(self, record: Record) -> object:
+        """Let an object go."""
+
+
 class Collector:
     """The garbage collector and the namespace controller of one store."""
 
-    def __init__(self, store: Store, index: RecordIndex) -> None:
+    def __init__(self, store: Changes, index: RecordIndex) -> None:
         self._store, self._index = store, index
         self._queue: deque[str] = deque()
         self._draining = False

@@ -24,7 +24,7 @@ from controlplane.log.connect import Database
 from controlplane.settings import Settings
 from controlplane.settings.model import LeaderSettings
 from controlplane.settings.scheduler import SchedulerSettings
-from controlplane.simulation.apiserver.pods import priority
+from controlplane.simulation.apiserver.pod_subresources import priority
 from controlplane.simulation.controllers.behaviour import View
 from controlplane.simulation.controllers.kubelet import Kubelet
 from controlplane.simulation.kinds.base import ServedKind

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from controlplane.kube.kinds import Json
-from controlplane.simulation.apiserver.pods import priority
+from controlplane.simulation.apiserver.pod_subresources import priority
 from controlplane.simulation.apiserver.server import SimulatedApiServer
 from controlplane.simulation.apiserver.store import Store
 from controlplane.simulation.kinds.base import ServedKind

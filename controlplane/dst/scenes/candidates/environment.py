@@ -16,7 +16,7 @@ from controlplane.dst.engine.network import Network, Storm
 from controlplane.dst.scenes.workloads.environment import BUSY, ClusterEnvironment, OnCommit, WorkloadEnvironment
 from controlplane.kube.kinds import NODES, POD_GROUPS, PODS, PRIORITY_CLASSES, Json, Kind, meta
 from controlplane.simulation.apiserver import errors
-from controlplane.simulation.apiserver.pods import priority
+from controlplane.simulation.apiserver.pod_subresources import priority
 from controlplane.simulation.controllers.behaviour import Behaviour, View
 from controlplane.simulation.controllers.kubelet import Kubelet, Life
 from controlplane.simulation.kinds.base import CONFIG_MAPS, DEFAULT_KINDS, ServedKind

@@ -19,7 +19,7 @@ from controlplane.dst.scenes.local.processes import ROOMS, SCHEDULER
 from controlplane.dst.scenes.workloads.environment import Driver
 from controlplane.kube.kinds import JOBS, NAMESPACES, NODES, PERSISTENT_VOLUMES, PIPELINE_RUNS, PODS, Json, Kind, meta
 from controlplane.simulation.apiserver.history import Commit, Record
-from controlplane.simulation.apiserver.pods import priority
+from controlplane.simulation.apiserver.pod_subresources import priority
 from controlplane.simulation.apiserver.store import Store
 from controlplane.simulation.controllers.behaviour import View
 from controlplane.simulation.controllers.claims import Claims

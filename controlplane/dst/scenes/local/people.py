@@ -15,7 +15,7 @@ from controlplane.dst.scenes.local.actor_protocol import Act, LocalActorContext
 from controlplane.dst.scenes.local.environment import NAMESPACE, PLACE
 from controlplane.kube.kinds import JOBS, NODES, PIPELINE_RUNS, PODS, Json, Kind, meta
 from controlplane.simulation.apiserver.history import Record
-from controlplane.simulation.apiserver.pods import evict
+from controlplane.simulation.apiserver.pod_subresources import evict
 from controlplane.simulation.controllers.workload_owners import owner_reference
 from controlplane.simulation.kinds.own_cluster import (
     CLAIMS,
