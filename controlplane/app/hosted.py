@@ -73,53 +73,62 @@ class HostedControllers:
         self.fleet = MultiKueueController(policy, identity)
         self.sources: SourceController | None = None
         self.copies: ReferenceController | None = None
-        rooms = [Registration("multikueue", self.fleet, _FLEET_STREAMS, frozenset({FIT}))]
-        jobs = [adapter.kind for adapter in policy.adapters.values()]
         self.follows = policy.dispatches or "candidates" in settings.run.controllers
-        home = [WatchSpec(MULTIKUEUE_CLUSTERS)] if self.follows else []
-        workers: list[WatchSpec] = []
-        if policy.dispatches:
-            home = [WatchSpec(kind) for kind in (*HOME_KINDS, *jobs)]
-            workers = [WatchSpec(kind, f"{ORIGIN_LABEL}={policy.origin}") for kind in (WORKLOADS, *jobs)]
+        self._registrations = [Registration("multikueue", self.fleet, _FLEET_STREAMS, frozenset({FIT}))]
         self._indices: list[Knows] = [self.fleet.index]
+        home, workers = self._dispatch(policy)
         if policy.dispatches and policy.judged:
             judge = feasibility.judging(settings)
-            rooms.append(feasibility.room_of(judge))
-            workers += feasibility.watches(settings)
+            self._registrations.append(feasibility.room_of(judge))
             self._indices.append(judge.places)
+            workers += feasibility.watches(settings)
         if "candidates" in settings.run.controllers:
-            chosen = candidate_policy(settings)
-            labelled = bool(settings.candidates.namespace_selector)
-            self.sources = SourceController(chosen, identity, candidate_targets(settings), labelled=labelled)
-            rooms.append(
-                Registration(
-                    "candidates", self.sources, candidates.OWNS, candidates.HEARS | {"refused"}, mark="candidates"
-                )
-            )
-            home += [
-                WatchSpec(PODS, field_selector=f"spec.schedulerName={chosen.scheduler_name}"),
-                WatchSpec(CANDIDATE_TARGETS),
-                WatchSpec(POD_GROUPS),
-            ]
-            if labelled:
-                home.append(WatchSpec(NAMESPACES, settings.candidates.namespace_selector))
-            if settings.candidates.follow == "yes":
-                self.copies = ReferenceController(self.sources)
-                rooms.append(Registration("copies", self.copies, followed.OWNS, followed.HEARS, mark="copies"))
-            if "*" in chosen.namespaces:
-                workers.append(candidates_in("", chosen.cluster))
+            self._place(settings, home, workers)
         self.local = own_cluster.local(settings)
-        rooms += self.local.rooms
-        home += self.local.home
-        self.router = ControllerRouter(rooms)
-        # Alone, the dispatch of Workloads knows of an object what its reflector knows.
-        self.sole = len(rooms) == 1
-        self.home, self.workers = united(home), united(workers)
+        self._registrations += self.local.rooms
         self._indices += self.local.knows
-        if self.sources is not None:
-            self._indices.append(self.sources)
-        if self.copies is not None:
-            self._indices.append(self.copies)
+        home += self.local.home
+        self.router = ControllerRouter(self._registrations)
+        # Alone, the dispatch of Workloads knows of an object what its reflector knows.
+        self.sole = len(self._registrations) == 1
+        self.home, self.workers = united(home), united(workers)
+        placed: tuple[Knows | None, ...] = (self.sources, self.copies)
+        self._indices += [one for one in placed if one is not None]
+
+    def _dispatch(self, policy: MultiKueuePolicy) -> tuple[list[WatchSpec], list[WatchSpec]]:
+        """Return what the dispatch of Workloads watches on the management cluster, and on workers."""
+        if not policy.dispatches:
+            return ([WatchSpec(MULTIKUEUE_CLUSTERS)] if self.follows else []), []
+        jobs = [adapter.kind for adapter in policy.adapters.values()]
+        origin = f"{ORIGIN_LABEL}={policy.origin}"
+        return [WatchSpec(kind) for kind in (*HOME_KINDS, *jobs)], [
+            WatchSpec(kind, origin) for kind in (WORKLOADS, *jobs)
+        ]
+
+    def _place(self, settings: Settings, home: list[WatchSpec], workers: list[WatchSpec]) -> None:
+        """Host the controllers that place pods on other clusters, and add what they watch."""
+        identity, chosen, selector = (
+            settings.leader.identity,
+            candidate_policy(settings),
+            settings.candidates.namespace_selector,
+        )
+        self.sources = SourceController(chosen, identity, candidate_targets(settings), labelled=bool(selector))
+        hears = candidates.HEARS | {"refused"}
+        self._registrations.append(Registration("candidates", self.sources, candidates.OWNS, hears, mark="candidates"))
+        home += [
+            WatchSpec(PODS, field_selector=f"spec.schedulerName={chosen.scheduler_name}"),
+            WatchSpec(CANDIDATE_TARGETS),
+            WatchSpec(POD_GROUPS),
+        ]
+        if selector:
+            home.append(WatchSpec(NAMESPACES, selector))
+        if settings.candidates.follow == "yes":
+            self.copies = ReferenceController(self.sources)
+            self._registrations.append(
+                Registration("copies", self.copies, followed.OWNS, followed.HEARS, mark="copies")
+            )
+        if "*" in chosen.namespaces:
+            workers.append(candidates_in("", chosen.cluster))
 
     @property
     def unseen(self) -> str:

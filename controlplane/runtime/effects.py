@@ -199,7 +199,7 @@ class Effects:
             await self._without(write, missing)
             return
         # The last look before acting: a decision that was overtaken while this one waited is not carried out.
-        if self._closing or not self._gate.is_open or not self._sure() or not self._is_open(write):
+        if not self._may_act() or not self._is_open(write):
             self._again(write, 0.1)
             return
         request = self._capability.request(write, bodies, self._clock.now())
@@ -213,17 +213,7 @@ class Effects:
         try:
             answer = await executor.execute(request)
         except Unreachable as error:
-            self._on_outcome(write.cluster, write.action, "unreachable")
-            trace = self._write.traces.of(write.position)
-            _log.info(
-                "no answer, will try again",
-                cluster=write.cluster,
-                action=write.action,
-                stream=write.stream,
-                error=str(error),
-                trace=trace,
-            )
-            self._again(write, self._rng.uniform(0.5, 2.0))
+            self._unanswered(write, error)
         except Foreign as error:
             await self._refused(write, WriteRefusal(409, "Foreign", str(error)))
         except ApiError as error:
@@ -232,6 +222,13 @@ class Effects:
             changed = await self._done(write, request, answer)
             if changed and announcement is not None and not self._closing:
                 await self._announcements.tell(write.cluster, announcement)
+
+    def _unanswered(self, write: OpenWrite, error: Unreachable) -> None:
+        self._on_outcome(write.cluster, write.action, "unreachable")
+        trace = self._write.traces.of(write.position)
+        where = {"cluster": write.cluster, "action": write.action, "stream": write.stream}
+        _log.info("no answer, will try again", **where, error=str(error), trace=trace)
+        self._again(write, self._rng.uniform(0.5, 2.0))
 
     async def _without(self, write: OpenWrite, missing: list[str]) -> None:
         """What a write is made of is not at hand: it was not listed yet, or the object has changed or gone since the

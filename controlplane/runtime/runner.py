@@ -106,36 +106,40 @@ class Runner:
 
     async def _decide(self, streams: Sequence[str]) -> None:
         now = self._clock.now()
-        requests = []
-        for stream in streams:
-            self._effects.sync(stream)
-            try:
-                decided = self._capability.decide(stream, now)
-            except Exception:
-                # A fault of ours on one stream must not stop the others; it is tried again when the stream changes, or later.
-                _log.exception("deciding failed", stream=stream)
-                self._wake(stream, now + timedelta(seconds=30))
-                continue
-            if self._reads is not None:
-                self._reads.sync(stream)
-            if decided.wake is not None:
-                self._wake(stream, decided.wake)
-            if decided.events:
-                requests.append(Append(decided.events, {stream: decided.version, **decided.others}))
+        requests = [request for stream in streams if (request := self._decided(stream, now)) is not None]
         answers = await asyncio.gather(*(self._log_.append(request) for request in requests), return_exceptions=True)
         for request, answer in zip(requests, answers, strict=True):
-            if isinstance(answer, (Fenced, asyncio.CancelledError)):
-                raise answer
-            stream = next(iter(request.expected or {}))
-            if isinstance(answer, VersionConflict):
-                # What came on the stream itself makes it decided about again. What came on another one may be no news to it.
-                if len(request.expected or {}) > 1:
-                    self._wake(stream, now + _AGAIN)
-            elif isinstance(answer, LogError):
-                _log.warning("decision not recorded, will try again", stream=stream, error=str(answer))
-                self._wake(stream, now + timedelta(seconds=5))
-            elif isinstance(answer, BaseException):
-                raise answer
+            if isinstance(answer, BaseException):
+                self._not_recorded(request, answer, now)
+
+    def _decided(self, stream: str, now: datetime) -> Append | None:
+        """Return what is decided about a stream, as it is to be appended; None if nothing is."""
+        self._effects.sync(stream)
+        try:
+            decided = self._capability.decide(stream, now)
+        except Exception:
+            # A fault of ours on one stream must not stop the others; it is tried again when the stream changes, or later.
+            _log.exception("deciding failed", stream=stream)
+            self._wake(stream, now + timedelta(seconds=30))
+            return None
+        if self._reads is not None:
+            self._reads.sync(stream)
+        if decided.wake is not None:
+            self._wake(stream, decided.wake)
+        return Append(decided.events, {stream: decided.version, **decided.others}) if decided.events else None
+
+    def _not_recorded(self, request: Append, error: BaseException, now: datetime) -> None:
+        """See to a decision that the log did not take; raises what ends the loop."""
+        if isinstance(error, Fenced) or not isinstance(error, LogError):
+            raise error
+        expected = request.expected or {}
+        stream = next(iter(expected))
+        if not isinstance(error, VersionConflict):
+            _log.warning("decision not recorded, will try again", stream=stream, error=str(error))
+            self._wake(stream, now + timedelta(seconds=5))
+        elif len(expected) > 1:
+            # What came on the stream itself makes it decided about again. What came on another one may be no news to it.
+            self._wake(stream, now + _AGAIN)
 
     def _wake(self, stream: str, when: datetime) -> None:
         if self._wakes.get(stream) != when:
