@@ -16,7 +16,9 @@ from typing import Any
 
 from controlplane.controllers.connectivity import events as connectivity
 from controlplane.controllers.connectivity.events import MANAGEMENT, ServiceStarted, cluster_stream
+from controlplane.controllers.connectivity.marks import ConnectionMarks
 from controlplane.controllers.connectivity.state import Connection, fold, restarted
+from controlplane.controllers.podgroups.causes import CAUSES
 from controlplane.controllers.podgroups.events import ROOM_STREAM, RoomObserved
 from controlplane.controllers.podgroups.objects import PODS
 from controlplane.controllers.podgroups.phases import Amounts, ClusterCapacity
@@ -26,6 +28,7 @@ from controlplane.kube.pod_requests import ADMITTED, effective
 from controlplane.kube.quantities import NANO, nanos
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange
+from controlplane.runtime.marks import cause_of
 from controlplane.runtime.writes import WritesNothing
 
 NODES = Kind("", "v1", "Node", "nodes", namespaced=False)
@@ -144,6 +147,7 @@ class Capacity(WritesNothing):
         self.cluster = cluster
         self.sums = Sums()
         self._connection = Connection(name=cluster)
+        self._marks = ConnectionMarks()
         self._recorded: ClusterCapacity | None = None
         self._at: datetime | None = None
         self._version = 0
@@ -171,6 +175,7 @@ class Capacity(WritesNothing):
         elif recorded.stream == cluster_stream(self.cluster):
             self._connection = fold(self._connection, recorded)
             self._moved = True
+        self._marks.fold({self.cluster: self._connection}, [self.cluster], recorded.position)
 
     @property
     def ready(self) -> bool:
@@ -193,4 +198,7 @@ class Capacity(WritesNothing):
             due = self._at + (_AT_LEAST if noticeable(self._recorded, room) else _DRIFT)
             if now < due:
                 return Decided(version=self._version, wake=due)
-        return Decided([NewEvent(stream=stream, event=RoomObserved(room=room), cluster=self.cluster)], self._version)
+        event = RoomObserved(room=room)
+        view = self._marks.of(self.cluster, [NODES.name, PODS.name])[f"{self.cluster}.view"]
+        cause = cause_of(CAUSES, event, {"view": view}, {})
+        return Decided([NewEvent(stream=stream, event=event, cluster=self.cluster, caused_by=cause)], self._version)

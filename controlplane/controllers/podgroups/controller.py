@@ -13,6 +13,7 @@ from controlplane.controllers.connectivity import events as connectivity
 from controlplane.controllers.connectivity.objects import Repeats
 from controlplane.controllers.connectivity.versions import ResourceVersionTracker
 from controlplane.controllers.podgroups import render
+from controlplane.controllers.podgroups.causes import cause
 from controlplane.controllers.podgroups.decide import (
     GroupPassResult,
     claim_of,
@@ -121,19 +122,16 @@ class PodGroupController(WritingController[GroupWrite]):
             if isinstance(decision, GroupStatusDecided) and decision.reason == PodGroupReason.ROOM_FOUND:
                 claim = claim_of(self.index.groups[stream], self.index.members_of(stream))
                 self.index.admitting[stream] = claim.min_resources if claim is not None else {}
-        cause = self._cause(stream, slot)
         events = [
-            NewEvent(stream=stream, event=event, cluster=self.policy.cluster, caused_by=cause)
+            NewEvent(
+                stream=stream,
+                event=event,
+                cluster=self.policy.cluster,
+                caused_by=cause(self.index, stream, event) or slot.position,
+            )
             for event in plan.decisions
         ]
         return Decided(events, slot.version, plan.wake)
-
-    def _cause(self, stream: str, slot: WriteSlot) -> int:
-        """Return the event that decisions about a stream rest on: its newest, or of a group that of its members, which
-        make it.
-        """
-        members = (member.slot.position for member in self.index.members_of(stream))
-        return max(slot.position, *members, 0)
 
     def _plan(self, stream: str, now: datetime) -> GroupPassResult:
         index = self.index

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from controlplane.controllers.podgroups import phases
+from controlplane.controllers.podgroups.condition import LONGEST_NOTE, shown_condition, wanted_condition
 from controlplane.controllers.podgroups.events import (
     GroupCreationDecided,
     GroupObserved,
@@ -43,7 +44,6 @@ from controlplane.controllers.podgroups.state import MemberState, PodGroupState,
 from controlplane.kube.quantities import nanos
 from controlplane.log.event import Event
 
-_LONGEST_NOTE = 1000
 _LONGEST_PAUSE = 300  # seconds before something that others keep undoing is done again
 
 
@@ -123,7 +123,7 @@ def decide_group(index: PodGroupIndex, stream: str, state: PodGroupState, now: d
     written.
     """
     members = index.members_of(stream)
-    first = _first(members, stream)
+    first = first_of(members, stream)
     if not index.ready or (first is None and state.seen is None):
         return NOTHING
     if not state.slot.free(now):
@@ -132,7 +132,7 @@ def decide_group(index: PodGroupIndex, stream: str, state: PodGroupState, now: d
         return _create(index, state, first, now) if first is not None else NOTHING
     if state.seen.deleting:
         return NOTHING
-    if first is None or first.resolved is None or state.seen.owner_uid != first.resolved.resolution.owner.uid:
+    if first is None or is_made_by_others(state, first):
         # Made by others: its fields are theirs, its phase is that of the pods that name it.
         members = [one for one in members if one.seen is not None and one.seen.facts.group_name]
         return (
@@ -144,7 +144,7 @@ def decide_group(index: PodGroupIndex, stream: str, state: PodGroupState, now: d
     return _status(index, state, state.seen, members, now)
 
 
-def _first(members: list[MemberState], stream: str) -> MemberState | None:
+def first_of(members: list[MemberState], stream: str) -> MemberState | None:
     """Return the oldest of the members that were resolved to a group: the one that it is derived from."""
     resolved = [
         (one.seen.created, one.seen.facts.name, one)
@@ -154,6 +154,13 @@ def _first(members: list[MemberState], stream: str) -> MemberState | None:
         and group_stream(one.seen.facts.namespace, one.resolved.group) == stream
     ]
     return min(resolved, key=lambda found: found[:2])[2] if resolved else None
+
+
+def is_made_by_others(state: PodGroupState, first: MemberState | None) -> bool:
+    """Whether a group belongs to another owner than the pod's that it would be derived from; `first` is that pod."""
+    if state.seen is None or first is None or first.resolved is None:
+        return True
+    return state.seen.owner_uid != first.resolved.resolution.owner.uid
 
 
 def _after(at: datetime | None, times: int) -> datetime | None:
@@ -240,7 +247,9 @@ def _status(
     phase, reason, wake = _phase(index, state, seen, counts, members, now)
     warnings = _warnings(members)
     shown = (seen.phase, seen.running, seen.succeeded, seen.failed)
-    if shown == (phase, counts.running, counts.succeeded, counts.failed) and told(seen) == said(warnings):
+    if shown == (phase, counts.running, counts.succeeded, counts.failed) and shown_condition(seen) == wanted_condition(
+        warnings
+    ):
         return GroupPassResult(wake=wake)
     next_write = state.written_at + index.policy.status_interval if state.written_at is not None else now
     if now < next_write:
@@ -341,27 +350,6 @@ def _warnings(members: list[MemberState]) -> list[Warned]:
     return [found[key] for key in sorted(found)]
 
 
-CONDITION = "OwnerResolved"
-
-
-def said(warnings: list[Warned]) -> tuple[str, str, str]:
-    """Return status, reason and message of the condition that tells of the owner; all empty if there is nothing to
-    tell.
-    """
-    if not warnings:
-        return "", "", ""
-    message = "; ".join(str(one) for one in warnings)
-    return "False", str(warnings[0].oddity), message[:_LONGEST_NOTE]
-
-
-def told(seen: GroupObserved) -> tuple[str, str, str]:
-    """Return the condition as the group shows it."""
-    entry = next((one for one in seen.conditions if one.get("type") == CONDITION), None)
-    if entry is None:
-        return "", "", ""
-    return str(entry.get("status", "")), str(entry.get("reason", "")), str(entry.get("message", ""))
-
-
 # --- the rules
 # -------------------------------------------------------------------------------------------------------------
 
@@ -390,4 +378,4 @@ def note_of(state: RulesState) -> str:
     if not state.complaints:
         return ""
     text = f"refused, the rules before it stay in force: {'; '.join(map(str, state.complaints))}"
-    return text if len(text) <= _LONGEST_NOTE else text[: _LONGEST_NOTE - 4] + " ..."
+    return text if len(text) <= LONGEST_NOTE else text[: LONGEST_NOTE - 4] + " ..."

@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from controlplane.controllers.podgroups import rules
-from controlplane.controllers.podgroups.decide import CONDITION, said
+from controlplane.controllers.podgroups.condition import CONDITION, wanted_condition
 from controlplane.controllers.podgroups.events import (
     GroupCreationDecided,
     GroupObserved,
@@ -94,7 +94,7 @@ def _group(ref: ObjectRef, decision: GroupCreationDecided, *, block: bool) -> Js
 def _status(decision: GroupStatusDecided, seen: GroupObserved, now: datetime) -> Json:
     """Return the status: our phase and numbers; of the conditions, all of others' and the one that is ours."""
     kept = [one for one in seen.conditions if one.get("type") != CONDITION]
-    status, reason, message = said(decision.warnings)
+    status, reason, message = wanted_condition(decision.warnings)
     before = next((one for one in seen.conditions if one.get("type") == CONDITION), {})
     if status:
         changed = before.get("status") != status
