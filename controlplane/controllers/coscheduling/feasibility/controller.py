@@ -19,6 +19,7 @@ from controlplane.controllers.connectivity.objects import Places, Repeats
 from controlplane.controllers.connectivity.state import fold as fold_connection
 from controlplane.controllers.connectivity.state import restarted
 from controlplane.controllers.coscheduling.feasibility import events
+from controlplane.controllers.coscheduling.feasibility.causes import CAUSES, words_of
 from controlplane.controllers.coscheduling.feasibility.decide import Judged, RunToJudge, judge_run
 from controlplane.controllers.coscheduling.feasibility.observe import WORKER, answered, seen
 from controlplane.controllers.coscheduling.feasibility.workers import Key, Worker
@@ -28,6 +29,7 @@ from controlplane.controllers.coscheduling.problems import InputRefused
 from controlplane.kube.kinds import PIPELINE_RUNS, STORAGE_CLASSES, WORKLOADS
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange, OpenRead, ReadAnswer
+from controlplane.runtime.marks import Facets, Marks, cause_of, changes
 from controlplane.runtime.writes import WritesNothing
 
 OWNS = frozenset({ROOM, WORKER})
@@ -65,12 +67,22 @@ class JudgedRun(msgspec.Struct):
     """A run and what was said of it. `judged` holds, by cluster, the last judgement and what it was made of."""
 
     version: int = 0
-    position: int = 0
     observed: events.DispatchedRunObserved | None = None
     charge: events.RunChargeObserved | None = None
     to_judge: RunToJudge | None = None
     said: ClustersJudged | None = None
     judged: dict[str, tuple[tuple[int, ...], Judged]] = {}
+    marks: dict[str, int] = {}
+
+
+RUN: Facets[JudgedRun] = {
+    "asked": lambda state: (
+        (state.observed.uid, state.observed.waits, state.observed.asked, state.observed.run, state.observed.problem)
+        if state.observed
+        else None
+    ),
+    "charge": lambda state: state.to_judge.charged if state.to_judge else None,
+}
 
 
 class FeasibilityController(WritesNothing):
@@ -126,11 +138,11 @@ class FeasibilityController(WritesNothing):
             self._fold_worker(recorded, rest.partition("/")[0])
         elif room == "cluster" and rest != MANAGEMENT:
             worker = self._worker(rest)
-            worker.connected(fold_connection(worker.connection, recorded))
+            worker.connected(fold_connection(worker.connection, recorded), recorded.position)
             self._mark_waiting()
         elif isinstance(recorded.event, ServiceStarted):
             for worker in self.workers.values():
-                worker.connected(restarted(worker.connection, recorded))
+                worker.connected(restarted(worker.connection, recorded), recorded.position)
 
     def _fold_run(self, recorded: Recorded) -> None:
         stream, event = recorded.stream, recorded.event
@@ -139,7 +151,7 @@ class FeasibilityController(WritesNothing):
         if isinstance(event, ClustersJudged):
             state.said = event
             return
-        state.position = recorded.position
+        before = msgspec.structs.replace(state)
         if isinstance(event, events.DispatchedRunGone):
             if state.observed is None or state.observed.uid == event.uid:
                 self._need(stream, [])
@@ -156,6 +168,7 @@ class FeasibilityController(WritesNothing):
             self.runs.pop(stream, None)
             return
         _charge(state)
+        state.marks |= changes("run", RUN, before, state, recorded.position)
         self._dirty[stream] = None
 
     def _observed(self, state: JudgedRun, event: events.DispatchedRunObserved, recorded: Recorded) -> None:
@@ -232,8 +245,20 @@ class FeasibilityController(WritesNothing):
         event = ClustersJudged(
             kind=PIPELINE_RUNS.name, namespace=seen_.namespace, name=seen_.name, uid=seen_.uid, clusters=clusters
         )
-        new = NewEvent(stream=stream, event=event, cluster=MANAGEMENT, caused_by=state.position)
+        words = words_of(said, clusters, {name: judged for name, (_, judged) in state.judged.items()})
+        caused_by = cause_of(CAUSES, event, self._marks(state), words)
+        new = NewEvent(stream=stream, event=event, cluster=MANAGEMENT, caused_by=caused_by)
         return Decided([new], state.version, wake)
+
+    def _marks(self, state: JudgedRun) -> Marks:
+        """Return the marks of a run, of all workers, and of what the run names there."""
+        found = dict(state.marks)
+        for name, worker in self.workers.items():
+            found |= {f"{name}.{facet}": at for facet, at in worker.marks.items()}
+            _, judged = state.judged.get(name, ((), None))
+            looks = [worker.looks[key].since for key in judged.needs if key in worker.looks] if judged else []
+            found[f"{name}.looks"] = max(looks, default=0)
+        return found
 
     def _judge(self, state: JudgedRun, run: RunToJudge, worker: Worker, now: datetime) -> Judged:
         """Judge a run for a worker, unless nothing that counts has changed since."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -25,6 +25,7 @@ from controlplane.kube.quantities import NANO
 from controlplane.kube.tolerations import Taint
 from controlplane.log.event import Recorded
 
+T = TypeVar("T")
 # An object that is there is believed for this long; one that is not is looked for again after a while, ever more
 # rarely.
 _BELIEVED = timedelta(minutes=10)
@@ -45,7 +46,7 @@ class Key(msgspec.Struct, frozen=True):
 
 class Look(msgspec.Struct, frozen=True):
     """What a look at an object showed. `misses` counts looks in a row that did not find it; `position` is that of its
-    event.
+    event, `since` that of the first one in a row that showed the same.
     """
 
     outcome: events.Outcome
@@ -53,6 +54,7 @@ class Look(msgspec.Struct, frozen=True):
     message: str
     at: datetime
     position: int
+    since: int
     misses: int = 0
 
     @property
@@ -72,23 +74,28 @@ class WorkerFacts(msgspec.Struct, frozen=True):
 
 
 class Worker:
-    """One worker. `version` goes up with whatever may change a judgement, looks aside: those concern who needs them."""
+    """One worker. `version` goes up with whatever may change a judgement, looks aside: those concern who needs them.
+    `marks` tell since which position in the log what is known of it is as it is (`nodes`, `classes`, `placeholders`,
+    `flags`, `view`).
+    """
 
     def __init__(self, name: str) -> None:
         self.connection = Connection(name=name)
         self.version = 0
+        self.marks: dict[str, int] = {}
         self.looks: dict[Key, Look] = {}
         self._nodes: dict[str, NodeRoom] = {}
         self._sorted: tuple[NodeRoom, ...] | None = None
         self._memo: dict[Hashable, tuple[CoschedulingReason, str] | None] = {}
-        self._classes: dict[str, events.WorkerClassObserved] = {}
-        self._placeholders: dict[str, events.WorkerPlaceholderObserved] = {}
+        self._classes: dict[str, tuple[bool, bool]] = {}  # by name: bound late, the default
+        self._placeholders: dict[str, tuple[str, str, str]] = {}  # by UID: namespace, run, node
         self._flags: Flags | None = Flags()
         self._flags_problem = ""
 
-    def connected(self, connection: Connection) -> None:
+    def connected(self, connection: Connection, position: int) -> None:
         """Take a change of the connection. What was read in another life of the cluster says nothing of this one."""
         before, self.connection = self.connection, connection
+        self._note("view", _view(before), _view(connection), position)
         if before.incarnation and (before.incarnation, before.life) != (connection.incarnation, connection.life):
             self.looks = {}
         self.version += 1
@@ -102,37 +109,53 @@ class Worker:
         self._sorted, self._memo = None, {}
         match event:
             case events.WorkerNodeObserved():
-                self._nodes[event.name] = _room(event)
+                self._keep("nodes", self._nodes, event.name, _room(event), recorded.position)
             case events.WorkerNodeGone():
-                self._nodes.pop(event.name, None)
+                self._keep("nodes", self._nodes, event.name, None, recorded.position)
             case events.WorkerClassObserved():
-                self._classes[event.name] = event
+                self._keep("classes", self._classes, event.name, (event.late, event.default), recorded.position)
             case events.WorkerClassGone():
-                self._classes.pop(event.name, None)
+                self._keep("classes", self._classes, event.name, None, recorded.position)
             case events.WorkerPlaceholderObserved():
-                self._placeholders[event.uid] = event
+                placed = (event.namespace, event.run, event.node)
+                self._keep("placeholders", self._placeholders, event.uid, placed, recorded.position)
             case events.WorkerPlaceholderGone():
-                self._placeholders.pop(event.uid, None)
+                self._keep("placeholders", self._placeholders, event.uid, None, recorded.position)
             case events.WorkerFlagsObserved():
-                self._flagged(event.data)
+                self._flagged(event.data, recorded.position)
             case events.WorkerFlagsGone():
-                self._flagged({})
+                self._flagged({}, recorded.position)
         return None
+
+    def _keep(self, facet: str, among: dict[str, T], name: str, value: T | None, position: int) -> None:
+        """Keep what is now known of something, None if it is gone."""
+        self._note(facet, among.get(name), value, position)
+        if value is None:
+            among.pop(name, None)
+        else:
+            among[name] = value
+
+    def _note(self, facet: str, before: object, after: object, position: int) -> None:
+        if before != after:
+            self.marks[facet] = position
 
     def _looked(self, event: events.WorkerObjectRead, recorded: Recorded) -> Key:
         key = Key(event.api_version, event.kind, event.namespace, event.name)
         before = self.looks.get(key)
         misses = 0 if event.outcome == "Found" else (before.misses if before else 0) + 1
-        self.looks[key] = Look(
-            event.outcome, event.object, event.message, recorded.recorded_at, recorded.position, misses
-        )
+        at, shown = recorded.position, (event.outcome, event.object, event.message)
+        same = before is not None and (before.outcome, before.object, before.message) == shown
+        since = before.since if before is not None and same else at
+        self.looks[key] = Look(*shown, recorded.recorded_at, at, since, misses)
         return key
 
-    def _flagged(self, data: Mapping[str, Any]) -> None:
+    def _flagged(self, data: Mapping[str, Any], position: int) -> None:
+        before = self._flags, self._flags_problem
         found = effective(self._flags, data, f"ConfigMap {FLAGS_NAME} of the cluster")
         self._flags_problem = str(found.problem) if found.problem else ""
         if found.problem is None:
             self._flags = found.flags
+        self._note("flags", before, (self._flags, self._flags_problem), position)
 
     def known(self, run: PipelineRun, claims: Iterable[Key], *, grows: bool) -> WorkerFacts:
         """Return what is known of the worker for a run that names some claims."""
@@ -165,8 +188,8 @@ class Worker:
             name=self.connection.name,
             mode=flags.mode if flags is not None else None,
             claims=frozenset(there),
-            storage_classes={name: one.late for name, one in self._classes.items()} if classes else None,
-            default_class=min((name for name, one in self._classes.items() if one.default), default=""),
+            storage_classes={name: late for name, (late, _) in self._classes.items()} if classes else None,
+            default_class=min((name for name, (_, default) in self._classes.items() if default), default=""),
             nodes=nodes,
             grows=grows,
             memo=self._memo,
@@ -176,7 +199,7 @@ class Worker:
     def _rooms(self, run: PipelineRun) -> tuple[NodeRoom, ...]:
         # Tekton's placeholders avoid those of their own namespace, and no others. One of an attempt before goes before the next begins.
         taken = {
-            one.node for one in self._placeholders.values() if one.namespace == run.namespace and one.run != run.name
+            node for namespace, of, node in self._placeholders.values() if namespace == run.namespace and of != run.name
         }
         if self._sorted is None:
             self._sorted = tuple(room for _, room in sorted(self._nodes.items()))
@@ -185,6 +208,12 @@ class Worker:
         return tuple(
             msgspec.structs.replace(room, placeholder=True) if room.name in taken else room for room in self._sorted
         )
+
+
+def _view(connection: Connection) -> tuple[object, ...]:
+    """Return what a judgement may rest on of a connection."""
+    shown = (connection.synced, connection.off) if connection.connected else None
+    return connection.connected, connection.phase == "Removed", connection.incarnation, connection.life, shown
 
 
 def _room(seen: events.WorkerNodeObserved) -> NodeRoom:
