@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from controlplane.controllers.coscheduling.decide import CLAIM_FAILED
 from controlplane.controllers.coscheduling.events import (
     AttemptFenced,
     ClaimCreationDecided,
@@ -25,7 +26,7 @@ from controlplane.controllers.coscheduling.events import (
     RunRefused,
 )
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason
-from controlplane.controllers.coscheduling.state import RunState
+from controlplane.controllers.coscheduling.state import Attempt, RunState
 from controlplane.runtime.marks import Marks, Table, Words, cause_of
 
 R = CoschedulingReason
@@ -85,19 +86,18 @@ def words_of(decision: CoschedulingDecision, state: RunState) -> Words:
     here, `failed` the claims that an API server refused, where that is why a run is refused.
     """
     uid = str(getattr(decision, "attempt_uid", "") or getattr(decision, "uid", ""))
-    attempt = state.attempts.get(uid)
-    run = attempt.run if attempt is not None else None
-    over = run is not None and (run.done or run.deleting)
-    refused = isinstance(decision, RunRefused) and run is not None and not run.problems.get(_mode(state, uid))
+    attempt = state.attempts.get(uid) or Attempt(uid=uid)
+    claim_failed = isinstance(decision, RunRefused) and decision.condition_reason == CLAIM_FAILED
+    failed = [target for target, one in state.trouble.items() if one.action == ClaimCreationDecided.__name__]
     return {
         "run": (uid,),
-        "left": (f"{uid}.placeholders",) if over and attempt is not None and attempt.pinned is None else (),
-        "failed": state.trouble if refused else (),
+        "left": (f"{uid}.placeholders",) if _begins_at_its_end(attempt) else (),
+        "failed": failed if claim_failed else (),
         "target": (decision.target,) if isinstance(decision, CoschedulingWrite) else (),
         **{field: (str(getattr(decision, field, "")),) for field in ("name", "uid", "node", "placeholder")},
     }
 
 
-def _mode(state: RunState, uid: str) -> str:
-    pinned = state.attempts[uid].pinned
-    return pinned.mode if pinned is not None else ""
+def _begins_at_its_end(attempt: Attempt) -> bool:
+    """Whether a run is over that was never placed here."""
+    return attempt.run is not None and (attempt.run.done or attempt.run.deleting) and attempt.pinned is None

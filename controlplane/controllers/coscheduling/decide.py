@@ -110,17 +110,25 @@ def _advance(turn: RunPass, attempt: Attempt) -> None:
     if run.managed_by:
         return
     if run.done or run.deleting:
-        if attempt.pinned is not None or attempt.placeholders:
-            reason = CoschedulingReason.RUN_FINISHED if run.done else CoschedulingReason.RUN_DELETED
-            _pin(turn, attempt)
-            turn.say(RunCompleted(uid=attempt.uid, reason=reason))
-        return
+        _finish(turn, attempt, run)
+    elif attempt.pinned is not None:
+        _go_on(turn, attempt, run, Mode(attempt.pinned.mode))
+    elif not run.waits:
+        _pin(turn, attempt)
+
+
+def _finish(turn: RunPass, attempt: Attempt, run: WorkerRunObserved) -> None:
+    """Say that a run is over, if anything may have been made for it."""
+    if attempt.pinned is not None or attempt.placeholders:
+        reason = CoschedulingReason.RUN_FINISHED if run.done else CoschedulingReason.RUN_DELETED
+        _pin(turn, attempt)
+        turn.say(RunCompleted(uid=attempt.uid, reason=reason))
+
+
+def _go_on(turn: RunPass, attempt: Attempt, run: WorkerRunObserved, mode: Mode) -> None:
+    """Refuse a run that cannot be placed; else create what it lacks, and move its placeholders off unfit nodes."""
     if run.waits:
         return
-    if attempt.pinned is None:
-        _pin(turn, attempt)
-        return
-    mode = Mode(attempt.pinned.mode)
     if _refuse(turn, attempt, run, mode):
         return
     if mode is not Mode.DISABLED or any(one.template for one in run.workspaces):
@@ -272,17 +280,19 @@ def _move(turn: RunPass, attempt: Attempt, name: str, uid: str) -> None:
     node = turn.around.nodes.get(pod.node)
     tolerated = [Toleration(one.key, one.operator, one.value, one.effect) for one in pod.tolerations]
     eviction = node_evicts(node.view if node else None, tolerated)
-    since = node.since if node else 0
     moved = attempt.moved.get(name)
-    if eviction is None:
-        eviction = limit_evicts(pod.node, _task_pods(turn.state, name))
-        since = 0
-        if eviction is not None and _rests(turn, moved, pod.uid):
-            return
-    elif moved is not None and moved.uid != pod.uid and (moved.node, moved.since) == (pod.node, since):
+    if node is not None and eviction is not None:
+        if not _moved_for(moved, pod, node.since):
+            _evict(turn, attempt, name, pod, node.since, eviction)
         return
-    if eviction is not None:
-        _evict(turn, attempt, name, pod, since, eviction)
+    eviction = limit_evicts(pod.node, _task_pods(turn.state, name))
+    if eviction is not None and not _rests(turn, moved, pod.uid):
+        _evict(turn, attempt, name, pod, 0, eviction)
+
+
+def _moved_for(moved: Moved | None, pod: PlaceholderReady, since: int) -> bool:
+    """Whether a placeholder was moved already off its node for what the node has been since a position in the log."""
+    return moved is not None and moved.uid != pod.uid and (moved.node, moved.since) == (pod.node, since)
 
 
 def _rests(turn: RunPass, moved: Moved | None, uid: str) -> bool:

@@ -133,15 +133,22 @@ def decide_group(index: PodGroupIndex, stream: str, state: PodGroupState, now: d
     if state.seen.deleting:
         return NOTHING
     if first is None or is_made_by_others(state, first):
-        # Made by others: its fields are theirs, its phase is that of the pods that name it.
-        members = [one for one in members if one.seen is not None and one.seen.facts.group_name]
-        return (
-            _status(index, state, state.seen, members, now) if members or state.derived or state.written_at else NOTHING
-        )
+        return _keep_others(index, state, state.seen, members, now)
     if (update := _update(index, state, state.seen, first)) is not None:
-        again = _after(state.missed_at, state.missed)
-        return GroupPassResult((update,)) if again is None or again <= now else GroupPassResult(wake=again)
+        return _not_before(_after(state.missed_at, state.missed), update, now)
     return _status(index, state, state.seen, members, now)
+
+
+def _keep_others(
+    index: PodGroupIndex, state: PodGroupState, seen: GroupObserved, members: list[MemberState], now: datetime
+) -> GroupPassResult:
+    """Return what follows for a group that others made: its fields are theirs, its phase is that of the pods that name
+    it.
+    """
+    named = [one for one in members if one.seen is not None and one.seen.facts.group_name]
+    if named or state.derived or state.written_at:
+        return _status(index, state, seen, named, now)
+    return NOTHING
 
 
 def first_of(members: list[MemberState], stream: str) -> MemberState | None:
@@ -168,13 +175,15 @@ def _after(at: datetime | None, times: int) -> datetime | None:
     return at + timedelta(seconds=min(2 ** min(times, 20), _LONGEST_PAUSE)) if at is not None else None
 
 
+def _not_before(at: datetime | None, decision: Event, now: datetime) -> GroupPassResult:
+    """Return a decision, or that it has to wait."""
+    return GroupPassResult((decision,)) if at is None or at <= now else GroupPassResult(wake=at)
+
+
 def _create(index: PodGroupIndex, state: PodGroupState, first: MemberState, now: datetime) -> GroupPassResult:
     seen, resolved = first.seen, first.resolved
     assert seen is not None
     assert resolved is not None
-    again = _after(state.lost_at, state.lost)  # deleted under its members: their owner may be on its way out as well
-    if again is not None and now < again:
-        return GroupPassResult(wake=again)
     found = resolved.resolution
     wanted, resources = _derive(index, first, found)
     created = GroupCreationDecided(
@@ -186,7 +195,8 @@ def _create(index: PodGroupIndex, state: PodGroupState, first: MemberState, now:
         priority_class=seen.priority_class,
         reason=PodGroupReason.MEMBER_WITHOUT_GROUP,
     )
-    return GroupPassResult((created,))
+    # Deleted under its members: their owner may be on its way out as well.
+    return _not_before(_after(state.lost_at, state.lost), created, now)
 
 
 def _derive(index: PodGroupIndex, member: MemberState, found: Resolution) -> tuple[int, dict[str, str]]:

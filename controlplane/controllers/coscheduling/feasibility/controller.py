@@ -7,7 +7,7 @@ judgement changes. Nothing is written to any cluster. Whoever dispatches runs he
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
@@ -222,23 +222,10 @@ class FeasibilityController(WritesNothing):
             self._need(stream, [])
             return Decided()
         said = state.said.clusters if state.said is not None else {}
-        clusters: dict[str, Fit] = {}
-        reads: list[OpenRead] = []
-        wakes: list[datetime] = []
-        for name, worker in sorted(self.workers.items()):
-            if worker.connection.phase == "Removed":
-                continue
-            if not worker.connection.connected:  # nothing new is known of it
-                clusters |= {name: said[name]} if name in said else {}
-                continue
-            judged = self._judge(state, state.to_judge, worker, now)
-            fit = judged.fit or said.get(name)
-            clusters |= {name: fit} if fit is not None else {}
-            wakes += [judged.until] if judged.until is not None else []
-            wakes += [worker.looks[key].due for key in judged.needs if key in worker.looks]
-            reads += [_read(name, key) for key in judged.needs]
-        self._need(stream, reads)
-        wake = min((at for at in wakes if at > now), default=None)
+        found = self._judge_all(state, state.to_judge, now)
+        clusters = self._clusters(said, found)
+        self._need(stream, [_read(name, key) for name, judged in found.items() for key in judged.needs])
+        wake = self._wake(found, now)
         if clusters == said:
             return Decided((), state.version, wake)
         seen_ = state.observed
@@ -259,6 +246,23 @@ class FeasibilityController(WritesNothing):
             looks = [worker.looks[key].since for key in judged.needs if key in worker.looks] if judged else []
             found[f"{name}.looks"] = max(looks, default=0)
         return found
+
+    def _judge_all(self, state: JudgedRun, run: RunToJudge, now: datetime) -> dict[str, Judged]:
+        """Return the judgements on a run, by the workers that are connected."""
+        connected = [worker for _, worker in sorted(self.workers.items()) if worker.connection.connected]
+        return {worker.connection.name: self._judge(state, run, worker, now) for worker in connected}
+
+    def _wake(self, found: Mapping[str, Judged], now: datetime) -> datetime | None:
+        """Return when to judge again though nothing happens: what is waited for is late, or a look is old."""
+        looks = [self.workers[name].looks.get(key) for name, judged in found.items() for key in judged.needs]
+        wakes = [*(look.due for look in looks if look), *(judged.until for judged in found.values() if judged.until)]
+        return min((at for at in wakes if at > now), default=None)
+
+    def _clusters(self, said: Mapping[str, Fit], found: Mapping[str, Judged]) -> dict[str, Fit]:
+        """Return what is to be said of each worker: of one that is not connected nothing new is known."""
+        known = [name for name, worker in sorted(self.workers.items()) if worker.connection.phase != "Removed"]
+        fits = {name: (found[name].fit if name in found else None) or said.get(name) for name in known}
+        return {name: fit for name, fit in fits.items() if fit is not None}
 
     def _judge(self, state: JudgedRun, run: RunToJudge, worker: Worker, now: datetime) -> Judged:
         """Judge a run for a worker, unless nothing that counts has changed since."""

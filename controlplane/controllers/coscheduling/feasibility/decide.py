@@ -19,7 +19,7 @@ from controlplane.controllers.coscheduling.feasibility.observe import ASKS_FOR_M
 from controlplane.controllers.coscheduling.feasibility.workers import Key, Look, Worker
 from controlplane.controllers.coscheduling.flags import Mode
 from controlplane.controllers.coscheduling.objects import CLAIMS, PIPELINES, PipelineRun
-from controlplane.controllers.coscheduling.pipeline import Pipeline
+from controlplane.controllers.coscheduling.pipeline import Pipeline, PipelineTask
 from controlplane.controllers.coscheduling.placement.objects_by_kind import ObjectsByKind
 from controlplane.controllers.coscheduling.placement.plan import find_pipeline
 from controlplane.controllers.coscheduling.problems import InputRefused
@@ -187,18 +187,22 @@ def _pipeline(run: PipelineRun, reference: Json, looks: _Looks) -> Pipeline:
         objects.append(found)
     try:
         pipeline = find_pipeline(run, ObjectsByKind(objects))
-        for task in pipeline.tasks:
-            named = task.body.get("taskRef") or {}
-            if task.kind != "TaskRun" or not named.get("name") or named.get("kind") not in (None, "", "Task"):
-                continue
-            if not _is_remote(named):
-                key = Key(PIPELINES.api_version, "Task", run.namespace, str(named["name"]))
-                known = looks.object(key, CoschedulingReason.TASK_MISSING)
-                objects += [known] if known is not None else []
+        for name in filter(None, map(_task_named, pipeline.tasks)):
+            key = Key(PIPELINES.api_version, "Task", run.namespace, name)
+            known = looks.object(key, CoschedulingReason.TASK_MISSING)
+            objects += [known] if known is not None else []
         return find_pipeline(run, ObjectsByKind(objects))
     except (InputRefused, AttributeError, TypeError) as error:
         looks.unknown.append(f"its pipeline: {error}")
         return _NO_TASKS
+
+
+def _task_named(task: PipelineTask) -> str:
+    """Return the name of the Task that has to be in the worker for a task of a pipeline, "" if none has."""
+    named = task.body.get("taskRef") or {}
+    if task.kind != "TaskRun" or named.get("kind") not in (None, "", "Task") or _is_remote(named):
+        return ""
+    return str(named.get("name") or "")
 
 
 def _is_remote(reference: Json) -> bool:

@@ -6,7 +6,7 @@ place the first task and starve the next."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -112,22 +112,18 @@ def judge(run: PipelineRun, pipeline: Pipeline, mode: Mode | None, facts: Cluste
     def no(reason: CoschedulingReason, detail: str) -> ClusterFeasibility:
         return ClusterFeasibility(cluster=facts.name, reason=reason, detail=detail)
 
-    if mode is not None and facts.mode is not None and facts.mode is not mode:
+    if None not in (mode, facts.mode) and facts.mode is not mode:
         return no(CoschedulingReason.MODE_DIFFERS, f'its mode is "{facts.mode}", not "{mode}"')
     missing = _missing_claim(run, facts)
     if missing:
         return no(CoschedulingReason.CLAIM_MISSING, f"there is no claim {run.namespace}/{missing}")
     effective, early = facts.mode or mode or Mode.DISABLED, 0
-    for binding in run.bindings:
-        if binding.template is None or facts.storage_classes is None:
-            continue
-        wanted = (binding.template.get("spec") or {}).get("storageClassName")
-        name = facts.default_class if wanted is None else str(wanted)
-        if wanted == "":
-            continue  # no class: somebody provides the volume by hand
+    for workspace, name in _storage_classes(run, facts):
+        if facts.storage_classes is None:
+            break
         if name not in facts.storage_classes:
             which = f'storage class "{name}"' if name else "default storage class"
-            return no(CoschedulingReason.STORAGE_CLASS_MISSING, f'workspace "{binding.name}" needs the {which}')
+            return no(CoschedulingReason.STORAGE_CLASS_MISSING, f'workspace "{workspace}" needs the {which}')
         early += not facts.storage_classes[name]
     for placeholder, tasks in _groups(run, pipeline, effective).items():
         refused = _fits_somewhere(run, pipeline, effective, facts, placeholder, tasks)
@@ -139,6 +135,16 @@ def judge(run: PipelineRun, pipeline: Pipeline, mode: Mode | None, facts: Cluste
 def _missing_claim(run: PipelineRun, facts: ClusterFacts) -> str:
     wanted = (binding.claim for binding in run.bindings if binding.claim)
     return next((claim for claim in wanted if (run.namespace, claim) not in facts.claims), "")
+
+
+def _storage_classes(run: PipelineRun, facts: ClusterFacts) -> Iterator[tuple[str, str]]:
+    """Yield the workspaces whose claims are made of a template, each with the name of its storage class."""
+    for binding in run.bindings:
+        if binding.template is None:
+            continue
+        wanted = (binding.template.get("spec") or {}).get("storageClassName")
+        if wanted != "":  # no class: somebody provides the volume by hand
+            yield binding.name, facts.default_class if wanted is None else str(wanted)
 
 
 def _groups(run: PipelineRun, pipeline: Pipeline, mode: Mode) -> dict[str, list[TaskBinding]]:
@@ -165,18 +171,21 @@ def _fits_somewhere(
     templates = [task_template(run, task.task) or {} for task in tasks] + ([run.pod_template or {}] if held else [])
     chosen, isolated, asker = _distinct(templates), mode is Mode.ISOLATE, _asker(tasks, held=held)
     key = (asker, pods, isolated and (run.namespace, run.name), tuple(sorted(wave.items())), canonical(chosen))
-    if facts.memo is not None and key in facts.memo:
-        return facts.memo[key]
-    gates = [_Gate(template) for template in chosen]
-    found: tuple[CoschedulingReason, str] | None = None
-    # Where nodes come and go it is not known which nodes a run could have: today there may be none.
-    if not facts.grows and not any(
-        _holds(node, wave, pods, isolated=isolated) and _open(node, gates) for node in facts.nodes
-    ):
-        found = _why_not([node for node in facts.nodes if _open(node, gates)], wave, pods, asker)
-    if facts.memo is not None:
-        facts.memo[key] = found
-    return found
+    memo = facts.memo if facts.memo is not None else {}
+    if key not in memo:
+        # Where nodes come and go it is not known which nodes a run could have: today there may be none.
+        gates = [_Gate(template) for template in chosen]
+        memo[key] = None if facts.grows else _refusal(facts.nodes, gates, wave, pods, asker, isolated=isolated)
+    return memo[key]
+
+
+def _refusal(
+    nodes: Sequence[NodeRoom], gates: list[_Gate], wave: Requests, pods: int, asker: str, *, isolated: bool
+) -> tuple[CoschedulingReason, str] | None:
+    """Return why no node takes what has to be on one; None if one does."""
+    if any(_holds(node, wave, pods, isolated=isolated) and _open(node, gates) for node in nodes):
+        return None
+    return _why_not([node for node in nodes if _open(node, gates)], wave, pods, asker)
 
 
 def _holds(node: NodeRoom, wave: Requests, pods: int, *, isolated: bool) -> bool:

@@ -73,6 +73,25 @@ class WorkerFacts(msgspec.Struct, frozen=True):
     pending: tuple[str, ...] = ()
 
 
+class _View:
+    """What a worker shows, noting what it does not: `unknown` with why, `pending` what is still on its way."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.unknown: list[str] = []
+        self.pending: list[str] = []
+
+    def shows(self, kind: Kind, what: str) -> bool:
+        """Whether a kind is in view there; `what` is how sentences call it."""
+        if self._connection.in_view(kind.name):
+            return True
+        why = self._connection.off.get(kind.name)
+        self.unknown.append(f"{what} ({why or 'not listed yet'})")
+        if why is None:
+            self.pending.append(what)
+        return False
+
+
 class Worker:
     """One worker. `version` goes up with whatever may change a judgement, looks aside: those concern who needs them.
     `marks` tell since which position in the log what is known of it is as it is (`nodes`, `classes`, `placeholders`,
@@ -159,24 +178,27 @@ class Worker:
 
     def known(self, run: PipelineRun, claims: Iterable[Key], *, grows: bool) -> WorkerFacts:
         """Return what is known of the worker for a run that names some claims."""
-        unknown: list[str] = []
-        pending: list[str] = []
-
-        def in_view(kind: Kind, what: str) -> bool:
-            if self.connection.in_view(kind.name):
-                return True
-            why = self.connection.off.get(kind.name)
-            unknown.append(f"{what} ({why or 'not listed yet'})")
-            if why is None:
-                pending.append(what)
-            return False
-
-        nodes = self._rooms(run) if in_view(NODES, "its nodes") else None
-        classes = in_view(STORAGE_CLASSES, "its storage classes")
-        flags = self._flags if in_view(CONFIG_MAPS, "its mode") else None
-        in_view(PODS, "its placeholders")
+        view = _View(self.connection)
+        nodes = self._rooms(run) if view.shows(NODES, "its nodes") else None
+        classes = view.shows(STORAGE_CLASSES, "its storage classes")
+        flags = self._flags if view.shows(CONFIG_MAPS, "its mode") else None
+        view.shows(PODS, "its placeholders")
         if flags is not None and self._flags_problem:
-            unknown.append(f"its mode, which stays as it was ({self._flags_problem})")
+            view.unknown.append(f"its mode, which stays as it was ({self._flags_problem})")
+        facts = ClusterFacts(
+            name=self.connection.name,
+            mode=flags.mode if flags is not None else None,
+            claims=self._claims(claims, view.unknown),
+            storage_classes={name: late for name, (late, _) in self._classes.items()} if classes else None,
+            default_class=min((name for name, (_, default) in self._classes.items() if default), default=""),
+            nodes=nodes,
+            grows=grows,
+            memo=self._memo,
+        )
+        return WorkerFacts(facts, tuple(view.unknown), tuple(view.pending))
+
+    def _claims(self, claims: Iterable[Key], unknown: list[str]) -> frozenset[tuple[str, str]]:
+        """Return the claims that are there as far as is known; what is not known is added to `unknown`."""
         there = set()
         for key in claims:
             look = self.looks.get(key)
@@ -184,17 +206,7 @@ class Worker:
                 there.add((key.namespace, key.name))
             if look is None or look.outcome == "Unknown":
                 unknown.append(f"{key} ({look.message if look else 'not read yet'})")
-        facts = ClusterFacts(
-            name=self.connection.name,
-            mode=flags.mode if flags is not None else None,
-            claims=frozenset(there),
-            storage_classes={name: late for name, (late, _) in self._classes.items()} if classes else None,
-            default_class=min((name for name, (_, default) in self._classes.items() if default), default=""),
-            nodes=nodes,
-            grows=grows,
-            memo=self._memo,
-        )
-        return WorkerFacts(facts, tuple(unknown), tuple(pending))
+        return frozenset(there)
 
     def _rooms(self, run: PipelineRun) -> tuple[NodeRoom, ...]:
         # Tekton's placeholders avoid those of their own namespace, and no others. One of an attempt before goes before the next begins.
