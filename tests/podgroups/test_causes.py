@@ -1,5 +1,5 @@
-"""`caused_by` of PodGroup ownership: of each decision that can be taken, the one event that it rests on, among much that
-changes nothing.
+"""`caused_by` of PodGroup ownership: of each decision that can be taken, the one event that it rests on, among much
+that changes nothing.
 """
 
 from __future__ import annotations

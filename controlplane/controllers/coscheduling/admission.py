@@ -1,5 +1,4 @@
-"""The admission hook's answer: what is added to TaskRuns, CustomRuns and pods where Tekton itself places nothing
-(section 2.3).
+"""Answers the admission hook: what is added to TaskRuns, CustomRuns and pods where Tekton itself places nothing.
 
 In: an AdmissionReview, the mode, and how to find a run. Out: an AdmissionReview with a JSON patch, or without one for
 what concerns no run. Nothing is kept back: what cannot be judged is let through with a warning, for a hook that is in

@@ -1,7 +1,7 @@
-"""All runs of one cluster in memory, as the log says it: the loop's `Capability`.
+"""Keeps all runs of one cluster in memory, as the log says it: the controller of coscheduling.
 
 In: events in the log's order. Out: which runs to decide about, what was decided, what an open write looks like. It runs
-next to the cluster whose pods it places (section 8.8): when a hub is away, nodes are still cordoned. What follows is
+next to the cluster whose pods it places: when the management cluster is away, nodes are still cordoned. What follows is
 decided in `decide`, how it looks in `render`."""
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ NEEDED = tuple(kind.name for kind in (PIPELINE_RUNS, STATEFUL_SETS, CLAIMS, PODS
 
 
 class CoschedulingPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of the room. `mode`: what holds instead of Tekton's flag, where Tekton itself is told to place
+    """The settings. `mode`: what holds instead of Tekton's flag, where Tekton itself is told to place
     nothing.
 
     `config_namespace` is where Tekton's ConfigMaps are; `old_worker`, `image` and `everywhere` as in the dry run.
@@ -145,15 +145,15 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
 
     # --- what was seen -----------------------------------------------------------------------------------------------
 
-    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
+    def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
         """Return the event of something seen on the cluster; None if it concerns no run."""
-        if sighting.cluster != self.policy.cluster:
+        if change.cluster != self.policy.cluster:
             return None
-        event = observe(sighting, now, self.policy.config_namespace)
+        event = observe(change, now, self.policy.config_namespace)
         if event is not None:
             self._whose.note(event.stream, event.event)
-        elif sighting.gone and (end := self._whose.end_of(str(meta(sighting.object).get("uid", "")))) is not None:
-            event = vanished(sighting, now, *end)
+        elif change.gone and (end := self._whose.end_of(str(meta(change.object).get("uid", "")))) is not None:
+            event = vanished(change, now, *end)
         if event is not None and isinstance(event.event, CoschedulingObjectGone):
             self._repeats.forget(event.source)
         elif event is not None and isinstance(event.event, _NO_NEWS) and event.source:

@@ -128,7 +128,8 @@ def _needed(item: Json, declared: Mapping[str, bool]) -> tuple[str, ...]:
 def _kind(item: Json, inline: Json, reference: Json) -> TaskKind:
     if item.get("pipelineRef") is not None or item.get("pipelineSpec") is not None:
         return "PipelineRun"
-    # Any reference with an apiVersion is a custom one, even `tekton.dev/v1` and `Task`; a kind that is left out becomes `Task`.
+    # Any reference with an apiVersion is a custom one, even `tekton.dev/v1` and `Task`; a kind that is left out becomes
+    # `Task`.
     named = reference.get("apiVersion") and (reference.get("kind") or not reference.get("resolver"))
     return "CustomRun" if named or (inline.get("apiVersion") and inline.get("kind")) else "TaskRun"
 

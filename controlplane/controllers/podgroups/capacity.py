@@ -1,6 +1,7 @@
-"""The room of a cluster, summed up from its Nodes and Pods where no scheduler beside it records it (specs 2.4).
+"""Sums up what a cluster has and what is used, from its Nodes and Pods, as Volcano's plugin overcommit does
+(volcano-sh/volcano pkg/scheduler/plugins/overcommit/overcommit.go, ed72c7c81).
 
-In: sightings of nodes and of all pods, kept in memory as sums and never logged one by one. Out: `RoomObserved`, when
+In: changes of nodes and of all pods, kept in memory as sums and never logged one by one. Out: `RoomObserved`, when
 the sums have moved noticeably: at once if nodes came or went or a hundredth of a resource is taken or free that was
 not; smaller changes together, twice a minute. Before nodes and pods have been listed as a whole, nothing is said: half
 a list would look like an empty cluster.
@@ -128,7 +129,7 @@ def _amounts(listed: Mapping[str, Any]) -> dict[str, int]:
 
 
 def noticeable(before: ClusterCapacity, now: ClusterCapacity) -> bool:
-    """Whether two rooms differ so much that waiting groups should hear of it now."""
+    """Whether two capacities differ so much that waiting groups should hear of it now."""
     if before.total != now.total:
         return True
     return any(
@@ -139,7 +140,7 @@ def noticeable(before: ClusterCapacity, now: ClusterCapacity) -> bool:
 
 
 class Capacity(WritesNothing):
-    """The loop's `Capability` around the sums. It decides nothing about any object and writes to none."""
+    """The controller around the sums. It decides nothing about any object and writes to none."""
 
     types: Sequence[type[Event]] = (*connectivity.EVENTS, RoomObserved)
 
@@ -153,13 +154,13 @@ class Capacity(WritesNothing):
         self._version = 0
         self._moved = False
 
-    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
+    def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
         """Add something seen to the sums. Nothing of it is recorded by itself."""
-        if sighting.unreadable and sighting.kind == PODS:
+        if change.unreadable and change.kind == PODS:
             return None  # it takes up what it took up before
-        if sighting.cluster == self.cluster and sighting.kind in (NODES, PODS):
-            take = self.sums.node if sighting.kind == NODES else self.sums.pod
-            take(sighting.object, gone=sighting.gone)
+        if change.cluster == self.cluster and change.kind in (NODES, PODS):
+            take = self.sums.node if change.kind == NODES else self.sums.pod
+            take(change.object, gone=change.gone)
             self._moved = True
         return None
 
@@ -183,12 +184,12 @@ class Capacity(WritesNothing):
         return self._connection.in_view(NODES.name) and self._connection.in_view(PODS.name)
 
     def take_dirty(self) -> list[str]:
-        """Return the room's stream if the sums may have moved."""
+        """Return the capacity's stream if the sums may have moved."""
         moved, self._moved = self._moved, False
         return [ROOM_STREAM] if moved and self.ready else []
 
     def decide(self, stream: str, now: datetime) -> Decided:
-        """Return the room if it moved noticeably, or a little and some time ago."""
+        """Return the capacity if it moved noticeably, or a little and some time ago."""
         if not self.ready:
             return Decided()
         room = self.sums.room()

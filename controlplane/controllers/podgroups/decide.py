@@ -1,9 +1,9 @@
-"""What to do about one pod, one group, or the rules now: level-triggered, from what is seen.
+"""Decides what to do about one pod, one group, or the rules now: level-triggered, from what is seen.
 
 In: the index of what is known, the time. Out: decisions, and when to look again. Pure. A pod is resolved once and its
-pin recorded; its group is created when it has a member, the pod's annotation written when the group is there and ours
-(specs 1.7). Fields of a group are touched only when what we derive for them changes: who edits a group by hand keeps
-the edit until then (specs 2.3)."""
+pin recorded; its group is created when it has a member, the pod's annotation written when the group is there and ours.
+Fields of a group are touched only when what we derive for them changes: who edits a group by hand keeps
+the edit until then."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def _create(index: PodGroupIndex, state: PodGroupState, first: MemberState, now:
 
 
 def _derive(index: PodGroupIndex, member: MemberState, found: Resolution) -> tuple[int, dict[str, str]]:
-    """Return minMember and minResources as the owners say now (specs 1.8, 1.9)."""
+    """Return minMember and minResources as the owners say now."""
     assert member.seen is not None
     namespace = member.seen.facts.namespace
     wanted = found.min_member
@@ -241,7 +241,7 @@ def _update(
 def _by_template(
     index: PodGroupIndex, first: MemberState, known: tuple[int, dict[str, str]], wanted: tuple[int, dict[str, str]]
 ) -> bool:
-    """Whether a difference is one that an owner made: which pod happens to be the oldest now is none (specs 1.8)."""
+    """Whether a difference is one that an owner made: which pod happens to be the oldest now is none."""
     assert first.seen is not None
     assert first.resolved is not None
     if known[0] != wanted[0]:
@@ -332,7 +332,7 @@ def claim_of(state: PodGroupState, members: list[MemberState]) -> GroupClaim | N
 
 
 def reserved(index: PodGroupIndex, besides: GroupObserved) -> dict[str, int]:
-    """Return what all other groups keep free (specs 2.4)."""
+    """Return what all other groups keep free."""
     total: dict[str, int] = {}
     for stream, group in index.groups.items():
         if group.seen is None or group.seen.uid == besides.uid or group.phase not in ("Inqueue", "Running"):
@@ -340,7 +340,7 @@ def reserved(index: PodGroupIndex, besides: GroupObserved) -> dict[str, int]:
         claim = claim_of(group, index.members_of(stream))
         for name, amount in (phases.reserved_by(claim) if claim is not None else {}).items():
             total[name] = total.get(name, 0) + amount
-    # What was admitted in this very round counts, though it is not folded yet: else all that wait would get the same room.
+    # What was admitted in this very pass counts, though it is not folded yet: else all that wait would get the same.
     for stream, wanted in index.admitting.items():
         known = index.groups.get(stream)
         if known is None or known.phase == "Pending":

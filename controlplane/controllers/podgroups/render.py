@@ -1,8 +1,8 @@
-"""From an open write to the request that carries it out, and to the Kubernetes Event that tells of it.
+"""Makes of an open write the request that carries it out, and the Kubernetes Event about it.
 
 In: the decision, what it was based on, the time. Out: `controlplane.kube.kinds.Request`. Pure. Patches are merge
 patches that name only our fields, with the UID and resourceVersion that the decision saw; a creation carries the
-owner's UID as its mark, so that "already exists" is success only for a group of the same owner (specs 1.7). The
+owner's UID in a label, so that "already exists" is success only for a group of the same owner. The
 PodGroup CRD has no status subresource: its status is patched with the rest."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""`podgroup-level-rules`: which kinds own the PodGroup of the pods below them, and how many steps lower it is put
-(specs 1.1).
+"""Reads `podgroup-level-rules`: which kinds own the PodGroup of the pods below them, and how many steps lower it is put
+(volcano-sh/volcano docs/design/Enhance-Generate-PodGroup-OwnerReferences-for-Normal-Pod.md, ed72c7c81).
 
 In: the text under the key `volcano-controller.conf` of the ConfigMap `volcano-controller-configmap`. Out: `Rules`, or
 `RulesInvalid` with everything that is wrong with it. A document holds as a whole or not at all; whoever keeps the rules

@@ -1,9 +1,9 @@
-"""All runs that wait for a cluster, and all workers, in memory, as the log says it: the loop's `Capability` that judges
+"""Keeps all runs that wait for a cluster, and all workers, in memory, as the log says it: the controller that judges
 where runs fit.
 
 In: events in the log's order. Out: which runs to judge anew, what has to be read for it, and `ClustersJudged` where the
 judgement changes. Nothing is written to any cluster. Whoever dispatches runs hears the judgement in the log
-(docs/decisions/0021)."""
+(docs/decisions/0021-where-a-run-fits-is-an-event-between-two-rooms.md)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _GONE: dict[type[Event], str] = {
 
 
 class FeasibilityPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of the room. `controller_name`: the `managedBy` that makes a run ours; `config_namespace`: where
+    """The settings. `controller_name`: the `managedBy` that makes a run ours; `config_namespace`: where
     workers' Tekton has its ConfigMaps; `grows`: clusters whose nodes come and go; `patience`: how long a judgement
     waits for what is on its way."""
 
@@ -103,13 +103,13 @@ class FeasibilityController(WritesNothing):
 
     # --- what was seen -----------------------------------------------------------------------------------------------
 
-    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
+    def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
         """Return the event of something seen; None if nobody is judged by it, or if it says nothing new."""
-        found = seen(sighting, self.policy.controller_name, self.policy.config_namespace)
+        found = seen(change, self.policy.controller_name, self.policy.config_namespace)
         if found is None:
             return None
         stream, event, bodies = found
-        source = sighting.source
+        source = change.source
         if isinstance(event, CoschedulingObjectGone):
             self._repeats.forget(source)
             if isinstance(event, events.DispatchedRunGone) and not self._forget(stream):
@@ -120,7 +120,7 @@ class FeasibilityController(WritesNothing):
             return None
         elif isinstance(event, events.DispatchedRunObserved):
             self._shown.add(stream)
-        return sighting.observed(stream, event, now, bodies)
+        return change.observed(stream, event, now, bodies)
 
     def _forget(self, stream: str) -> bool:
         """Whether a run that is gone was recorded: others than ours come by too."""

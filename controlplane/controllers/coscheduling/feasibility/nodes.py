@@ -1,6 +1,7 @@
-"""Whether a cluster can take a whole PipelineRun, and what its placeholders are charged (sections 8.5 and 8.6).
+"""Judges whether a cluster can take a whole PipelineRun, and says what its placeholders are charged
+(docs/reference/coscheduling.md, Dispatching runs to other clusters).
 
-In: a run, its pipeline, the mode that is asked for, facts about a cluster. Out: a verdict with a reason, and an
+In: a run, its pipeline, the mode that is asked for, facts about a cluster. Out: a judgement with a reason, and an
 account. A run goes to one cluster with all of its pods; a cluster that cannot hold its largest wave on one node would
 place the first task and starve the next."""
 
@@ -98,9 +99,9 @@ def charge(run: PipelineRun, mode: Mode) -> Charge:
 def candidates(
     run: PipelineRun, pipeline: Pipeline, mode: Mode, clusters: list[ClusterFacts]
 ) -> list[ClusterFeasibility]:
-    """Return a verdict on each cluster: those that fit first, the ones that bind volumes late before others."""
+    """Return a judgement on each cluster: those that fit first, the ones that bind volumes late before others."""
     found = [judge(run, pipeline, mode, facts) for facts in clusters]
-    return sorted(found, key=lambda verdict: (not verdict.fits, verdict.early, verdict.cluster))
+    return sorted(found, key=lambda one: (not one.fits, one.early, one.cluster))
 
 
 def judge(run: PipelineRun, pipeline: Pipeline, mode: Mode | None, facts: ClusterFacts) -> ClusterFeasibility:

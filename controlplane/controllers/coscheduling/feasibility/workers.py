@@ -209,7 +209,8 @@ class Worker:
         return frozenset(there)
 
     def _rooms(self, run: PipelineRun) -> tuple[NodeRoom, ...]:
-        # Tekton's placeholders avoid those of their own namespace, and no others. One of an attempt before goes before the next begins.
+        # Tekton's placeholders avoid those of their own namespace, and no others. One of an attempt before goes before
+        # the next begins.
         taken = {
             node for namespace, of, node in self._placeholders.values() if namespace == run.namespace and of != run.name
         }
