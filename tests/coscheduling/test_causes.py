@@ -42,34 +42,17 @@ from controlplane.runtime.marks import ANY
 from tests.coscheduling.samples import DONE, NS, claim, run, stateful_set, task, task_pod, template
 from tests.coscheduling.scene import Scene, config
 from tests.coscheduling.started import RUN, SINGLE, pod
+from tests.expected import ExpectsCause
 
 R = CoschedulingReason
 TAINT = {"key": "broken", "effect": "NoSchedule"}
 
 
-class Story(Scene):
+class Story(Scene, ExpectsCause):
     """A cluster with a run. `cause` remembers the newest event: what is decided next rests on it."""
 
     def __init__(self, flag: str = "pipelineruns", **policy: Any) -> None:
         super().__init__(flag, **policy)
-        self.expected = 0
-        self._awaited: tuple[type[Event], int] | None = None
-
-    def cause(self, of: type[Event] = Event) -> Story:
-        self.expected = next(one.position for one in reversed(self.log) if isinstance(one.event, of))
-        return self
-
-    def awaits(self, of: type[Event]) -> Story:
-        """What is decided rests on the next event of a kind."""
-        self._awaited = of, len(self.log)
-        return self
-
-    @property
-    def cause_at(self) -> int:
-        if self._awaited is None:
-            return self.expected
-        of, after = self._awaited
-        return next(one.position for one in self.log[after:] if isinstance(one.event, of))
 
     def run(self, *workspaces: Any, **more: Any) -> Story:
         self.put(run(*(workspaces or (template("a"),)), tasks=[task("t", "a")], **more))

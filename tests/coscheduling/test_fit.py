@@ -1,4 +1,4 @@
-"""Which cluster can take a run, its largest wave, and what placeholders are charged (sections 8.5 and 8.6)."""
+"""Which cluster can take a run, its largest wave, and what placeholders are charged."""
 
 from __future__ import annotations
 

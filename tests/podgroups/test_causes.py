@@ -44,6 +44,7 @@ from controlplane.kube.kinds import Json, meta
 from controlplane.log.event import Event, Recorded
 from controlplane.runtime.controller import ObjectChange, WriteRefusal
 from controlplane.runtime.marks import ANY
+from tests.expected import ExpectsCause
 from tests.podgroups.scenes import NS, manifest, pod_manifest, ref
 from tests.podgroups.stage import KINDS, Stage
 from tests.podgroups.test_capacity import node, pod
@@ -55,32 +56,13 @@ BAD = "- kind: 7"
 WIDGETS = "podgroup-level-rules:\n- apiversion: example.com/v1\n  kind: Widget\n  adjust-level: 0\n"
 
 
-class Story(Stage):
+class Story(Stage, ExpectsCause):
     """A cluster whose rules are there. `cause` remembers the newest event: what is decided next rests on it."""
 
     def __init__(self, **policy: Any) -> None:
         super().__init__(**policy)
-        self.expected = 0
-        self._awaited: tuple[type[Event], int] | None = None
         self.put(config_map(DEFAULT_DOCUMENT))
         self.settle()
-
-    def cause(self, of: type[Event] = Event) -> Story:
-        self.expected = next(one.position for one in reversed(self.log) if isinstance(one.event, of))
-        return self
-
-    def awaits(self, of: type[Event]) -> Story:
-        """What is decided rests on the next event of a kind."""
-        self._awaited = of, len(self.log)
-        return self
-
-    @property
-    def cause_at(self) -> int:
-        """The position of the event that is expected to be the cause."""
-        if self._awaited is None:
-            return self.expected
-        of, after = self._awaited
-        return next(one.position for one in self.log[after:] if isinstance(one.event, of))
 
     def web(self, cpu: str = "500m", **notes: str) -> Story:
         self.put(manifest(DEPLOYMENT, spec=sized(cpu), notes=notes))
