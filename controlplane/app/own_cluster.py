@@ -1,7 +1,7 @@
-"""The controllers of one's own cluster, by the settings: who owns the PodGroup of a pod, and a PipelineRun's pods on
-one node.
+"""Builds the controllers of one's own cluster, by the settings: who owns the PodGroup of a pod, and a PipelineRun's
+pods on one node.
 
-In: settings. Out: their rooms in the log, what they watch on the management cluster (which is where they run: beside
+In: settings. Out: their parts of the log, what they watch on the management cluster (which is where they run: beside
 the cluster whose pods they look after), and what reflectors begin with. A controller that is off adds nothing."""
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Knows(Protocol):
 
 @dataclass(slots=True)
 class Local:
-    """What the controllers of one's own cluster add to a turn. `ready` tells of each whether it sees all that is to be
-    had.
+    """What the controllers of one's own cluster add to a leadership term. `ready` tells of each whether it sees all
+    that is to be had.
     """
 
     rooms: list[Registration] = field(default_factory=list)

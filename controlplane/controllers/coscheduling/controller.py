@@ -165,8 +165,8 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
         self.places.fold(recorded)
         self._whose.note(recorded.stream, recorded.event)
         self._whose.forget(recorded.event)
-        room, _, name = recorded.stream.partition("/")
-        match room:
+        first, _, name = recorded.stream.partition("/")
+        match first:
             case "pipelinerun":
                 self._fold_run(recorded)
             case "node":

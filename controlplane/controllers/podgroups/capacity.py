@@ -81,7 +81,7 @@ class Sums:
         if not sums:
             del self._on_node[node]
 
-    def room(self) -> ClusterCapacity:
+    def capacity(self) -> ClusterCapacity:
         """Return the sums over the nodes that take pods."""
         total: dict[str, int] = {}
         used: dict[str, int] = {}
@@ -192,14 +192,14 @@ class Capacity(WritesNothing):
         """Return the capacity if it moved noticeably, or a little and some time ago."""
         if not self.ready:
             return Decided()
-        room = self.sums.room()
-        if room == self._recorded:
+        capacity = self.sums.capacity()
+        if capacity == self._recorded:
             return Decided(version=self._version)
         if self._recorded is not None and self._at is not None:
-            due = self._at + (_AT_LEAST if noticeable(self._recorded, room) else _DRIFT)
+            due = self._at + (_AT_LEAST if noticeable(self._recorded, capacity) else _DRIFT)
             if now < due:
                 return Decided(version=self._version, wake=due)
-        event = RoomObserved(room=room)
+        event = RoomObserved(room=capacity)
         view = self._marks.of(self.cluster, [NODES.name, PODS.name])[f"{self.cluster}.view"]
         cause = cause_of(CAUSES, event, {"view": view}, {})
         return Decided([NewEvent(stream=stream, event=event, cluster=self.cluster, caused_by=cause)], self._version)

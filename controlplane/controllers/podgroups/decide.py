@@ -294,7 +294,7 @@ def _phase(
             if now >= ends
             else (phase, PodGroupReason.MEMBERS_CHANGED, ends)
         )
-    if phase != "Pending" or index.room is None:
+    if phase != "Pending" or index.capacity is None:
         return phase, PodGroupReason.MEMBERS_CHANGED, None
     rested = state.rests_until + index.policy.inqueue_limit if state.rests_until is not None else None
     if rested is not None and now < rested:
@@ -302,7 +302,7 @@ def _phase(
     if counts.live < max(seen.min_member, 1):
         return phase, PodGroupReason.MEMBERS_CHANGED, None
     claim = claim_of(state, members)
-    if claim is not None and phases.fits(claim, index.room, reserved(index, seen), index.policy.overcommit):
+    if claim is not None and phases.fits(claim, index.capacity, reserved(index, seen), index.policy.overcommit):
         return "Inqueue", PodGroupReason.ROOM_FOUND, None
     return phase, PodGroupReason.MEMBERS_CHANGED, None
 

@@ -1,5 +1,5 @@
-"""The folds of all streams of this room, and what has to be looked up across them: a group's members, what is known of
-an owner, whom a change concerns.
+"""Folds the streams of pods, groups, owners and rules, and looks up what has to be known across them: a group's
+members, what is known of an owner, which streams a change concerns.
 
 In: events in the log's order. Out: states, and the streams that have to be decided about. Who waits for which read, and
 what was admitted a moment ago and is not folded yet, is not from the log: it follows from what was decided last, and a
@@ -84,7 +84,7 @@ class PodGroupIndex:
         self.left: dict[str, WriteSlot] = {}
         self.owners: dict[str, OwnerState] = {}
         self.rules = RulesState()
-        self.room: ClusterCapacity | None = None
+        self.capacity: ClusterCapacity | None = None
         self.connection = Connection(name=policy.cluster)
         self.marks = PodGroupMarks()
         self.waiters: dict[str, set[str]] = {}
@@ -112,12 +112,12 @@ class PodGroupIndex:
     def fold(self, recorded: Recorded) -> None:
         """Take one more event."""
         stream, event = recorded.stream, recorded.event
-        room = stream.partition("/")[0]
-        if room == "member":
+        first = stream.partition("/")[0]
+        if first == "member":
             self._fold_member(recorded)
-        elif room == "podgroup":
+        elif first == "podgroup":
             self._fold_group(recorded)
-        elif room == "owner":
+        elif first == "owner":
             self._fold_owner(recorded)
         elif stream == RULES_STREAM:
             before = self.rules
@@ -125,7 +125,7 @@ class PodGroupIndex:
             self.marks.rules(before, self.rules, recorded.position)
             self.mark(stream, *(sorted(self.unresolved) if self.rules.rules != before.rules else ()))
         elif isinstance(event, RoomObserved):
-            self.room = event.room
+            self.capacity = event.room
             self.marks.around["room"] = recorded.position
             waiting = [
                 (one.seen.created, name) for name, one in self.groups.items() if one.seen and one.phase == "Pending"

@@ -112,7 +112,7 @@ class ClusterCapacity(Part, frozen=True, kw_only=True):
     used: dict[str, int] = {}
 
 
-def fits(claim: GroupClaim, room: ClusterCapacity, reserved: Amounts, factor: float = DEFAULT_FACTOR) -> bool:
+def fits(claim: GroupClaim, capacity: ClusterCapacity, reserved: Amounts, factor: float = DEFAULT_FACTOR) -> bool:
     """Whether a group may be admitted: reserved + its minResources within total × factor − used, where it asks for
     something.
 
@@ -122,7 +122,7 @@ def fits(claim: GroupClaim, room: ClusterCapacity, reserved: Amounts, factor: fl
         return False
     factor = factor if factor >= 1 else DEFAULT_FACTOR
     return all(
-        reserved.get(name, 0) + amount <= int(room.total.get(name, 0) * factor) - room.used.get(name, 0)
+        reserved.get(name, 0) + amount <= int(capacity.total.get(name, 0) * factor) - capacity.used.get(name, 0)
         for name, amount in claim.min_resources.items()
         if amount > 0
     )

@@ -131,12 +131,12 @@ class FeasibilityController(WritesNothing):
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
         self.places.fold(recorded)
-        room, _, rest = recorded.stream.partition("/")
-        if room == ROOM:
+        first, _, rest = recorded.stream.partition("/")
+        if first == ROOM:
             self._fold_run(recorded)
-        elif room == WORKER:
+        elif first == WORKER:
             self._fold_worker(recorded, rest.partition("/")[0])
-        elif room == "cluster" and rest != MANAGEMENT:
+        elif first == "cluster" and rest != MANAGEMENT:
             worker = self._worker(rest)
             worker.connected(fold_connection(worker.connection, recorded), recorded.position)
             self._mark_waiting()

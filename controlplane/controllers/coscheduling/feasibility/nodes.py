@@ -30,7 +30,7 @@ from controlplane.log.event import canonical
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-class NodeRoom(msgspec.Struct, frozen=True, kw_only=True):
+class NodeCapacity(msgspec.Struct, frozen=True, kw_only=True):
     """A node and what is free on it: amounts in billionths, and pods. `placeholder`: whether one of any run is
     there.
     """
@@ -57,7 +57,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     claims: frozenset[tuple[str, str]] = frozenset()
     storage_classes: dict[str, bool] | None = {}
     default_class: str = ""
-    nodes: tuple[NodeRoom, ...] | None = ()
+    nodes: tuple[NodeCapacity, ...] | None = ()
     grows: bool = False
     memo: dict[Hashable, tuple[CoschedulingReason, str] | None] | None = None
 
@@ -181,7 +181,7 @@ def _fits_somewhere(
 
 
 def _refusal(
-    nodes: Sequence[NodeRoom], gates: list[_Gate], wave: Requests, pods: int, asker: str, *, isolated: bool
+    nodes: Sequence[NodeCapacity], gates: list[_Gate], wave: Requests, pods: int, asker: str, *, isolated: bool
 ) -> tuple[CoschedulingReason, str] | None:
     """Return why no node takes what has to be on one; None if one does."""
     if any(_holds(node, wave, pods, isolated=isolated) and _open(node, gates) for node in nodes):
@@ -189,14 +189,14 @@ def _refusal(
     return _why_not([node for node in nodes if _open(node, gates)], wave, pods, asker)
 
 
-def _holds(node: NodeRoom, wave: Requests, pods: int, *, isolated: bool) -> bool:
-    """Whether a node has the room. It is the cheap question, and goes first."""
+def _holds(node: NodeCapacity, wave: Requests, pods: int, *, isolated: bool) -> bool:
+    """Whether a node has enough of everything. It is the cheap question, and goes first."""
     if isolated and node.placeholder:
         return False
     return node.free_pods >= pods and all(node.free.get(name, 0) >= amount for name, amount in wave.items())
 
 
-def _why_not(nodes: list[NodeRoom], wave: Requests, pods: int, asker: str) -> tuple[CoschedulingReason, str]:
+def _why_not(nodes: list[NodeCapacity], wave: Requests, pods: int, asker: str) -> tuple[CoschedulingReason, str]:
     """Return why none of the nodes that are open to all pods will do; the reason that comes nearest to a yes."""
     if not nodes:
         return CoschedulingReason.NO_NODE_FITS, "no node is open to all of its pods: selectors, taints"
@@ -234,7 +234,7 @@ def _needs(run: PipelineRun, pipeline: Pipeline, tasks: list[TaskBinding], *, he
 
 
 def _asker(tasks: list[TaskBinding], *, held: bool) -> str:
-    """Return who needs the room, in words."""
+    """Return what needs a place, in words."""
     if not held:
         return f'task "{tasks[0].task}"'
     if not tasks:
@@ -251,7 +251,7 @@ class _Gate:
         required = ((template.get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED)
         self._terms = node_terms(required.get("nodeSelectorTerms") or ()) if required else None
 
-    def admits(self, node: NodeRoom) -> bool:
+    def admits(self, node: NodeCapacity) -> bool:
         """Whether a node is open to the pod: its taints, the pod's selector and affinity."""
         repelling = (*node.taints, UNSCHEDULABLE) if node.cordoned else node.taints
         if repelling and untolerated(repelling, self._tolerated) is not None:
@@ -261,7 +261,7 @@ class _Gate:
         return self._terms is None or any(term.matches(node.labels, node.name) for term in self._terms)
 
 
-def _open(node: NodeRoom, gates: list[_Gate]) -> bool:
+def _open(node: NodeCapacity, gates: list[_Gate]) -> bool:
     return all(gate.admits(node) for gate in gates)
 
 

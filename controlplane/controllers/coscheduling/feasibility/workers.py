@@ -14,7 +14,7 @@ import msgspec
 
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.coscheduling.feasibility import events
-from controlplane.controllers.coscheduling.feasibility.nodes import ClusterFacts, NodeRoom
+from controlplane.controllers.coscheduling.feasibility.nodes import ClusterFacts, NodeCapacity
 from controlplane.controllers.coscheduling.feasibility.task_groups import PODS_RESOURCE
 from controlplane.controllers.coscheduling.flags import FLAGS_NAME, Flags, effective
 from controlplane.controllers.coscheduling.objects import CONFIG_MAPS, NODES, PODS, PipelineRun
@@ -103,8 +103,8 @@ class Worker:
         self.version = 0
         self.marks: dict[str, int] = {}
         self.looks: dict[Key, Look] = {}
-        self._nodes: dict[str, NodeRoom] = {}
-        self._sorted: tuple[NodeRoom, ...] | None = None
+        self._nodes: dict[str, NodeCapacity] = {}
+        self._sorted: tuple[NodeCapacity, ...] | None = None
         self._memo: dict[Hashable, tuple[CoschedulingReason, str] | None] = {}
         self._classes: dict[str, tuple[bool, bool]] = {}  # by name: bound late, the default
         self._placeholders: dict[str, tuple[str, str, str]] = {}  # by UID: namespace, run, node
@@ -112,7 +112,9 @@ class Worker:
         self._flags_problem = ""
 
     def connected(self, connection: Connection, position: int) -> None:
-        """Take a change of the connection. What was read in another life of the cluster says nothing of this one."""
+        """Take a change of the connection. What was read in another incarnation of the cluster says nothing of this
+        one.
+        """
         before, self.connection = self.connection, connection
         self._note("view", _view(before), _view(connection), position)
         if before.incarnation and (before.incarnation, before.life) != (connection.incarnation, connection.life):
@@ -128,7 +130,7 @@ class Worker:
         self._sorted, self._memo = None, {}
         match event:
             case events.WorkerNodeObserved():
-                self._keep("nodes", self._nodes, event.name, _room(event), recorded.position)
+                self._keep("nodes", self._nodes, event.name, _capacity(event), recorded.position)
             case events.WorkerNodeGone():
                 self._keep("nodes", self._nodes, event.name, None, recorded.position)
             case events.WorkerClassObserved():
@@ -179,7 +181,7 @@ class Worker:
     def known(self, run: PipelineRun, claims: Iterable[Key], *, grows: bool) -> WorkerFacts:
         """Return what is known of the worker for a run that names some claims."""
         view = _View(self.connection)
-        nodes = self._rooms(run) if view.shows(NODES, "its nodes") else None
+        nodes = self._capacities(run) if view.shows(NODES, "its nodes") else None
         classes = view.shows(STORAGE_CLASSES, "its storage classes")
         flags = self._flags if view.shows(CONFIG_MAPS, "its mode") else None
         view.shows(PODS, "its placeholders")
@@ -208,18 +210,18 @@ class Worker:
                 unknown.append(f"{key} ({look.message if look else 'not read yet'})")
         return frozenset(there)
 
-    def _rooms(self, run: PipelineRun) -> tuple[NodeRoom, ...]:
+    def _capacities(self, run: PipelineRun) -> tuple[NodeCapacity, ...]:
         # Tekton's placeholders avoid those of their own namespace, and no others. One of an attempt before goes before
         # the next begins.
         taken = {
             node for namespace, of, node in self._placeholders.values() if namespace == run.namespace and of != run.name
         }
         if self._sorted is None:
-            self._sorted = tuple(room for _, room in sorted(self._nodes.items()))
+            self._sorted = tuple(node for _, node in sorted(self._nodes.items()))
         if not taken:
             return self._sorted
         return tuple(
-            msgspec.structs.replace(room, placeholder=True) if room.name in taken else room for room in self._sorted
+            msgspec.structs.replace(node, placeholder=True) if node.name in taken else node for node in self._sorted
         )
 
 
@@ -229,12 +231,12 @@ def _view(connection: Connection) -> tuple[object, ...]:
     return connection.connected, connection.phase == "Removed", connection.incarnation, connection.life, shown
 
 
-def _room(seen: events.WorkerNodeObserved) -> NodeRoom:
+def _capacity(seen: events.WorkerNodeObserved) -> NodeCapacity:
     """Return a node with all that it can be given: what is taken now is quota's business, and may be free when the run
     starts.
     """
     free = amounts(seen.allocatable)
-    return NodeRoom(
+    return NodeCapacity(
         name=seen.name,
         labels=seen.labels,
         taints=tuple(Taint(one.key, one.value, one.effect) for one in seen.taints),

@@ -61,7 +61,7 @@ def node_evicts(node: NodeView | None, tolerations: Iterable[Toleration]) -> Evi
 def limit_evicts(node: str, pods: Iterable[TaskPod]) -> Eviction | None:
     """Return whether the placeholder itself keeps the run's pods off its node: the node is at its limit of pods.
 
-    Only while no pod of the run is on the node: one that runs there will make room by itself.
+    Only while no pod of the run is on the node: one that runs there will end by itself.
     """
     listed = [pod for pod in pods if not pod.over]
     if not node or any(pod.node == node for pod in listed):

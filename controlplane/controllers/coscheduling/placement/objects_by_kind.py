@@ -1,6 +1,6 @@
 """A cluster as a pile of objects: what a dry run is given, sorted and looked up.
 
-In: objects of any kind, as YAML or an API server gives them. Out: those that the room looks at, by kind, namespace and
+In: objects of any kind, as YAML or an API server gives them. Out: those that placement looks at, by kind, namespace and
 name. Others are left alone."""
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ _VERSIONS = (PIPELINE_RUNS.api_version, f"{PIPELINE_RUNS.group}/v1beta1", "")
 
 class PlannedCluster(msgspec.Struct, frozen=True, kw_only=True):
     """What a plan is made for: both ConfigMaps' data, whether its Tekton still knows the old flag, and the settings of
-    the room.
+    the controller.
     """
 
     flags: Mapping[str, object] = {}
