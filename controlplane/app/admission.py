@@ -1,7 +1,7 @@
 """The admission webhook of coscheduling, on what this process has folded: every replica may answer, whether it leads or
 follows.
 
-In: AdmissionReviews of TaskRuns, CustomRuns and Pods. Out: answers of the room
+In: AdmissionReviews of TaskRuns, CustomRuns and Pods. Out: answers of coscheduling
 (`controlplane.controllers.coscheduling.admission`) in the mode that the run is pinned to. Tekton makes a run's first
 TaskRuns within milliseconds, often before the run has come through the log: it is waited for a moment. Whatever stays
 in doubt is let through with a warning."""
@@ -30,21 +30,21 @@ _POLL = 0.05
 
 
 class Admission:
-    """Answers reviews. `room()` is the room of the present turn, None before the first; `patience` is in seconds."""
+    """Answers reviews. `controller()` is that of the present term, None before the first; `patience` is in seconds."""
 
     def __init__(
-        self, room: Callable[[], CoschedulingController | None], patience: float, clock: Clock, metrics: Metrics
+        self, controller: Callable[[], CoschedulingController | None], patience: float, clock: Clock, metrics: Metrics
     ) -> None:
-        self._room, self._patience, self._clock, self._metrics = room, patience, clock, metrics
+        self._controller, self._patience, self._clock, self._metrics = controller, patience, clock, metrics
 
     async def __call__(self, review: Json) -> Json:
         """Return the answer to a review; `Refused`, a `ValueError`, if it is none."""
         namespace, name, uid = _run_of(review.get("request"))
         if uid:
             await self._until_pinned(namespace, name, uid)
-        room = self._room()
-        mode = room.mode_of(namespace, name, uid) if room is not None else Mode.WORKSPACES
-        found: Json = answer(review, mode, room.find if room is not None else lambda *_: None)
+        controller = self._controller()
+        mode = controller.mode_of(namespace, name, uid) if controller is not None else Mode.WORKSPACES
+        found: Json = answer(review, mode, controller.find if controller is not None else lambda *_: None)
         response: dict[str, Any] = found["response"]
         result = "patched" if "patch" in response else "unknown" if response.get("warnings") else "unchanged"
         self._metrics.admission_reviews.labels(result=result).inc()
@@ -53,8 +53,8 @@ class Admission:
     async def _until_pinned(self, namespace: str, name: str, uid: str) -> None:
         until = self._clock.monotonic() + self._patience
         while self._clock.monotonic() < until:
-            room = self._room()
-            if room is not None and room.is_pinned(namespace, name, uid):
+            controller = self._controller()
+            if controller is not None and controller.is_pinned(namespace, name, uid):
                 return
             await self._clock.sleep(_POLL)
 

@@ -1,8 +1,8 @@
-"""The judgement of which workers can take a PipelineRun, by the settings: its room in the log, and what it watches on
-workers.
+"""Builds the judgement of which workers can take a PipelineRun, by the settings: its part of the log, and what it
+watches on workers.
 
-In: settings. Out: the kinds that are judged, the room and its watches. Where no PipelineRuns are dispatched, or nobody
-wants them judged, there is neither."""
+In: settings. Out: the kinds that are judged, the controller and its watches. Where no PipelineRuns are dispatched, or
+nobody wants them judged, there is neither."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from controlplane.settings import Settings
 
 PIPELINE_RUN = "tekton.dev/pipelinerun"
 TYPES: Sequence[type[Event]] = FeasibilityController.types
-"""The events of the room, whether it is on or off."""
+"""The events of the controller, whether it is on or off."""
 
 
 def judged_kinds(settings: Settings) -> frozenset[str]:
@@ -36,7 +36,7 @@ def judged_kinds(settings: Settings) -> frozenset[str]:
 
 
 def judging(settings: Settings) -> FeasibilityController:
-    """Return the room."""
+    """Return the controller."""
     return FeasibilityController(
         FeasibilityPolicy(
             controller_name=settings.multikueue.controller_name,

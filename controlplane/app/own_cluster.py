@@ -1,7 +1,7 @@
-"""The controllers of one's own cluster, by the settings: who owns the PodGroup of a pod, and a PipelineRun's pods on
-one node.
+"""Builds the controllers of one's own cluster, by the settings: who owns the PodGroup of a pod, and a PipelineRun's
+pods on one node.
 
-In: settings. Out: their rooms in the log, what they watch on the management cluster (which is where they run: beside
+In: settings. Out: their parts of the log, what they watch on the management cluster (which is where they run: beside
 the cluster whose pods they look after), and what reflectors begin with. A controller that is off adds nothing."""
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from controlplane.controllers.podgroups.controller import PodGroupController
 from controlplane.controllers.podgroups.index import PodGroupPolicy as PodGroupsPolicy
 from controlplane.controllers.podgroups.objects import (
     CONFIG_MAPS,
-    DEFAULT_SCHEDULER,
     POD_GROUPS,
     PODS,
     STATEFUL_SETS,
@@ -56,8 +55,8 @@ class Knows(Protocol):
 
 @dataclass(slots=True)
 class Local:
-    """What the controllers of one's own cluster add to a turn. `ready` tells of each whether it sees all that is to be
-    had.
+    """What the controllers of one's own cluster add to a leadership term. `ready` tells of each whether it sees all
+    that is to be had.
     """
 
     rooms: list[Registration] = field(default_factory=list)
@@ -118,19 +117,8 @@ def _add_groups(settings: Settings, found: Local) -> None:
         WatchSpec(CONFIG_MAPS, namespace=rules.NAMESPACE, field_selector=name),
         *(WatchSpec(kind) for kind in WATCHED_OWNERS),
     ]
-    if settings.podgroups.capacity == "nodes":
-        capacity = Capacity()
-        found.rooms.append(Registration("capacity", capacity, _ROOM_STREAM, _CONNECTIONS, mark="capacity"))
-        found.home += [WatchSpec(PODS), WatchSpec(NODES)]  # what others' pods use counts
-    else:
-        found.home.append(WatchSpec(PODS, field_selector=_of_schedulers(settings.podgroups.scheduler_names)))
-
-
-def _of_schedulers(names: Sequence[str]) -> str:
-    """Return the narrowest field selector that shows all pods of some schedulers: a field is one value, or not one."""
-    if len(names) == 1:
-        return f"spec.schedulerName={names[0]}"
-    return "" if DEFAULT_SCHEDULER in names else f"spec.schedulerName!={DEFAULT_SCHEDULER}"
+    found.rooms.append(Registration("capacity", Capacity(), _ROOM_STREAM, _CONNECTIONS, mark="capacity"))
+    found.home += [WatchSpec(PODS), WatchSpec(NODES)]  # what others' pods use counts
 
 
 def _add_runs(settings: Settings, found: Local) -> None:

@@ -54,9 +54,15 @@ class PodGroupSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     capacity: Annotated[
         str,
         Setting(
-            Choice(("nodes", "scheduler")),
-            "Where the cluster's room comes from, without which no PodGroup is admitted: summed up here from Nodes and all Pods, or "
-            "recorded in this log by the scheduler beside the cluster.",
+            Choice(
+                ("nodes",),
+                removed={
+                    "scheduler": "no scheduler records the cluster's capacity in this log, and every PodGroup stayed "
+                    "Pending; leave the setting out, or write nodes, and let the service list and watch Nodes and Pods"
+                },
+            ),
+            "Where the cluster's capacity comes from, without which no PodGroup is admitted: it is summed up here from "
+            "Nodes and all Pods.",
         ),
     ] = "nodes"
     overcommit_percent: Annotated[

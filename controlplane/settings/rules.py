@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Protocol
 
@@ -141,13 +141,16 @@ class Integer:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of a few words."""
+    """One of a few words. `removed`: words of earlier builds, and what to do instead."""
 
     words: Sequence[str]
+    removed: Mapping[str, str] = field(default_factory=dict)
 
     def read(self, raw: object) -> str:
         """Return the word; capitals do not matter."""
         word = _text(raw).lower()
+        if word in self.removed:
+            raise ValueError(f'"{raw}" was removed: {self.removed[word]}')
         if word not in self.words:
             raise ValueError(f'must be {self.describe()}, not "{raw}"')
         return word
@@ -158,7 +161,7 @@ class Choice:
 
     def describe(self) -> str:
         """Name the words."""
-        return ", ".join(self.words[:-1]) + " or " + self.words[-1]
+        return " or ".join(filter(None, (", ".join(self.words[:-1]), self.words[-1])))
 
 
 @dataclass(frozen=True, slots=True)

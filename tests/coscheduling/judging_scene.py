@@ -58,6 +58,7 @@ class Scene:
             version=self.versions[new.stream],
             event=self.codec.decode(name, schema, data),
             cluster=new.cluster,
+            caused_by=new.caused_by,
             recorded_at=self.now,
         )
         assert recorded.event == new.event

@@ -1,8 +1,9 @@
 """An answer about a PipelineRun in short: what our plan and Tekton's own controller must agree on.
 
 In: objects of a plan, or what the controller created. Out: the same without what the API server or the controller adds
-to any object, and without what differs by decision (specs/coscheduling sections 6 and 7): labels and owners of claim
-templates, the repulsion that leaks into tasks, the annotation of tasks of two workspaces with one claim."""
+to any object, and without what differs by decision (docs/reference/coscheduling.md, Held against Tekton): labels and
+owners of claim templates, the repulsion that leaks into tasks, the annotation of tasks of two workspaces with one
+claim."""
 
 from __future__ import annotations
 

@@ -57,6 +57,7 @@ class Scene:
             version=self.versions[new.stream],
             event=new.event,
             cluster=new.cluster or MANAGEMENT,
+            caused_by=new.caused_by,
             recorded_at=self.now,
         )
         self.log.append(recorded)

@@ -1,4 +1,4 @@
-"""What tasks are bound to (section 2.3): workspaces, annotation, affinity."""
+"""What tasks are bound to: workspaces, annotation, affinity."""
 
 from __future__ import annotations
 

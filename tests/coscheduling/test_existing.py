@@ -1,4 +1,4 @@
-"""What is there already: adopted, in the way, moved (sections 2.1, 4, 7 and 9), and taken away (section 5)."""
+"""What is there already: adopted, in the way, moved, and taken away."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_claim_of_another_owner_is_in_the_way() -> None:
 
 
 def test_the_mode_is_the_one_that_the_run_began_with() -> None:
-    """Section 1: a flag that is changed during a run strands objects."""
+    """A flag that is changed during a run strands objects."""
     obj = run(template("a"), tasks=[task("t", "a")])
     for first, later in (
         ("pipelineruns", "workspaces"),
@@ -122,7 +122,7 @@ def moved(*around: Json, mode: str = "pipelineruns") -> list[Json]:
 @pytest.mark.parametrize(("mode", "name"), MODES)
 @pytest.mark.parametrize("started", [False, True])
 def test_a_cordoned_node_is_left_before_and_after_the_first_task(mode: str, name: str, started: bool) -> None:
-    """Section 4: Tekton looks only until the first TaskRun exists, so the deadlock of issue 6586 is back."""
+    """Tekton looks only until the first TaskRun exists, so the deadlock of issue 6586 is back."""
     task_run = {
         "kind": "TaskRun",
         "metadata": {
@@ -206,7 +206,7 @@ def test_taints(taint: Json, tolerated: list[Json], reason: str | None) -> None:
     ids=["full", "no cpu", "one runs", "one has run", "another's"],
 )
 def test_the_placeholder_that_takes_the_last_pod_slot(pods: list[Json], reason: str | None) -> None:
-    """Section 7, number 4: broken only while no pod of the group runs on the node."""
+    """Broken only while no pod of the group runs on the node."""
     found = moved(stateful_set(SINGLE), pod(f"{SINGLE}-0", "n1"), node("n1"), *pods)
     assert [one["reason"] for one in found] == ([reason] if reason else [])
 
@@ -269,7 +269,7 @@ def test_placeholders_of_another_mode_go_as_well() -> None:
 
 
 def test_a_run_that_is_deleted_before_its_end_leaves_no_claim() -> None:
-    """Section 5, leak."""
+    """Tekton leaves it: it has no owner, and the StatefulSet no retention policy."""
     obj = run(template("a"))
     obj["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     found = planned(obj, "pipelineruns", stateful_set(SINGLE), volume_claim(MADE, owner_uid=None))

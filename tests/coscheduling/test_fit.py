@@ -1,4 +1,4 @@
-"""Which cluster can take a run, its largest wave, and what placeholders are charged (sections 8.5 and 8.6)."""
+"""Which cluster can take a run, its largest wave, and what placeholders are charged."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.controllers.coscheduling.feasibility.nodes import ClusterFacts, NodeRoom, candidates, charge, judge
+from controlplane.controllers.coscheduling.feasibility.nodes import (
+    ClusterFacts,
+    NodeCapacity,
+    candidates,
+    charge,
+    judge,
+)
 from controlplane.controllers.coscheduling.feasibility.task_groups import (
     ancestors,
     copies,
@@ -143,11 +149,11 @@ def test_the_charge(mode: str, count: int) -> None:
 # --- candidates ---
 
 
-def room(name: str = "n", cpu: str = "4", pods: int = 10, **more: Any) -> NodeRoom:
-    return NodeRoom(name=name, free={"cpu": nanos(cpu), "memory": nanos("64Gi")}, free_pods=pods, **more)
+def room(name: str = "n", cpu: str = "4", pods: int = 10, **more: Any) -> NodeCapacity:
+    return NodeCapacity(name=name, free={"cpu": nanos(cpu), "memory": nanos("64Gi")}, free_pods=pods, **more)
 
 
-def facts(*nodes: NodeRoom, mode: str = "pipelineruns", **more: Any) -> ClusterFacts:
+def facts(*nodes: NodeCapacity, mode: str = "pipelineruns", **more: Any) -> ClusterFacts:
     given: dict[str, Any] = {"storage_classes": {"late": True, "early": False}, "default_class": "late"}
     given["claims"] = frozenset({(NS, "data")})
     return ClusterFacts(**{"name": "c", "mode": Mode(mode), "nodes": nodes or (room(),), **given, **more})
@@ -176,7 +182,7 @@ TWO = [step("2", "a"), step("1900m", "b")]
         ([room(taints=(Taint("gpu", "", "PreferNoSchedule"),))], ""),
     ],
 )
-def test_one_node_for_the_wave_with_its_placeholder(nodes: list[NodeRoom], reason: str) -> None:
+def test_one_node_for_the_wave_with_its_placeholder(nodes: list[NodeCapacity], reason: str) -> None:
     assert verdict(run(tasks=TWO), facts(*nodes)) == reason
 
 
@@ -203,7 +209,7 @@ def test_one_node_for_the_wave_with_its_placeholder(nodes: list[NodeRoom], reaso
         ),
     ],
 )
-def test_selectors_and_tolerations_are_honoured(template_: Json, node: NodeRoom, reason: str) -> None:
+def test_selectors_and_tolerations_are_honoured(template_: Json, node: NodeCapacity, reason: str) -> None:
     assert verdict(run(tasks=TWO, taskRunTemplate={"podTemplate": template_}), facts(node)) == reason
 
 

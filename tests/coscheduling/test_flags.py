@@ -1,4 +1,4 @@
-"""The flag matrix and the rest of the ConfigMap (section 1)."""
+"""The flag matrix and the rest of the ConfigMap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names as Tekton makes them (section 2.1)."""
+"""Names as Tekton makes them."""
 
 from __future__ import annotations
 

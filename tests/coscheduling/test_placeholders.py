@@ -1,4 +1,4 @@
-"""The StatefulSets and claims of each mode (sections 2 and 2.2), and the warts that are mended in building them."""
+"""The StatefulSets and claims of each mode, and the warts that are mended in building them."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_claim_templates_are_mounted_and_existing_claims_only_named() -> None:
 
 
 def test_a_claim_template_is_owned_by_the_run_so_that_nothing_leaks() -> None:
-    """Section 5: Tekton sets no owner, and the claims of a run that is deleted early stay for ever."""
+    """Tekton sets no owner, and the claims of a run that is deleted early stay for ever."""
     (made,) = only(run(template("a")))["spec"]["volumeClaimTemplates"]
     (reference,) = made["metadata"]["ownerReferences"]
     assert (reference["kind"], reference["uid"]) == ("PipelineRun", UID)
@@ -139,7 +139,7 @@ def test_one_claim_bound_twice_gives_two_volumes_per_run() -> None:
 
 
 def test_one_claim_in_two_workspaces_has_one_placeholder_that_both_follow() -> None:
-    """Section 7, number 2: Tekton lets the tasks of the first wait for a placeholder that never exists."""
+    """Tekton lets the tasks of the first wait for a placeholder that never exists."""
     tasks = [task("one", "a"), task("two", "b"), task("both", "a", "b"), task("turned", "b", "a")]
     found = planned(run(claim("a", "data"), claim("b", "data"), tasks=tasks), "workspaces")
     assert names(found.stateful_sets) == [placeholder_name("b", RUN)]
@@ -164,7 +164,7 @@ def test_placeholders_repel_each_other_softly_or_hard() -> None:
 
 @pytest.mark.parametrize("mode", ["workspaces", "pipelineruns", "isolate-pipelinerun"])
 def test_the_users_affinity_is_copied_and_never_shared(mode: str) -> None:
-    """Section 7, number 1: edited in place it would repel the run's own tasks from every placeholder."""
+    """Edited in place it would repel the run's own tasks from every placeholder."""
     own = {
         "nodeAffinity": {"x": 1},
         "podAntiAffinity": {f"preferred{AFTER}": [{"weight": 1}], f"required{AFTER}": [{"topologyKey": "zone"}]},

@@ -15,7 +15,7 @@ from tests.coscheduling.started import SINGLE
 
 
 def test_a_placeholder_that_is_refused_is_tried_again() -> None:
-    """Section 3: Tekton fails the run for good, even on a passing error."""
+    """Tekton fails the run for good, even on a passing error."""
     scene = Scene()
     scene.put(run(template("a")))
     scene.refuse["create", "StatefulSet"] = WriteRefusal(500, "InternalError", "etcd is away")

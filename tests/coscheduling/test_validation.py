@@ -1,4 +1,4 @@
-"""What is refused before anything is created (section 3): each error names the object, the field, what is wrong and
+"""What is refused before anything is created: each error names the object, the field, what is wrong and
 what to do.
 """
 

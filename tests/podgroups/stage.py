@@ -72,7 +72,7 @@ class Stage:
 
     # --- the log -----------------------------------------------------------------------------------------------------
 
-    def append(self, stream: str, event: Event) -> None:
+    def append(self, stream: str, event: Event, caused_by: int = 0) -> None:
         name, schema, data = self.codec.encode(event)
         decoded = self.codec.decode(name, schema, data)
         assert decoded == event
@@ -83,6 +83,7 @@ class Stage:
             version=self.versions[stream],
             event=decoded,
             cluster=MANAGEMENT,
+            caused_by=caused_by,
             recorded_at=self.now,
         )
         self.log.append(recorded)
@@ -121,7 +122,7 @@ class Stage:
 
     def _take(self, new: NewEvent | None) -> None:
         if new is not None:
-            self.append(new.stream, new.event)
+            self.append(new.stream, new.event, new.caused_by)
 
     def get(self, kind: Kind, name: str, namespace: str = NS) -> Json:
         return self.objects[kind.api_version, kind.kind, namespace, name]
@@ -155,7 +156,7 @@ class Stage:
         if decided.events:
             assert decided.version == self.versions[stream], stream
         for new in decided.events:
-            self.append(new.stream, new.event)
+            self.append(new.stream, new.event, new.caused_by)
         for read in self.fleet.open_reads(stream, self.now):
             if self.fleet.is_wanted(read):
                 self.reads[read.stream] += 1

@@ -61,14 +61,14 @@ def test_what_counts(nodes: list[Any], pods: list[Any], expected: tuple[float, f
         sums.pod(one, gone=False)
     for one in nodes:
         sums.node(one, gone=False)
-    assert cpus(sums.room()) == expected
+    assert cpus(sums.capacity()) == expected
 
 
 def test_pods_take_places_too() -> None:
     sums = Sums()
     sums.node(node(), gone=False)
     sums.pod(pod("a"), gone=False)
-    assert (sums.room().total["pods"], sums.room().used["pods"]) == (110 * NANO, NANO)
+    assert (sums.capacity().total["pods"], sums.capacity().used["pods"]) == (110 * NANO, NANO)
 
 
 _STEPS = st.lists(
@@ -84,7 +84,7 @@ def test_sums_are_those_of_what_was_seen_last(steps: list[tuple[str, int, str, b
     for name, cpu, on, gone in steps:
         sums.pod(pod(name, str(cpu), on), gone=gone)
         last[name] = 0 if gone or not on else cpu
-    assert cpus(sums.room()) == (20, sum(last.values()))
+    assert cpus(sums.capacity()) == (20, sum(last.values()))
 
 
 @pytest.mark.parametrize(
@@ -200,6 +200,6 @@ def test_the_budget_is_the_total_times_1_2_less_what_is_used() -> None:
     def asks(cpu: int) -> GroupClaim:
         return GroupClaim(phase="Pending", live=1, min_member=1, min_resources={"cpu": cpu * NANO})
 
-    assert fits(asks(8), sums.room(), {})
-    assert not fits(asks(9), sums.room(), {})
-    assert not fits(asks(8), sums.room(), {"cpu": NANO})
+    assert fits(asks(8), sums.capacity(), {})
+    assert not fits(asks(9), sums.capacity(), {})
+    assert not fits(asks(8), sums.capacity(), {"cpu": NANO})

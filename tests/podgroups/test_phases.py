@@ -1,4 +1,4 @@
-"""Phases: the table, the latch, the time limit, and what is reserved (specs 1.10, 2.4)."""
+"""Phases: the table, the latch, the time limit, and what is reserved."""
 
 from __future__ import annotations
 

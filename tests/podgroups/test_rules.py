@@ -1,4 +1,4 @@
-"""The rule list: what is accepted, what is refused and with which words (specs 1.1)."""
+"""The rule list: what is accepted, what is refused and with which words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which pods are handled, where the walk ends, and who owns the group (specs 1.2 to 1.6, 1.9)."""
+"""Which pods are handled, where the walk ends, and who owns the group."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ import pytest
 from controlplane.app.own_cluster import groups_policy, local, runs_policy
 from controlplane.controllers.coscheduling.flags import Mode
 from controlplane.settings import Settings
+from controlplane.settings.load import SettingsError, load
 from controlplane.settings.local import MODES, CoschedulingSettings, PodGroupSettings
 from controlplane.settings.model import RunSettings, contradictions
 
@@ -62,16 +63,14 @@ def test_a_controller_that_is_off_adds_nothing() -> None:
     assert (found.rooms, found.home, found.knows, found.ready) == ([], [], [], {})
 
 
-@pytest.mark.parametrize(
-    ("names", "selector"),
-    [
-        (("volcano",), "spec.schedulerName=volcano"),
-        (("volcano", "controlplane"), "spec.schedulerName!=default-scheduler"),
-        (("volcano", "default-scheduler"), ""),
-    ],
-)
-def test_where_the_scheduler_sums_up_only_its_pods_are_watched(names: tuple[str, ...], selector: str) -> None:
-    found = local(settings("podgroups", groups=PodGroupSettings(scheduler_names=names, capacity="scheduler")))
-    assert [spec.field_selector for spec in found.home if spec.kind.name == "pods"] == [selector]
-    assert not [spec for spec in found.home if spec.kind.name == "nodes"]
-    assert [room.name for room in found.rooms] == ["podgroups"]
+def test_the_capacity_is_summed_up_from_nodes_and_all_pods() -> None:
+    found = local(settings("podgroups"))
+    assert [spec.field_selector for spec in found.home if spec.kind.name in ("nodes", "pods")] == ["", ""]
+    assert [room.name for room in found.rooms] == ["podgroups", "capacity"]
+
+
+def test_a_capacity_that_nobody_records_is_refused_with_what_to_do() -> None:
+    with pytest.raises(SettingsError) as refused:
+        load(None, {"CONTROLPLANE_PODGROUPS_CAPACITY": "scheduler"})
+    assert "podgroups.capacity" in str(refused.value)
+    assert "leave the setting out, or write nodes" in str(refused.value)

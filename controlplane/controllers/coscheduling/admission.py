@@ -1,5 +1,4 @@
-"""The admission hook's answer: what is added to TaskRuns, CustomRuns and pods where Tekton itself places nothing
-(section 2.3).
+"""Answers the admission hook: what is added to TaskRuns, CustomRuns and pods where Tekton itself places nothing.
 
 In: an AdmissionReview, the mode, and how to find a run. Out: an AdmissionReview with a JSON patch, or without one for
 what concerns no run. Nothing is kept back: what cannot be judged is let through with a warning, for a hook that is in
@@ -79,16 +78,25 @@ def _bind(obj: Json, namespace: str, mode: Mode, find: Find, warnings: list[str]
     workspaces = (obj.get("spec") or {}).get("workspaces") or []
     made = {claim_name(one.base, one.name, run.uid): claim_of(run, one, mode) for one in run.bindings if one.template}
     claims = [((one.get("persistentVolumeClaim") or {}).get("claimName") or "") for one in workspaces]
-    placeholder = placeholder_name("", run.name)
-    if not mode.per_run:
-        of_claims = placeholder_of_claims(run, mode)
-        placeholder = next((of_claims[claim] for claim in reversed(claims) if claim in of_claims), "")
-    patch = _annotate(obj, placeholder) if placeholder else []
-    for number, claim in enumerate(claims):
-        if made.get(claim, claim) != claim:
-            path = f"/spec/workspaces/{number}/persistentVolumeClaim/claimName"
-            patch.append({"op": "replace", "path": path, "value": made[claim]})
-    return patch
+    placeholder = _placeholder(run, mode, claims)
+    return [*(_annotate(obj, placeholder) if placeholder else ()), *_rebind(claims, made)]
+
+
+def _rebind(claims: list[str], made: Mapping[str, str]) -> list[Json]:
+    """Return the patches that bind a task to the claims that its placeholder's StatefulSet makes."""
+    return [
+        {"op": "replace", "path": f"/spec/workspaces/{number}/persistentVolumeClaim/claimName", "value": made[claim]}
+        for number, claim in enumerate(claims)
+        if made.get(claim, claim) != claim
+    ]
+
+
+def _placeholder(run: PipelineRun, mode: Mode, claims: list[str]) -> str:
+    """Return the placeholder that a task with some claims follows, "" if none."""
+    if mode.per_run:
+        return placeholder_name("", run.name)
+    of_claims = placeholder_of_claims(run, mode)
+    return next((of_claims[claim] for claim in reversed(claims) if claim in of_claims), "")
 
 
 def _annotate(obj: Json, placeholder: str) -> list[Json]:

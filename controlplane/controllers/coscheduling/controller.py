@@ -1,7 +1,7 @@
-"""All runs of one cluster in memory, as the log says it: the loop's `Capability`.
+"""Keeps all runs of one cluster in memory, as the log says it: the controller of coscheduling.
 
 In: events in the log's order. Out: which runs to decide about, what was decided, what an open write looks like. It runs
-next to the cluster whose pods it places (section 8.8): when a hub is away, nodes are still cordoned. What follows is
+next to the cluster whose pods it places: when the management cluster is away, nodes are still cordoned. What follows is
 decided in `decide`, how it looks in `render`."""
 
 from __future__ import annotations
@@ -13,15 +13,18 @@ import msgspec
 
 from controlplane.controllers.connectivity import events as connectivity
 from controlplane.controllers.connectivity.events import MANAGEMENT, ServiceStarted, cluster_stream
+from controlplane.controllers.connectivity.marks import ConnectionMarks
 from controlplane.controllers.connectivity.objects import Places, Repeats
 from controlplane.controllers.connectivity.state import Connection, restarted
 from controlplane.controllers.connectivity.state import fold as fold_connection
 from controlplane.controllers.coscheduling import render
+from controlplane.controllers.coscheduling.causes import CAUSES, cause
 from controlplane.controllers.coscheduling.decide import NodeFitness, RunContext, decide, outline
 from controlplane.controllers.coscheduling.events import (
     EVENTS,
     ClaimDeleted,
     ClaimObserved,
+    CoschedulingDecision,
     CoschedulingFailed,
     CoschedulingObjectGone,
     CoschedulingUnneeded,
@@ -35,6 +38,7 @@ from controlplane.controllers.coscheduling.events import (
     NodeObserved,
     PlaceholderCreated,
     PlaceholderDeleted,
+    PlaceholderEvicted,
     PlaceholderPodGone,
     PlaceholderReady,
     PlaceholderUnready,
@@ -46,6 +50,7 @@ from controlplane.controllers.coscheduling.events import (
     WorkerRunObserved,
 )
 from controlplane.controllers.coscheduling.flags import Flags, Mode, effective
+from controlplane.controllers.coscheduling.marks import RunMarks
 from controlplane.controllers.coscheduling.objects import (
     CLAIMS,
     CONFIG_MAPS,
@@ -66,6 +71,7 @@ from controlplane.kube.requests import Obsolete
 from controlplane.kube.tolerations import Taint
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
+from controlplane.runtime.marks import Marks, cause_of
 from controlplane.runtime.writes import WritingController
 
 _SEEN: dict[type[Event], str] = {
@@ -99,7 +105,7 @@ NEEDED = tuple(kind.name for kind in (PIPELINE_RUNS, STATEFUL_SETS, CLAIMS, PODS
 
 
 class CoschedulingPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of the room. `mode`: what holds instead of Tekton's flag, where Tekton itself is told to place
+    """The settings. `mode`: what holds instead of Tekton's flag, where Tekton itself is told to place
     nothing.
 
     `config_namespace` is where Tekton's ConfigMaps are; `old_worker`, `image` and `everywhere` as in the dry run.
@@ -128,24 +134,26 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
         self.connection = Connection(name=policy.cluster)
         self.flags, self.defaults = Flags(), ""
         self.places = Places(_SEEN, _GONE)
+        self._marks, self._connections = RunMarks(), ConnectionMarks()
         self._repeats, self._whose = Repeats(), Whose()
         self._refusals: dict[str, str] = {}
         self._said: dict[str, str] = {}
-        self._versions: dict[str, tuple[int, int]] = {}
+        self._refused_at: dict[str, int] = {}
+        self._versions: dict[str, int] = {}
         self._on_node: dict[str, set[str]] = {}
         self._dirty: dict[str, None] = {}
 
     # --- what was seen -----------------------------------------------------------------------------------------------
 
-    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
+    def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
         """Return the event of something seen on the cluster; None if it concerns no run."""
-        if sighting.cluster != self.policy.cluster:
+        if change.cluster != self.policy.cluster:
             return None
-        event = observe(sighting, now, self.policy.config_namespace)
+        event = observe(change, now, self.policy.config_namespace)
         if event is not None:
             self._whose.note(event.stream, event.event)
-        elif sighting.gone and (end := self._whose.end_of(str(meta(sighting.object).get("uid", "")))) is not None:
-            event = vanished(sighting, now, *end)
+        elif change.gone and (end := self._whose.end_of(str(meta(change.object).get("uid", "")))) is not None:
+            event = vanished(change, now, *end)
         if event is not None and isinstance(event.event, CoschedulingObjectGone):
             self._repeats.forget(event.source)
         elif event is not None and isinstance(event.event, _NO_NEWS) and event.source:
@@ -157,8 +165,8 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
         self.places.fold(recorded)
         self._whose.note(recorded.stream, recorded.event)
         self._whose.forget(recorded.event)
-        room, _, name = recorded.stream.partition("/")
-        match room:
+        first, _, name = recorded.stream.partition("/")
+        match first:
             case "pipelinerun":
                 self._fold_run(recorded)
             case "node":
@@ -166,9 +174,9 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
             case "coscheduling":
                 self._fold_config(recorded)
             case "cluster" if recorded.stream == cluster_stream(self.policy.cluster):
-                self._connected(fold_connection(self.connection, recorded))
+                self._connected(fold_connection(self.connection, recorded), recorded.position)
             case "service" if isinstance(recorded.event, ServiceStarted):
-                self._connected(restarted(self.connection, recorded))
+                self._connected(restarted(self.connection, recorded), recorded.position)
 
     # --- what the admission webhook asks -----------------------------------------------------------------------------
 
@@ -212,8 +220,9 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
     def _mark(self, *streams: str) -> None:
         self._dirty.update(dict.fromkeys(streams))
 
-    def _connected(self, connection: Connection) -> None:
+    def _connected(self, connection: Connection, position: int) -> None:
         before, self.connection = self.ready, connection
+        self._connections.fold({connection.name: connection}, [connection.name], position)
         if self.ready and not before:
             self._mark(FLAGS_STREAM, DEFAULTS_STREAM, *self.runs)
 
@@ -221,6 +230,7 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
         stream = recorded.stream
         before = self.runs.get(stream) or initial(stream)
         state = fold(before, recorded)
+        self._marks.note(stream, before, state, recorded.position)
         for node in {pod.node for pod in before.pods.values()} - {pod.node for pod in state.pods.values()}:
             self._on_node.get(node, set()).discard(stream)
         for pod in state.pods.values():
@@ -228,6 +238,7 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
                 self._on_node.setdefault(pod.node, set()).add(stream)
         if state.settled:
             self.runs.pop(stream, None)
+            self._marks.forget(stream)
         else:
             self.runs[stream] = state
         self._mark(stream)
@@ -246,7 +257,8 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
 
     def _fold_config(self, recorded: Recorded) -> None:
         stream, event = recorded.stream, recorded.event
-        self._versions[stream] = recorded.version, recorded.position
+        self._versions[stream] = recorded.version
+        refusal = self._refusals.get(stream, "")
         match event:
             case FlagsRefused():
                 self._said[stream] = event.message
@@ -262,6 +274,8 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
                 self.defaults = self.defaults if problems else event.defaults
             case _:
                 self.defaults, self._refusals[stream] = "", ""
+        if self._refusals[stream] != refusal:
+            self._refused_at[stream] = recorded.position
         if not self._refusals[stream]:
             self._said.pop(stream, None)
         self._mark(stream)
@@ -274,16 +288,26 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
         if state is None:
             return self._decide_config(stream)
         plan = decide(state, self._surroundings(), now)
-        events = [self._event(stream, decision, state.position) for decision in plan.decisions]
+        events = [
+            self._event(stream, decision, cause(decision, state, self._marks_for(stream, decision)) or state.position)
+            for decision in plan.decisions
+        ]
         return Decided(events, state.version, plan.wake)
+
+    def _marks_for(self, stream: str, decision: CoschedulingDecision) -> Marks:
+        view = self._connections.of(self.policy.cluster, NEEDED)[f"{self.policy.cluster}.view"]
+        found = {**self._marks.of(stream), "view": view}
+        if isinstance(decision, PlaceholderEvicted) and decision.node in self.nodes:
+            found[f"node/{decision.node}.fit"] = self.nodes[decision.node].since
+        return found
 
     def _decide_config(self, stream: str) -> Decided:
         message = self._refusals.get(stream, "")
         if not message or self._said.get(stream) == message:
             return Decided()
         event = FlagsRefused(message=message, reason=CoschedulingReason.BAD_FLAGS)
-        version, position = self._versions.get(stream, (0, 0))
-        return Decided([self._event(stream, event, position)], version)
+        caused_by = cause_of(CAUSES, event, {"refusal": self._refused_at.get(stream, 0)}, {})
+        return Decided([self._event(stream, event, caused_by)], self._versions.get(stream, 0))
 
     def _surroundings(self) -> RunContext:
         flags = self.flags

@@ -1,4 +1,4 @@
-"""What follows for one run: pin its mode, create what it lacks, move a placeholder off an unfit node, and take
+"""Decides what follows for one run: pin its mode, create what it lacks, move a placeholder off an unfit node, and take
 everything away at the end.
 
 In: the state of a run, its surroundings, the time. Out: decisions. An attempt that is over (done, deleted, or overtaken
@@ -83,67 +83,77 @@ class RunPass(decision_pass.DecisionPass[RunState, CoschedulingDecision, Cosched
 
 def decide(state: RunState, around: RunContext, now: datetime) -> PassResult[CoschedulingDecision]:
     """Return what follows for a run."""
-    turn = RunPass(state, around, now)
+    pass_ = RunPass(state, around, now)
     if not around.ready:
-        return turn.plan
+        return pass_.plan
     current = state.current
     for attempt in state.attempts.values():
         if attempt.over:
-            _clean(turn, attempt)
+            _clean(pass_, attempt)
         elif attempt.pinned is not None and attempt is not current:
-            _end(turn, attempt, overtaken=current is not None)
+            _end(pass_, attempt, overtaken=current is not None)
     if current is not None and not current.over:
-        _advance(turn, current)
-    return turn.plan
+        _advance(pass_, current)
+    return pass_.plan
 
 
-def _end(turn: RunPass, attempt: Attempt, *, overtaken: bool) -> None:
+def _end(pass_: RunPass, attempt: Attempt, *, overtaken: bool) -> None:
     if overtaken:
-        turn.say(AttemptFenced(uid=attempt.uid, cluster=attempt.cluster, reason=CoschedulingReason.RECREATED))
+        pass_.say(AttemptFenced(uid=attempt.uid, cluster=attempt.cluster, reason=CoschedulingReason.RECREATED))
     else:
-        turn.say(RunCompleted(uid=attempt.uid, reason=CoschedulingReason.RUN_DELETED))
+        pass_.say(RunCompleted(uid=attempt.uid, reason=CoschedulingReason.RUN_DELETED))
 
 
-def _advance(turn: RunPass, attempt: Attempt) -> None:
+def _advance(pass_: RunPass, attempt: Attempt) -> None:
     run = attempt.run
     assert run is not None
     if run.managed_by:
         return
     if run.done or run.deleting:
-        if attempt.pinned is not None or attempt.placeholders:
-            reason = CoschedulingReason.RUN_FINISHED if run.done else CoschedulingReason.RUN_DELETED
-            _pin(turn, attempt)
-            turn.say(RunCompleted(uid=attempt.uid, reason=reason))
-        return
+        _finish(pass_, attempt, run)
+    elif attempt.pinned is not None:
+        _go_on(pass_, attempt, run, Mode(attempt.pinned.mode))
+    elif not run.waits:
+        _pin(pass_, attempt)
+
+
+def _finish(pass_: RunPass, attempt: Attempt, run: WorkerRunObserved) -> None:
+    """Say that a run is over, if anything may have been made for it."""
+    if attempt.pinned is not None or attempt.placeholders:
+        reason = CoschedulingReason.RUN_FINISHED if run.done else CoschedulingReason.RUN_DELETED
+        _pin(pass_, attempt)
+        pass_.say(RunCompleted(uid=attempt.uid, reason=reason))
+
+
+def _go_on(pass_: RunPass, attempt: Attempt, run: WorkerRunObserved, mode: Mode) -> None:
+    """Refuse a run that cannot be placed; else create what it lacks, and move its placeholders off unfit nodes."""
     if run.waits:
         return
-    if attempt.pinned is None:
-        _pin(turn, attempt)
-        return
-    mode = Mode(attempt.pinned.mode)
-    if _refuse(turn, attempt, run, mode):
+    if _refuse(pass_, attempt, run, mode):
         return
     if mode is not Mode.DISABLED or any(one.template for one in run.workspaces):
-        _create(turn, attempt, run, mode)
+        _create(pass_, attempt, run, mode)
     for placeholder in attempt.placeholders.values():
-        _move(turn, attempt, placeholder.name, placeholder.uid)
+        _move(pass_, attempt, placeholder.name, placeholder.uid)
 
 
-def _pin(turn: RunPass, attempt: Attempt) -> None:
+def _pin(pass_: RunPass, attempt: Attempt) -> None:
     if attempt.pinned is not None:
         return
-    flags = turn.around.flags
-    number = 1 + max((one.number for one in turn.state.attempts.values()), default=0)
-    turn.say(
-        ClusterChosen(cluster=turn.around.cluster, uid=attempt.uid, attempt=number, reason=CoschedulingReason.SEEN_HERE)
+    flags = pass_.around.flags
+    number = 1 + max((one.number for one in pass_.state.attempts.values()), default=0)
+    pass_.say(
+        ClusterChosen(
+            cluster=pass_.around.cluster, uid=attempt.uid, attempt=number, reason=CoschedulingReason.SEEN_HERE
+        )
     )
-    turn.say(
+    pass_.say(
         ModePinned(
             uid=attempt.uid,
             mode=(_began_in(attempt, flags.mode) or flags.mode).value,
             set_security_context=flags.set_security_context,
             read_only_root=flags.read_only_root,
-            defaults=turn.around.defaults,
+            defaults=pass_.around.defaults,
             reason=CoschedulingReason.RUN_STARTED,
         )
     )
@@ -166,36 +176,36 @@ def _began_in(attempt: Attempt, flag: Mode) -> Mode | None:
 # --- creation --------------------------------------------------------------------------------------------------------
 
 
-def _refuse(turn: RunPass, attempt: Attempt, run: WorkerRunObserved, mode: Mode) -> bool:
+def _refuse(pass_: RunPass, attempt: Attempt, run: WorkerRunObserved, mode: Mode) -> bool:
     """Say once on the run why it cannot be placed; return whether it cannot."""
     problems = run.problems.get(mode.value) or []
     if problems:
         message = "\n".join(f"{one.object}: {one.field}: {one.what}; {one.todo}" for one in problems)
         several = any("more than one PersistentVolumeClaim" in one.what for one in problems)
         reason = CoschedulingReason.SEVERAL_CLAIMS if several else CoschedulingReason.BAD_INPUT
-        _say_refused(turn, attempt, run, REFUSED, message, reason)
+        _say_refused(pass_, attempt, run, REFUSED, message, reason)
         return True
-    for target, trouble in turn.state.trouble.items():
+    for target, trouble in pass_.state.trouble.items():
         if trouble.action == ClaimCreationDecided.__name__ and _is_final(trouble.code, trouble.message):
             message = f"Failed to create PVC for PipelineRun {run.namespace}/{run.name}: {target}: {trouble.message}"
-            _say_refused(turn, attempt, run, CLAIM_FAILED, message, CoschedulingReason.BAD_INPUT)
-            turn.wake_at(trouble.until)
-            return turn.now < trouble.until
+            _say_refused(pass_, attempt, run, CLAIM_FAILED, message, CoschedulingReason.BAD_INPUT)
+            pass_.wake_at(trouble.until)
+            return pass_.now < trouble.until
     return False
 
 
 def _is_final(code: int, message: str) -> bool:
-    """Whether an API server's no to a claim stays a no: neither quota, nor a conflict, nor a bad moment (section 3)."""
+    """Whether an API server's no to a claim stays a no: neither quota, nor a conflict, nor a bad moment."""
     return 400 <= code < 500 and code not in (408, 409, 429) and not (code == 403 and _QUOTA in message)
 
 
 def _say_refused(
-    turn: RunPass, attempt: Attempt, run: WorkerRunObserved, why: str, message: str, reason: CoschedulingReason
+    pass_: RunPass, attempt: Attempt, run: WorkerRunObserved, why: str, message: str, reason: CoschedulingReason
 ) -> None:
     if attempt.refused != message:
-        turn.write(
+        pass_.write(
             RunRefused(
-                cluster=turn.around.cluster,
+                cluster=pass_.around.cluster,
                 attempt_uid=attempt.uid,
                 name=run.name,
                 resource_version=run.resource_version,
@@ -237,14 +247,14 @@ def outline(run: WorkerRunObserved) -> PipelineRun:
     )
 
 
-def _create(turn: RunPass, attempt: Attempt, run: WorkerRunObserved, mode: Mode) -> None:
+def _create(pass_: RunPass, attempt: Attempt, run: WorkerRunObserved, mode: Mode) -> None:
     known = outline(run)
-    where = {"cluster": turn.around.cluster, "attempt_uid": attempt.uid}
-    present = {claim.name for claim in turn.state.claims.values()}
+    where = {"cluster": pass_.around.cluster, "attempt_uid": attempt.uid}
+    present = {claim.name for claim in pass_.state.claims.values()}
     for one in run.workspaces if not mode.per_run else ():
         name = claim_name(one.base, one.name, run.uid)
         if one.template and name not in present:
-            turn.write(
+            pass_.write(
                 ClaimCreationDecided(
                     **where, name=name, workspace=one.name, reason=CoschedulingReason.CLAIM_FROM_TEMPLATE
                 )
@@ -255,53 +265,55 @@ def _create(turn: RunPass, attempt: Attempt, run: WorkerRunObserved, mode: Mode)
     reason = CoschedulingReason.ONE_PER_RUN if mode.per_run else CoschedulingReason.WORKSPACE_HAS_A_CLAIM
     for name in dict.fromkeys(names):
         # One of an earlier attempt under this name has to go first; its removal is under way.
-        if not any(one.placeholder(name) for one in turn.state.attempts.values()):
-            turn.write(PlaceholderCreationDecided(**where, name=name, reason=reason))
+        if not any(one.placeholder(name) for one in pass_.state.attempts.values()):
+            pass_.write(PlaceholderCreationDecided(**where, name=name, reason=reason))
 
 
 # --- eviction --------------------------------------------------------------------------------------------------------
 
 
-def _move(turn: RunPass, attempt: Attempt, name: str, uid: str) -> None:
+def _move(pass_: RunPass, attempt: Attempt, name: str, uid: str) -> None:
     """Send a ready placeholder away from a node that takes no more pods of the run; once for each time that it became
     unfit.
     """
-    pod = next((one for one in turn.state.pods.values() if one.owner == uid), None)
+    pod = next((one for one in pass_.state.pods.values() if one.owner == uid), None)
     if not isinstance(pod, PlaceholderReady) or pod.deleting:
         return
-    node = turn.around.nodes.get(pod.node)
+    node = pass_.around.nodes.get(pod.node)
     tolerated = [Toleration(one.key, one.operator, one.value, one.effect) for one in pod.tolerations]
     eviction = node_evicts(node.view if node else None, tolerated)
-    since = node.since if node else 0
     moved = attempt.moved.get(name)
-    if eviction is None:
-        eviction = limit_evicts(pod.node, _task_pods(turn.state, name))
-        since = 0
-        if eviction is not None and _rests(turn, moved, pod.uid):
-            return
-    elif moved is not None and moved.uid != pod.uid and (moved.node, moved.since) == (pod.node, since):
+    if node is not None and eviction is not None:
+        if not _moved_for(moved, pod, node.since):
+            _evict(pass_, attempt, name, pod, node.since, eviction)
         return
-    if eviction is not None:
-        _evict(turn, attempt, name, pod, since, eviction)
+    eviction = limit_evicts(pod.node, _task_pods(pass_.state, name))
+    if eviction is not None and not _rests(pass_, moved, pod.uid):
+        _evict(pass_, attempt, name, pod, 0, eviction)
 
 
-def _rests(turn: RunPass, moved: Moved | None, uid: str) -> bool:
+def _moved_for(moved: Moved | None, pod: PlaceholderReady, since: int) -> bool:
+    """Whether a placeholder was moved already off its node for what the node has been since a position in the log."""
+    return moved is not None and moved.uid != pod.uid and (moved.node, moved.since) == (pod.node, since)
+
+
+def _rests(pass_: RunPass, moved: Moved | None, uid: str) -> bool:
     """Whether a placeholder that was moved off a full node has to wait before it is moved again: it may come back to
     the same node.
     """
     if moved is None or moved.uid == uid:
         return False
     until = moved.at + min(PAUSE * 2 ** min(moved.times - 1, 12), LONGEST_PAUSE)
-    if turn.now >= until:
+    if pass_.now >= until:
         return False
-    turn.wake_at(until)
+    pass_.wake_at(until)
     return True
 
 
-def _evict(turn: RunPass, attempt: Attempt, name: str, pod: PlaceholderReady, since: int, eviction: Eviction) -> None:
-    turn.write(
+def _evict(pass_: RunPass, attempt: Attempt, name: str, pod: PlaceholderReady, since: int, eviction: Eviction) -> None:
+    pass_.write(
         PlaceholderEvicted(
-            cluster=turn.around.cluster,
+            cluster=pass_.around.cluster,
             attempt_uid=attempt.uid,
             name=pod.name,
             placeholder=name,
@@ -323,12 +335,12 @@ def _task_pods(state: RunState, placeholder: str) -> Iterable[TaskPod]:
 # --- cleanup ---------------------------------------------------------------------------------------------------------
 
 
-def _clean(turn: RunPass, attempt: Attempt) -> None:
+def _clean(pass_: RunPass, attempt: Attempt) -> None:
     """Remove what was made for an attempt and is still there: created minus deleted."""
-    where = {"cluster": attempt.cluster or turn.around.cluster, "attempt_uid": attempt.uid}
+    where = {"cluster": attempt.cluster or pass_.around.cluster, "attempt_uid": attempt.uid}
     for placeholder in attempt.placeholders.values():
         if not placeholder.deleting:
-            turn.write(
+            pass_.write(
                 PlaceholderRemovalDecided(
                     **where, name=placeholder.name, uid=placeholder.uid, reason=CoschedulingReason.ATTEMPT_OVER
                 )
@@ -338,11 +350,11 @@ def _clean(turn: RunPass, attempt: Attempt) -> None:
     reason = claims_go(outline(attempt.run), Mode(attempt.pinned.mode))
     if reason is None:
         return
-    for claim in turn.state.claims_of(attempt):
+    for claim in pass_.state.claims_of(attempt):
         rest = [name for name in claim.finalizers if name != PVC_PROTECTION]
         named = {"name": claim.name, "uid": claim.uid, "resource_version": claim.resource_version}
         if not claim.deleting:
-            turn.write(ClaimRemovalDecided(**where, **named, reason=reason))
+            pass_.write(ClaimRemovalDecided(**where, **named, reason=reason))
         elif len(rest) != len(claim.finalizers):
             # Only now: a claim that is not being deleted gets the finalizer back at once.
-            turn.write(ClaimReleaseDecided(**where, **named, finalizers=rest, reason=reason))
+            pass_.write(ClaimReleaseDecided(**where, **named, finalizers=rest, reason=reason))

@@ -1,4 +1,4 @@
-"""What the room records: what was seen, what was decided, and what could not be done (section 8.10).
+"""Says what is recorded of PipelineRuns: what was seen, what was decided, and what could not be done.
 
 Streams: `pipelinerun/NS/NAME` for a run and everything that was made for it, `node/NAME`, `coscheduling/flags` and
 `coscheduling/defaults`. Every decision that means a write names its target; every deletion names the UID of what it
@@ -97,7 +97,7 @@ class CoschedulingDecision(Event, frozen=True, kw_only=True):
 
 
 class ClusterChosen(CoschedulingDecision, frozen=True, kw_only=True):
-    """An attempt at a run begins: all of its pods, claims and placeholders live in this cluster (section 8.1)."""
+    """An attempt at a run begins: all of its pods, claims and placeholders live in this cluster."""
 
     cluster: str
     uid: str

@@ -1,4 +1,5 @@
-"""The four modes and the flags that choose among them (specs/coscheduling section 1).
+"""Reads the four modes and the flags that choose among them (tektoncd/pipeline pkg/apis/config/feature_flags.go,
+3ee1745ae).
 
 In: the `data` of Tekton's ConfigMap `feature-flags`. Out: `Flags`, or `InputRefused` with the key that cannot be used.
 A run keeps the mode that it began with; `effective` says which flags hold for runs that begin now when the ConfigMap
@@ -80,7 +81,7 @@ def read_flags(data: Mapping[str, object], where: str = DEFAULT_WHERE, *, old_wo
 def effective(
     last_good: Flags | None, data: Mapping[str, object], where: str = DEFAULT_WHERE, *, old_worker: bool = False
 ) -> Effective:
-    """Return the flags that hold now: the ConfigMap's, or if it cannot be used the last good ones (section 9)."""
+    """Return the flags that hold now: the ConfigMap's, or if it cannot be used the last good ones."""
     try:
         return Effective(read_flags(data, where, old_worker=old_worker))
     except InputRefused as refused:
@@ -102,7 +103,7 @@ def _mode(data: Mapping[str, object], where: str, problems: list[Problem]) -> Mo
 
 
 def _before_removal(mode: Mode, assistant_off: bool, where: str, problems: list[Problem]) -> Mode:
-    """Return the mode while both flags existed (the matrix of section 1, left column)."""
+    """Return the mode while both flags existed (docs/reference/coscheduling.md, Flags)."""
     if assistant_off:
         return Mode.DISABLED if mode is Mode.WORKSPACES else mode
     if mode is not Mode.WORKSPACES:

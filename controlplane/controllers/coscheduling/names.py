@@ -1,4 +1,5 @@
-"""The names of placeholders and claims, as Tekton makes them (specs/coscheduling section 2.1).
+"""Makes the names of placeholders and claims as Tekton does (tektoncd/pipeline
+pkg/reconciler/pipelinerun/affinity_assistant.go and pkg/reconciler/volumeclaim/pvchandler.go, 3ee1745ae).
 
 In: names and UIDs. Out: names. They have to be Tekton's to the letter: tasks that Tekton creates look for exactly
 these. Two of them can coincide for different runs (nothing stands between the two hashed texts), so whoever adopts or

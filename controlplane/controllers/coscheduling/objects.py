@@ -1,4 +1,4 @@
-"""The Tekton and Kubernetes shapes that the room reads: a PipelineRun, its pipeline, its workspaces.
+"""Reads the Tekton and Kubernetes objects that placement looks at: a PipelineRun, its pipeline, its workspaces.
 
 In: objects as dicts (`tekton.dev/v1`, or v1beta1 with its older field names). Out: values, with parameters filled in
 where Tekton does it before it creates anything; `InputRefused` names the field that does not fit. What the values mean

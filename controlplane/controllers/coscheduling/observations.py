@@ -1,4 +1,4 @@
-"""What the room sees of a cluster, narrowed to the fields that something decides on.
+"""Says what is seen of a cluster, narrowed to the fields that something decides on.
 
 A run's own text is a body, named by hash. `events` has these and the decisions; import from there.
 """

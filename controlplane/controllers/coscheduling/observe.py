@@ -1,6 +1,6 @@
 """From an object that the cluster showed to the narrow event that is recorded of it.
 
-In: a sighting. Out: an event on its stream with its body and identity; None for what concerns no run. Whose an object
+In: a change. Out: an event on its stream with its body and identity; None for what concerns no run. Whose an object
 is follows from it alone (its owner, or the label that names the run), so an observation needs no state. A run that
 cannot be read is recorded with what is wrong with it."""
 
@@ -66,47 +66,47 @@ def run_stream(namespace: str, name: str) -> str:
     return f"pipelinerun/{namespace}/{name}"
 
 
-def observe(sighting: ObjectChange, now: datetime, config_namespace: str) -> NewEvent | None:
+def observe(change: ObjectChange, now: datetime, config_namespace: str) -> NewEvent | None:
     """Return the event of something seen on the cluster; None if it concerns no run. ConfigMaps count in
     `config_namespace`.
     """
-    obj, kind = sighting.object, sighting.kind
+    obj, kind = change.object, change.kind
     build = _BUILDERS.get(kind)
     if build is None or (kind == CONFIG_MAPS and meta(obj).get("namespace") != config_namespace):
         return None
     try:
-        built = build(obj if sighting.gone else sighting.whole(), sighting.gone)
+        built = build(obj if change.gone else change.whole(), change.gone)
     except UNFIT as error:
-        built = _misshapen(sighting, error)
+        built = _misshapen(change, error)
     if built is None:
         return None
-    return _recorded(sighting, now, *built)
+    return _recorded(change, now, *built)
 
 
 def vanished(
-    sighting: ObjectChange, now: datetime, stream: str, end: type[observations.CoschedulingObjectGone]
+    change: ObjectChange, now: datetime, stream: str, end: type[observations.CoschedulingObjectGone]
 ) -> NewEvent:
     """Return the event of an object that a list does not show any more: whose it was, its own labels would say."""
-    return _recorded(sighting, now, stream, end(**_last(sighting.object)), ())
+    return _recorded(change, now, stream, end(**_last(change.object)), ())
 
 
-def _recorded(sighting: ObjectChange, now: datetime, stream: str, event: Event, bodies: tuple[Body, ...]) -> NewEvent:
+def _recorded(change: ObjectChange, now: datetime, stream: str, event: Event, bodies: tuple[Body, ...]) -> NewEvent:
     if isinstance(event, observations.CoschedulingObjectGone):  # a tombstone of a relist has no version of its own
-        event = msgspec.structs.replace(event, resource_version=sighting.resource_version)
-    return sighting.observed(stream, event, now, bodies)
+        event = msgspec.structs.replace(event, resource_version=change.resource_version)
+    return change.observed(stream, event, now, bodies)
 
 
-def _misshapen(sighting: ObjectChange, error: Exception) -> _Built:
-    body, identity = body_of(sighting.object), _last(sighting.object)
-    kind = sighting.kind.name
+def _misshapen(change: ObjectChange, error: Exception) -> _Built:
+    body, identity = body_of(change.object), _last(change.object)
+    kind = change.kind.name
     event = observations.SightingRefused(
         kind=kind,
         **identity,
         error=f"{type(error).__name__}: {error}",
-        resource_version=sighting.resource_version,
+        resource_version=change.resource_version,
         object=body.ref,
     )
-    return f"refused/{sighting.cluster}/{kind}/{event.namespace}/{event.name}", event, (body,)
+    return f"refused/{change.cluster}/{kind}/{event.namespace}/{event.name}", event, (body,)
 
 
 def _identity(obj: Json) -> dict[str, Any]:

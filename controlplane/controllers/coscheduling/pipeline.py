@@ -88,22 +88,10 @@ def _task(
     if not inline and kind == "TaskRun":
         known = tasks.get(fill(reader.text(reference, "name", f"{path}.taskRef"), *passes))
         spec = reader.section(known, "spec") if known else {}
-    uses = [
-        WorkspaceUse(
-            reader.text(use, "name", f"{path}.workspaces[{number}]"),
-            reader.text(use, "workspace", f"{path}.workspaces[{number}]")
-            or reader.text(use, "name", f"{path}.workspaces[{number}]"),
-            fill(reader.text(use, "subPath", f"{path}.workspaces[{number}]"), *passes),
-        )
-        for number, use in enumerate(reader.items(item, "workspaces", path))
-    ]
+    uses = _uses(reader, item, path, passes)
     named = {use.name for use in uses}
-    if kind == "TaskRun":
-        uses += [
-            WorkspaceUse(mentioned, mentioned)
-            for mentioned in _mentioned(reader, inline, f"{path}.taskSpec", passes)
-            if mentioned not in named
-        ]
+    mentioned = _mentioned(reader, inline, f"{path}.taskSpec", passes) if kind == "TaskRun" else []
+    uses += [WorkspaceUse(workspace, workspace) for workspace in mentioned if workspace not in named]
     declared = {
         reader.text(one, "name", f"{path}.taskSpec.workspaces[{number}]"): one.get("optional") is True
         for number, one in enumerate(reader.items(spec, "workspaces", f"{path}.taskSpec"))
@@ -120,6 +108,17 @@ def _task(
     )
 
 
+def _uses(reader: ObjectReader, item: Json, path: str, passes: Sequence[Values]) -> list[WorkspaceUse]:
+    """Return the workspaces that a task binds by name."""
+    found = []
+    for number, use in enumerate(reader.items(item, "workspaces", path)):
+        where = f"{path}.workspaces[{number}]"
+        name = reader.text(use, "name", where)
+        workspace = reader.text(use, "workspace", where) or name
+        found.append(WorkspaceUse(name, workspace, fill(reader.text(use, "subPath", where), *passes)))
+    return found
+
+
 def _needed(item: Json, declared: Mapping[str, bool]) -> tuple[str, ...]:
     """Return the pipeline's workspaces that a task names as such and declares as not optional."""
     uses = ((str(use.get("name")), use.get("workspace")) for use in item.get("workspaces") or ())
@@ -129,7 +128,8 @@ def _needed(item: Json, declared: Mapping[str, bool]) -> tuple[str, ...]:
 def _kind(item: Json, inline: Json, reference: Json) -> TaskKind:
     if item.get("pipelineRef") is not None or item.get("pipelineSpec") is not None:
         return "PipelineRun"
-    # Any reference with an apiVersion is a custom one, even `tekton.dev/v1` and `Task`; a kind that is left out becomes `Task`.
+    # Any reference with an apiVersion is a custom one, even `tekton.dev/v1` and `Task`; a kind that is left out becomes
+    # `Task`.
     named = reference.get("apiVersion") and (reference.get("kind") or not reference.get("resolver"))
     return "CustomRun" if named or (inline.get("apiVersion") and inline.get("kind")) else "TaskRun"
 

@@ -1,6 +1,6 @@
 """What is wrong with an input, in one shape: which object, which field, what was found, and what to do about it.
 
-In: the four parts, said where the fault is found. Out: one sentence for people. Here because every rule of the room
+In: the four parts, said where the fault is found. Out: one sentence for people. Here because every rule
 refuses in this form."""
 
 from __future__ import annotations

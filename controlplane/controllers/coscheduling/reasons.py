@@ -32,7 +32,7 @@ class CoschedulingReason(StrEnum):
     TEMPLATE_CLAIM = "TemplateClaim"
     AUTO_CLEANUP = "AutoCleanup"
     ATTEMPT_OVER = "AttemptOver"
-    # candidates (section 8.5)
+    # where a run fits
     CLAIM_MISSING = "ClaimMissing"
     STORAGE_CLASS_MISSING = "StorageClassMissing"
     MODE_DIFFERS = "ModeDiffers"

@@ -1,8 +1,8 @@
 """The fold of one run: its attempts, what was made for each and is not deleted yet, and which writes are open.
 
-In: the events of `pipelinerun/NS/NAME`, in order. Out: `RunState`, a value. An attempt is one life of the run, told
-from others of its name by UID; what was made for it is what was seen of it and not seen to go, so cleanup after
-success, deletion and failover is one and the same."""
+In: the events of `pipelinerun/NS/NAME`, in order. Out: `RunState`, a value. An attempt is one object of the run's
+name, told from others of its name by UID; what was made for it is what was seen of it and not seen to go, so cleanup
+after success, deletion and failover is one and the same."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class Moved(msgspec.Struct, frozen=True):
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One life of a run. `run` is as it was last seen, None before that; `gone` after it was deleted. `refused` is what
-    was last said on it."""
+    """One object of a run's name. `run` is as it was last seen, None before that; `gone` after it was deleted.
+    `refused` is what was last said on it."""
 
     uid: str
     number: int = 0

@@ -1,4 +1,4 @@
-"""What is refused before anything is created (section 3).
+"""Says what is refused before anything is created (docs/reference/coscheduling.md).
 
 In: a run, its pipeline and what its tasks are bound to. Out: problems, all of them. Tekton finds some of them only when
 placeholders and claims are there already; a run that cannot work makes nothing here.
@@ -69,7 +69,8 @@ def pipeline_problems(run: PipelineRun, pipeline: Pipeline) -> list[Problem]:
         Problem(
             run.label,
             "spec.workspaces",
-            f'pipeline workspace "{workspace}" is marked optional but pipeline task "{task.name}" requires it be provided',
+            f'pipeline workspace "{workspace}" is marked optional '
+            f'but pipeline task "{task.name}" requires it be provided',
             "declare it optional in the task, too, or not in the pipeline",
         )
         for task in pipeline.tasks
@@ -92,7 +93,7 @@ def pipeline_problems(run: PipelineRun, pipeline: Pipeline) -> list[Problem]:
 def claim_problems(run: PipelineRun, bound: Iterable[TaskBinding], mode: Mode) -> list[Problem]:
     """Return the tasks that use several claims where each claim has a placeholder of its own.
 
-    Tekton lets their siblings start and then fails the run; this is found before anything is created (section 9).
+    Tekton lets their siblings start and then fails the run; this is found before anything is created.
     """
     if mode is not Mode.WORKSPACES:
         return []
@@ -100,7 +101,8 @@ def claim_problems(run: PipelineRun, bound: Iterable[TaskBinding], mode: Mode) -
         Problem(
             run.label,
             f'task "{task.task}"',
-            f"more than one PersistentVolumeClaim is bound ({', '.join(task.claims)}): each would have a placeholder of its own",
+            f"more than one PersistentVolumeClaim is bound ({', '.join(task.claims)}): "
+            "each would have a placeholder of its own",
             f'use one claim with sub paths, or the mode "{Mode.PIPELINERUNS}"',
         )
         for task in bound

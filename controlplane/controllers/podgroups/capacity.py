@@ -1,6 +1,7 @@
-"""The room of a cluster, summed up from its Nodes and Pods where no scheduler beside it records it (specs 2.4).
+"""Sums up what a cluster has and what is used, from its Nodes and Pods, as Volcano's plugin overcommit does
+(volcano-sh/volcano pkg/scheduler/plugins/overcommit/overcommit.go, ed72c7c81).
 
-In: sightings of nodes and of all pods, kept in memory as sums and never logged one by one. Out: `RoomObserved`, when
+In: changes of nodes and of all pods, kept in memory as sums and never logged one by one. Out: `RoomObserved`, when
 the sums have moved noticeably: at once if nodes came or went or a hundredth of a resource is taken or free that was
 not; smaller changes together, twice a minute. Before nodes and pods have been listed as a whole, nothing is said: half
 a list would look like an empty cluster.
@@ -16,7 +17,9 @@ from typing import Any
 
 from controlplane.controllers.connectivity import events as connectivity
 from controlplane.controllers.connectivity.events import MANAGEMENT, ServiceStarted, cluster_stream
+from controlplane.controllers.connectivity.marks import ConnectionMarks
 from controlplane.controllers.connectivity.state import Connection, fold, restarted
+from controlplane.controllers.podgroups.causes import CAUSES
 from controlplane.controllers.podgroups.events import ROOM_STREAM, RoomObserved
 from controlplane.controllers.podgroups.objects import PODS
 from controlplane.controllers.podgroups.phases import Amounts, ClusterCapacity
@@ -26,6 +29,7 @@ from controlplane.kube.pod_requests import ADMITTED, effective
 from controlplane.kube.quantities import NANO, nanos
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange
+from controlplane.runtime.marks import cause_of
 from controlplane.runtime.writes import WritesNothing
 
 NODES = Kind("", "v1", "Node", "nodes", namespaced=False)
@@ -77,7 +81,7 @@ class Sums:
         if not sums:
             del self._on_node[node]
 
-    def room(self) -> ClusterCapacity:
+    def capacity(self) -> ClusterCapacity:
         """Return the sums over the nodes that take pods."""
         total: dict[str, int] = {}
         used: dict[str, int] = {}
@@ -125,7 +129,7 @@ def _amounts(listed: Mapping[str, Any]) -> dict[str, int]:
 
 
 def noticeable(before: ClusterCapacity, now: ClusterCapacity) -> bool:
-    """Whether two rooms differ so much that waiting groups should hear of it now."""
+    """Whether two capacities differ so much that waiting groups should hear of it now."""
     if before.total != now.total:
         return True
     return any(
@@ -136,7 +140,7 @@ def noticeable(before: ClusterCapacity, now: ClusterCapacity) -> bool:
 
 
 class Capacity(WritesNothing):
-    """The loop's `Capability` around the sums. It decides nothing about any object and writes to none."""
+    """The controller around the sums. It decides nothing about any object and writes to none."""
 
     types: Sequence[type[Event]] = (*connectivity.EVENTS, RoomObserved)
 
@@ -144,18 +148,19 @@ class Capacity(WritesNothing):
         self.cluster = cluster
         self.sums = Sums()
         self._connection = Connection(name=cluster)
+        self._marks = ConnectionMarks()
         self._recorded: ClusterCapacity | None = None
         self._at: datetime | None = None
         self._version = 0
         self._moved = False
 
-    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
+    def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
         """Add something seen to the sums. Nothing of it is recorded by itself."""
-        if sighting.unreadable and sighting.kind == PODS:
+        if change.unreadable and change.kind == PODS:
             return None  # it takes up what it took up before
-        if sighting.cluster == self.cluster and sighting.kind in (NODES, PODS):
-            take = self.sums.node if sighting.kind == NODES else self.sums.pod
-            take(sighting.object, gone=sighting.gone)
+        if change.cluster == self.cluster and change.kind in (NODES, PODS):
+            take = self.sums.node if change.kind == NODES else self.sums.pod
+            take(change.object, gone=change.gone)
             self._moved = True
         return None
 
@@ -171,6 +176,7 @@ class Capacity(WritesNothing):
         elif recorded.stream == cluster_stream(self.cluster):
             self._connection = fold(self._connection, recorded)
             self._moved = True
+        self._marks.fold({self.cluster: self._connection}, [self.cluster], recorded.position)
 
     @property
     def ready(self) -> bool:
@@ -178,19 +184,22 @@ class Capacity(WritesNothing):
         return self._connection.in_view(NODES.name) and self._connection.in_view(PODS.name)
 
     def take_dirty(self) -> list[str]:
-        """Return the room's stream if the sums may have moved."""
+        """Return the capacity's stream if the sums may have moved."""
         moved, self._moved = self._moved, False
         return [ROOM_STREAM] if moved and self.ready else []
 
     def decide(self, stream: str, now: datetime) -> Decided:
-        """Return the room if it moved noticeably, or a little and some time ago."""
+        """Return the capacity if it moved noticeably, or a little and some time ago."""
         if not self.ready:
             return Decided()
-        room = self.sums.room()
-        if room == self._recorded:
+        capacity = self.sums.capacity()
+        if capacity == self._recorded:
             return Decided(version=self._version)
         if self._recorded is not None and self._at is not None:
-            due = self._at + (_AT_LEAST if noticeable(self._recorded, room) else _DRIFT)
+            due = self._at + (_AT_LEAST if noticeable(self._recorded, capacity) else _DRIFT)
             if now < due:
                 return Decided(version=self._version, wake=due)
-        return Decided([NewEvent(stream=stream, event=RoomObserved(room=room), cluster=self.cluster)], self._version)
+        event = RoomObserved(room=capacity)
+        view = self._marks.of(self.cluster, [NODES.name, PODS.name])[f"{self.cluster}.view"]
+        cause = cause_of(CAUSES, event, {"view": view}, {})
+        return Decided([NewEvent(stream=stream, event=event, cluster=self.cluster, caused_by=cause)], self._version)

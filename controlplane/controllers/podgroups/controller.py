@@ -1,4 +1,4 @@
-"""All of PodGroup ownership in memory, as the log says it: the loop's `Capability`, and its `Reading`.
+"""Keeps all of PodGroup ownership in memory, as the log says it: the controller of PodGroups, which reads owners too.
 
 In: events in the log's order. Out: which streams to decide about, what was decided, what an open write looks like,
 which owners have to be read. It only keeps folds; what to do is decided in `decide`, how it looks in `render`. However
@@ -13,6 +13,7 @@ from controlplane.controllers.connectivity import events as connectivity
 from controlplane.controllers.connectivity.objects import Repeats
 from controlplane.controllers.connectivity.versions import ResourceVersionTracker
 from controlplane.controllers.podgroups import render
+from controlplane.controllers.podgroups.causes import cause
 from controlplane.controllers.podgroups.decide import (
     GroupPassResult,
     claim_of,
@@ -52,8 +53,8 @@ _NO_SLOT = WriteSlot()
 
 
 class PodGroupController(WritingController[GroupWrite]):
-    """The states of this room and the answers that the loop asks of them. `identity` names this process in Kubernetes
-    Events.
+    """The states of pods, groups and owners, and the answers that the loop asks of them. `identity` names this process
+    in Kubernetes Events.
     """
 
     types: Sequence[type[Event]] = (*connectivity.EVENTS, *EVENTS)
@@ -69,18 +70,18 @@ class PodGroupController(WritingController[GroupWrite]):
 
     # --- what was seen -----------------------------------------------------------------------------------------------
 
-    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
+    def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
         """Return the event of something seen on our cluster; None if it concerns nobody."""
-        if sighting.cluster != self.policy.cluster or self._is_others(sighting):
+        if change.cluster != self.policy.cluster or self._is_others(change):
             return None
-        found = observe(sighting)
+        found = observe(change)
         if found is None:
             return None
         stream, event = found
         if isinstance(event, MemberObserved):
             self._shown.add(stream)
         elif isinstance(event, MemberGone):
-            # One that came and went within one breath of the watch is recorded and not folded yet.
+            # One that came and went between two passes is recorded and not folded yet.
             if stream not in self.index.members and stream not in self._shown:
                 return None
             self._shown.discard(stream)
@@ -88,13 +89,13 @@ class PodGroupController(WritingController[GroupWrite]):
             return None  # an owner's status moves with every pod; nothing of it is written by us
         if isinstance(event, OwnerGone):
             self._repeats.forget(stream)
-        return sighting.observed(stream, event, now)
+        return change.observed(stream, event, now)
 
-    def _is_others(self, sighting: ObjectChange) -> bool:
-        """Whether a pod is another scheduler's, by the cheapest look: where room is summed up, every pod of the cluster
-        comes by.
+    def _is_others(self, change: ObjectChange) -> bool:
+        """Whether a pod is another scheduler's, by the cheapest look: every pod of the cluster is watched, for what it
+        uses.
         """
-        spec = sighting.object.get("spec") if sighting.kind == PODS and not sighting.gone else None
+        spec = change.object.get("spec") if change.kind == PODS and not change.gone else None
         name = (spec.get("schedulerName") or DEFAULT_SCHEDULER) if isinstance(spec, dict) else None
         return isinstance(name, str) and name not in self.policy.schedulers
 
@@ -121,19 +122,16 @@ class PodGroupController(WritingController[GroupWrite]):
             if isinstance(decision, GroupStatusDecided) and decision.reason == PodGroupReason.ROOM_FOUND:
                 claim = claim_of(self.index.groups[stream], self.index.members_of(stream))
                 self.index.admitting[stream] = claim.min_resources if claim is not None else {}
-        cause = self._cause(stream, slot)
         events = [
-            NewEvent(stream=stream, event=event, cluster=self.policy.cluster, caused_by=cause)
+            NewEvent(
+                stream=stream,
+                event=event,
+                cluster=self.policy.cluster,
+                caused_by=cause(self.index, stream, event) or slot.position,
+            )
             for event in plan.decisions
         ]
         return Decided(events, slot.version, plan.wake)
-
-    def _cause(self, stream: str, slot: WriteSlot) -> int:
-        """Return the event that decisions about a stream rest on: its newest, or of a group that of its members, which
-        make it.
-        """
-        members = (member.slot.position for member in self.index.members_of(stream))
-        return max(slot.position, *members, 0)
 
     def _plan(self, stream: str, now: datetime) -> GroupPassResult:
         index = self.index
@@ -179,7 +177,7 @@ class PodGroupController(WritingController[GroupWrite]):
         return bool(self.index.waiters.get(read.stream))
 
     def answered(self, read: OpenRead, answer: ReadAnswer, now: datetime) -> NewEvent:
-        """Return the event of a read's end: what is known now, or when to try again (specs 1.6)."""
+        """Return the event of a read's end: what is known now, or when to try again."""
         uid = read.stream.rpartition("/")[2]
         owner = OwnerReference(api_version=read.api_version, kind=read.kind, name=read.name, uid=uid)
         return NewEvent(stream=read.stream, event=self._answer(read, owner, answer, now), cluster=read.cluster)
@@ -218,7 +216,7 @@ class PodGroupController(WritingController[GroupWrite]):
         return self._slot(write.stream).trouble
 
     def bodies_needed(self, write: OpenWrite) -> Sequence[str]:
-        """Return nothing: decisions of this room hold all that their requests need."""
+        """Return nothing: these decisions hold all that their requests need."""
         return []
 
     def request(self, write: OpenWrite, bodies: Mapping[str, bytes], now: datetime) -> Request | None:

@@ -1,9 +1,9 @@
-"""What to do about one pod, one group, or the rules now: level-triggered, from what is seen.
+"""Decides what to do about one pod, one group, or the rules now: level-triggered, from what is seen.
 
 In: the index of what is known, the time. Out: decisions, and when to look again. Pure. A pod is resolved once and its
-pin recorded; its group is created when it has a member, the pod's annotation written when the group is there and ours
-(specs 1.7). Fields of a group are touched only when what we derive for them changes: who edits a group by hand keeps
-the edit until then (specs 2.3)."""
+pin recorded; its group is created when it has a member, the pod's annotation written when the group is there and ours.
+Fields of a group are touched only when what we derive for them changes: who edits a group by hand keeps
+the edit until then."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from controlplane.controllers.podgroups import phases
+from controlplane.controllers.podgroups.condition import LONGEST_NOTE, shown_condition, wanted_condition
 from controlplane.controllers.podgroups.events import (
     GroupCreationDecided,
     GroupObserved,
@@ -43,7 +44,6 @@ from controlplane.controllers.podgroups.state import MemberState, PodGroupState,
 from controlplane.kube.quantities import nanos
 from controlplane.log.event import Event
 
-_LONGEST_NOTE = 1000
 _LONGEST_PAUSE = 300  # seconds before something that others keep undoing is done again
 
 
@@ -123,7 +123,7 @@ def decide_group(index: PodGroupIndex, stream: str, state: PodGroupState, now: d
     written.
     """
     members = index.members_of(stream)
-    first = _first(members, stream)
+    first = first_of(members, stream)
     if not index.ready or (first is None and state.seen is None):
         return NOTHING
     if not state.slot.free(now):
@@ -132,19 +132,26 @@ def decide_group(index: PodGroupIndex, stream: str, state: PodGroupState, now: d
         return _create(index, state, first, now) if first is not None else NOTHING
     if state.seen.deleting:
         return NOTHING
-    if first is None or first.resolved is None or state.seen.owner_uid != first.resolved.resolution.owner.uid:
-        # Made by others: its fields are theirs, its phase is that of the pods that name it.
-        members = [one for one in members if one.seen is not None and one.seen.facts.group_name]
-        return (
-            _status(index, state, state.seen, members, now) if members or state.derived or state.written_at else NOTHING
-        )
+    if first is None or is_made_by_others(state, first):
+        return _keep_others(index, state, state.seen, members, now)
     if (update := _update(index, state, state.seen, first)) is not None:
-        again = _after(state.missed_at, state.missed)
-        return GroupPassResult((update,)) if again is None or again <= now else GroupPassResult(wake=again)
+        return _not_before(_after(state.missed_at, state.missed), update, now)
     return _status(index, state, state.seen, members, now)
 
 
-def _first(members: list[MemberState], stream: str) -> MemberState | None:
+def _keep_others(
+    index: PodGroupIndex, state: PodGroupState, seen: GroupObserved, members: list[MemberState], now: datetime
+) -> GroupPassResult:
+    """Return what follows for a group that others made: its fields are theirs, its phase is that of the pods that name
+    it.
+    """
+    named = [one for one in members if one.seen is not None and one.seen.facts.group_name]
+    if named or state.derived or state.written_at:
+        return _status(index, state, seen, named, now)
+    return NOTHING
+
+
+def first_of(members: list[MemberState], stream: str) -> MemberState | None:
     """Return the oldest of the members that were resolved to a group: the one that it is derived from."""
     resolved = [
         (one.seen.created, one.seen.facts.name, one)
@@ -156,18 +163,27 @@ def _first(members: list[MemberState], stream: str) -> MemberState | None:
     return min(resolved, key=lambda found: found[:2])[2] if resolved else None
 
 
+def is_made_by_others(state: PodGroupState, first: MemberState | None) -> bool:
+    """Whether a group belongs to another owner than the pod's that it would be derived from; `first` is that pod."""
+    if state.seen is None or first is None or first.resolved is None:
+        return True
+    return state.seen.owner_uid != first.resolved.resolution.owner.uid
+
+
 def _after(at: datetime | None, times: int) -> datetime | None:
     """Return when something that did not last may be done again, later each time."""
     return at + timedelta(seconds=min(2 ** min(times, 20), _LONGEST_PAUSE)) if at is not None else None
+
+
+def _not_before(at: datetime | None, decision: Event, now: datetime) -> GroupPassResult:
+    """Return a decision, or that it has to wait."""
+    return GroupPassResult((decision,)) if at is None or at <= now else GroupPassResult(wake=at)
 
 
 def _create(index: PodGroupIndex, state: PodGroupState, first: MemberState, now: datetime) -> GroupPassResult:
     seen, resolved = first.seen, first.resolved
     assert seen is not None
     assert resolved is not None
-    again = _after(state.lost_at, state.lost)  # deleted under its members: their owner may be on its way out as well
-    if again is not None and now < again:
-        return GroupPassResult(wake=again)
     found = resolved.resolution
     wanted, resources = _derive(index, first, found)
     created = GroupCreationDecided(
@@ -179,11 +195,12 @@ def _create(index: PodGroupIndex, state: PodGroupState, first: MemberState, now:
         priority_class=seen.priority_class,
         reason=PodGroupReason.MEMBER_WITHOUT_GROUP,
     )
-    return GroupPassResult((created,))
+    # Deleted under its members: their owner may be on its way out as well.
+    return _not_before(_after(state.lost_at, state.lost), created, now)
 
 
 def _derive(index: PodGroupIndex, member: MemberState, found: Resolution) -> tuple[int, dict[str, str]]:
-    """Return minMember and minResources as the owners say now (specs 1.8, 1.9)."""
+    """Return minMember and minResources as the owners say now."""
     assert member.seen is not None
     namespace = member.seen.facts.namespace
     wanted = found.min_member
@@ -224,7 +241,7 @@ def _update(
 def _by_template(
     index: PodGroupIndex, first: MemberState, known: tuple[int, dict[str, str]], wanted: tuple[int, dict[str, str]]
 ) -> bool:
-    """Whether a difference is one that an owner made: which pod happens to be the oldest now is none (specs 1.8)."""
+    """Whether a difference is one that an owner made: which pod happens to be the oldest now is none."""
     assert first.seen is not None
     assert first.resolved is not None
     if known[0] != wanted[0]:
@@ -240,7 +257,9 @@ def _status(
     phase, reason, wake = _phase(index, state, seen, counts, members, now)
     warnings = _warnings(members)
     shown = (seen.phase, seen.running, seen.succeeded, seen.failed)
-    if shown == (phase, counts.running, counts.succeeded, counts.failed) and told(seen) == said(warnings):
+    if shown == (phase, counts.running, counts.succeeded, counts.failed) and shown_condition(seen) == wanted_condition(
+        warnings
+    ):
         return GroupPassResult(wake=wake)
     next_write = state.written_at + index.policy.status_interval if state.written_at is not None else now
     if now < next_write:
@@ -275,7 +294,7 @@ def _phase(
             if now >= ends
             else (phase, PodGroupReason.MEMBERS_CHANGED, ends)
         )
-    if phase != "Pending" or index.room is None:
+    if phase != "Pending" or index.capacity is None:
         return phase, PodGroupReason.MEMBERS_CHANGED, None
     rested = state.rests_until + index.policy.inqueue_limit if state.rests_until is not None else None
     if rested is not None and now < rested:
@@ -283,7 +302,7 @@ def _phase(
     if counts.live < max(seen.min_member, 1):
         return phase, PodGroupReason.MEMBERS_CHANGED, None
     claim = claim_of(state, members)
-    if claim is not None and phases.fits(claim, index.room, reserved(index, seen), index.policy.overcommit):
+    if claim is not None and phases.fits(claim, index.capacity, reserved(index, seen), index.policy.overcommit):
         return "Inqueue", PodGroupReason.ROOM_FOUND, None
     return phase, PodGroupReason.MEMBERS_CHANGED, None
 
@@ -313,7 +332,7 @@ def claim_of(state: PodGroupState, members: list[MemberState]) -> GroupClaim | N
 
 
 def reserved(index: PodGroupIndex, besides: GroupObserved) -> dict[str, int]:
-    """Return what all other groups keep free (specs 2.4)."""
+    """Return what all other groups keep free."""
     total: dict[str, int] = {}
     for stream, group in index.groups.items():
         if group.seen is None or group.seen.uid == besides.uid or group.phase not in ("Inqueue", "Running"):
@@ -321,7 +340,7 @@ def reserved(index: PodGroupIndex, besides: GroupObserved) -> dict[str, int]:
         claim = claim_of(group, index.members_of(stream))
         for name, amount in (phases.reserved_by(claim) if claim is not None else {}).items():
             total[name] = total.get(name, 0) + amount
-    # What was admitted in this very round counts, though it is not folded yet: else all that wait would get the same room.
+    # What was admitted in this very pass counts, though it is not folded yet: else all that wait would get the same.
     for stream, wanted in index.admitting.items():
         known = index.groups.get(stream)
         if known is None or known.phase == "Pending":
@@ -339,27 +358,6 @@ def _warnings(members: list[MemberState]) -> list[Warned]:
         for one in member.resolved.resolution.warnings
     }
     return [found[key] for key in sorted(found)]
-
-
-CONDITION = "OwnerResolved"
-
-
-def said(warnings: list[Warned]) -> tuple[str, str, str]:
-    """Return status, reason and message of the condition that tells of the owner; all empty if there is nothing to
-    tell.
-    """
-    if not warnings:
-        return "", "", ""
-    message = "; ".join(str(one) for one in warnings)
-    return "False", str(warnings[0].oddity), message[:_LONGEST_NOTE]
-
-
-def told(seen: GroupObserved) -> tuple[str, str, str]:
-    """Return the condition as the group shows it."""
-    entry = next((one for one in seen.conditions if one.get("type") == CONDITION), None)
-    if entry is None:
-        return "", "", ""
-    return str(entry.get("status", "")), str(entry.get("reason", "")), str(entry.get("message", ""))
 
 
 # --- the rules
@@ -390,4 +388,4 @@ def note_of(state: RulesState) -> str:
     if not state.complaints:
         return ""
     text = f"refused, the rules before it stay in force: {'; '.join(map(str, state.complaints))}"
-    return text if len(text) <= _LONGEST_NOTE else text[: _LONGEST_NOTE - 4] + " ..."
+    return text if len(text) <= LONGEST_NOTE else text[: LONGEST_NOTE - 4] + " ..."

@@ -105,14 +105,18 @@ def find_rules(text: str) -> Rules:
     sources = [found for place, document in parse("", text, problems) for found in _rule_sources(place, document)]
     if problems:
         return read_text(text)  # which says what is wrong with it
-    maps = [one for one in sources if isinstance(one, dict) and _is_map(one)]
-    if len(maps) > 1:
-        named = [one for one in maps if meta(one).get("name") == NAME]
-        maps = named or maps
+    maps = _maps(sources)
     if len(maps) > 1 or (not maps and len(sources) > 1):
         wrong = f"holds {len(maps) or len(sources)} documents that could be the rules"
         raise RulesInvalid([Complaint(wrong=wrong, remedy=f"keep the ConfigMap {NAME}, or one bare document")])
     return read_config_map(maps[0]) if maps else read_text(text)
+
+
+def _maps(sources: list[object]) -> list[Json]:
+    """Return the ConfigMaps among documents; of several those of the name that the rules' one has, if there are any."""
+    maps = [one for one in sources if isinstance(one, dict) and _is_map(one)]
+    named = [one for one in maps if meta(one).get("name") == NAME]
+    return named if len(maps) > 1 and named else maps
 
 
 def _is_map(one: Json) -> bool:

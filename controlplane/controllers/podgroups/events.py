@@ -146,8 +146,7 @@ class MemberRefused(Event, frozen=True, kw_only=True):
 
 
 class RoomObserved(Event, frozen=True, kw_only=True):
-    """What the cluster has and what is used, summed up from nodes and pods here or by the scheduler beside it. Without
-    it no group becomes Inqueue."""
+    """What the cluster has and what is used, summed up from nodes and pods. Without it no group becomes Inqueue."""
 
     room: ClusterCapacity
 

@@ -1,5 +1,5 @@
-"""The folds of all streams of this room, and what has to be looked up across them: a group's members, what is known of
-an owner, whom a change concerns.
+"""Folds the streams of pods, groups, owners and rules, and looks up what has to be known across them: a group's
+members, what is known of an owner, which streams a change concerns.
 
 In: events in the log's order. Out: states, and the streams that have to be decided about. Who waits for which read, and
 what was admitted a moment ago and is not folded yet, is not from the log: it follows from what was decided last, and a
@@ -22,6 +22,7 @@ from controlplane.controllers.podgroups.events import (
     group_stream,
     owner_stream,
 )
+from controlplane.controllers.podgroups.marks import PodGroupMarks
 from controlplane.controllers.podgroups.membership import Template
 from controlplane.controllers.podgroups.objects import CONFIG_MAPS, POD_GROUPS, PODS, OwnerReference
 from controlplane.controllers.podgroups.ownership import OUR_SCHEDULERS, OwnerAnswer, Resolution
@@ -83,9 +84,9 @@ class PodGroupIndex:
         self.left: dict[str, WriteSlot] = {}
         self.owners: dict[str, OwnerState] = {}
         self.rules = RulesState()
-        self.room: ClusterCapacity | None = None
-        self.room_version = 0
+        self.capacity: ClusterCapacity | None = None
         self.connection = Connection(name=policy.cluster)
+        self.marks = PodGroupMarks()
         self.waiters: dict[str, set[str]] = {}
         self.admitting: dict[str, dict[str, int]] = {}
         self.unresolved: set[str] = set()
@@ -111,19 +112,21 @@ class PodGroupIndex:
     def fold(self, recorded: Recorded) -> None:
         """Take one more event."""
         stream, event = recorded.stream, recorded.event
-        room = stream.partition("/")[0]
-        if room == "member":
+        first = stream.partition("/")[0]
+        if first == "member":
             self._fold_member(recorded)
-        elif room == "podgroup":
+        elif first == "podgroup":
             self._fold_group(recorded)
-        elif room == "owner":
+        elif first == "owner":
             self._fold_owner(recorded)
         elif stream == RULES_STREAM:
-            before = self.rules.rules
-            self.rules = fold_rules(self.rules, recorded)
-            self.mark(stream, *(sorted(self.unresolved) if self.rules.rules != before else ()))
+            before = self.rules
+            self.rules = fold_rules(before, recorded)
+            self.marks.rules(before, self.rules, recorded.position)
+            self.mark(stream, *(sorted(self.unresolved) if self.rules.rules != before.rules else ()))
         elif isinstance(event, RoomObserved):
-            self.room = event.room
+            self.capacity = event.room
+            self.marks.around["room"] = recorded.position
             waiting = [
                 (one.seen.created, name) for name, one in self.groups.items() if one.seen and one.phase == "Pending"
             ]
@@ -150,6 +153,10 @@ class PodGroupIndex:
         below = self._below.get(found.owner.uid, {}).values()
         chain = (self.owners.get(owner_stream(namespace, one)) for one in found.chain[1:])
         return [*below, *(one.template for one in chain if one is not None and one.template is not None)]
+
+    def template_streams(self, found: Resolution, namespace: str) -> list[str]:
+        """Return the streams of the owners whose templates may say what a pod of a group asks for."""
+        return [*self._below.get(found.owner.uid, ()), *(owner_stream(namespace, one) for one in found.chain[1:])]
 
     def existing(self, kind: Kind) -> dict[str, tuple[str, str, str]]:
         """Return what the log says exists of a kind: UID to (namespace, name, resourceVersion).
@@ -181,10 +188,13 @@ class PodGroupIndex:
         stream = recorded.stream
         before = self.members.get(stream, _NOTHING_MEMBER)
         after = fold_member(before, recorded)
+        self.marks.member(stream, before, after, recorded.position)
         if after.resolved is not before.resolved or place_of(after) != place_of(before):
             self._leave(stream, before)
             self._join(stream, after)
+            self._note_group_change(before, after, recorded.position)
         elif isinstance(recorded.event, MemberObserved):
+            self._note_group_change(before, after, recorded.position)
             self.mark(*filter(None, [place_of(after)]))
         if after.seen is None:
             self.members.pop(stream, None)
@@ -195,6 +205,16 @@ class PodGroupIndex:
         else:
             self.unresolved.discard(stream)
         self.mark(stream)
+
+    def _note_group_change(self, before: MemberState, after: MemberState, position: int) -> None:
+        left, joined = place_of(before), place_of(after)
+        if left == joined != "":
+            self.marks.in_group(joined, before, after, position)
+            return
+        if left and (left in self.groups or left in self._members_of):
+            self.marks.in_group(left, before, None, position)
+        if joined:
+            self.marks.in_group(joined, None, after, position)
 
     def _join(self, stream: str, state: MemberState) -> None:
         group = place_of(state)
@@ -213,6 +233,8 @@ class PodGroupIndex:
         mates.pop(stream, None)
         if not mates:
             self._members_of.pop(group, None)
+            if group not in self.groups:
+                self.marks.forget_group(group)
         self.mark(group)
         for owner in state.resolved.resolution.chain[1:] if state.resolved is not None else ():
             groups = self._users.get(owner.uid, {})
@@ -228,6 +250,7 @@ class PodGroupIndex:
         state = self.owners.get(key)
         if state is not None and not state.watched and not self.waiters.get(key):
             del self.owners[key]
+            self.marks.forget_owner(key)
 
     def _fold_group(self, recorded: Recorded) -> None:
         stream = recorded.stream
@@ -235,8 +258,10 @@ class PodGroupIndex:
         self.left.pop(stream, None)
         before = self.groups.get(stream, _NOTHING_GROUP)
         after = fold_group(before, recorded)
+        self.marks.group(stream, before, after, recorded.position)
         if after.seen is None and after.slot.effect is None and not self._members_of.get(stream):
             self.groups.pop(stream, None)
+            self.marks.forget_group(stream)
             self.left[stream] = WriteSlot(version=after.slot.version, position=after.slot.position)
             if len(self.left) > _REMEMBERED:
                 del self.left[next(iter(self.left))]
@@ -256,21 +281,23 @@ class PodGroupIndex:
         if after is None:
             return
         self.owners[key] = after
+        self.marks.owner(key, before, after, recorded.position)
         self.mark(*sorted(self.waiters.pop(key, ())))
-        self._fold_template(before, after)
+        self._fold_template(key, before, after)
         uids = {after.owner.uid, *(one.template.above for one in (before, after) if one is not None and one.template)}
         if isinstance(event, OwnerObserved) or (before is not None and before.watched):
             for uid in sorted(uids):
                 self.mark(*sorted(self._users.get(uid, ())))
         if not after.watched and before is not None and before.watched and after.owner.uid not in self._users:
             self.owners.pop(key, None)
+            self.marks.forget_owner(key)
 
-    def _fold_template(self, before: OwnerState | None, after: OwnerState) -> None:
+    def _fold_template(self, key: str, before: OwnerState | None, after: OwnerState) -> None:
         for state in (before, after):
             if state is not None and state.template is not None and state.template.above:
-                self._below.get(state.template.above, {}).pop(state.owner.uid, None)
+                self._below.get(state.template.above, {}).pop(key, None)
         if after.template is not None and after.template.above:
-            self._below.setdefault(after.template.above, {})[after.owner.uid] = after.template
+            self._below.setdefault(after.template.above, {})[key] = after.template
 
     def _fold_connection(self, recorded: Recorded) -> None:
         ready = self.ready
@@ -278,5 +305,6 @@ class PodGroupIndex:
             self.connection = restarted(self.connection, recorded)
         elif recorded.stream == f"cluster/{self.policy.cluster}":
             self.connection = fold_connection(self.connection, recorded)
+        self.marks.connected(self.connection, recorded.position)
         if self.ready and not ready:
             self.mark(RULES_STREAM, *self.members, *self.groups, *self._members_of)

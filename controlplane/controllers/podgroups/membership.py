@@ -1,5 +1,5 @@
-"""What a group holds: its members' number and resources, its queue, its one owner (specs 1.7 to 1.9), and whose group
-of a name is.
+"""Derives what a group holds: its members' number and resources, its queue, its one owner; and to whom a group of a
+name belongs.
 
 In: a resolution, the pod, the templates that are known. Out: the fields of a PodGroup that are ours to write and to
 keep up to date."""
@@ -101,7 +101,7 @@ def _requests(spec: Json, where: str) -> Amounts:
 def newest_template(templates: Iterable[Template], namespace: str, found: Resolution) -> Amounts | None:
     """Return what a pod of the group asks for, by the template that holds now; None if no template is known.
 
-    A Deployment's newest ReplicaSet comes first (specs 1.8): what it makes is what the group will consist of, whichever
+    A Deployment's newest ReplicaSet comes first: what it makes is what the group will consist of, whichever
     pod was seen last."""
     here = [template for template in templates if template.namespace == namespace]
     if found.selected:
@@ -116,7 +116,7 @@ def newest_template(templates: Iterable[Template], namespace: str, found: Resolu
 
 
 def min_resources(requests: Amounts, min_member: int) -> dict[str, str] | None:
-    """Return `minResources`: the members' number times one pod's request (specs 1.9); None if a pod asks for
+    """Return `minResources`: the members' number times one pod's request; None if a pod asks for
     nothing.
     """
     found = {
@@ -131,14 +131,13 @@ def group_queue(pod: PodFacts) -> tuple[str, tuple[Warned, ...]]:
         return "", ()
     if len(pod.queue) <= _LONGEST_NAME and _QUEUE.fullmatch(pod.queue):
         return pod.queue, ()
-    wrong = f'"{pod.queue[:60]}" is no name of a queue: the default queue is used; write lower-case letters, digits, - and .'
+    remedy = "the default queue is used; write lower-case letters, digits, - and ."
+    wrong = f'"{pod.queue[:60]}" is no name of a queue: {remedy}'
     return "", (Warned(oddity=Oddity.QUEUE_INVALID, message=wrong),)
 
 
 def foreign_owner(group: Json, owner: OwnerReference) -> str | None:
-    """Return whose an existing PodGroup is, in a few words, if it is not that of an owner; None if it is (specs
-    1.7).
-    """
+    """Return whose an existing PodGroup is, in a few words, if it is not that of an owner; None if it is."""
     found = controller_of(group)
     if found is None:
         return "nobody: it has no controlling owner"

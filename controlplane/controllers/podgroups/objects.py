@@ -1,9 +1,9 @@
-"""The Kubernetes shapes that PodGroup ownership reads: objects as dicts in, typed facts out, or `OwnerMisfit` with the
+"""Reads the Kubernetes objects that PodGroup ownership looks at: dicts in, typed facts out, or `OwnerMisfit` with the
 field that is wrong.
 
 Only what decides is kept: of a pod its scheduler, group, queue and controlling owner, of an owner its own controlling
 owner and the annotation with the wanted number of members. References without `controller: true` are garbage
-collection's business and are not even looked at (specs 1.3)."""
+collection's business and are not even looked at."""
 
 from __future__ import annotations
 
@@ -145,9 +145,7 @@ def notes_of(obj: Json) -> dict[str, str]:
 
 
 def controller_of(obj: Json) -> OwnerReference | None:
-    """Return the controlling owner reference; None if there is none, whatever other references there are (specs
-    1.3).
-    """
+    """Return the controlling owner reference; None if there is none, whatever other references there are."""
     references = meta(obj).get("ownerReferences")
     if references is None:
         return None
@@ -215,16 +213,14 @@ def pod_facts(obj: Json) -> PodFacts:
 
 
 def is_static(notes: dict[str, str], controller: OwnerReference | None) -> bool:
-    """Whether a pod mirrors a file on a node: by the kubelet's annotations, or because the Node itself controls it
-    (specs 1.2).
-    """
+    """Whether a pod mirrors a file on a node: by the kubelet's annotations, or because the Node itself controls it."""
     source = notes.get(CONFIG_SOURCE, "")
     from_file = bool(source) and source != "api"
     return MIRROR in notes or from_file or (controller is not None and is_node(controller))
 
 
 def is_node(reference: OwnerReference) -> bool:
-    """Whether a reference names a Node, which never owns a group (specs 4)."""
+    """Whether a reference names a Node, which never owns a group."""
     return (reference.api_version, reference.kind) == NODE
 
 
@@ -235,7 +231,7 @@ def owner_facts(obj: Json) -> OwnerFacts:
 
 
 def owner_reference(owner: OwnerReference, *, block: bool = True) -> dict[str, Any]:
-    """Return the one owner reference of a group (specs 1.7); `block` is `blockOwnerDeletion`."""
+    """Return the one owner reference of a group; `block` is `blockOwnerDeletion`."""
     return {
         "apiVersion": owner.api_version,
         "kind": owner.kind,

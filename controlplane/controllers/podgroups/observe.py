@@ -1,6 +1,6 @@
 """From an object that an API server showed, or that was read, to the narrow event that is recorded of it.
 
-In: sightings of pods, common owners, PodGroups and the rules' ConfigMap. Out: events with their streams; None for what
+In: changes of pods, common owners, PodGroups and the rules' ConfigMap. Out: events with their streams; None for what
 concerns nobody. An object that does not fit its API becomes `MemberRefused` and nothing else."""
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ from controlplane.runtime.controller import ObjectChange
 PROBLEM_NOTE, RULES_NOTE = "controlplane/podgroup-problem", "controlplane/podgroup-rules"
 
 
-def observe(sighting: ObjectChange) -> tuple[str, Event] | None:
+def observe(change: ObjectChange) -> tuple[str, Event] | None:
     """Return stream and event of something seen; None if it concerns nobody."""
-    kind, obj = sighting.kind, sighting.object
+    kind, obj = change.kind, change.object
     try:
-        return _gone(sighting) if sighting.gone else _seen(kind, sighting.whole(), sighting.resource_version)
+        return _gone(change) if change.gone else _seen(kind, change.whole(), change.resource_version)
     except fields.UNFIT as error:
         return _refused(kind, obj, error)
 
@@ -70,11 +70,11 @@ def _seen(kind: Kind, obj: Json, version: str) -> tuple[str, Event] | None:
     return None
 
 
-def _gone(sighting: ObjectChange) -> tuple[str, Event] | None:
-    kind, obj = sighting.kind, sighting.object
+def _gone(change: ObjectChange) -> tuple[str, Event] | None:
+    kind, obj = change.kind, change.object
     metadata = meta(obj)
     namespace, name = str(metadata.get("namespace", "")), str(metadata.get("name", ""))
-    last: dict[str, Any] = {"uid": str(metadata.get("uid", "")), "resource_version": sighting.resource_version}
+    last: dict[str, Any] = {"uid": str(metadata.get("uid", "")), "resource_version": change.resource_version}
     if kind == PODS:
         return member_stream(namespace, name), MemberGone(**last)
     if kind in WATCHED_OWNERS:

@@ -1,5 +1,6 @@
-"""The walk from a pod over its controlling owners to the object that owns its PodGroup (specs 1.2 to 1.6, 1.9), one
-read at a time.
+"""Walks from a pod over its controlling owners to the object that owns its PodGroup, one read at a time
+(volcano-sh/volcano docs/design/Enhance-Generate-PodGroup-OwnerReferences-for-Normal-Pod.md, ed72c7c81;
+docs/explanation/podgroups.md).
 
 In: the pod, the rules, and what is known of owners so far. Out: who owns the group, or the one read that has to be made
 before the walk can go on. It keeps nothing between two calls: it is asked again from the pod on whenever more is known,
@@ -82,9 +83,7 @@ class Read(Part, frozen=True, kw_only=True):
 
 
 class Retry(Part, frozen=True, kw_only=True):
-    """An owner cannot be read just now. Nothing is created: a group by another owner would stay for ever (specs
-    1.6).
-    """
+    """An owner cannot be read just now. Nothing is created: a group by another owner would stay for ever."""
 
     reason: PodGroupReason
     owner: OwnerReference
@@ -123,14 +122,12 @@ Step = Skip | Read | Retry | Resolution
 
 
 def group_name(owner: OwnerReference) -> str:
-    """Return the name of the group that an object owns (specs 1.7)."""
+    """Return the name of the group that an object owns."""
     return f"podgroup-{owner.uid}"
 
 
 def member_count(text: str) -> int:
-    """Return the number of members that an annotation asks for: a decimal integer from 1 to 2^31 - 1; 0 if it is none
-    (specs 1.9).
-    """
+    """Return the number of members that an annotation asks for: from 1 to 2^31 - 1, in decimal; 0 if it is none."""
     if not _DECIMAL.fullmatch(text) or len(text.lstrip("0")) > len(str(MOST_MEMBERS)):
         return 0
     number = int(text)
@@ -146,7 +143,7 @@ def resolve(pod: PodFacts, rules: Rules, known: Known, schedulers: tuple[str, ..
 
 
 def skip(pod: PodFacts, schedulers: tuple[str, ...] = OUR_SCHEDULERS) -> Skip | None:
-    """Return why a pod gets no group from us, None if it does (specs 1.2)."""
+    """Return why a pod gets no group from us, None if it does."""
     if pod.scheduler_name not in schedulers:
         return Skip(reason=PodGroupReason.OTHER_SCHEDULER)
     if pod.group_name:
@@ -206,7 +203,7 @@ class _Walk:
                 return None
             seen.add(following.uid)
             self.chain.append(following)
-            if not self.rules:  # today's behaviour: nobody above the first owner is asked for (specs 1.1)
+            if not self.rules:  # today's behaviour: nobody above the first owner is asked for
                 return None
             if self.rules.match(following):
                 return len(self.chain) - 1
@@ -214,7 +211,7 @@ class _Walk:
         return None
 
     def _parent(self, owner: OwnerReference) -> OwnerReference | None:
-        """Return the controlling owner of an owner; None, and a warning, if it cannot be read (specs 1.6)."""
+        """Return the controlling owner of an owner; None, and a warning, if it cannot be read."""
         answer = self._look(owner, "walk")
         if answer.facts is not None:
             return answer.facts.controller
@@ -238,8 +235,8 @@ class _Walk:
         return PodGroupReason.NO_OWNER if self.pod.controller is None else PodGroupReason.FIRST_OWNER
 
     def _min_member(self, selected: int) -> int:
-        """Return the wanted number of members: the first annotation from the selected owner down to the pod's own owner
-        (specs 1.9).
+        """Return the wanted number of members: the first annotation from the selected owner down to the pod's own
+        owner.
         """
         for position in range(selected, 0, -1):
             owner = self.chain[position]

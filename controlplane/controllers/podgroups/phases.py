@@ -1,6 +1,7 @@
-"""The phases of a PodGroup and what its admission reserves (specs 1.10, 2.4).
+"""Says which phase a PodGroup is in, and what its admission reserves (docs/explanation/podgroups.md, Phases;
+volcano-sh/volcano pkg/scheduler/plugins/overcommit/overcommit.go, ed72c7c81).
 
-In: what a group's members show, the phase before, the cluster's room. Out: the phase now, and which groups may be
+In: what a group's members show, the phase before, the cluster's capacity. Out: the phase now, and which groups may be
 admitted. Volcano recomputes phases from counts in each pass; here a phase follows from the one before, so what is
 complete stays complete, and what was admitted and never started gives its reservation back."""
 
@@ -21,7 +22,7 @@ DEFAULT_FACTOR = 1.2
 class Counts(Part, frozen=True, kw_only=True):
     """A group's members: not bound yet (of them those found unschedulable), bound or running, finished in either way.
 
-    A member that is terminating on a node still counts as running (specs 1.10).
+    A member that is terminating on a node still counts as running.
     """
 
     pending: int = 0
@@ -111,7 +112,7 @@ class ClusterCapacity(Part, frozen=True, kw_only=True):
     used: dict[str, int] = {}
 
 
-def fits(claim: GroupClaim, room: ClusterCapacity, reserved: Amounts, factor: float = DEFAULT_FACTOR) -> bool:
+def fits(claim: GroupClaim, capacity: ClusterCapacity, reserved: Amounts, factor: float = DEFAULT_FACTOR) -> bool:
     """Whether a group may be admitted: reserved + its minResources within total × factor − used, where it asks for
     something.
 
@@ -121,7 +122,7 @@ def fits(claim: GroupClaim, room: ClusterCapacity, reserved: Amounts, factor: fl
         return False
     factor = factor if factor >= 1 else DEFAULT_FACTOR
     return all(
-        reserved.get(name, 0) + amount <= int(room.total.get(name, 0) * factor) - room.used.get(name, 0)
+        reserved.get(name, 0) + amount <= int(capacity.total.get(name, 0) * factor) - capacity.used.get(name, 0)
         for name, amount in claim.min_resources.items()
         if amount > 0
     )

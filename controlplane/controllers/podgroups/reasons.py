@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class PodGroupReason(StrEnum):
-    """The reasons of this room's decisions; parameters are fields of the decision's event."""
+    """The reasons of decisions; parameters are fields of the decision's event."""
 
     # who owns the group
     RULE_MATCHED = "RuleMatched"
@@ -35,7 +35,7 @@ class PodGroupReason(StrEnum):
 
 
 class Oddity(StrEnum):
-    """What is warned of: the walk's (specs 1.3, 1.6), the annotation's (1.9)."""
+    """What is warned of: on the walk to an owner, and in annotations."""
 
     OWNER_NOT_FOUND = "OwnerNotFound"
     OWNER_REPLACED = "OwnerReplaced"

@@ -1,8 +1,8 @@
-"""From an open write to the request that carries it out, and to the Kubernetes Event that tells of it.
+"""Makes of an open write the request that carries it out, and the Kubernetes Event about it.
 
 In: the decision, what it was based on, the time. Out: `controlplane.kube.kinds.Request`. Pure. Patches are merge
 patches that name only our fields, with the UID and resourceVersion that the decision saw; a creation carries the
-owner's UID as its mark, so that "already exists" is success only for a group of the same owner (specs 1.7). The
+owner's UID in a label, so that "already exists" is success only for a group of the same owner. The
 PodGroup CRD has no status subresource: its status is patched with the rest."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from controlplane.controllers.podgroups import rules
-from controlplane.controllers.podgroups.decide import CONDITION, said
+from controlplane.controllers.podgroups.condition import CONDITION, wanted_condition
 from controlplane.controllers.podgroups.events import (
     GroupCreationDecided,
     GroupObserved,
@@ -94,7 +94,7 @@ def _group(ref: ObjectRef, decision: GroupCreationDecided, *, block: bool) -> Js
 def _status(decision: GroupStatusDecided, seen: GroupObserved, now: datetime) -> Json:
     """Return the status: our phase and numbers; of the conditions, all of others' and the one that is ours."""
     kept = [one for one in seen.conditions if one.get("type") != CONDITION]
-    status, reason, message = said(decision.warnings)
+    status, reason, message = wanted_condition(decision.warnings)
     before = next((one for one in seen.conditions if one.get("type") == CONDITION), {})
     if status:
         changed = before.get("status") != status

@@ -1,5 +1,5 @@
-"""`podgroup-level-rules`: which kinds own the PodGroup of the pods below them, and how many steps lower it is put
-(specs 1.1).
+"""Reads `podgroup-level-rules`: which kinds own the PodGroup of the pods below them, and how many steps lower it is put
+(volcano-sh/volcano docs/design/Enhance-Generate-PodGroup-OwnerReferences-for-Normal-Pod.md, ed72c7c81).
 
 In: the text under the key `volcano-controller.conf` of the ConfigMap `volcano-controller-configmap`. Out: `Rules`, or
 `RulesInvalid` with everything that is wrong with it. A document holds as a whole or not at all; whoever keeps the rules
@@ -7,7 +7,7 @@ keeps the last good ones."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -164,6 +164,10 @@ def _entries(entries: Iterable[object]) -> Rules:
     return Rules(tuple(rule for _, rule in rules.values()))
 
 
+Complain = Callable[[str, str, str], None]
+"""Takes a field of an entry, what is wrong with it, and what to do."""
+
+
 def _entry(number: int, entry: object, complaints: list[Complaint]) -> OwnerRule | None:
     """Return the rule of one entry, or add to the complaints."""
     before = len(complaints)
@@ -174,6 +178,21 @@ def _entry(number: int, entry: object, complaints: list[Complaint]) -> OwnerRule
     if not isinstance(entry, dict):
         complain("", f"is {spelled(entry)}", f"write an object with {_API_VERSION}, {_KIND} and {_LEVEL}")
         return None
+    fields = _fields(entry, complain)
+    api_version, kind = fields.get(_API_VERSION), fields.get(_KIND)
+    _check_name(_API_VERSION, api_version, "write the kind's group and version, such as apps/v1", complain)
+    _check_name(_KIND, kind, "write the kind's name in the singular, such as deployment", complain)
+    if isinstance(api_version, str) and api_version and (api_version.count("/") > 1 or "" in api_version.split("/")):
+        complain(_API_VERSION, f"is {spelled(api_version)}", "write VERSION, or GROUP/VERSION, such as apps/v1")
+    level = 0 if fields.get(_LEVEL) is None else fields[_LEVEL]
+    _check_level(level, complain)
+    if len(complaints) > before:
+        return None
+    return OwnerRule(api_version=str(api_version), kind=str(kind), adjust_level=level)
+
+
+def _fields(entry: Mapping[object, object], complain: Complain) -> dict[str, Any]:
+    """Return the fields of an entry by their names in lower case."""
     fields: dict[str, Any] = {}
     for key, value in entry.items():
         name = str(key).lower()
@@ -182,28 +201,18 @@ def _entry(number: int, entry: object, complaints: list[Complaint]) -> OwnerRule
         elif name in fields:
             complain(str(key), "is there twice, in two spellings", "keep one: case does not tell fields apart")
         fields[name] = value
-    api_version, kind = fields.get(_API_VERSION), fields.get(_KIND)
-    _check_name(_API_VERSION, api_version, "write the kind's group and version, such as apps/v1", complain)
-    _check_name(_KIND, kind, "write the kind's name in the singular, such as deployment", complain)
-    if isinstance(api_version, str) and api_version and (api_version.count("/") > 1 or "" in api_version.split("/")):
-        complain(_API_VERSION, f"is {spelled(api_version)}", "write VERSION, or GROUP/VERSION, such as apps/v1")
-    level = fields.get(_LEVEL)
-    if level is None:
-        level = 0
-    elif isinstance(level, bool) or not isinstance(level, int):
+    return fields
+
+
+def _check_level(level: object, complain: Complain) -> None:
+    if isinstance(level, bool) or not isinstance(level, int):
         complain(_LEVEL, f"is {spelled(level)}", "write an integer without quotes, zero or negative")
     elif level > 0:
-        complain(
-            _LEVEL,
-            f"is {level}",
-            "write zero or a negative number: a group can only be put lower than the matched object",
-        )
-    if len(complaints) > before:
-        return None
-    return OwnerRule(api_version=str(api_version), kind=str(kind), adjust_level=level)
+        remedy = "write zero or a negative number: a group can only be put lower than the matched object"
+        complain(_LEVEL, f"is {level}", remedy)
 
 
-def _check_name(field: str, value: object, remedy: str, complain: Any) -> None:
+def _check_name(field: str, value: object, remedy: str, complain: Complain) -> None:
     if value is None or value == "":
         complain(field, "is missing", remedy)
     elif not isinstance(value, str):

@@ -71,7 +71,8 @@ def fold_slot(slot: WriteSlot, recorded: Recorded, *, closes: bool) -> WriteSlot
     if isinstance(event, GroupWriteFailed):
         return _replace(slot, effect=None, trouble=trouble_of(event))
     if isinstance(event, GroupWriteUnneeded) and not closes:
-        # The server took it and shows no change (a webhook, or a field that is not ours to set there): no sense in asking again at once.
+        # The server took it and shows no change (a webhook, or a field that is not ours to set there): it is not asked
+        # again at once.
         rest = WriteFailure(1, 0, "", "the write changed nothing", recorded.recorded_at + _REST, event.action)
         return _replace(slot, effect=None, trouble=rest)
     return _replace(slot, effect=None, trouble=None) if closes else slot
@@ -247,7 +248,7 @@ class RulesState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fold_rules(state: RulesState, recorded: Recorded) -> RulesState:
-    """Return the rules after one more event: a refused document leaves those before it in force (specs 1.1)."""
+    """Return the rules after one more event: a refused document leaves those before it in force."""
     event = recorded.event
     closes = isinstance(event, (RulesAccepted, RulesRefused))
     slot = fold_slot(state.slot, recorded, closes=closes)

@@ -1,4 +1,4 @@
-"""What the observations of this room say of objects' kinds and versions: with it reflectors begin, and a restored
+"""Reads what observations say of objects' kinds and versions: with it reflectors begin, and a restored
 backup is noticed.
 
 In: an event. Out: the kind it shows, its version, its UID if it is gone; None for what is no observation.

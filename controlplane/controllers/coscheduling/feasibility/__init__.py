@@ -1,3 +1,1 @@
-"""Which worker clusters can take a PipelineRun whole: what is known of each, and the judgement that dispatch keeps to
-(section 8).
-"""
+"""Judges which worker clusters can take a PipelineRun whole, by what is known of each; dispatch keeps to it."""

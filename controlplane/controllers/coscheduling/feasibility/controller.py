@@ -1,13 +1,13 @@
-"""All runs that wait for a cluster, and all workers, in memory, as the log says it: the loop's `Capability` that judges
+"""Keeps all runs that wait for a cluster, and all workers, in memory, as the log says it: the controller that judges
 where runs fit.
 
 In: events in the log's order. Out: which runs to judge anew, what has to be read for it, and `ClustersJudged` where the
 judgement changes. Nothing is written to any cluster. Whoever dispatches runs hears the judgement in the log
-(docs/decisions/0021)."""
+(docs/decisions/0021-where-a-run-fits-is-an-event-between-two-rooms.md)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
@@ -19,6 +19,7 @@ from controlplane.controllers.connectivity.objects import Places, Repeats
 from controlplane.controllers.connectivity.state import fold as fold_connection
 from controlplane.controllers.connectivity.state import restarted
 from controlplane.controllers.coscheduling.feasibility import events
+from controlplane.controllers.coscheduling.feasibility.causes import CAUSES, words_of
 from controlplane.controllers.coscheduling.feasibility.decide import Judged, RunToJudge, judge_run
 from controlplane.controllers.coscheduling.feasibility.observe import WORKER, answered, seen
 from controlplane.controllers.coscheduling.feasibility.workers import Key, Worker
@@ -28,6 +29,7 @@ from controlplane.controllers.coscheduling.problems import InputRefused
 from controlplane.kube.kinds import PIPELINE_RUNS, STORAGE_CLASSES, WORKLOADS
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange, OpenRead, ReadAnswer
+from controlplane.runtime.marks import Facets, Marks, cause_of, changes
 from controlplane.runtime.writes import WritesNothing
 
 OWNS = frozenset({ROOM, WORKER})
@@ -51,7 +53,7 @@ _GONE: dict[type[Event], str] = {
 
 
 class FeasibilityPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of the room. `controller_name`: the `managedBy` that makes a run ours; `config_namespace`: where
+    """The settings. `controller_name`: the `managedBy` that makes a run ours; `config_namespace`: where
     workers' Tekton has its ConfigMaps; `grows`: clusters whose nodes come and go; `patience`: how long a judgement
     waits for what is on its way."""
 
@@ -65,12 +67,22 @@ class JudgedRun(msgspec.Struct):
     """A run and what was said of it. `judged` holds, by cluster, the last judgement and what it was made of."""
 
     version: int = 0
-    position: int = 0
     observed: events.DispatchedRunObserved | None = None
     charge: events.RunChargeObserved | None = None
     to_judge: RunToJudge | None = None
     said: ClustersJudged | None = None
     judged: dict[str, tuple[tuple[int, ...], Judged]] = {}
+    marks: dict[str, int] = {}
+
+
+RUN: Facets[JudgedRun] = {
+    "asked": lambda state: (
+        (state.observed.uid, state.observed.waits, state.observed.asked, state.observed.run, state.observed.problem)
+        if state.observed
+        else None
+    ),
+    "charge": lambda state: state.to_judge.charged if state.to_judge else None,
+}
 
 
 class FeasibilityController(WritesNothing):
@@ -91,13 +103,13 @@ class FeasibilityController(WritesNothing):
 
     # --- what was seen -----------------------------------------------------------------------------------------------
 
-    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
+    def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
         """Return the event of something seen; None if nobody is judged by it, or if it says nothing new."""
-        found = seen(sighting, self.policy.controller_name, self.policy.config_namespace)
+        found = seen(change, self.policy.controller_name, self.policy.config_namespace)
         if found is None:
             return None
         stream, event, bodies = found
-        source = sighting.source
+        source = change.source
         if isinstance(event, CoschedulingObjectGone):
             self._repeats.forget(source)
             if isinstance(event, events.DispatchedRunGone) and not self._forget(stream):
@@ -108,7 +120,7 @@ class FeasibilityController(WritesNothing):
             return None
         elif isinstance(event, events.DispatchedRunObserved):
             self._shown.add(stream)
-        return sighting.observed(stream, event, now, bodies)
+        return change.observed(stream, event, now, bodies)
 
     def _forget(self, stream: str) -> bool:
         """Whether a run that is gone was recorded: others than ours come by too."""
@@ -119,18 +131,18 @@ class FeasibilityController(WritesNothing):
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
         self.places.fold(recorded)
-        room, _, rest = recorded.stream.partition("/")
-        if room == ROOM:
+        first, _, rest = recorded.stream.partition("/")
+        if first == ROOM:
             self._fold_run(recorded)
-        elif room == WORKER:
+        elif first == WORKER:
             self._fold_worker(recorded, rest.partition("/")[0])
-        elif room == "cluster" and rest != MANAGEMENT:
+        elif first == "cluster" and rest != MANAGEMENT:
             worker = self._worker(rest)
-            worker.connected(fold_connection(worker.connection, recorded))
+            worker.connected(fold_connection(worker.connection, recorded), recorded.position)
             self._mark_waiting()
         elif isinstance(recorded.event, ServiceStarted):
             for worker in self.workers.values():
-                worker.connected(restarted(worker.connection, recorded))
+                worker.connected(restarted(worker.connection, recorded), recorded.position)
 
     def _fold_run(self, recorded: Recorded) -> None:
         stream, event = recorded.stream, recorded.event
@@ -139,7 +151,7 @@ class FeasibilityController(WritesNothing):
         if isinstance(event, ClustersJudged):
             state.said = event
             return
-        state.position = recorded.position
+        before = msgspec.structs.replace(state)
         if isinstance(event, events.DispatchedRunGone):
             if state.observed is None or state.observed.uid == event.uid:
                 self._need(stream, [])
@@ -156,6 +168,7 @@ class FeasibilityController(WritesNothing):
             self.runs.pop(stream, None)
             return
         _charge(state)
+        state.marks |= changes("run", RUN, before, state, recorded.position)
         self._dirty[stream] = None
 
     def _observed(self, state: JudgedRun, event: events.DispatchedRunObserved, recorded: Recorded) -> None:
@@ -209,31 +222,47 @@ class FeasibilityController(WritesNothing):
             self._need(stream, [])
             return Decided()
         said = state.said.clusters if state.said is not None else {}
-        clusters: dict[str, Fit] = {}
-        reads: list[OpenRead] = []
-        wakes: list[datetime] = []
-        for name, worker in sorted(self.workers.items()):
-            if worker.connection.phase == "Removed":
-                continue
-            if not worker.connection.connected:  # nothing new is known of it
-                clusters |= {name: said[name]} if name in said else {}
-                continue
-            judged = self._judge(state, state.to_judge, worker, now)
-            fit = judged.fit or said.get(name)
-            clusters |= {name: fit} if fit is not None else {}
-            wakes += [judged.until] if judged.until is not None else []
-            wakes += [worker.looks[key].due for key in judged.needs if key in worker.looks]
-            reads += [_read(name, key) for key in judged.needs]
-        self._need(stream, reads)
-        wake = min((at for at in wakes if at > now), default=None)
+        found = self._judge_all(state, state.to_judge, now)
+        clusters = self._clusters(said, found)
+        self._need(stream, [_read(name, key) for name, judged in found.items() for key in judged.needs])
+        wake = self._wake(found, now)
         if clusters == said:
             return Decided((), state.version, wake)
         seen_ = state.observed
         event = ClustersJudged(
             kind=PIPELINE_RUNS.name, namespace=seen_.namespace, name=seen_.name, uid=seen_.uid, clusters=clusters
         )
-        new = NewEvent(stream=stream, event=event, cluster=MANAGEMENT, caused_by=state.position)
+        words = words_of(said, clusters, {name: judged for name, (_, judged) in state.judged.items()})
+        caused_by = cause_of(CAUSES, event, self._marks(state), words)
+        new = NewEvent(stream=stream, event=event, cluster=MANAGEMENT, caused_by=caused_by)
         return Decided([new], state.version, wake)
+
+    def _marks(self, state: JudgedRun) -> Marks:
+        """Return the marks of a run, of all workers, and of what the run names there."""
+        found = dict(state.marks)
+        for name, worker in self.workers.items():
+            found |= {f"{name}.{facet}": at for facet, at in worker.marks.items()}
+            _, judged = state.judged.get(name, ((), None))
+            looks = [worker.looks[key].since for key in judged.needs if key in worker.looks] if judged else []
+            found[f"{name}.looks"] = max(looks, default=0)
+        return found
+
+    def _judge_all(self, state: JudgedRun, run: RunToJudge, now: datetime) -> dict[str, Judged]:
+        """Return the judgements on a run, by the workers that are connected."""
+        connected = [worker for _, worker in sorted(self.workers.items()) if worker.connection.connected]
+        return {worker.connection.name: self._judge(state, run, worker, now) for worker in connected}
+
+    def _wake(self, found: Mapping[str, Judged], now: datetime) -> datetime | None:
+        """Return when to judge again though nothing happens: what is waited for is late, or a look is old."""
+        looks = [self.workers[name].looks.get(key) for name, judged in found.items() for key in judged.needs]
+        wakes = [*(look.due for look in looks if look), *(judged.until for judged in found.values() if judged.until)]
+        return min((at for at in wakes if at > now), default=None)
+
+    def _clusters(self, said: Mapping[str, Fit], found: Mapping[str, Judged]) -> dict[str, Fit]:
+        """Return what is to be said of each worker: of one that is not connected nothing new is known."""
+        known = [name for name, worker in sorted(self.workers.items()) if worker.connection.phase != "Removed"]
+        fits = {name: (found[name].fit if name in found else None) or said.get(name) for name in known}
+        return {name: fit for name, fit in fits.items() if fit is not None}
 
     def _judge(self, state: JudgedRun, run: RunToJudge, worker: Worker, now: datetime) -> Judged:
         """Judge a run for a worker, unless nothing that counts has changed since."""

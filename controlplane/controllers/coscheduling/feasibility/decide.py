@@ -14,12 +14,12 @@ import msgspec
 
 from controlplane.controllers.connectivity.eligibility import Fit
 from controlplane.controllers.coscheduling.feasibility.accounting import account
-from controlplane.controllers.coscheduling.feasibility.nodes import judge
+from controlplane.controllers.coscheduling.feasibility.nodes import ClusterFacts, judge
 from controlplane.controllers.coscheduling.feasibility.observe import ASKS_FOR_MODE
 from controlplane.controllers.coscheduling.feasibility.workers import Key, Look, Worker
 from controlplane.controllers.coscheduling.flags import Mode
 from controlplane.controllers.coscheduling.objects import CLAIMS, PIPELINES, PipelineRun
-from controlplane.controllers.coscheduling.pipeline import Pipeline
+from controlplane.controllers.coscheduling.pipeline import Pipeline, PipelineTask
 from controlplane.controllers.coscheduling.placement.objects_by_kind import ObjectsByKind
 from controlplane.controllers.coscheduling.placement.plan import find_pipeline
 from controlplane.controllers.coscheduling.problems import InputRefused
@@ -46,12 +46,13 @@ class RunToJudge(msgspec.Struct, frozen=True, kw_only=True):
 
 class Judged(msgspec.Struct, frozen=True):
     """`fit` is None while something is on its way; `needs` are the objects that it rests on; `until`: when to judge
-    without the rest.
+    without the rest; `waited`: that time has passed, and something is still not known.
     """
 
     fit: Fit | None
     needs: tuple[Key, ...] = ()
     until: datetime | None = None
+    waited: bool = False
 
 
 class _Unfit(Exception):  # noqa: N818 - caught in this module
@@ -83,22 +84,38 @@ def judge_run(asked: RunToJudge, worker: Worker, now: datetime, *, grows: bool, 
         unfit_ = unfit.fit
     known = worker.known(run, claims, grows=grows)
     needs = tuple(dict.fromkeys(looks.needs))
-    if looks.missing or known.pending:
+    incomplete = looks.missing or bool(known.pending)
+    if incomplete:
         until = max(asked.since, worker.connection.since or asked.since) + patience
         if now < until:
             return Judged(None, needs, until)
     if unfit_ is not None:
-        return Judged(unfit_, needs)
+        return Judged(unfit_, needs, waited=incomplete)
     unknown = [*known.unknown, *looks.unknown]
+    fit = _fit(asked, run, pipeline, mode, known.facts, unknown, complete=not looks.unknown)
+    return Judged(fit, needs, waited=incomplete)
+
+
+def _fit(
+    asked: RunToJudge,
+    run: PipelineRun,
+    pipeline: Pipeline,
+    mode: Mode | None,
+    facts: ClusterFacts,
+    unknown: list[str],
+    *,
+    complete: bool,
+) -> Fit:
+    """Return whether a run fits by the facts of a worker; `complete`: all that it names was looked at."""
     try:
-        verdict = judge(run, pipeline, mode, known.facts)
+        judgement = judge(run, pipeline, mode, facts)
     except (InputRefused, ValueError) as error:
-        return Judged(Fit(unknown=[*unknown, f"its pipeline cannot be judged: {error}"]), needs)
-    if verdict.reason is not None:
-        return Judged(Fit(reason=verdict.reason.value, detail=verdict.detail, unknown=unknown), needs)
-    effective = known.facts.mode or mode
-    short = _short(run, pipeline, effective, asked.charged) if effective is not None and not looks.unknown else ""
-    return Judged(Fit(unknown=unknown, early=verdict.early, short=short), needs)
+        return Fit(unknown=[*unknown, f"its pipeline cannot be judged: {error}"])
+    if judgement.reason is not None:
+        return Fit(reason=judgement.reason.value, detail=judgement.detail, unknown=unknown)
+    effective = facts.mode or mode
+    short = _short(run, pipeline, effective, asked.charged) if effective is not None and complete else ""
+    return Fit(unknown=unknown, early=judgement.early, short=short)
 
 
 def _short(run: PipelineRun, pipeline: Pipeline, mode: Mode, charged: dict[str, str] | None) -> str:
@@ -170,18 +187,22 @@ def _pipeline(run: PipelineRun, reference: Json, looks: _Looks) -> Pipeline:
         objects.append(found)
     try:
         pipeline = find_pipeline(run, ObjectsByKind(objects))
-        for task in pipeline.tasks:
-            named = task.body.get("taskRef") or {}
-            if task.kind != "TaskRun" or not named.get("name") or named.get("kind") not in (None, "", "Task"):
-                continue
-            if not _is_remote(named):
-                key = Key(PIPELINES.api_version, "Task", run.namespace, str(named["name"]))
-                known = looks.object(key, CoschedulingReason.TASK_MISSING)
-                objects += [known] if known is not None else []
+        for name in filter(None, map(_task_named, pipeline.tasks)):
+            key = Key(PIPELINES.api_version, "Task", run.namespace, name)
+            known = looks.object(key, CoschedulingReason.TASK_MISSING)
+            objects += [known] if known is not None else []
         return find_pipeline(run, ObjectsByKind(objects))
     except (InputRefused, AttributeError, TypeError) as error:
         looks.unknown.append(f"its pipeline: {error}")
         return _NO_TASKS
+
+
+def _task_named(task: PipelineTask) -> str:
+    """Return the name of the Task that has to be in the worker for a task of a pipeline, "" if none has."""
+    named = task.body.get("taskRef") or {}
+    if task.kind != "TaskRun" or named.get("kind") not in (None, "", "Task") or _is_remote(named):
+        return ""
+    return str(named.get("name") or "")
 
 
 def _is_remote(reference: Json) -> bool:

@@ -1,12 +1,13 @@
-"""Whether a cluster can take a whole PipelineRun, and what its placeholders are charged (sections 8.5 and 8.6).
+"""Judges whether a cluster can take a whole PipelineRun, and says what its placeholders are charged
+(docs/reference/coscheduling.md, Dispatching runs to other clusters).
 
-In: a run, its pipeline, the mode that is asked for, facts about a cluster. Out: a verdict with a reason, and an
+In: a run, its pipeline, the mode that is asked for, facts about a cluster. Out: a judgement with a reason, and an
 account. A run goes to one cluster with all of its pods; a cluster that cannot hold its largest wave on one node would
 place the first task and starve the next."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -29,7 +30,7 @@ from controlplane.log.event import canonical
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-class NodeRoom(msgspec.Struct, frozen=True, kw_only=True):
+class NodeCapacity(msgspec.Struct, frozen=True, kw_only=True):
     """A node and what is free on it: amounts in billionths, and pods. `placeholder`: whether one of any run is
     there.
     """
@@ -56,7 +57,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     claims: frozenset[tuple[str, str]] = frozenset()
     storage_classes: dict[str, bool] | None = {}
     default_class: str = ""
-    nodes: tuple[NodeRoom, ...] | None = ()
+    nodes: tuple[NodeCapacity, ...] | None = ()
     grows: bool = False
     memo: dict[Hashable, tuple[CoschedulingReason, str] | None] | None = None
 
@@ -98,9 +99,9 @@ def charge(run: PipelineRun, mode: Mode) -> Charge:
 def candidates(
     run: PipelineRun, pipeline: Pipeline, mode: Mode, clusters: list[ClusterFacts]
 ) -> list[ClusterFeasibility]:
-    """Return a verdict on each cluster: those that fit first, the ones that bind volumes late before others."""
+    """Return a judgement on each cluster: those that fit first, the ones that bind volumes late before others."""
     found = [judge(run, pipeline, mode, facts) for facts in clusters]
-    return sorted(found, key=lambda verdict: (not verdict.fits, verdict.early, verdict.cluster))
+    return sorted(found, key=lambda one: (not one.fits, one.early, one.cluster))
 
 
 def judge(run: PipelineRun, pipeline: Pipeline, mode: Mode | None, facts: ClusterFacts) -> ClusterFeasibility:
@@ -112,22 +113,18 @@ def judge(run: PipelineRun, pipeline: Pipeline, mode: Mode | None, facts: Cluste
     def no(reason: CoschedulingReason, detail: str) -> ClusterFeasibility:
         return ClusterFeasibility(cluster=facts.name, reason=reason, detail=detail)
 
-    if mode is not None and facts.mode is not None and facts.mode is not mode:
+    if None not in (mode, facts.mode) and facts.mode is not mode:
         return no(CoschedulingReason.MODE_DIFFERS, f'its mode is "{facts.mode}", not "{mode}"')
     missing = _missing_claim(run, facts)
     if missing:
         return no(CoschedulingReason.CLAIM_MISSING, f"there is no claim {run.namespace}/{missing}")
     effective, early = facts.mode or mode or Mode.DISABLED, 0
-    for binding in run.bindings:
-        if binding.template is None or facts.storage_classes is None:
-            continue
-        wanted = (binding.template.get("spec") or {}).get("storageClassName")
-        name = facts.default_class if wanted is None else str(wanted)
-        if wanted == "":
-            continue  # no class: somebody provides the volume by hand
+    for workspace, name in _storage_classes(run, facts):
+        if facts.storage_classes is None:
+            break
         if name not in facts.storage_classes:
             which = f'storage class "{name}"' if name else "default storage class"
-            return no(CoschedulingReason.STORAGE_CLASS_MISSING, f'workspace "{binding.name}" needs the {which}')
+            return no(CoschedulingReason.STORAGE_CLASS_MISSING, f'workspace "{workspace}" needs the {which}')
         early += not facts.storage_classes[name]
     for placeholder, tasks in _groups(run, pipeline, effective).items():
         refused = _fits_somewhere(run, pipeline, effective, facts, placeholder, tasks)
@@ -139,6 +136,16 @@ def judge(run: PipelineRun, pipeline: Pipeline, mode: Mode | None, facts: Cluste
 def _missing_claim(run: PipelineRun, facts: ClusterFacts) -> str:
     wanted = (binding.claim for binding in run.bindings if binding.claim)
     return next((claim for claim in wanted if (run.namespace, claim) not in facts.claims), "")
+
+
+def _storage_classes(run: PipelineRun, facts: ClusterFacts) -> Iterator[tuple[str, str]]:
+    """Yield the workspaces whose claims are made of a template, each with the name of its storage class."""
+    for binding in run.bindings:
+        if binding.template is None:
+            continue
+        wanted = (binding.template.get("spec") or {}).get("storageClassName")
+        if wanted != "":  # no class: somebody provides the volume by hand
+            yield binding.name, facts.default_class if wanted is None else str(wanted)
 
 
 def _groups(run: PipelineRun, pipeline: Pipeline, mode: Mode) -> dict[str, list[TaskBinding]]:
@@ -165,28 +172,31 @@ def _fits_somewhere(
     templates = [task_template(run, task.task) or {} for task in tasks] + ([run.pod_template or {}] if held else [])
     chosen, isolated, asker = _distinct(templates), mode is Mode.ISOLATE, _asker(tasks, held=held)
     key = (asker, pods, isolated and (run.namespace, run.name), tuple(sorted(wave.items())), canonical(chosen))
-    if facts.memo is not None and key in facts.memo:
-        return facts.memo[key]
-    gates = [_Gate(template) for template in chosen]
-    found: tuple[CoschedulingReason, str] | None = None
-    # Where nodes come and go it is not known which nodes a run could have: today there may be none.
-    if not facts.grows and not any(
-        _holds(node, wave, pods, isolated=isolated) and _open(node, gates) for node in facts.nodes
-    ):
-        found = _why_not([node for node in facts.nodes if _open(node, gates)], wave, pods, asker)
-    if facts.memo is not None:
-        facts.memo[key] = found
-    return found
+    memo = facts.memo if facts.memo is not None else {}
+    if key not in memo:
+        # Where nodes come and go it is not known which nodes a run could have: today there may be none.
+        gates = [_Gate(template) for template in chosen]
+        memo[key] = None if facts.grows else _refusal(facts.nodes, gates, wave, pods, asker, isolated=isolated)
+    return memo[key]
 
 
-def _holds(node: NodeRoom, wave: Requests, pods: int, *, isolated: bool) -> bool:
-    """Whether a node has the room. It is the cheap question, and goes first."""
+def _refusal(
+    nodes: Sequence[NodeCapacity], gates: list[_Gate], wave: Requests, pods: int, asker: str, *, isolated: bool
+) -> tuple[CoschedulingReason, str] | None:
+    """Return why no node takes what has to be on one; None if one does."""
+    if any(_holds(node, wave, pods, isolated=isolated) and _open(node, gates) for node in nodes):
+        return None
+    return _why_not([node for node in nodes if _open(node, gates)], wave, pods, asker)
+
+
+def _holds(node: NodeCapacity, wave: Requests, pods: int, *, isolated: bool) -> bool:
+    """Whether a node has enough of everything. It is the cheap question, and goes first."""
     if isolated and node.placeholder:
         return False
     return node.free_pods >= pods and all(node.free.get(name, 0) >= amount for name, amount in wave.items())
 
 
-def _why_not(nodes: list[NodeRoom], wave: Requests, pods: int, asker: str) -> tuple[CoschedulingReason, str]:
+def _why_not(nodes: list[NodeCapacity], wave: Requests, pods: int, asker: str) -> tuple[CoschedulingReason, str]:
     """Return why none of the nodes that are open to all pods will do; the reason that comes nearest to a yes."""
     if not nodes:
         return CoschedulingReason.NO_NODE_FITS, "no node is open to all of its pods: selectors, taints"
@@ -224,7 +234,7 @@ def _needs(run: PipelineRun, pipeline: Pipeline, tasks: list[TaskBinding], *, he
 
 
 def _asker(tasks: list[TaskBinding], *, held: bool) -> str:
-    """Return who needs the room, in words."""
+    """Return what needs a place, in words."""
     if not held:
         return f'task "{tasks[0].task}"'
     if not tasks:
@@ -241,7 +251,7 @@ class _Gate:
         required = ((template.get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED)
         self._terms = node_terms(required.get("nodeSelectorTerms") or ()) if required else None
 
-    def admits(self, node: NodeRoom) -> bool:
+    def admits(self, node: NodeCapacity) -> bool:
         """Whether a node is open to the pod: its taints, the pod's selector and affinity."""
         repelling = (*node.taints, UNSCHEDULABLE) if node.cordoned else node.taints
         if repelling and untolerated(repelling, self._tolerated) is not None:
@@ -251,7 +261,7 @@ class _Gate:
         return self._terms is None or any(term.matches(node.labels, node.name) for term in self._terms)
 
 
-def _open(node: NodeRoom, gates: list[_Gate]) -> bool:
+def _open(node: NodeCapacity, gates: list[_Gate]) -> bool:
     return all(gate.admits(node) for gate in gates)
 
 

@@ -1,6 +1,6 @@
 """From an object that a cluster showed, or that was read from a worker, to the narrow event that is recorded of it.
 
-In: a sighting, or the answer of a read. Out: an event with its identity; None for what nobody is judged by. Runs count
+In: a change, or the answer of a read. Out: an event with its identity; None for what nobody is judged by. Runs count
 on the management cluster, and only those that name our controller; everything else counts on workers."""
 
 from __future__ import annotations
@@ -50,41 +50,39 @@ _Built = tuple[str, Event]
 _Seen = tuple[str, Event, tuple[Body, ...]]
 
 
-def seen(sighting: ObjectChange, controller: str, config_namespace: str) -> _Seen | None:
+def seen(change: ObjectChange, controller: str, config_namespace: str) -> _Seen | None:
     """Return stream, event and bodies of something seen; None if nobody is judged by it."""
     try:
-        return (
-            _at_home(sighting, controller) if sighting.cluster == MANAGEMENT else _on_worker(sighting, config_namespace)
-        )
+        return _at_home(change, controller) if change.cluster == MANAGEMENT else _on_worker(change, config_namespace)
     except UNFIT as error:
-        return _misshapen(sighting, error)
+        return _misshapen(change, error)
 
 
-def _at_home(sighting: ObjectChange, controller: str) -> _Seen | None:
+def _at_home(change: ObjectChange, controller: str) -> _Seen | None:
     found = None
-    if sighting.kind == PIPELINE_RUNS:
-        found = _run(_now(sighting), gone=sighting.gone, controller=controller)
-    elif sighting.kind == WORKLOADS and not sighting.unreadable:
-        found = _charge(sighting.object, gone=sighting.gone)
+    if change.kind == PIPELINE_RUNS:
+        found = _run(_now(change), gone=change.gone, controller=controller)
+    elif change.kind == WORKLOADS and not change.unreadable:
+        found = _charge(change.object, gone=change.gone)
     return (*found, ()) if found is not None else None
 
 
-def _on_worker(sighting: ObjectChange, config_namespace: str) -> _Seen | None:
-    build = _BUILDERS.get(sighting.kind)
-    named = meta(sighting.object).get("namespace")
-    if build is None or (sighting.kind == CONFIG_MAPS and named != config_namespace):
+def _on_worker(change: ObjectChange, config_namespace: str) -> _Seen | None:
+    build = _BUILDERS.get(change.kind)
+    named = meta(change.object).get("namespace")
+    if build is None or (change.kind == CONFIG_MAPS and named != config_namespace):
         return None
-    built = build(_now(sighting), sighting.gone)
+    built = build(_now(change), change.gone)
     if built is None:
         return None
     place, event = built
     if isinstance(event, CoschedulingObjectGone):
-        event = msgspec.structs.replace(event, resource_version=sighting.resource_version)
-    return f"{WORKER}/{sighting.cluster}/{place}", event, ()
+        event = msgspec.structs.replace(event, resource_version=change.resource_version)
+    return f"{WORKER}/{change.cluster}/{place}", event, ()
 
 
-def _now(sighting: ObjectChange) -> Json:
-    return sighting.object if sighting.gone else sighting.whole()
+def _now(change: ObjectChange) -> Json:
+    return change.object if change.gone else change.whole()
 
 
 def answered(read: OpenRead, answer: ReadAnswer) -> events.WorkerObjectRead:
@@ -130,16 +128,16 @@ def _last(obj: Json) -> dict[str, Any]:
     return {key: str(meta(obj).get(key) or "") for key in ("namespace", "name", "uid")}
 
 
-def _misshapen(sighting: ObjectChange, error: Exception) -> _Seen:
-    body, last, kind = body_of(sighting.object), _last(sighting.object), sighting.kind.name
+def _misshapen(change: ObjectChange, error: Exception) -> _Seen:
+    body, last, kind = body_of(change.object), _last(change.object), change.kind.name
     event = SightingRefused(
         kind=kind,
         **last,
-        resource_version=sighting.resource_version,
+        resource_version=change.resource_version,
         error=f"{type(error).__name__}: {error}",
         object=body.ref,
     )
-    return f"refused/{sighting.cluster}/{kind}/{event.namespace}/{event.name}", event, (body,)
+    return f"refused/{change.cluster}/{kind}/{event.namespace}/{event.name}", event, (body,)
 
 
 def _run(obj: Json, *, gone: bool, controller: str) -> _Built | None:

@@ -1,5 +1,4 @@
-"""How much of a pipeline can run at one moment: the largest concurrent wave of its graph (section 7 number 3, section
-8.5).
+"""Says how much of a pipeline can run at one moment: the largest concurrent wave of its graph.
 
 In: tasks, what each waits for, what its pod asks for. Out: the most that any set of tasks that may run together asks
 for, one resource at a time. Tasks in `finally` run together after all others. What a task asks for is read from its

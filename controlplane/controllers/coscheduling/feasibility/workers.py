@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.coscheduling.feasibility import events
-from controlplane.controllers.coscheduling.feasibility.nodes import ClusterFacts, NodeRoom
+from controlplane.controllers.coscheduling.feasibility.nodes import ClusterFacts, NodeCapacity
 from controlplane.controllers.coscheduling.feasibility.task_groups import PODS_RESOURCE
 from controlplane.controllers.coscheduling.flags import FLAGS_NAME, Flags, effective
 from controlplane.controllers.coscheduling.objects import CONFIG_MAPS, NODES, PODS, PipelineRun
@@ -25,6 +25,7 @@ from controlplane.kube.quantities import NANO
 from controlplane.kube.tolerations import Taint
 from controlplane.log.event import Recorded
 
+T = TypeVar("T")
 # An object that is there is believed for this long; one that is not is looked for again after a while, ever more
 # rarely.
 _BELIEVED = timedelta(minutes=10)
@@ -45,7 +46,7 @@ class Key(msgspec.Struct, frozen=True):
 
 class Look(msgspec.Struct, frozen=True):
     """What a look at an object showed. `misses` counts looks in a row that did not find it; `position` is that of its
-    event.
+    event, `since` that of the first one in a row that showed the same.
     """
 
     outcome: events.Outcome
@@ -53,6 +54,7 @@ class Look(msgspec.Struct, frozen=True):
     message: str
     at: datetime
     position: int
+    since: int
     misses: int = 0
 
     @property
@@ -71,24 +73,50 @@ class WorkerFacts(msgspec.Struct, frozen=True):
     pending: tuple[str, ...] = ()
 
 
+class _View:
+    """What a worker shows, noting what it does not: `unknown` with why, `pending` what is still on its way."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.unknown: list[str] = []
+        self.pending: list[str] = []
+
+    def shows(self, kind: Kind, what: str) -> bool:
+        """Whether a kind is in view there; `what` is how sentences call it."""
+        if self._connection.in_view(kind.name):
+            return True
+        why = self._connection.off.get(kind.name)
+        self.unknown.append(f"{what} ({why or 'not listed yet'})")
+        if why is None:
+            self.pending.append(what)
+        return False
+
+
 class Worker:
-    """One worker. `version` goes up with whatever may change a judgement, looks aside: those concern who needs them."""
+    """One worker. `version` goes up with whatever may change a judgement, looks aside: those concern who needs them.
+    `marks` tell since which position in the log what is known of it is as it is (`nodes`, `classes`, `placeholders`,
+    `flags`, `view`).
+    """
 
     def __init__(self, name: str) -> None:
         self.connection = Connection(name=name)
         self.version = 0
+        self.marks: dict[str, int] = {}
         self.looks: dict[Key, Look] = {}
-        self._nodes: dict[str, NodeRoom] = {}
-        self._sorted: tuple[NodeRoom, ...] | None = None
+        self._nodes: dict[str, NodeCapacity] = {}
+        self._sorted: tuple[NodeCapacity, ...] | None = None
         self._memo: dict[Hashable, tuple[CoschedulingReason, str] | None] = {}
-        self._classes: dict[str, events.WorkerClassObserved] = {}
-        self._placeholders: dict[str, events.WorkerPlaceholderObserved] = {}
+        self._classes: dict[str, tuple[bool, bool]] = {}  # by name: bound late, the default
+        self._placeholders: dict[str, tuple[str, str, str]] = {}  # by UID: namespace, run, node
         self._flags: Flags | None = Flags()
         self._flags_problem = ""
 
-    def connected(self, connection: Connection) -> None:
-        """Take a change of the connection. What was read in another life of the cluster says nothing of this one."""
+    def connected(self, connection: Connection, position: int) -> None:
+        """Take a change of the connection. What was read in another incarnation of the cluster says nothing of this
+        one.
+        """
         before, self.connection = self.connection, connection
+        self._note("view", _view(before), _view(connection), position)
         if before.incarnation and (before.incarnation, before.life) != (connection.incarnation, connection.life):
             self.looks = {}
         self.version += 1
@@ -102,58 +130,77 @@ class Worker:
         self._sorted, self._memo = None, {}
         match event:
             case events.WorkerNodeObserved():
-                self._nodes[event.name] = _room(event)
+                self._keep("nodes", self._nodes, event.name, _capacity(event), recorded.position)
             case events.WorkerNodeGone():
-                self._nodes.pop(event.name, None)
+                self._keep("nodes", self._nodes, event.name, None, recorded.position)
             case events.WorkerClassObserved():
-                self._classes[event.name] = event
+                self._keep("classes", self._classes, event.name, (event.late, event.default), recorded.position)
             case events.WorkerClassGone():
-                self._classes.pop(event.name, None)
+                self._keep("classes", self._classes, event.name, None, recorded.position)
             case events.WorkerPlaceholderObserved():
-                self._placeholders[event.uid] = event
+                placed = (event.namespace, event.run, event.node)
+                self._keep("placeholders", self._placeholders, event.uid, placed, recorded.position)
             case events.WorkerPlaceholderGone():
-                self._placeholders.pop(event.uid, None)
+                self._keep("placeholders", self._placeholders, event.uid, None, recorded.position)
             case events.WorkerFlagsObserved():
-                self._flagged(event.data)
+                self._flagged(event.data, recorded.position)
             case events.WorkerFlagsGone():
-                self._flagged({})
+                self._flagged({}, recorded.position)
         return None
+
+    def _keep(self, facet: str, among: dict[str, T], name: str, value: T | None, position: int) -> None:
+        """Keep what is now known of something, None if it is gone."""
+        self._note(facet, among.get(name), value, position)
+        if value is None:
+            among.pop(name, None)
+        else:
+            among[name] = value
+
+    def _note(self, facet: str, before: object, after: object, position: int) -> None:
+        if before != after:
+            self.marks[facet] = position
 
     def _looked(self, event: events.WorkerObjectRead, recorded: Recorded) -> Key:
         key = Key(event.api_version, event.kind, event.namespace, event.name)
         before = self.looks.get(key)
         misses = 0 if event.outcome == "Found" else (before.misses if before else 0) + 1
-        self.looks[key] = Look(
-            event.outcome, event.object, event.message, recorded.recorded_at, recorded.position, misses
-        )
+        at, shown = recorded.position, (event.outcome, event.object, event.message)
+        same = before is not None and (before.outcome, before.object, before.message) == shown
+        since = before.since if before is not None and same else at
+        self.looks[key] = Look(*shown, recorded.recorded_at, at, since, misses)
         return key
 
-    def _flagged(self, data: Mapping[str, Any]) -> None:
+    def _flagged(self, data: Mapping[str, Any], position: int) -> None:
+        before = self._flags, self._flags_problem
         found = effective(self._flags, data, f"ConfigMap {FLAGS_NAME} of the cluster")
         self._flags_problem = str(found.problem) if found.problem else ""
         if found.problem is None:
             self._flags = found.flags
+        self._note("flags", before, (self._flags, self._flags_problem), position)
 
     def known(self, run: PipelineRun, claims: Iterable[Key], *, grows: bool) -> WorkerFacts:
         """Return what is known of the worker for a run that names some claims."""
-        unknown: list[str] = []
-        pending: list[str] = []
-
-        def in_view(kind: Kind, what: str) -> bool:
-            if self.connection.in_view(kind.name):
-                return True
-            why = self.connection.off.get(kind.name)
-            unknown.append(f"{what} ({why or 'not listed yet'})")
-            if why is None:
-                pending.append(what)
-            return False
-
-        nodes = self._rooms(run) if in_view(NODES, "its nodes") else None
-        classes = in_view(STORAGE_CLASSES, "its storage classes")
-        flags = self._flags if in_view(CONFIG_MAPS, "its mode") else None
-        in_view(PODS, "its placeholders")
+        view = _View(self.connection)
+        nodes = self._capacities(run) if view.shows(NODES, "its nodes") else None
+        classes = view.shows(STORAGE_CLASSES, "its storage classes")
+        flags = self._flags if view.shows(CONFIG_MAPS, "its mode") else None
+        view.shows(PODS, "its placeholders")
         if flags is not None and self._flags_problem:
-            unknown.append(f"its mode, which stays as it was ({self._flags_problem})")
+            view.unknown.append(f"its mode, which stays as it was ({self._flags_problem})")
+        facts = ClusterFacts(
+            name=self.connection.name,
+            mode=flags.mode if flags is not None else None,
+            claims=self._claims(claims, view.unknown),
+            storage_classes={name: late for name, (late, _) in self._classes.items()} if classes else None,
+            default_class=min((name for name, (_, default) in self._classes.items() if default), default=""),
+            nodes=nodes,
+            grows=grows,
+            memo=self._memo,
+        )
+        return WorkerFacts(facts, tuple(view.unknown), tuple(view.pending))
+
+    def _claims(self, claims: Iterable[Key], unknown: list[str]) -> frozenset[tuple[str, str]]:
+        """Return the claims that are there as far as is known; what is not known is added to `unknown`."""
         there = set()
         for key in claims:
             look = self.looks.get(key)
@@ -161,38 +208,35 @@ class Worker:
                 there.add((key.namespace, key.name))
             if look is None or look.outcome == "Unknown":
                 unknown.append(f"{key} ({look.message if look else 'not read yet'})")
-        facts = ClusterFacts(
-            name=self.connection.name,
-            mode=flags.mode if flags is not None else None,
-            claims=frozenset(there),
-            storage_classes={name: one.late for name, one in self._classes.items()} if classes else None,
-            default_class=min((name for name, one in self._classes.items() if one.default), default=""),
-            nodes=nodes,
-            grows=grows,
-            memo=self._memo,
-        )
-        return WorkerFacts(facts, tuple(unknown), tuple(pending))
+        return frozenset(there)
 
-    def _rooms(self, run: PipelineRun) -> tuple[NodeRoom, ...]:
-        # Tekton's placeholders avoid those of their own namespace, and no others. One of an attempt before goes before the next begins.
+    def _capacities(self, run: PipelineRun) -> tuple[NodeCapacity, ...]:
+        # Tekton's placeholders avoid those of their own namespace, and no others. One of an attempt before goes before
+        # the next begins.
         taken = {
-            one.node for one in self._placeholders.values() if one.namespace == run.namespace and one.run != run.name
+            node for namespace, of, node in self._placeholders.values() if namespace == run.namespace and of != run.name
         }
         if self._sorted is None:
-            self._sorted = tuple(room for _, room in sorted(self._nodes.items()))
+            self._sorted = tuple(node for _, node in sorted(self._nodes.items()))
         if not taken:
             return self._sorted
         return tuple(
-            msgspec.structs.replace(room, placeholder=True) if room.name in taken else room for room in self._sorted
+            msgspec.structs.replace(node, placeholder=True) if node.name in taken else node for node in self._sorted
         )
 
 
-def _room(seen: events.WorkerNodeObserved) -> NodeRoom:
+def _view(connection: Connection) -> tuple[object, ...]:
+    """Return what a judgement may rest on of a connection."""
+    shown = (connection.synced, connection.off) if connection.connected else None
+    return connection.connected, connection.phase == "Removed", connection.incarnation, connection.life, shown
+
+
+def _capacity(seen: events.WorkerNodeObserved) -> NodeCapacity:
     """Return a node with all that it can be given: what is taken now is quota's business, and may be free when the run
     starts.
     """
     free = amounts(seen.allocatable)
-    return NodeRoom(
+    return NodeCapacity(
         name=seen.name,
         labels=seen.labels,
         taints=tuple(Taint(one.key, one.value, one.effect) for one in seen.taints),

@@ -1,9 +1,8 @@
-"""What a run's tasks are bound to: their workspaces, the placeholder they follow, and the affinity of their pods
-(section 2.3).
+"""Says what a run's tasks are bound to: their workspaces, the placeholder they follow, and the affinity of their pods.
 
 In: a run, its pipeline and its mode. Out: one `TaskBinding` for each task. Tekton's own controller makes TaskRuns just
-so; where its flag says `disabled` and this room places the pods instead, the admission hook adds what is missing from
-the same values."""
+so; where its flag says `disabled` and Controlplane places the pods instead, the admission hook adds what is missing
+from the same values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes when a run is over (section 5): its placeholders, and by mode and annotation the claims of its templates.
+"""Says what goes when a run is over: its placeholders, and by mode and annotation the claims of its templates.
 
 In: a run that is done or being deleted, and what is there. Out: removals, each with the UID of what it removes; never a
 user's claim. A claim is deleted and then loses the finalizer that would keep it for the pods of finished tasks; not the

@@ -1,8 +1,8 @@
-"""When a placeholder is moved to another node (sections 4, 7 number 4, and 9).
+"""Says when a placeholder is moved to another node (docs/explanation/coscheduling.md, Where this differs from Tekton).
 
 In: the placeholder's pod, its node, the run's own pods. Out: a reason, or None. The pod is deleted, and its StatefulSet
-makes a new one elsewhere; running tasks finish where they are, later ones follow. Asked for the whole life of the run,
-not only before its first task."""
+makes a new one elsewhere; running tasks finish where they are, later ones follow. It is asked for as long as the run
+lasts, not only before its first task."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def node_evicts(node: NodeView | None, tolerations: Iterable[Toleration]) -> Evi
 def limit_evicts(node: str, pods: Iterable[TaskPod]) -> Eviction | None:
     """Return whether the placeholder itself keeps the run's pods off its node: the node is at its limit of pods.
 
-    Only while no pod of the run is on the node: one that runs there will make room by itself.
+    Only while no pod of the run is on the node: one that runs there will end by itself.
     """
     listed = [pod for pod in pods if not pod.over]
     if not node or any(pod.node == node for pod in listed):

@@ -1,8 +1,8 @@
-"""What is there already: placeholders, claims and pods of a run among a cluster's objects, told from other runs' by
-owner UID.
+"""Finds what is there already: placeholders, claims and pods of a run among a cluster's objects, told from other runs'
+by owner UID.
 
-In: a `ObjectsByKind` and a run. Out: what is the run's own, what stands in its way, and which placeholders have to
-move. Names alone prove nothing: two runs can ask for one name (section 2.1)."""
+In: an `ObjectsByKind` and a run. Out: what is the run's own, what stands in its way, and which placeholders have to
+move. Names alone prove nothing: two runs can ask for one name."""
 
 from __future__ import annotations
 

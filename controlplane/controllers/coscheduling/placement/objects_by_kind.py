@@ -1,6 +1,6 @@
 """A cluster as a pile of objects: what a dry run is given, sorted and looked up.
 
-In: objects of any kind, as YAML or an API server gives them. Out: those that the room looks at, by kind, namespace and
+In: objects of any kind, as YAML or an API server gives them. Out: those that placement looks at, by kind, namespace and
 name. Others are left alone."""
 
 from __future__ import annotations
@@ -48,19 +48,34 @@ def objects_of(document: Any, where: str) -> list[Json]:
     if not isinstance(document, dict):
         what = f"expected a Kubernetes object, found a {type(document).__name__}"
         raise InputRefused(Problem(where, "the document", what, "give apiVersion, kind and metadata"))
-    kind = document.get("kind")
-    items = document.get("items")
-    if isinstance(kind, str) and kind.endswith("List") and isinstance(items, list):
-        # A typed list leaves out what its items are.
-        known = {} if kind == "List" else {"apiVersion": document.get("apiVersion"), "kind": kind.removesuffix("List")}
-        listed = [known | item if isinstance(item, dict) else item for item in items]
-        return [obj for number, item in enumerate(listed) for obj in objects_of(item, f"{where} items[{number}]")]
-    if not isinstance(kind, str) or not kind:
-        raise InputRefused(Problem(where, "kind", "it is not set", "say what kind of object it is"))
-    if not isinstance(document.get("metadata", {}), dict):
-        raise InputRefused(Problem(where, "metadata", "expected an object", "give the object's metadata"))
-    wrong = misfit(document)
-    if wrong is not None:
-        named = label(kind, str(meta(document).get("namespace") or ""), str(meta(document).get("name") or ""))
-        raise InputRefused(Problem(f"{where} ({named})", *wrong, "give the object as the API server shows it"))
+    items = _items_of(document)
+    if items is not None:
+        return [obj for number, item in enumerate(items) for obj in objects_of(item, f"{where} items[{number}]")]
+    problem = _problem_of(document, where)
+    if problem is not None:
+        raise InputRefused(problem)
     return [document]
+
+
+def _items_of(document: Json) -> list[Any] | None:
+    """Return the items of a List, None for what is no List."""
+    kind, items = document.get("kind"), document.get("items")
+    if not isinstance(kind, str) or not kind.endswith("List") or not isinstance(items, list):
+        return None
+    # A typed list leaves out what its items are.
+    known = {} if kind == "List" else {"apiVersion": document.get("apiVersion"), "kind": kind.removesuffix("List")}
+    return [known | item if isinstance(item, dict) else item for item in items]
+
+
+def _problem_of(document: Json, where: str) -> Problem | None:
+    """Return what is wrong with an object as such, None if nothing is."""
+    kind = document.get("kind")
+    if not isinstance(kind, str) or not kind:
+        return Problem(where, "kind", "it is not set", "say what kind of object it is")
+    if not isinstance(document.get("metadata", {}), dict):
+        return Problem(where, "metadata", "expected an object", "give the object's metadata")
+    wrong = misfit(document)
+    if wrong is None:
+        return None
+    named = label(kind, str(meta(document).get("namespace") or ""), str(meta(document).get("name") or ""))
+    return Problem(f"{where} ({named})", *wrong, "give the object as the API server shows it")

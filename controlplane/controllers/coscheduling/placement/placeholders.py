@@ -1,5 +1,5 @@
-"""Builds what a run gets beside its tasks: placeholder StatefulSets and the claims of its templates (sections 2, 2.1,
-2.2).
+"""Builds what a run gets beside its tasks: placeholder StatefulSets and the claims of its templates
+(tektoncd/pipeline pkg/reconciler/pipelinerun/affinity_assistant.go, 3ee1745ae).
 
 In: a run as admission leaves it, its mode, the flags and defaults. Out: Kubernetes objects, each with the run as its
 owner. Nothing here looks at a cluster; whether an object may be created, or is there already, is decided by whoever
@@ -69,8 +69,8 @@ def placeholder_of_claims(run: PipelineRun, mode: Mode) -> dict[str, str]:
     """Return the placeholder of each claim of a run, in the order of its workspaces.
 
     In mode `workspaces` two workspaces may share a claim. There is one placeholder for it, named after the last of them
-    as Tekton does; tasks of the other follow it too (Tekton lets them wait for one that never exists: section 7, number
-    2)."""
+    as Tekton does; tasks of the other follow it too (Tekton lets them wait for one that never
+    exists)."""
     if mode is Mode.DISABLED:
         return {}
     single = placeholder_name("", run.name)
@@ -125,8 +125,8 @@ def _claim(run: PipelineRun, binding: Binding, template: Json) -> Json:
 def _claim_template(run: PipelineRun, binding: Binding) -> Json:
     """Return a claim template of a placeholder, with the owner and labels of the TEP.
 
-    Tekton sets neither, so claims of a run that is deleted before it ends stay for ever (section 5). The owner is no
-    controller: that word is left to whoever makes the claim."""
+    Tekton sets neither, so claims of a run that is deleted before it ends stay for ever. The owner is no
+    controller: who makes the claim is."""
     template = binding.template or {}
     metadata = _kept_metadata(template)
     labels = {**metadata.get("labels", {}), RUN_LABEL: run.name}
@@ -219,7 +219,7 @@ def _security_context(flags: Flags, *, windows: bool) -> Json:
 
 
 def _affinity(run: PipelineRun, mode: Mode, *, everywhere: bool) -> Json:
-    """Return a copy of the run's affinity with the repulsion of other placeholders added (section 7, number 1)."""
+    """Return a copy of the run's affinity with the repulsion of other placeholders added."""
     affinity: Json = copy.deepcopy((run.pod_template or {}).get("affinity") or {})
     anti = affinity.get("podAntiAffinity") or {}
     if mode is Mode.ISOLATE:

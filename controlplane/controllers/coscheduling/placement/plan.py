@@ -32,7 +32,7 @@ _VERSIONS = (PIPELINE_RUNS.api_version, f"{PIPELINE_RUNS.group}/v1beta1", "")
 
 class PlannedCluster(msgspec.Struct, frozen=True, kw_only=True):
     """What a plan is made for: both ConfigMaps' data, whether its Tekton still knows the old flag, and the settings of
-    the room.
+    the controller.
     """
 
     flags: Mapping[str, object] = {}
@@ -118,7 +118,8 @@ def _clean(result: PlacementPlan, run: PipelineRun, mode: Mode, world: ObjectsBy
     result.cleanup = removals(run, mode, world)
     if any(not removal.uid for removal in result.cleanup):
         result.warnings.append(
-            f"{run.label}: the files hold no StatefulSet or PersistentVolumeClaim: what is listed is what would be looked for"
+            f"{run.label}: the files hold no StatefulSet or PersistentVolumeClaim: "
+            "what is listed is what would be looked for"
         )
 
 
@@ -126,7 +127,8 @@ def _create(result: PlacementPlan, run: PipelineRun, mode: Mode, world: ObjectsB
     bound: list[TaskBinding] = []
     if run.resolver and run.stored_spec is None and run.pipeline_spec is None and not run.pipeline_name:
         result.warnings.append(
-            f'{run.label}: spec.pipelineRef: the resolver "{run.resolver}" fetches the pipeline: what its tasks use is not known'
+            f'{run.label}: spec.pipelineRef: the resolver "{run.resolver}" fetches the pipeline: '
+            "what its tasks use is not known"
         )
     else:
         pipeline = find_pipeline(run, world)
@@ -198,7 +200,8 @@ def _new(
 
 def _missing_claims(run: PipelineRun, world: ObjectsByKind) -> list[str]:
     return [
-        f'{run.label}: spec.workspaces[{binding.index}]: there is no PersistentVolumeClaim "{binding.claim}" in namespace '
+        f"{run.label}: spec.workspaces[{binding.index}]: "
+        f'there is no PersistentVolumeClaim "{binding.claim}" in namespace '
         f"{run.namespace}: pods that use it wait until it is created"
         for binding in run.bindings
         if binding.claim and world.find("PersistentVolumeClaim", run.namespace, binding.claim) is None

@@ -39,21 +39,27 @@ def param_values(params: list[Json], defaults: list[Json] | None = None) -> dict
     for param in params:
         _note(values, str(param.get("name")), param.get("value"))
     given = {str(param.get("name")) for param in params}
-    left = {str(one.get("name")): one["default"] for one in defaults or () if one.get("default") is not None}
+    all_defaults = {str(one.get("name")): one["default"] for one in defaults or () if one.get("default") is not None}
+    left = {name: value for name, value in all_defaults.items() if name not in given}
     texts: dict[str, str] = {}
     for name, value in left.items():
-        if name not in given and not isinstance(value, list | dict):
+        if not isinstance(value, list | dict):
             _note(texts, name, value)
     known = dict(values)
     for key in texts:
         values[key] = _resolved(key, texts, known, _DEEPEST)
     resolved = dict(values)
     for name, value in left.items():
-        if name not in given and isinstance(value, list):
-            _note(values, name, [fill(_spelled(item), resolved) for item in value])
-        elif name not in given and isinstance(value, dict):
-            _note(values, name, {key: fill(_spelled(item), resolved) for key, item in value.items()})
+        if isinstance(value, list | dict):
+            _note(values, name, _filled(value, resolved))
     return values
+
+
+def _filled(value: list[Any] | Json, known: Values) -> list[str] | dict[str, str]:
+    """Return a default that is a list or an object, with the parameters that its texts refer to filled in."""
+    if isinstance(value, list):
+        return [fill(_spelled(item), known) for item in value]
+    return {key: fill(_spelled(item), known) for key, item in value.items()}
 
 
 def _resolved(key: str, texts: Values, known: Values, depth: int) -> str:

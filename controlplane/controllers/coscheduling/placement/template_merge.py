@@ -1,8 +1,8 @@
-"""How one pod template is filled in from another, as Tekton does it: the task's from the run's, the run's from the
+"""Fills in one pod template from another, as Tekton does it: the task's from the run's, the run's from the
 cluster's.
 
 In: two pod templates. Out: a new one; neither is changed, for whoever edits a user's own template changes every pod
-that is made of it later (specs/coscheduling section 7, number 1)."""
+that is made of it later."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Pod templates: what a cluster's defaults fill in, and the part of them that reaches a placeholder (section 2.2).
+"""Merges pod templates: what a cluster's defaults fill in, and the part of them that reaches a placeholder
+(tektoncd/pipeline pkg/apis/pipeline/pod/affinity_assitant_template.go, 3ee1745ae).
 
 In: the run's pod template, Tekton's ConfigMap `config-defaults`. Out: merged templates, always new objects: a builder
-that edits the user's own template changes every pod that is made of it later (section 7, number 1)."""
+that edits the user's own template changes every pod that is made of it later."""
 
 from __future__ import annotations
 

@@ -10,12 +10,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from controlplane.controllers.connectivity.events import ServiceStarted
+from controlplane.controllers.coscheduling import causes as run_causes
 from controlplane.controllers.coscheduling.events import CoschedulingFailed
 from controlplane.controllers.coscheduling.events import CoschedulingWrite as RunWrite
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason as RunReason
+from controlplane.controllers.podgroups import causes as group_causes
 from controlplane.controllers.podgroups.events import GroupWrite, GroupWriteFailed
 from controlplane.controllers.podgroups.reasons import PodGroupReason as GroupReason
-from controlplane.controllers.scheduling.causes import may_cause
+from controlplane.controllers.scheduling import causes as scheduler_causes
 from controlplane.controllers.scheduling.events import (
     GangConditionDecided,
     PodStatusDecided,
@@ -32,6 +34,16 @@ _REASONS: tuple[frozenset[str], ...] = (frozenset(GroupReason), frozenset(RunRea
 _SHORTEST_PAUSE = timedelta(seconds=0.9)
 _REPLACED = (GangConditionDecided, PodStatusDecided)  # what is to be said now takes the place of what was to be said
 PAUSE = "a refused write waits"
+
+
+def _may_cause(cause: str, stream: str) -> bool:
+    """Whether an event on one stream can be what a decision on another rests on."""
+    first = stream.partition("/")[0]
+    if first in group_causes.MAY_CAUSE:
+        return group_causes.may_cause(cause, stream)
+    if first in run_causes.MAY_CAUSE:
+        return run_causes.may_cause(cause, stream)
+    return scheduler_causes.may_cause(cause, stream)
 
 
 class Events:
@@ -71,7 +83,7 @@ class Events:
             self._trace.violate("every decision has a reason", what)
         if not 0 < recorded.caused_by < recorded.position:
             self._trace.violate("every decision has a cause", f"{what}: caused by {recorded.caused_by}")
-        elif isinstance(event, SchedulingWrite) and not may_cause(self._streams[recorded.caused_by], recorded.stream):
+        elif not _may_cause(self._streams[recorded.caused_by], recorded.stream):
             where = f"caused by {recorded.caused_by} on {self._streams[recorded.caused_by]}"
             self._trace.violate("every decision has a cause", f"{what}: {where}")
         if not isinstance(event, GroupWrite | RunWrite | SchedulingWrite):

@@ -28,7 +28,7 @@ def _of_rooms(rooms: HostedControllers) -> dict[str, Any]:
         "members": index.members,
         "groups": index.groups,
         "rules": index.rules,
-        "room": index.room,
+        "room": index.capacity,
         "unresolved": index.unresolved,
         "members of groups": index._members_of,
         "connection of the groups": index.connection,
