@@ -97,7 +97,7 @@ class SchedulerTerm(LeadershipTerm):
             pick=lambda: around.random.getrandbits(31),
             leaving=rooms.evictions.leaving,
         )
-        self.loop.quorums.judged, self.loop.quorums.started = rooms.verdicts.judged, rooms.verdicts.started
+        self.loop.quorums.recorded = rooms.verdicts
         self.loop.faults.heard = lambda error: _log.error("a plugin failed", exc_info=error)
         self._measure = SchedulerMeasure(around.metrics, self.loop)
         self._cycles = CycleDriver(self.loop, log, self._time, gate, self._ready, self._measure.cycle)

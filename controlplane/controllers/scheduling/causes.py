@@ -2,8 +2,8 @@
 
 In: states before and after an event, and later a decision. Out: marks (`controlplane.runtime.marks`), and a position in
 the log, for `caused_by`. Nodes and other schedulers' pods are in no log: what was found, or not found, on them rests on
-what had the pod wait for a node. How a group stands, and that its members may be bound, rests on the members' events as
-far as the group's own stream tells (`verdicts`)."""
+what had the pod wait for a node. How a group stands rests on the events of its members, whose positions come in beside
+the marks: `members` with which event they came to stand as they do, `siblings` with which enough of them had a node."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from typing import Any
 from controlplane.controllers.scheduling.events import (
     BindingDecided,
     GangConditionDecided,
+    GangJudged,
+    GangStart,
     NodeReserved,
     PermitGiven,
     PodStatusDecided,
     PreBindDecided,
     ReservationDropped,
     SchedulingFailed,
+    VictimChosen,
     VictimMarkDecided,
     VictimRemovalDecided,
 )
@@ -52,13 +55,17 @@ VICTIM: Parts = {
 GANG: Parts = {
     "seen": {"it.present": lambda seen: seen.uid},
     "judged": {"it.judged": lambda judged: judged},
+    "start": {"it.start": lambda start: start},
 }
 
 # What a cycle looks for a node for: a pod that may be scheduled, for which nothing is held.
 _WAITS = ("it.present", "it.gates", "it.held")
+# What a pod is to its gang, and to the pods that it displaces: that it waits for a node, has one, or was let go.
+STANDING = (*_WAITS, "it.allowed")
+_GROUP = ("it.present", "members")
 CAUSES: Table = {
     NodeReserved: {R.NODE_FOUND: _WAITS},
-    PermitGiven: {R.PERMITTED: ("it.held",)},
+    PermitGiven: {R.PERMITTED: ("it.held", "siblings")},
     ReservationDropped: {
         R.POD_GONE: ("it.leaving", "it.held"),
         R.PERMIT_TIMEOUT: ("it.held",),
@@ -77,8 +84,11 @@ CAUSES: Table = {
         R.BIND_AGAIN: ("it.refused",),
     },
     PodStatusDecided: {R.CONDITION_CHANGED: ("it.told", "it.gates")},
+    VictimChosen: {R.LOWER_PRIORITY: STANDING},
     VictimMarkDecided: {R.LOWER_PRIORITY: ("it.chosen",)},
     VictimRemovalDecided: {R.LOWER_PRIORITY: ("it.chosen", "it.marked")},
+    GangJudged: {R.CONDITION_CHANGED: _GROUP},
+    GangStart: {R.CAME_TOGETHER: _GROUP, R.TURNED_BACK: _GROUP, R.BEGINS_ANEW: (*_GROUP, "it.start")},
     GangConditionDecided: {R.CONDITION_CHANGED: ("it.present", "it.judged")},
 }
 """What each kind of decision may rest on, by its reason."""
@@ -86,9 +96,11 @@ CAUSES: Table = {
 
 def may_cause(cause: str, stream: str) -> bool:
     """Whether an event on one stream can be what a decision on another rests on, by their names: what is said of an
-    object rests on its own stream, and that a pod is a victim on the pod's that needs its room."""
-    room, of = cause.partition("/")[0], stream.partition("/")[0]
-    return cause == stream or (of == "victim" and room in ("pod", "candidate"))
+    object rests on its own stream, that a pod is a victim on the stream of the pod that displaces it, and what is
+    decided about a gang on the streams of the pods of its namespace."""
+    (first, namespace), (of, other) = cause.split("/")[:2], stream.split("/")[:2]
+    of_a_pod = first in ("pod", "candidate")
+    return cause == stream or (of_a_pod and (of == "victim" or (of in ("pod", "gang") and namespace == other)))
 
 
 def said(event: Event) -> str:

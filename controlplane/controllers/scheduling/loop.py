@@ -301,7 +301,8 @@ class Loop:
                 continue
             if not victim.terminating and not self._leaving(victim.uid):
                 chosen.append(victim)
-        cause = max((said.caused_by for said in answer.events), default=0)
+        errands, _ = self.errands_of(pod.identity)
+        cause = errands.since(stream) if errands is not None else 0
         going = victims_of(chosen, pod, node, framework.scheduler_name, cause)
         return ProposedAppend([*answer.events, *going], answer.expected)
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, Generic, TypeVar
 
-from controlplane.controllers.scheduling.causes import CAUSES, POD, VICTIM, Parts, marked, said
+from controlplane.controllers.scheduling.causes import CAUSES, POD, STANDING, VICTIM, Parts, marked, said
 from controlplane.controllers.scheduling.decide import SchedulingPlan, decide_pod, decide_victim
 from controlplane.controllers.scheduling.events import (
     SCHEDULING_EVENTS,
@@ -43,7 +43,7 @@ from controlplane.controllers.scheduling.state import (
 from controlplane.kube.kinds import PODS, Json, Request, meta, version_number
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
-from controlplane.runtime.marks import cause_of, causes_of
+from controlplane.runtime.marks import cause_of, causes_of, newest
 from controlplane.runtime.writes import WritingController
 
 S = TypeVar("S", bound=StreamState)
@@ -74,12 +74,14 @@ class Book(WritingController[SchedulingWrite], Generic[S]):
     def _writes(self, stream: str) -> S | None:
         return self.states.get(stream)
 
-    def said(self, stream: str, *events: Event) -> list[NewEvent]:
-        """Return events that are decided together about a stream, each with the event that it rests on."""
+    def said(self, stream: str, *events: Event, **others: int) -> list[NewEvent]:
+        """Return events that are decided together about a stream, each with the event that it rests on. `others` are
+        positions of other streams' events that they may rest on, by their name in the table."""
         state = self.states[stream]
+        marks = self._marks.get(stream, {})
         causes = causes_of(
             events,
-            self._marks.get(stream, {}),
+            marks | others if others else marks,
             lambda event, own: cause_of(CAUSES, event, own, {}) or state.position,
             said,
         )
@@ -185,6 +187,10 @@ class Placements(Book[PodState]):
         if decision is None:
             return None
         return tell_pod(self.states[write.stream], decision, self.identity, str(write.position), now)
+
+    def since(self, stream: str) -> int:
+        """Return the position of the event with which a pod came to wait for a node, to have one, or to be let go."""
+        return newest(self._marks.get(stream, {}), STANDING)
 
     def known(self) -> dict[str, tuple[str, str, str]]:
         """Return the pods that the log knows: UID to (namespace, name, resourceVersion)."""

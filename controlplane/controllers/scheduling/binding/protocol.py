@@ -146,8 +146,15 @@ class BindingProtocol(Protocol):
         have stopped.
         """
 
-    def permit(self, stream: str, plugin: str, now: datetime) -> ProposedAppend:
-        """Say that a Permit plugin lets the pod go on."""
+    def permit(self, stream: str, plugin: str, now: datetime, *, siblings: int = 0) -> ProposedAppend:
+        """Say that a Permit plugin lets the pod go on; `siblings` is the position of the event with which enough of its
+        gang had a node.
+        """
+
+    def since(self, stream: str) -> int:
+        """Return the position of the event with which the pod came to wait for a node, to have one, or to be let go;
+        0 if none is known.
+        """
 
     def drop(self, stream: str, reason: SchedulingReason, message: str, plugin: str) -> ProposedAppend:
         """Give the reservation back."""
@@ -304,13 +311,18 @@ class Plain:
             return ProposedAppend()
         return self._said(stream, failed)
 
-    def permit(self, stream: str, plugin: str, now: datetime) -> ProposedAppend:
+    def permit(self, stream: str, plugin: str, now: datetime, *, siblings: int = 0) -> ProposedAppend:
         """Say that a Permit plugin lets the pod go on."""
         state = self._placements.states.get(stream)
         held = state.held if state is not None else None
         if state is None or held is None or plugin not in held.waits or plugin in state.allowed:
             return ProposedAppend()
-        return self._said(stream, PermitGiven(number=held.number, plugin=plugin, reason=SchedulingReason.PERMITTED))
+        event = PermitGiven(number=held.number, plugin=plugin, reason=SchedulingReason.PERMITTED)
+        return self._said(stream, event, siblings=siblings)
+
+    def since(self, stream: str) -> int:
+        """Return the position of the event with which the pod came to wait for a node, to have one, or to be let go."""
+        return self._placements.since(stream)
 
     def drop(self, stream: str, reason: SchedulingReason, message: str, plugin: str) -> ProposedAppend:
         """Give the reservation back; nothing if the binding may be on its way."""
@@ -327,8 +339,9 @@ class Plain:
             events.append(SchedulingFailed(reason=told, message=message, plugins=[plugin]))
         return self._said(stream, *events)
 
-    def _said(self, stream: str, *events: Event) -> ProposedAppend:
-        return ProposedAppend(self._placements.said(stream, *events), {stream: self._placements.states[stream].version})
+    def _said(self, stream: str, *events: Event, **others: int) -> ProposedAppend:
+        version = self._placements.states[stream].version
+        return ProposedAppend(self._placements.said(stream, *events, **others), {stream: version})
 
 
 def way_of(stream: str, held: NodeReserved, way: BindingRequests, now: datetime) -> PreBindDecided | BindingDecided:

@@ -7,13 +7,14 @@ on the version that was seen: conditions of others stay (specs/podgroups.md 3.10
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from controlplane.controllers.scheduling.binding.pod_scheduling import Book
+from controlplane.controllers.scheduling.binding.protocol import ProposedAppend
 from controlplane.controllers.scheduling.causes import GANG
 from controlplane.controllers.scheduling.events import (
     GangConditionDecided,
@@ -30,7 +31,7 @@ from controlplane.controllers.scheduling.reasons import SchedulingReason
 from controlplane.controllers.scheduling.state import GANG_STREAM, StreamState, gang_stream
 from controlplane.kube.kinds import MERGE_PATCH, POD_GROUPS, Json, ObjectRef, Request, meta
 from controlplane.kube.requests import timestamp
-from controlplane.log.event import NewEvent, Recorded
+from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
 from controlplane.runtime.writes import dropped, opened, refused
 
@@ -190,10 +191,21 @@ class PodGroupConditions(Book[GangState]):
             if state.seen is not None
         }
 
-    def judged(self, place: Place) -> tuple[int, int, GangJudged | None]:
-        """Return the version of a group's stream, where its newest event is, and what was said of it last."""
+    def judged(self, place: Place) -> GangJudged | None:
+        """Return what was said of a group last."""
         state = self.states.get(gang_stream(*place))
-        return (state.version, state.position, state.judged) if state is not None else (0, 0, None)
+        return state.judged if state is not None else None
+
+    def proposed(self, place: Place, events: Sequence[tuple[Event, int]]) -> ProposedAppend:
+        """Return what is decided about a group, to be appended; each with the position of the event with which the
+        members came to stand so.
+        """
+        stream = gang_stream(*place)
+        if stream not in self.states:  # the group was seen, and that is not in the log yet
+            new = [NewEvent(stream=stream, event=event, caused_by=members) for event, members in events]
+            return ProposedAppend(new, {stream: 0})
+        new = [one for event, members in events for one in self.said(stream, event, members=members)]
+        return ProposedAppend(new, {stream: self.states[stream].version})
 
     def started(self, place: Place) -> Start:
         """Return how far a group's start had come when that was recorded last."""
