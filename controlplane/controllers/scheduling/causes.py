@@ -8,6 +8,7 @@ the marks: `members` with which event they came to stand as they do, `siblings` 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any
 
 from controlplane.controllers.scheduling.events import (
@@ -31,32 +32,55 @@ from controlplane.log.event import Event
 from controlplane.runtime.marks import ANY, Facets, Table
 
 R = SchedulingReason
-Parts = Mapping[str, Facets[Any]]
-# By the field of a state that they are facets of: a field that is what it was is not looked at, since there are many
-# pods.
-POD: Parts = {
-    "pod": {
-        "it.present": lambda pod: pod.uid,
-        "it.leaving": lambda pod: pod.deleting or pod.over or None,
-        "it.gates": lambda pod: pod.gates or None,
-        "it.problem": lambda pod: pod.problem or None,
-    },
-    "held": {"it.held": lambda held: held.number},
-    "allowed": {"it.allowed": lambda plugins: plugins or None},
-    "pre_bind": {"it.pre_bind": lambda decided: decided.number},
-    "pre_bound": {"it.pre_bound": lambda done: done or None},
-    "trouble": {"it.refused": lambda trouble: trouble.get(BINDING) or trouble.get(PRE_BIND)},
-    "told": {"it.told": lambda told: told},
-}
-VICTIM: Parts = {
-    "chosen": {"it.chosen": lambda chosen: chosen.uid},
-    "marked": {"it.marked": lambda marked: marked or None},
-}
-GANG: Parts = {
-    "seen": {"it.present": lambda seen: seen.uid},
-    "judged": {"it.judged": lambda judged: judged},
-    "start": {"it.start": lambda start: start},
-}
+
+
+class Parts:
+    """What of a state is marked, by the field that holds it. A field that is what it was is not looked at further,
+    since every event of every pod comes by here.
+    """
+
+    __slots__ = ("_facets", "_fields")
+
+    def __init__(self, parts: Mapping[str, Facets[Any]]) -> None:
+        self._fields = attrgetter(*parts)  # a tuple, since there are several
+        self._facets = [tuple(facets.items()) for facets in parts.values()]
+
+    def note(self, marks: dict[str, int], before: object, after: object, position: int) -> None:
+        """Take note, in an object's marks, of what an event at a position changed."""
+        for one, other, facets in zip(self._fields(before), self._fields(after), self._facets, strict=True):
+            if one is other:
+                continue
+            for name, of in facets:
+                if (of(one) if one is not None else None) != (of(other) if other is not None else None):
+                    marks[name] = position
+
+
+POD = Parts(
+    {
+        "pod": {
+            "it.present": attrgetter("uid"),
+            "it.leaving": lambda pod: pod.deleting or pod.over or None,
+            "it.gates": lambda pod: pod.gates or None,
+            "it.problem": lambda pod: pod.problem or None,
+        },
+        "held": {"it.held": attrgetter("number")},
+        "allowed": {"it.allowed": lambda plugins: plugins or None},
+        "pre_bind": {"it.pre_bind": attrgetter("number")},
+        "pre_bound": {"it.pre_bound": lambda done: done or None},
+        "trouble": {"it.refused": lambda trouble: trouble.get(BINDING) or trouble.get(PRE_BIND)},
+        "told": {"it.told": lambda told: told},
+    }
+)
+VICTIM = Parts(
+    {"chosen": {"it.chosen": attrgetter("uid")}, "marked": {"it.marked": lambda marked: marked or None}},
+)
+GANG = Parts(
+    {
+        "seen": {"it.present": attrgetter("uid")},
+        "judged": {"it.judged": lambda judged: judged},
+        "start": {"it.start": lambda start: start},
+    }
+)
 
 # What a cycle looks for a node for: a pod that may be scheduled, for which nothing is held.
 _WAITS = ("it.present", "it.gates", "it.held")
@@ -112,14 +136,3 @@ def said(event: Event) -> str:
             return "it.told"
         case _:
             return ""
-
-
-def marked(marks: dict[str, int], parts: Parts, before: object | None, after: object, position: int) -> None:
-    """Take note, in an object's marks, of what an event at a position changed."""
-    for field, facets in parts.items():
-        one, other = getattr(before, field, None), getattr(after, field)
-        if one is other:
-            continue
-        for name, of in facets.items():
-            if (of(one) if one is not None else None) != (of(other) if other is not None else None):
-                marks[name] = position

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, Generic, TypeVar
 
-from controlplane.controllers.scheduling.causes import CAUSES, POD, STANDING, VICTIM, Parts, marked, said
+from controlplane.controllers.scheduling.causes import CAUSES, POD, STANDING, VICTIM, Parts, said
 from controlplane.controllers.scheduling.decide import SchedulingPlan, decide_pod, decide_victim
 from controlplane.controllers.scheduling.events import (
     SCHEDULING_EVENTS,
@@ -54,7 +54,7 @@ class Book(WritingController[SchedulingWrite], Generic[S]):
 
     types: Sequence[type[Event]] = SCHEDULING_EVENTS
     FAILED, UNNEEDED = SchedulingWriteFailed, SchedulingWriteUnneeded
-    PARTS: ClassVar[Parts] = {}
+    PARTS: ClassVar[Parts]
 
     def __init__(self, identity: str) -> None:
         self.identity = identity
@@ -90,13 +90,16 @@ class Book(WritingController[SchedulingWrite], Generic[S]):
     def _decided(self, stream: str, plan: SchedulingPlan) -> Decided:
         return Decided(self.said(stream, *plan.decisions), self.states[stream].version, plan.wake)
 
-    def _keep(self, stream: str, state: S, position: int) -> None:
-        if state.settled:
+    def _keep(self, stream: str, before: S, after: S) -> None:
+        if after.settled:
             self.states.pop(stream, None)
             self._marks.pop(stream, None)
         else:
-            marked(self._marks.setdefault(stream, {}), self.PARTS, self.states.get(stream), state, position)
-            self.states[stream] = state
+            marks = self._marks.get(stream)
+            if marks is None:
+                marks = self._marks[stream] = {}
+            self.PARTS.note(marks, before, after, after.position)
+            self.states[stream] = after
         self._dirty[stream] = None
 
 
@@ -162,7 +165,7 @@ class Placements(Book[PodState]):
         elif isinstance(event, PendingPodObserved | PendingPodGone):
             self._shown.pop(event.uid, None)
         self._await(stream, before, after)
-        self._keep(stream, after, recorded.position)
+        self._keep(stream, before, after)
 
     def _await(self, stream: str, before: PodState, after: PodState) -> None:
         if before.pre_bind is not None or after.pre_bind is not None:
@@ -232,7 +235,7 @@ class Evictions(Book[VictimState]):
             self._streams.pop(before.chosen.uid, None)
         if after.chosen is not None:
             self._streams[after.chosen.uid] = stream
-        self._keep(stream, after, recorded.position)
+        self._keep(stream, before, after)
 
     def decide(self, stream: str, now: datetime) -> Decided:
         """Return what follows for a victim."""

@@ -147,7 +147,8 @@ class PodGroupConditions(Book[GangState]):
         stream, event = recorded.stream, recorded.event
         if isinstance(event, GangGone):
             self._versions.pop(event.uid, None)
-        self._keep(stream, gang_fold(self.states.get(stream) or gang_initial(stream), recorded), recorded.position)
+        before = self.states.get(stream) or gang_initial(stream)
+        self._keep(stream, before, gang_fold(before, recorded))
 
     def decide(self, stream: str, now: datetime) -> Decided:
         """Return the write that makes a PodGroup say how it stands, if it does not."""
