@@ -23,24 +23,22 @@ idempotent and may come without a Reserve.
 Gangs. A plugin that places the pods of a group together has its place at PreEnqueue (the group is not complete),
 QueueSort (the group's pods side by side), PreFilter (the group asks for too much) and Permit (Wait until enough of the
 group are reserved); `runtime.permit` returns what it waits for. `plugins.gang` is one; what it needs between cycles is
-in `quorums`."""
+in `gangs.coordinator`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
 from controlplane.controllers.scheduling.framework.status import SUCCESS, NodeStatuses, Status, from_each
+from controlplane.controllers.scheduling.snapshot.cluster import ClusterTables
 from controlplane.controllers.scheduling.snapshot.node_info import NodeInfo
 from controlplane.controllers.scheduling.snapshot.objects import Pod
+from controlplane.controllers.scheduling.snapshot.snapshot import Ints, Mask, Snapshot
 from controlplane.kube.kinds import Request
-
-if TYPE_CHECKING:
-    from controlplane.controllers.scheduling.snapshot.cluster import ClusterTables
-    from controlplane.controllers.scheduling.snapshot.snapshot import Ints, Mask, Snapshot
 
 MAX_SCORE = 100
 Nominated = Mapping[str, Sequence[Pod]]
