@@ -17,12 +17,13 @@ from controlplane.controllers.scheduling.binding.assumed import AssumedPod, Prof
 from controlplane.controllers.scheduling.binding.prebind import Preparing
 from controlplane.controllers.scheduling.binding.protocol import BindingProtocol, Plain, ProposedAppend
 from controlplane.controllers.scheduling.cycle import CycleResult
+from controlplane.controllers.scheduling.failure import FailureHandler
 from controlplane.controllers.scheduling.framework.hints import ClusterEvent
 from controlplane.controllers.scheduling.framework.runtime import Framework
 from controlplane.controllers.scheduling.framework.status import Code
 from controlplane.controllers.scheduling.gangs.coordinator import GangCoordinator
 from controlplane.controllers.scheduling.gangs.state import place_of
-from controlplane.controllers.scheduling.outcome import failure_of, score_of, victims_of
+from controlplane.controllers.scheduling.outcome import score_of
 from controlplane.controllers.scheduling.queue.nominations import Nominations
 from controlplane.controllers.scheduling.queue.queue import Queue, QueuePlace
 from controlplane.controllers.scheduling.reasons import SchedulingReason
@@ -47,7 +48,6 @@ class Loop:
         leaving: Callable[[str], bool] = lambda uid: False,
     ) -> None:
         self.profiles, self.queue, self.view, self._errands = profiles, queue, view, errands
-        self._leaving = leaving
         self.outbox: deque[Proposal] = deque()
         self.nominations = Nominations(view.pods)
         self._try = Trying(profiles, view, self.nominations, pick)
@@ -60,6 +60,7 @@ class Loop:
         self._streams: dict[str, str] = {}
         self._overtaken: set[str] = set()
         self._unkept: list[str] = []  # what was taken in memory alone, and is given back
+        self._failures = FailureHandler(queue, self.nominations, view.claims, leaving, self.drop)
         self._preparing = Preparing(self, self._try, view, profiles.frameworks, self._holds)
 
     # ---------------------------------------------------------------- what the watches show
@@ -264,47 +265,13 @@ class Loop:
     def _not_found(
         self, errands: BindingProtocol, stream: str, framework: Framework, pod: Pod, found: CycleResult, now: datetime
     ) -> None:
-        identity, seconds = pod.identity, now.timestamp()
-        allowed = errands.may_preempt(stream, now)
-        promise = self.nominations.of(identity) if allowed else ""
-        failed = failure_of(found, promise, self.queue.entry(identity), preempt=allowed)
-        error = failed.reason is SchedulingReason.SCHEDULER_ERROR
-        self.attempts["error" if error else "unschedulable"] += 1
-        if error:
-            self.queue.failed(identity, seconds)
-        else:
-            self.queue.refused(identity, frozenset(failed.plugins), seconds)
-        room = found.room
-        going = promise if room is None or room.nominate is None else room.nominate
-        preemptable = room is not None and bool(room.candidates)
-        answer = errands.not_found(stream, failed, now, preemptable=preemptable, making_room=allowed and bool(going))
-        if room is not None and room.nominate is not None and (allowed or not room.nominate):
-            for other in self.nominations.nominate(pod, room.nominate):
-                self.queue.activate(other, seconds)
-            if room.nominate:
-                answer = self._evict(answer, stream, pod, room.candidates[room.nominate].pods, room.nominate, framework)
-        if answer.events:
-            self.propose(answer, stream, identity)
-        promised = bool(self.nominations.of(identity))
-        self.quorums.failed(identity, now, "" if error else failed.message, promised=promised)
-
-    def _evict(
-        self, answer: ProposedAppend, stream: str, pod: Pod, victims: tuple[Pod, ...], node: str, framework: Framework
-    ) -> ProposedAppend:
-        """Make room: who is only reserved gives it back, who is bound is evicted, for the same append that says for
-        whom.
-        """
-        chosen = []
-        for victim in victims:
-            reserved = victim.identity in self.view.claims
-            if reserved and self.drop(victim.identity, SchedulingReason.PREEMPTED, f"preempted by pod {pod.key}"):
-                continue
-            if not victim.terminating and not self._leaving(victim.uid):
-                chosen.append(victim)
-        errands, _ = self.errands_of(pod.identity)
-        cause = errands.since(stream) if errands is not None else 0
-        going = victims_of(chosen, pod, node, framework.scheduler_name, cause)
-        return ProposedAppend([*answer.events, *going], answer.expected)
+        identity = pod.identity
+        failure = self._failures.handle(errands, stream, pod, found, framework.scheduler_name, now)
+        self.attempts["error" if failure.is_error else "unschedulable"] += 1
+        if failure.answer.events:
+            self.propose(failure.answer, stream, identity)
+        why, promised = "" if failure.is_error else failure.event.message, bool(self.nominations.of(identity))
+        self.quorums.failed(identity, now, why, promised=promised)
 
     # ---------------------------------------------------------------- Permit, from outside
 
