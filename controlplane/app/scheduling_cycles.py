@@ -100,7 +100,8 @@ class CycleDriver:
             except VersionConflict:
                 self._loop.turned_down(proposal, self._clock.now())
             except LogUnavailable:
-                # It may have been written all the same: then the second try is refused by the version, and the fold says it.
+                # It may have been written all the same: then the second try is refused by the version, and the fold
+                # says it.
                 await self._clock.sleep(_AWAY_PAUSE)
                 continue
             except Fenced:

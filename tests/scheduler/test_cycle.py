@@ -1,6 +1,4 @@
-"""One pod's cycle: samples, nominations, choices, and what is said when no node is left (specs/scheduler.md sections 7
-and 8).
-"""
+"""One pod's cycle: samples, nominations, choices, and what is said when no node is left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DefaultPreemption: whom it would evict, and where (specs/scheduler.md section 9)."""
+"""DefaultPreemption: whom it would evict, and where."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """One pod's scheduling cycle: which nodes are feasible, which is best, or what would make room.
 
 In: a framework, a snapshot, a pod, the nominated pods. Out: a `CycleResult`, with the status of every node and the
-scores. Pure: where kube-scheduler picks one of several best nodes by chance, `pick` decides (specs/scheduler.md section
-7)."""
+scores. Pure: where kube-scheduler picks one of several best nodes by chance, `pick` decides
+(kubernetes/kubernetes pkg/scheduler/schedule_one.go, v1.36)."""
 
 from __future__ import annotations
 

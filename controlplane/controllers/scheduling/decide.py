@@ -170,15 +170,21 @@ def _tell(plan: SchedulingPlan, state: PodState, pod: PendingPodObserved, now: d
         nominated=told.nominated,
         reason=SchedulingReason.CONDITION_CHANGED,
     )
-    effect, trouble = state.effects.get(STATUS), state.trouble.get(STATUS)
-    if effect is not None and effect.decision == decision:
-        return
-    if shows(pod, decision) or (pod.gates and said(pod)[0] == SchedulingReason.SCHEDULING_GATED):
+    trouble = state.trouble.get(STATUS)
+    if _is_told(state, pod, decision):
         return
     if trouble is not None and trouble.until > now:
         plan.wake_at(trouble.until)
         return
     plan.say(decision)
+
+
+def _is_told(state: PodState, pod: PendingPodObserved, decision: PodStatusDecided) -> bool:
+    """Whether the pod says it already, or is about to."""
+    effect = state.effects.get(STATUS)
+    if effect is not None and effect.decision == decision:
+        return True
+    return shows(pod, decision) or (bool(pod.gates) and said(pod)[0] == SchedulingReason.SCHEDULING_GATED)
 
 
 def decide_victim(state: VictimState, now: datetime) -> SchedulingPlan:

@@ -1,7 +1,7 @@
 """Handles a cycle that found no node: why, which pods go for this one, and where it is queued.
 
 In: a `CycleResult`. Out: events to be appended, and pods moved in the queue. What kube-scheduler does in
-`handleSchedulingFailure` (kubernetes/kubernetes pkg/scheduler/schedule_one.go, v1.34)."""
+`handleSchedulingFailure` (kubernetes/kubernetes pkg/scheduler/schedule_one.go, v1.36)."""
 
 from __future__ import annotations
 
@@ -64,19 +64,22 @@ class FailureHandler:
             making_room=allowed and bool(promise if nominate is None else nominate),
         )
         failure = Failure(event, answer)
-        if failure.is_error:
-            self._queue.failed(identity, now.timestamp())
-        else:
-            self._queue.refused(identity, frozenset(event.plugins), now.timestamp())
-        if room is None or nominate is None or (nominate and not allowed):
+        self._queue_again(identity, failure, now.timestamp())
+        if nominate is None or (nominate and not allowed):
             return failure
         for other in self._nominations.nominate(pod, nominate):
             self._queue.activate(other, now.timestamp())
-        if not nominate:
+        if room is None or not nominate:
             return failure
         chosen = self._evicted(pod, room.candidates[nominate].pods)
         going = victims_of(chosen, pod, nominate, scheduler, errands.since(stream))
         return Failure(event, ProposedAppend([*answer.events, *going], answer.expected))
+
+    def _queue_again(self, identity: str, failure: Failure, seconds: float) -> None:
+        if failure.is_error:
+            self._queue.failed(identity, seconds)
+        else:
+            self._queue.refused(identity, frozenset(failure.event.plugins), seconds)
 
     def _evicted(self, pod: Pod, victims: Collection[Pod]) -> list[Pod]:
         """Return the victims that are bound, to be evicted; those that are only reserved give it back."""

@@ -4,7 +4,7 @@ queue.
 In: changes that the watches show, streams that were folded, and turns. Out: `Proposal`s: events to be appended, each on
 the version of the stream that it was decided on. Pure, time is an argument. A node is taken for a pod from its cycle on
 (assumed); whether the log took the proposal decides whether it stays so (`sync`, `turned_down`). Cycles of other pods
-go on meanwhile (specs/scheduler.md section 8)."""
+go on meanwhile (kubernetes/kubernetes pkg/scheduler/schedule_one.go, v1.36)."""
 
 from __future__ import annotations
 
@@ -130,10 +130,7 @@ class Loop:
             self._forget(identity, now)
 
     def _holding(self, errands: BindingProtocol, stream: str, identity: str, node: str, now: datetime) -> None:
-        entry = self.queue.entry(identity)
-        if entry is not None and entry.place is not QueuePlace.IN_FLIGHT:
-            self.queue.remove(identity)
-        self.nominations.remove(identity)
+        self._leave_queue(identity)
         if identity not in self._holds and not errands.firm(stream):
             self._preparing.resume(errands, stream, identity, node)
         self.quorums.held(identity, errands, stream, now)
@@ -148,6 +145,13 @@ class Loop:
             for other in self.quorums.all_may():
                 self.sync(self._streams[other], now)
 
+    def _leave_queue(self, identity: str) -> None:
+        """A pod has a node: it is not queued, unless its cycle is not over, and no node is promised to it."""
+        entry = self.queue.entry(identity)
+        if entry is not None and entry.place is not QueuePlace.IN_FLIGHT:
+            self.queue.remove(identity)
+        self.nominations.remove(identity)
+
     def _wait(self, errands: BindingProtocol, stream: str, identity: str, now: datetime) -> None:
         hold, pod, seconds = self._holds.pop(identity, None), self.view.pods.get(identity), now.timestamp()
         if hold is not None:
@@ -160,13 +164,7 @@ class Loop:
             self.nominations.put(identity, pod.nominated_node)
             self.queue.add(pod, seconds)
         elif entry.place is QueuePlace.IN_FLIGHT:
-            plugins = errands.dropped(stream).plugins
-            if identity in self._overtaken:
-                self.queue.again(identity, seconds)
-            elif plugins:
-                self.queue.refused(identity, plugins, seconds)
-            else:
-                self.queue.failed(identity, seconds)
+            self._queue_again(identity, errands.dropped(stream).plugins, seconds)
         elif identity in self._overtaken:
             self.queue.activate(identity, seconds)
         if errands.urged(stream, now):
@@ -177,6 +175,15 @@ class Loop:
             if (answer := errands.given_back(stream)).events:
                 self.propose_together(answer, lambda taken: None)
         self.quorums.gated(identity, now)
+
+    def _queue_again(self, identity: str, plugins: frozenset[str], seconds: float) -> None:
+        """The cycle of a pod came to nothing: `plugins` gave its reservation back, none if that was an error."""
+        if identity in self._overtaken:
+            self.queue.again(identity, seconds)
+        elif plugins:
+            self.queue.refused(identity, plugins, seconds)
+        else:
+            self.queue.failed(identity, seconds)
 
     def _leave(self, identity: str, stream: str, now: datetime) -> None:
         """The pod is not this stream's any more: bound, gone, or another has its name."""

@@ -3,8 +3,8 @@
 In: the plugins that refused a pod, and what happened (`ClusterEvent`). Out: whether the pod is worth another cycle. A
 hint may be wrong in one direction only: to try in vain costs a cycle, to stay silent costs the pod five minutes. A
 plugin says for itself what helps it with a method `queueing_hints() -> {(resource, action): hint}`; one that says
-nothing is helped by everything. The hints of the plugins that are here stand below (specs/scheduler.md section 1.8;
-kube-scheduler's `EventsToRegister` for the others)."""
+nothing is helped by everything. The hints of the plugins that are here stand below, as their `EventsToRegister` in
+kubernetes/kubernetes pkg/scheduler/framework/plugins, v1.36."""
 
 from __future__ import annotations
 
@@ -224,7 +224,8 @@ def _has_a_key(pod: Pod, event: ClusterEvent) -> bool:
 
 
 class _Spread:
-    """What helps a pod that PodTopologySpread refused (specs/scheduler.md section 1.8)."""
+    """What helps a pod that PodTopologySpread refused (kubernetes/kubernetes
+    pkg/scheduler/framework/plugins/podtopologyspread/plugin.go, v1.36)."""
 
     def __init__(self, cluster: ClusterTables) -> None:
         self._cluster, self._args = cluster, PodTopologySpreadArgs()

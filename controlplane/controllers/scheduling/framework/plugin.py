@@ -3,7 +3,7 @@
 One pod goes through one cycle: PreFilter, Filter, on no feasible node PostFilter, then PreScore, Score, NormalizeScore,
 and for the node that was chosen Reserve and Permit; later, when all permits are there, PreBind, Bind and PostBind.
 `runtime` calls the plugins in this order, `cycle` strings the calls together, and whoever keeps the queue and talks to
-the API server calls `cycle` (specs/scheduler.md section 8).
+the API server calls `cycle` (kubernetes/kubernetes pkg/scheduler/schedule_one.go, v1.36).
 
 What a plugin may do. It is made once for a profile, of its typed args. It gets the pod, a `Snapshot` or a `NodeInfo`,
 and the `CycleState` of this one cycle, in which it keeps what a later point of the same cycle needs; state that add_pod

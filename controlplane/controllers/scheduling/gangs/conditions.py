@@ -3,7 +3,8 @@ on each pod.
 
 In: how a group stands, as the loop judged it, and the conditions that the PodGroup shows. Out: decided writes, a
 `Capability`. A PodGroup's CRD has neither a status subresource nor mergeable conditions, so the whole list is written,
-on the version that was seen: conditions of others stay (specs/podgroups.md 3.10)."""
+on the version that was seen: conditions of others stay (volcano-sh/volcano
+config/crd/volcano/bases/scheduling.volcano.sh_podgroups.yaml)."""
 
 from __future__ import annotations
 
@@ -109,6 +110,13 @@ def conditions(group: GangObserved, decision: GangConditionDecided, now: datetim
     return [*(one for one in group.conditions if one.get("type") not in OURS), entry]
 
 
+def _conditions_shown(obj: Json) -> list[Json]:
+    """Return the conditions of a PodGroup that can be read."""
+    status = obj.get("status")
+    listed: Any = status.get("conditions") if isinstance(status, dict) else None
+    return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+
+
 class PodGroupConditions(Book[GangState]):
     """What is said of the PodGroups whose pods we place. `enabled`: whether a profile has the plugin Gang."""
 
@@ -127,16 +135,14 @@ class PodGroupConditions(Book[GangState]):
         uid = str(metadata.get("uid", ""))
         stream = gang_stream(str(metadata.get("namespace", "")), str(metadata.get("name", "")))
         state = self.states.get(stream)
+        known = state.seen if state is not None else None
         if sighting.gone:
             # One that was shown may not be folded yet.
-            if uid not in self._versions and (state is None or state.seen is None or state.seen.uid != uid):
+            if uid not in self._versions and (known is None or known.uid != uid):
                 return None
             return sighting.observed(stream, GangGone(uid=uid, resource_version=sighting.resource_version), now)
         self._versions[uid] = sighting.resource_version
-        status = sighting.object.get("status")
-        listed: Any = status.get("conditions") if isinstance(status, dict) else None
-        said = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-        known = state.seen if state is not None else None
+        said = _conditions_shown(sighting.object)
         if known is not None and (known.uid, known.conditions) == (uid, said):
             return None
         event = GangObserved(uid=uid, resource_version=sighting.resource_version, conditions=said)

@@ -197,9 +197,7 @@ class GangCoordinator:
         stands = held.message if held is not None and held.reason != "BackingOff" else ""
         before = self._stands.get(place)
         self._stands[place] = stands
-        if not self._gangs.members(place) and place not in self._gangs.groups:
-            for table in (self._stands, self._resting, self._began, self._moved):
-                table.pop(place, None)
+        self._forget_if_gone(place)
         if self._broken(place):
             self._turn_back(place, self._gangs.unbound(place))
         lost = place in self._gangs.lost
@@ -213,6 +211,11 @@ class GangCoordinator:
             self._under_way.discard(place)
         self._note(place)
         self._release(place, now)
+
+    def _forget_if_gone(self, place: Place) -> None:
+        if not self._gangs.members(place) and place not in self._gangs.groups:
+            for table in (self._stands, self._resting, self._began, self._moved):
+                table.pop(place, None)
 
     def _ask_again(self, place: Place, now: datetime) -> None:
         for identity in self._gangs.members(place):

@@ -2,7 +2,8 @@
 Volcano's gang plugin).
 
 In: a pod, and the gangs of its cluster. Out: statuses. What has to happen between cycles (who is let go, who is turned
-back, what is said of a group) is `gangs.coordinator`'s work. Without a cluster, as in a dry run, the plugin has no say."""
+back, what is said of a group) is `gangs.coordinator`'s work. Without a cluster, as in a
+dry run, the plugin has no say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""ImageLocality: prefers nodes that have the pod's images already (specs/scheduler.md section 6)."""
+"""ImageLocality: prefers nodes that have the pod's images already
+(kubernetes/kubernetes pkg/scheduler/framework/plugins/imagelocality/image_locality.go, v1.36).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""NodeAffinity: nodeSelector and node affinity, the pod's own and the profile's (specs/scheduler.md section 3)."""
+"""NodeAffinity: nodeSelector and node affinity, the pod's own and the profile's
+(kubernetes/kubernetes pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go, v1.36).
+"""
 
 from __future__ import annotations
 

@@ -45,7 +45,8 @@ class NodeName(FilterPlugin):
 
 
 class NodeUnschedulable(FilterPlugin):
-    """Cordoned nodes take only pods that tolerate the taint of a cordon (section 4)."""
+    """Cordoned nodes take only pods that tolerate the taint of a cordon (kubernetes/kubernetes
+    pkg/scheduler/framework/plugins/nodeunschedulable/node_unschedulable.go, v1.36)."""
 
     name = "NodeUnschedulable"
 

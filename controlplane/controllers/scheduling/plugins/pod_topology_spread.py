@@ -1,4 +1,5 @@
-"""PodTopologySpread: pods of a kind are spread over zones, nodes or any other label (specs/scheduler.md section 1).
+"""PodTopologySpread: pods of a kind are spread over zones, nodes or any other label
+(kubernetes/kubernetes pkg/scheduler/framework/plugins/podtopologyspread, v1.36).
 
 PreFilter counts matching pods per domain for the hard constraints, PreScore for the soft ones. Both come down to: a
 number of pods a node (kept by the snapshot), a number of a domain a node, and sums over domains."""

@@ -1,4 +1,6 @@
-"""TaintToleration: nodes repel pods that do not tolerate their taints (specs/scheduler.md section 4)."""
+"""TaintToleration: nodes repel pods that do not tolerate their taints
+(kubernetes/kubernetes pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go, v1.36).
+"""
 
 from __future__ import annotations
 

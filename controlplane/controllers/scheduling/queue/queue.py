@@ -11,7 +11,7 @@ in exactly one place:
                            └────── five minutes over ─────────┘
 
 What happens while a pod is in flight is kept until its cycle, and its binding, have ended: a node that came during the
-very cycle that missed it counts (specs/scheduler.md section 7, "Queue order", and 1.8)."""
+very cycle that missed it counts (kubernetes/kubernetes pkg/scheduler/backend/queue/scheduling_queue.go, v1.36)."""
 
 from __future__ import annotations
 

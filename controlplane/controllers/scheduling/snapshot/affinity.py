@@ -2,7 +2,7 @@
 together.
 
 In: `spec.affinity` and the pod's namespace. Out: `PodAffinity`. A selector that does not parse is the pod's own fault
-and is kept as `error` (specs/scheduler.md section 5)."""
+and is kept as `error` (kubernetes/kubernetes pkg/scheduler/framework/plugins/interpodaffinity/plugin.go, v1.36)."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class ClusterTables:
 def selector_of_owners(cluster: ClusterTables, pod: Pod) -> LabelSelector:
     """Return the selector of the Services and of the controller that a pod belongs to; empty if it belongs to none.
 
-    Rule: specs/scheduler.md section 1.1, default constraints.
+    As in kubernetes/kubernetes pkg/scheduler/framework/plugins/helper/spread.go, v1.36.
     """
     labels: dict[str, str] = {}
     for selector in cluster.services.get(pod.namespace, {}).values():
