@@ -1,4 +1,4 @@
-"""Candidates as errands of the scheduling loop: a cycle's findings in the words of the protocol with their source.
+"""Decides about candidates for the scheduling loop: a cycle's findings in the terms of the protocol with their source.
 
 In: what the loop found or asks. Out: the protocol's own answers
 (`controlplane.controllers.candidates.target.controller`), on the candidate's stream; and on the pod's stream what its
@@ -54,8 +54,8 @@ class Targets(TargetController):
         return newest(self._marks.of(stream), CAUSES[NotSchedulable][TargetReason.NO_NODE])
 
 
-class CandidateErrands:
-    """The errands of candidates' Pods.
+class CandidateBinding:
+    """Decides about candidates' Pods.
 
     What a plugin wants to write before the binding is recorded on the Pod's own stream, as for any pod, under the
     number of the candidate's reservation; it begins once the source permits the binding. If that takes longer than the
@@ -121,11 +121,11 @@ class CandidateErrands:
         return stream not in self._kept and self._targets.may_bind(stream, now)
 
     def may_preempt(self, stream: str, now: datetime) -> bool:
-        """Whether the source permits to make room."""
+        """Whether the source permits to evict others for it."""
         return self._targets.may_preempt(stream, now)
 
     def urged(self, stream: str, now: datetime) -> bool:
-        """Whether a permit to make room waits to be used: it holds for a while only."""
+        """Whether a permit to evict others waits to be used: it holds for a while only."""
         return self.may_preempt(stream, now)
 
     def found(

@@ -1,7 +1,7 @@
 """The scheduler as a process: one replica that follows its log and, when it leads, schedules.
 
-In: settings, profiles, a way to the API server. Out: everything that `controlplane scheduler run` does. A turn ends
-with a fence or a fault; the process then starts over as a follower, with nothing but what the log says."""
+In: settings, profiles, a way to the API server. Out: everything that `controlplane scheduler run` does. A leadership
+term ends with a fence or a fault; the process then starts over as a follower, with nothing but what the log says."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class SchedulerService:
             clock or SystemClock(),
             random.Random(),  # noqa: S311 - jitter, and the choice among equals
         )
-        self.turn: SchedulerTerm | None = None
+        self.term: SchedulerTerm | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
         """Follow, lead, and start over, until `stop` is set."""
@@ -64,32 +64,32 @@ class SchedulerService:
     async def _turn(self, stop: asyncio.Event) -> None:
         """Follow the log until the lead is ours, then lead until stopped or fenced."""
         identity = self._settings.leader.identity
-        rooms = SchedulerControllers(self._settings, self._around.setup.names, gangs=self._around.setup.gangs)
+        controllers = SchedulerControllers(self._settings, self._around.setup.names, gangs=self._around.setup.gangs)
         measure, gate = ProcessMeasure(self._metrics), Gate()
         log = PostgresLog(
             self._database,
-            Codec(rooms.capability.types),
+            Codec(controllers.capability.types),
             log=self._settings.scheduler.log,
             on_state=lambda ok, detail: self._database_state(gate, ok, detail),
             on_batch=measure.appended,
         )
         leader = Leader(log, identity, self._around.clock, gate)
-        turn = self.turn = SchedulerTerm(self._around, rooms, gate, log, leader)
+        term = self.term = SchedulerTerm(self._around, controllers, gate, log, leader)
         try:
             self._health.set("leader", True, "follows")
-            head = await turn.follow_until(stop)
+            head = await term.follow_until(stop)
             if head is None:
                 return
-            await turn.take_over(head, version())
-            held = sum(state.held is not None for state in rooms.placements.states.values())
+            await term.take_over(head, version())
+            held = sum(state.held is not None for state in controllers.placements.states.values())
             _log.info("leading", epoch=head.epoch, position=head.position, held=held, profiles=self._around.setup.names)
             self._health.set("leader", True, f"leads epoch {head.epoch}")
             measure.leads(head.epoch)
-            await turn.lead(stop)
+            await term.lead(stop)
         finally:
             measure.follows()
             try:
-                await turn.close()
+                await term.close()
                 await leader.release()
             finally:
                 await log.close()

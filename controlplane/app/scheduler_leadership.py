@@ -1,9 +1,9 @@
-"""One turn of a scheduler process: a warm follower, then the leader's watches, cycles and effects; thrown away when its
-lead ends.
+"""Runs one leadership term of a scheduler process: a warm follower, then the leader's watches, cycles and effects;
+thrown away when its lead ends.
 
-In: what the service shares between turns. Out: pods on nodes. What the watches show goes two ways: into the snapshot at
+In: what the service shares between terms. Out: pods on nodes. What the watches show goes two ways: into the snapshot at
 once, and into the log if it is about a pod of ours. What the log says comes back through the fold, as everywhere, and
-tells queue and snapshot what is held."""
+says to queue and snapshot what is held."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from controlplane.app.candidate_binding import CandidateErrands
+from controlplane.app.candidate_binding import CandidateBinding
 from controlplane.app.scheduler_controllers import CANDIDATE_KINDS, SchedulerControllers
 from controlplane.app.scheduler_measure import SchedulerMeasure
 from controlplane.app.scheduler_profiles import Setup
@@ -52,7 +52,7 @@ _SYSTEM_CLASSES = frozenset({"system-cluster-critical", "system-node-critical"})
 
 @dataclass(frozen=True, slots=True)
 class SchedulerContext:
-    """What outlives a turn."""
+    """What outlives a leadership term."""
 
     settings: Settings
     setup: Setup
@@ -65,7 +65,7 @@ class SchedulerContext:
 
     @property
     def shared(self) -> Shared:
-        """What outlives a turn in every process."""
+        """What outlives a leadership term in every process."""
         return Shared(
             self.settings, self.open_server, self.metrics, self.health, self.clock, self.random, self.replaced
         )
@@ -75,33 +75,33 @@ class SchedulerTerm(LeadershipTerm):
     """See the module. `around` is what outlives it."""
 
     def __init__(
-        self, around: SchedulerContext, rooms: SchedulerControllers, gate: Gate, log: Log, leader: Leader
+        self, around: SchedulerContext, controllers: SchedulerControllers, gate: Gate, log: Log, leader: Leader
     ) -> None:
         budget = around.settings.budgets.management
-        super().__init__(around.shared, rooms, Bodies(log), gate, log, leader, concurrency=budget.concurrency)
-        self._around, self._rooms = around, rooms
+        super().__init__(around.shared, controllers, Bodies(log), gate, log, leader, concurrency=budget.concurrency)
+        self._around, self._rooms = around, controllers
         self._begun = False
         self._classes: set[str] = set()
-        surroundings = self._given(rooms.watches, self._sink, _no_secret, budget)
+        surroundings = self._given(controllers.watches, self._sink, _no_secret, budget)
         self._home = ManagementConnection(MANAGEMENT, around.open_server, surroundings)
         view = ClusterView()
-        errands: dict[str, BindingProtocol] = {
-            "pod": Plain(rooms.placements),
-            "candidate": CandidateErrands(rooms.targets, rooms.placements),
+        protocols: dict[str, BindingProtocol] = {
+            "pod": Plain(controllers.placements),
+            "candidate": CandidateBinding(controllers.targets, controllers.placements),
         }
         self.loop = Loop(
             around.setup.profiles,
             around.setup.queue(view.cluster),
             view,
-            errands,
+            protocols,
             pick=lambda: around.random.getrandbits(31),
-            leaving=rooms.evictions.leaving,
+            leaving=controllers.evictions.leaving,
         )
-        self.loop.quorums.recorded = rooms.verdicts
+        self.loop.gangs.recorded = controllers.verdicts
         self.loop.faults.heard = lambda error: _log.error("a plugin failed", exc_info=error)
         self._measure = SchedulerMeasure(around.metrics, self.loop)
         self._cycles = CycleDriver(self.loop, log, self._time, gate, self._ready, self._measure.cycle)
-        self.runner = Runner(log, rooms.capability, self._effects, gate, self._time, on_folded=self._folded)
+        self.runner = Runner(log, controllers.capability, self._effects, gate, self._time, on_folded=self._folded)
 
     # --- following and leading -----------------------------------------------------------------------------------
 

@@ -79,7 +79,7 @@ class CycleDriver:
         until = self.stopwatch() + _SLICE
         while len(self._under_way) + len(self._loop.outbox) < _MOST_UNDER_WAY:
             began = self.stopwatch()
-            if not self._loop.turn(self._clock.now()):
+            if not self._loop.schedule_one(self._clock.now()):
                 return False
             ended = self.stopwatch()
             self._on_cycle(ended - began)

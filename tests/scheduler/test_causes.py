@@ -58,7 +58,7 @@ class Told:
         self.placements = Placements(["ours"], "test")
         verdicts = PodGroupConditions("test", enabled=True)
         self.books: dict[str, Book[Any]] = {POD: self.placements, VICTIM: Evictions("test"), GANG: verdicts}
-        self.errands = Plain(self.placements)
+        self.protocol = Plain(self.placements)
         self.now, self.expected = NOW, 0
         self.rows: list[NewEvent] = []
         self._pod: dict[str, Any] = {}
@@ -110,13 +110,13 @@ class Told:
 
     def fail(self, message: str = "no room") -> Told:
         failed = SchedulingFailed(reason=R.UNSCHEDULABLE, message=message)
-        return self.take(self.errands.not_found(POD, failed, self.now, preemptable=False).events)
+        return self.take(self.protocol.not_found(POD, failed, self.now, preemptable=False).events)
 
     def drop(self, reason: SchedulingReason) -> Told:
-        return self.take(self.errands.drop(POD, reason, "", "").events)
+        return self.take(self.protocol.drop(POD, reason, "", "").events)
 
     def permit(self, plugin: str) -> Told:
-        return self.take(self.errands.permit(POD, plugin, self.now).events)
+        return self.take(self.protocol.permit(POD, plugin, self.now).events)
 
     def prepare(self, *calls: PluginRequest, until: float = 0) -> Told:
         end = NOW + timedelta(seconds=until) if until else None

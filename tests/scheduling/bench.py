@@ -63,7 +63,7 @@ class Bench:
             {"pod": Plain(self.placements)},
             leaving=self.evictions.leaving,
         )
-        self.loop.quorums.recorded = self.verdicts
+        self.loop.gangs.recorded = self.verdicts
         self.outbox: list[Proposal] = []
         for recorded in self.log:
             self.rooms[recorded.stream.partition("/")[0]].fold(recorded)
@@ -114,7 +114,7 @@ class Bench:
         return done
 
     def turn(self) -> bool:
-        ran = self.loop.turn(self.now)
+        ran = self.loop.schedule_one(self.now)
         self.take()
         return ran
 

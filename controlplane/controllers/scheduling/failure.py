@@ -48,19 +48,19 @@ class FailureHandler:
         self._leaving, self._drop = leaving, drop
 
     def handle(
-        self, errands: BindingProtocol, stream: str, pod: Pod, found: CycleResult, scheduler: str, now: datetime
+        self, protocol: BindingProtocol, stream: str, pod: Pod, found: CycleResult, scheduler: str, now: datetime
     ) -> Failure:
         """Queue the pod again, and return what is to be said of it."""
-        identity, allowed = pod.identity, errands.may_preempt(stream, now)
+        identity, allowed = pod.identity, protocol.may_preempt(stream, now)
         promise = self._nominations.of(identity) if allowed else ""
         event = failure_of(found, promise, self._queue.entry(identity), preempt=allowed)
-        room = found.room
-        nominate = room.nominate if room is not None else None
-        answer = errands.not_found(
+        preemption = found.post_filtered
+        nominate = preemption.nominate if preemption is not None else None
+        answer = protocol.not_found(
             stream,
             event,
             now,
-            preemptable=room is not None and bool(room.candidates),
+            preemptable=preemption is not None and bool(preemption.candidates),
             making_room=allowed and bool(promise if nominate is None else nominate),
         )
         failure = Failure(event, answer)
@@ -69,10 +69,10 @@ class FailureHandler:
             return failure
         for other in self._nominations.nominate(pod, nominate):
             self._queue.activate(other, now.timestamp())
-        if room is None or not nominate:
+        if preemption is None or not nominate:
             return failure
-        chosen = self._evicted(pod, room.candidates[nominate].pods)
-        going = victims_of(chosen, pod, nominate, scheduler, errands.since(stream))
+        chosen = self._evicted(pod, preemption.candidates[nominate].pods)
+        going = victims_of(chosen, pod, nominate, scheduler, protocol.since(stream))
         return Failure(event, ProposedAppend([*answer.events, *going], answer.expected))
 
     def _queue_again(self, identity: str, failure: Failure, seconds: float) -> None:

@@ -15,7 +15,7 @@ from controlplane.controllers.scheduling.snapshot.objects import FINISHED, read_
 from controlplane.kube.fields import UNFIT
 from controlplane.kube.kinds import Json, meta
 
-# The mark of the Pods that a target makes for Candidates: the Candidate decides about them.
+# The label of the Pods that a target makes for Candidates: the Candidate decides about them.
 CANDIDATE_LABEL = "candidates.controlplane.dev/candidate"
 
 

@@ -40,7 +40,7 @@ _replace = msgspec.structs.replace
 
 
 class StreamState(OpenWrites[SchedulingWrite, WriteFailure], frozen=True, kw_only=True):
-    """What the states of all streams have: whose they are, how far they are folded, their open writes."""
+    """What the states of all streams have: which object they are about, how far they are folded, their open writes."""
 
     namespace: str
     name: str

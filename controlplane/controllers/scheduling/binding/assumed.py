@@ -13,7 +13,7 @@ from controlplane.log.event import Append
 
 @dataclass(slots=True, eq=False)
 class Proposal:
-    """Events that a turn decided on. `folded`: the stream's version once they are folded; `reserves`: they take a node.
+    """Events that the loop decided on. `folded`: the stream's version once they are folded; `reserves`: they take a node.
 
     `on_end` hears whether the log took what is about several pods, or about none.
     """

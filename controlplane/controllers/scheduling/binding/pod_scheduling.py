@@ -50,7 +50,7 @@ S = TypeVar("S", bound=StreamState)
 
 
 class Book(WritingController[SchedulingWrite], Generic[S]):
-    """The states of one sort of stream, and what the loop asks of all capabilities alike."""
+    """Keeps the states of one sort of stream, and answers what is asked of every controller alike."""
 
     types: Sequence[type[Event]] = SCHEDULING_EVENTS
     FAILED, UNNEEDED = SchedulingWriteFailed, SchedulingWriteUnneeded
@@ -116,42 +116,42 @@ class Placements(Book[PodState]):
             tuple[str, str, str], str
         ] = {}  # what a request before a binding is about → the pod's stream
 
-    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
+    def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
         """Return the event of something seen on the API server; None if it says nothing new about a pod of ours."""
-        if sighting.unreadable:
-            return None  # the view tells of it; what was known before holds
-        awaited = self._awaited.get(_place(sighting)) if self._awaited else None
-        if awaited is not None and (there := self._pre_bind_seen(awaited, sighting)) is not None:
+        if change.unreadable:
+            return None  # the view reports it; what was known before holds
+        awaited = self._awaited.get(_place(change)) if self._awaited else None
+        if awaited is not None and (there := self._pre_bind_seen(awaited, change)) is not None:
             return there
-        if sighting.kind != PODS:
+        if change.kind != PODS:
             return None
-        uid = str(meta(sighting.object).get("uid", ""))
+        uid = str(meta(change.object).get("uid", ""))
         stream, before = self._shown.get(uid, ("", None))
-        if sighting.gone:
+        if change.gone:
             if before is None:
                 return None
             del self._shown[uid]
-            return sighting.observed(stream, PendingPodGone(uid=uid, resource_version=sighting.resource_version), now)
-        found = pending_pod(sighting.object, sighting.resource_version, self.profiles)
+            return change.observed(stream, PendingPodGone(uid=uid, resource_version=change.resource_version), now)
+        found = pending_pod(change.object, change.resource_version, self.profiles)
         if found is None or not news(before, found):
             return None
         if found.node:
             self._shown.pop(uid, None)
         else:
-            stream = pod_stream(str(meta(sighting.object).get("namespace", "")), str(meta(sighting.object)["name"]))
+            stream = pod_stream(str(meta(change.object).get("namespace", "")), str(meta(change.object)["name"]))
             self._shown[uid] = (stream, found)
-        return sighting.observed(stream, found, now)
+        return change.observed(stream, found, now)
 
-    def _pre_bind_seen(self, stream: str, sighting: ObjectChange) -> NewEvent | None:
+    def _pre_bind_seen(self, stream: str, change: ObjectChange) -> NewEvent | None:
         state = self.states.get(stream)
         first = state.pre_bind if state is not None else None
-        if state is None or first is None or sighting.gone or state.pre_bound >= len(first.calls):
+        if state is None or first is None or change.gone or state.pre_bound >= len(first.calls):
             return None
         call = first.calls[state.pre_bound]
-        if call.uid not in ("", str(meta(sighting.object).get("uid", ""))) or not _holds(call.body, sighting.object):
+        if call.uid not in ("", str(meta(change.object).get("uid", ""))) or not _holds(call.body, change.object):
             return None
         event = PreBindSeen(number=first.number, index=state.pre_bound)
-        return NewEvent(stream=stream, event=event, cluster=sighting.cluster)
+        return NewEvent(stream=stream, event=event, cluster=change.cluster)
 
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
@@ -185,7 +185,7 @@ class Placements(Book[PodState]):
         return render_pod(self.states[write.stream], decision, now) if decision is not None else None
 
     def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
-        """Return the Kubernetes Event that tells of a write."""
+        """Return the Kubernetes Event about a write."""
         decision = self._decision(write)
         if decision is None:
             return None
@@ -210,21 +210,21 @@ class Evictions(Book[VictimState]):
         super().__init__(identity)
         self._streams: dict[str, str] = {}
 
-    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
+    def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
         """Return the event of a victim that changed or went."""
-        uid = str(meta(sighting.object).get("uid", ""))
-        stream = self._streams.get(uid) if sighting.kind == PODS else None
-        if stream is None or sighting.unreadable:
+        uid = str(meta(change.object).get("uid", ""))
+        stream = self._streams.get(uid) if change.kind == PODS else None
+        if stream is None or change.unreadable:
             return None
-        if sighting.gone:
-            return sighting.observed(stream, VictimGone(uid=uid, resource_version=sighting.resource_version), now)
+        if change.gone:
+            return change.observed(stream, VictimGone(uid=uid, resource_version=change.resource_version), now)
         event = VictimSeen(
             uid=uid,
-            resource_version=sighting.resource_version,
-            marked=_marked(sighting.object),
-            terminating=bool(meta(sighting.object).get("deletionTimestamp")),
+            resource_version=change.resource_version,
+            marked=_marked(change.object),
+            terminating=bool(meta(change.object).get("deletionTimestamp")),
         )
-        return sighting.observed(stream, event, now) if event.marked or event.terminating else None
+        return change.observed(stream, event, now) if event.marked or event.terminating else None
 
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
@@ -248,7 +248,7 @@ class Evictions(Book[VictimState]):
         return render_victim(self.states[write.stream], decision, now) if decision is not None else None
 
     def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
-        """Return the Kubernetes Event that tells of a write."""
+        """Return the Kubernetes Event about a write."""
         decision = self._decision(write)
         if decision is None:
             return None
@@ -264,9 +264,9 @@ class Evictions(Book[VictimState]):
         return {chosen.uid: (state.namespace, state.name, "") for state, chosen in states if chosen is not None}
 
 
-def _place(sighting: ObjectChange) -> tuple[str, str, str]:
-    metadata = meta(sighting.object)
-    return sighting.kind.name, str(metadata.get("namespace", "")), str(metadata.get("name", ""))
+def _place(change: ObjectChange) -> tuple[str, str, str]:
+    metadata = meta(change.object)
+    return change.kind.name, str(metadata.get("namespace", "")), str(metadata.get("name", ""))
 
 
 def _older(known: PendingPodObserved, event: PendingPodObserved) -> bool:

@@ -3,7 +3,7 @@ stream, for a candidate the protocol with its source.
 
 In: a stream, and what a cycle found. Out: the events to append, with the versions that they were decided on; nothing if
 the pod does not want it any more. `Plain` is the first sort; candidates' own is at the root, which sees both
-capabilities."""
+controllers."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class BindingProtocol(Protocol):
         """Whether everyone who is asked through the log permits the binding now."""
 
     def may_preempt(self, stream: str, now: datetime) -> bool:
-        """Whether room may be made for the pod by evicting others."""
+        """Whether others may be evicted for the pod."""
 
     def urged(self, stream: str, now: datetime) -> bool:
         """Whether the pod has to be tried now, whatever refused it last: it was allowed what it was not before."""
@@ -161,7 +161,7 @@ class BindingProtocol(Protocol):
 
 
 class Plain:
-    """The errands of plain pods."""
+    """Decides about plain pods."""
 
     asks_others = False
 
@@ -217,7 +217,7 @@ class Plain:
         return state is not None and state.permitted and state.pre_bind is None and state.binding is None
 
     def may_preempt(self, stream: str, now: datetime) -> bool:
-        """Whether room may be made: always; the pod's preemptionPolicy is the plugin's to look at."""
+        """Always: the pod's preemptionPolicy is the plugin's to look at."""
         return True
 
     def urged(self, stream: str, now: datetime) -> bool:

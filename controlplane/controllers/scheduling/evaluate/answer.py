@@ -57,7 +57,7 @@ def decide(framework: Framework, question: Question) -> CycleResult:
     if len(found.feasible):
         choose(framework, snapshot, pod, found)
     elif len(snapshot):
-        found.room = framework.post_filter(state, pod, snapshot, found.verdicts, question.nominated)
+        found.post_filtered = framework.post_filter(state, pod, snapshot, found.statuses, question.nominated)
     return found
 
 
@@ -99,8 +99,8 @@ def _change(plugin: PreFilterPlugin, state: CycleState, question: Question) -> N
 
 def _filtered(plugin: FilterPlugin, state: CycleState, question: Question) -> Json:
     snapshot = question.snapshot
-    verdicts = plugin.filter_all(state, question.pod, snapshot, np.ones(len(snapshot), dtype=np.bool_))
-    return {node.name: _status(verdicts.of(row)) for row, node in enumerate(snapshot.nodes)}
+    statuses = plugin.filter_all(state, question.pod, snapshot, np.ones(len(snapshot), dtype=np.bool_))
+    return {node.name: _status(statuses.of(row)) for row, node in enumerate(snapshot.nodes)}
 
 
 def _scored(plugin: ScorePlugin, state: CycleState, question: Question) -> Json:
@@ -126,7 +126,7 @@ def _combined(decision: CycleResult, question: Question) -> Json:
     found: Json = {
         "filter": {
             node.name: _status(status, plugin=status.plugin)
-            for node, status in ((node, decision.verdicts.of(row)) for row, node in enumerate(nodes))
+            for node, status in ((node, decision.statuses.of(row)) for row, node in enumerate(nodes))
         },
         "feasible": [nodes[row].name for row in sorted(decision.feasible.tolist())],
         "scores": {},
@@ -143,14 +143,14 @@ def _combined(decision: CycleResult, question: Question) -> Json:
 
 
 def _preemption(decision: CycleResult) -> Json:
-    room = decision.room
-    if room is None:
+    preemption = decision.post_filtered
+    if preemption is None:
         return {"candidates": {}, "chosen": []}
     candidates = {
         node: {"victims": [pod.key for pod in victims.pods], "numPDBViolations": victims.violations}
-        for node, victims in room.candidates.items()
+        for node, victims in preemption.candidates.items()
     }
-    return {"candidates": candidates, "chosen": list(room.best)}
+    return {"candidates": candidates, "chosen": list(preemption.best)}
 
 
 def _status(status: Status, **more: Any) -> Json:

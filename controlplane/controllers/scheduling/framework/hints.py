@@ -144,12 +144,12 @@ def _fits(pod: Pod, event: ClusterEvent) -> bool:
     before.
     """
     node: Node = event.new
-    room = node.allocatable
+    allocatable = node.allocatable
     wanted = {name: amount for name, amount in pod.requests.items() if amount and (is_scalar(name) or name in _NATIVE)}
-    if room.get("pods", 0) < 1 or any(amount > room.get(name, 0) for name, amount in wanted.items()):
+    if allocatable.get("pods", 0) < 1 or any(amount > allocatable.get(name, 0) for name, amount in wanted.items()):
         return False
     old: Node | None = event.old
-    return old is None or any(room.get(name, 0) > old.allocatable.get(name, 0) for name in ("pods", *wanted))
+    return old is None or any(allocatable.get(name, 0) > old.allocatable.get(name, 0) for name in ("pods", *wanted))
 
 
 _NATIVE = ("cpu", "memory", "ephemeral-storage")

@@ -203,7 +203,7 @@ class FilterPlugin(Plugin):
 
 
 class PostFilterPlugin(Plugin):
-    """Makes room when no node is feasible."""
+    """Finds what would make a node feasible when none is."""
 
     def post_filter(
         self, state: CycleState, pod: Pod, snapshot: Snapshot, refused: NodeRefusals, dry_run: DryRun

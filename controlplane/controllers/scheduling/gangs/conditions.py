@@ -127,26 +127,26 @@ class PodGroupConditions(Book[GangState]):
         self._enabled = enabled
         self._versions: dict[str, str] = {}
 
-    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
+    def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
         """Return the event of a PodGroup that shows other conditions, or went."""
-        if not self._enabled or sighting.kind != POD_GROUPS or sighting.unreadable:
+        if not self._enabled or change.kind != POD_GROUPS or change.unreadable:
             return None
-        metadata = meta(sighting.object)
+        metadata = meta(change.object)
         uid = str(metadata.get("uid", ""))
         stream = gang_stream(str(metadata.get("namespace", "")), str(metadata.get("name", "")))
         state = self.states.get(stream)
         known = state.seen if state is not None else None
-        if sighting.gone:
+        if change.gone:
             # One that was shown may not be folded yet.
             if uid not in self._versions and (known is None or known.uid != uid):
                 return None
-            return sighting.observed(stream, GangGone(uid=uid, resource_version=sighting.resource_version), now)
-        self._versions[uid] = sighting.resource_version
-        said = _conditions_shown(sighting.object)
+            return change.observed(stream, GangGone(uid=uid, resource_version=change.resource_version), now)
+        self._versions[uid] = change.resource_version
+        said = _conditions_shown(change.object)
         if known is not None and (known.uid, known.conditions) == (uid, said):
             return None
-        event = GangObserved(uid=uid, resource_version=sighting.resource_version, conditions=said)
-        return sighting.observed(stream, event, now)
+        event = GangObserved(uid=uid, resource_version=change.resource_version, conditions=said)
+        return change.observed(stream, event, now)
 
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
@@ -169,11 +169,11 @@ class PodGroupConditions(Book[GangState]):
             message=judged.message,
             reason=SchedulingReason.CONDITION_CHANGED,
         )
-        effect, trouble = state.effects.get(decision.target), state.trouble.get(decision.target)
+        effect, failure = state.effects.get(decision.target), state.trouble.get(decision.target)
         if shows(state.seen, decision) or (effect is not None and effect.decision == decision):
             return Decided()
-        if trouble is not None and trouble.until > now:
-            return Decided([], state.version, trouble.until)
+        if failure is not None and failure.until > now:
+            return Decided([], state.version, failure.until)
         return Decided(self.said(stream, decision), state.version)
 
     def request(self, write: OpenWrite, bodies: Mapping[str, bytes], now: datetime) -> Request | None:

@@ -26,7 +26,7 @@ from controlplane.log.event import NewEvent
 class CycleRequests(Protocol):
     """What is asked of the loop."""
 
-    def errands_of(self, identity: str) -> tuple[BindingProtocol | None, str]:
+    def protocol_of(self, identity: str) -> tuple[BindingProtocol | None, str]:
         """Return who decides about a pod, and its stream."""
 
     def busy(self, identity: str) -> bool:
@@ -57,17 +57,17 @@ class GangCoordinator:
 
     # ---------------------------------------------------------------- what happened to a member
 
-    def held(self, identity: str, errands: BindingProtocol, stream: str, now: datetime) -> None:
+    def held(self, identity: str, protocol: BindingProtocol, stream: str, now: datetime) -> None:
         """A member's reservation is recorded: it waits for the others, or has been let go."""
         place = self._place(identity, now)
         if place is None:
             return
-        until = errands.awaits(stream, GANG)
+        until = protocol.awaits(stream, GANG)
         if until is None:
             self._under_way.discard(place)
             if self._gangs.let_go(identity):
                 self._judge(place, self._newest(self._gangs.gang(place).assigned))
-            elif self._broken(place) and not errands.firm(stream):
+            elif self._broken(place) and not protocol.firm(stream):
                 self._cycles.reject(identity, GANG, self._why(place))
             return
         if self._broken(place):
@@ -80,15 +80,15 @@ class GangCoordinator:
             self._queue.activate(sibling, now.timestamp(), at_once=True)
         self._release(place, now)
 
-    def may_bind(self, identity: str, errands: BindingProtocol, stream: str, now: datetime) -> bool:
+    def may_bind(self, identity: str, protocol: BindingProtocol, stream: str, now: datetime) -> bool:
         """Whether a member may be bound: who else decides about it (the source of a candidate) permits a quorum, not
         this one alone.
         """
-        if not errands.may_bind(stream, now):
+        if not protocol.may_bind(stream, now):
             return False
         place = self._place(identity, now)
         group = self._gangs.groups.get(place) if place is not None else None
-        if place is None or group is None or not errands.asks_others or self._gangs.bound(place):
+        if place is None or group is None or not protocol.asks_others or self._gangs.bound(place):
             return True
         ready = [one for one in self._gangs.members(place) if self._bound_or_may(one, now)]
         if len(ready) < group.min_member:
@@ -100,8 +100,8 @@ class GangCoordinator:
         pod = self._gangs.pod(identity)
         if pod is not None and pod.node_name:
             return True
-        errands, stream = self._cycles.errands_of(identity)
-        return errands is not None and (errands.firm(stream) or errands.may_bind(stream, now))
+        protocol, stream = self._cycles.protocol_of(identity)
+        return protocol is not None and (protocol.firm(stream) or protocol.may_bind(stream, now))
 
     def all_may(self) -> list[str]:
         """Return the members that may be bound since another of their gang may, once."""
@@ -143,11 +143,11 @@ class GangCoordinator:
         held = self._gangs.hold(place)
         if held is None or held.reason == "BackingOff" or entry.pod.spec.get("schedulingGates"):
             return
-        errands, stream = self._cycles.errands_of(identity)
-        if errands is None or self._cycles.busy(identity):
+        protocol, stream = self._cycles.protocol_of(identity)
+        if protocol is None or self._cycles.busy(identity):
             return
         failed = SchedulingFailed(reason=SchedulingReason.SCHEDULING_GATED, message=held.message, plugins=[GANG])
-        answer = errands.not_found(stream, failed, now, preemptable=False)
+        answer = protocol.not_found(stream, failed, now, preemptable=False)
         if answer.events:
             self._cycles.propose_together(answer, _nothing)
 
@@ -233,8 +233,8 @@ class GangCoordinator:
         expected: dict[str, int] = {}
         complete = self._completed(place)
         for identity in together:
-            errands, stream = self._cycles.errands_of(identity)
-            answer = errands.permit(stream, GANG, now, siblings=complete) if errands is not None else ProposedAppend()
+            protocol, stream = self._cycles.protocol_of(identity)
+            answer = protocol.permit(stream, GANG, now, siblings=complete) if protocol is not None else ProposedAppend()
             if not answer.events:
                 return  # it does not wait any more, and the fold will say so
             events += answer.events
@@ -264,15 +264,17 @@ class GangCoordinator:
 
     def _judge(self, place: Place, members: int, why: str = "") -> None:
         """Record what is to be said of a group, if it is news; `members`: by which event its members stand so."""
-        verdict, known = self._gangs.verdict(place, why), self.recorded.judged(place)
-        if verdict is None or (verdict.type == "Scheduled" and known is not None and known.condition == verdict.type):
+        condition, known = self._gangs.condition(place, why), self.recorded.judged(place)
+        if condition is None or (
+            condition.type == "Scheduled" and known is not None and known.condition == condition.type
+        ):
             return  # how many more have come since the quorum is the members' own business
-        if verdict.type != "Scheduled" and not why:
+        if condition.type != "Scheduled" and not why:
             return  # some of those who were let go together are not folded yet
         event = GangJudged(
-            condition=verdict.type,
-            said=verdict.reason,
-            message=verdict.message,
+            condition=condition.type,
+            said=condition.reason,
+            message=condition.message,
             reason=SchedulingReason.CONDITION_CHANGED,
         )
         if known != event:
@@ -332,8 +334,8 @@ class GangCoordinator:
     # ---------------------------------------------------------------- what it rests on
 
     def _since(self, identity: str) -> int:
-        errands, stream = self._cycles.errands_of(identity)
-        return errands.since(stream) if errands is not None else 0
+        protocol, stream = self._cycles.protocol_of(identity)
+        return protocol.since(stream) if protocol is not None else 0
 
     def _set_back(self, place: Place, identity: str, by: Callable[[str], tuple[str, ...]]) -> tuple[str, ...]:
         """Note by which event a start was set back, if it was; return who gives their places back."""

@@ -234,7 +234,7 @@ class ClusterGangs:
         place = self._places.get(identity)
         return self._pods[place].get(identity) if place is not None else None
 
-    def verdict(self, place: Place, why: str = "") -> GroupCondition | None:
+    def condition(self, place: Place, why: str = "") -> GroupCondition | None:
         """Return the one condition of a group, None if the group is not there to carry it."""
         group = self.groups.get(place) if place not in self._lent else None
         return rules.verdict(group, self._gangs.get(place, EMPTY), why) if group is not None else None

@@ -29,9 +29,9 @@ from controlplane.controllers.scheduling.framework.status import (
     NodeStatuses,
     Status,
     failed,
+    node_statuses,
     unresolvable,
     unschedulable,
-    verdicts,
 )
 from controlplane.controllers.scheduling.snapshot.affinity import Term
 from controlplane.controllers.scheduling.snapshot.node_info import NodeInfo
@@ -194,7 +194,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         refused = [(lacking, AFFINITY)]
         refused += [(found.anti.of_all(key) > 0, ANTI) for key in {term.topology_key for term in found.shunned}]
         refused += [(found.existing_anti.of_all(key) > 0, EXISTING_ANTI) for key in found.existing_anti.sums]
-        return verdicts(count, *refused)
+        return node_statuses(count, *refused)
 
     def add_pod(self, state: CycleState, pod: Pod, added: Pod, info: NodeInfo) -> Status:
         """Count a pod that came to a node."""

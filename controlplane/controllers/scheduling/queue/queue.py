@@ -146,7 +146,7 @@ class Queue:
     # ---------------------------------------------------------------- cycles
 
     def pop(self, now: float) -> QueueEntry | None:
-        """Return the pod whose turn it is, in flight from now on; None if there is none."""
+        """Return the next pod, in flight from now on; None if there is none."""
         self.advance(now)
         while self._active:
             _, ticket, entry = heapq.heappop(self._active)
@@ -174,7 +174,7 @@ class Queue:
         self._land(entry, QueuePlace.UNSCHEDULABLE if missed is None else QueuePlace.BACKOFF, now)
 
     def failed(self, identity: str, now: float) -> None:
-        """The pod in flight met an error, or has to be tried again: it backs off and then has its turn."""
+        """The pod in flight met an error, or has to be tried again: it backs off and is then tried."""
         entry = self._flying.get(identity)
         if entry is None:
             return

@@ -270,8 +270,8 @@ class Snapshot:
         for row, node in enumerate(self.nodes):
             zones.setdefault((node.labels.get(REGION, ""), node.labels.get(ZONE, "")), []).append(row)
         longest = max(map(len, zones.values()), default=0)
-        turns = [rows[turn] for turn in range(longest) for rows in zones.values() if turn < len(rows)]
-        return np.array(turns, dtype=np.int64)
+        ordered = [rows[at] for at in range(longest) for rows in zones.values() if at < len(rows)]
+        return np.array(ordered, dtype=np.int64)
 
     def _new_row(self, node: Node) -> int:
         row = self.row[node.name] = len(self.nodes)
