@@ -1,6 +1,6 @@
 """Lists the controllers of a scheduler process, and what they watch of its cluster.
 
-In: settings and profiles. Out: one `Capability` for the loop, the watches, and what the log knows already, with which
+In: settings and profiles. Out: one controller for the loop, the watches, and what the log knows already, with which
 reflectors begin. Most of what is watched is never recorded: it feeds the snapshot."""
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ WATCHED: Sequence[Kind] = (*KINDS, PRIORITY_CLASSES, *CANDIDATE_KINDS)
 
 
 class SchedulerControllers:
-    """The controllers of one leadership term. `capability` is what the loop sees; `gangs`: whether a profile has the plugin
-    Gang.
+    """The controllers of one leadership term. `capability` is what the loop sees; `gangs`: whether a profile has
+    the plugin Gang.
     """
 
     def __init__(self, settings: Settings, profiles: Sequence[str], *, gangs: bool = False) -> None:

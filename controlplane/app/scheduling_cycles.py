@@ -1,4 +1,5 @@
-"""The scheduling loop on the clock: cycles one after the other, their proposals to the log without waiting for each.
+"""Runs the scheduling loop on the clock: cycles one after the other, their proposals to the log without waiting for
+each.
 
 In: a `Loop`, the log. Out: appends. A cycle ends with a proposal; the next begins at once, while the log commits the
 first together with whatever else has arrived. Nothing runs while the gate is closed or the cluster is out of view."""

@@ -1,4 +1,4 @@
-"""Which event a scheduler's decision rests on: of all that had to be so, what came last.
+"""Names the event that a scheduler's decision rests on: of all that had to be so, what came last.
 
 In: states before and after an event, and later a decision. Out: marks (`controlplane.runtime.marks`), and a position in
 the log, for `caused_by`. Nodes and other schedulers' pods are in no log: what was found, or not found, on them rests on

@@ -1,4 +1,4 @@
-"""One pod's scheduling cycle: which nodes are feasible, which is best, or what preemption would free.
+"""Runs one pod's scheduling cycle: which nodes are feasible, which is best, or what preemption would free.
 
 In: a framework, a snapshot, a pod, the nominated pods. Out: a `CycleResult`, with the status of every node and the
 scores. Pure: where kube-scheduler picks one of several best nodes by chance, `pick` decides
@@ -46,8 +46,9 @@ class CycleResult:
     """How a cycle ended.
 
     `status`: Success, or why there is no node. `statuses` and `feasible`: of all nodes (rows). `scores` is None where
-    at most one node was feasible. `best`: rows that no other beats; `node` the one chosen. `post_filtered` is PostFilter's
-    answer. `next_start` is where the next sample begins."""
+    at most one node was feasible. `best`: rows that no other beats; `node` the one chosen. `post_filtered` is
+    PostFilter's answer. `next_start` is where the next sample begins.
+    """
 
     status: Status
     statuses: NodeStatuses

@@ -1,5 +1,5 @@
-"""What follows from the state of a pod, or of a victim, without looking at any node: time-outs, refused writes, what is
-told on the pod.
+"""Decides what follows from the state of a pod, or of a victim, without looking at any node: time-outs, refused writes,
+what the pod's condition says.
 
 In: a state, the time. Out: decisions, and when to look again. Pure. Finding a node is a cycle's work (`loop`); what a
 cycle found comes back here as events."""

@@ -1,5 +1,5 @@
-"""What a scheduler records: a stream per pod that is its own to schedule, `pod/NS/NAME`, and per pod that it evicts,
-`victim/NS/NAME`.
+"""Defines what a scheduler records: a stream per pod that is its own to schedule, `pod/NS/NAME`, and per pod that it
+evicts, `victim/NS/NAME`.
 
 Nodes, other schedulers' pods and everything else that a cycle looks at are not here: they feed the snapshot straight
 from the watches (docs/decisions/0018-what-a-scheduler-records.md). What is here is what must outlive the process: which

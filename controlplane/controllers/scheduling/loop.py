@@ -1,5 +1,4 @@
-"""The scheduling loop without its waiting: from the queue through a cycle to events, and from folded events back to the
-queue.
+"""Schedules without waiting: from the queue through a cycle to events, and from folded events back to the queue.
 
 In: changes that the watches show, streams that were folded, the time. Out: `Proposal`s: events to be appended, each on
 the version of the stream that it was decided on. Pure, time is an argument. A node is taken for a pod from its cycle on

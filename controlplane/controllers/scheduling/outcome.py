@@ -1,5 +1,5 @@
-"""What a cycle's outcome means in events and in words: the failure that a pod is told, the victims, the score; and what
-a plugin's own fault means.
+"""Turns a cycle's outcome into events and messages: the failure of a pod, the victims, the score; and what a plugin's
+own fault means.
 
 In: a `CycleResult`. Out: `SchedulingFailed` with the message that readers of `kubectl describe` know, `VictimChosen`
 events. Pure."""

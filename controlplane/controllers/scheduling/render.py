@@ -1,4 +1,4 @@
-"""From a scheduler's open write to the request that carries it out, and to the Kubernetes Event about it.
+"""Renders a scheduler's open write: the request that carries it out, and the Kubernetes Event about it.
 
 In: the decision, the state, the time. Out: `controlplane.kube.kinds.Request`. Pure. Conditions go as strategic merge
 patches, so that those of the kubelet and of others stay; a UID keeps each write from another pod of the same name."""

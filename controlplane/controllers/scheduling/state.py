@@ -1,4 +1,4 @@
-"""The folds of a scheduler: one pod on its way to a node, and one pod that is evicted.
+"""Folds a scheduler's events: one pod on its way to a node, and one pod that is evicted.
 
 In: the events of `pod/NS/NAME` and `victim/NS/NAME`, in order. Out: `PodState` and `VictimState`, values. Which node is
 taken for a pod that the watch does not show there yet is read from these states alone, so a scheduler that starts anew

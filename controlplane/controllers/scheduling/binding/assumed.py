@@ -1,4 +1,4 @@
-"""What the scheduling loop hands on and keeps: proposals to the log, pods between cycle and binding, the profiles."""
+"""Defines what the scheduling loop hands on and keeps: proposals to the log, pods between cycle and binding, profiles."""
 
 from __future__ import annotations
 

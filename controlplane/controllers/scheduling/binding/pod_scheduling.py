@@ -1,4 +1,4 @@
-"""What the log says of the pods that a scheduler has to place and of those that it evicts: two `Capability`s of the
+"""Keeps what the log says of the pods that a scheduler has to place and of those that it evicts: two controllers of the
 loop.
 
 In: events in the log's order, and what the API server shows. Out: which streams to decide about, what was decided, what

@@ -1,4 +1,5 @@
-"""From a node that is held to the binding: what comes before it is decided, and what has to come of that is waited for.
+"""Takes a pod from a node that is held to the binding: decides what comes before it, and waits for what has to come of
+that.
 
 In: pods with a node that everyone permits, reservations of a process before this one, changes of the cluster, the time.
 Out: what the loop proposes. Whether a pod is prepared is asked of the cluster as it shows itself, and asked again when

@@ -1,5 +1,5 @@
-"""What the scheduling loop asks about a pod whose place it looks for, whoever decides about it: for a plain pod its own
-stream, for a candidate the protocol with its source.
+"""Defines what the scheduling loop asks about a pod that needs a node, whoever decides about it: for a plain pod its
+own stream, for a candidate the protocol with its source.
 
 In: a stream, and what a cycle found. Out: the events to append, with the versions that they were decided on; nothing if
 the pod does not want it any more. `Plain` is the first sort; candidates' own is at the root, which sees both

@@ -1,4 +1,4 @@
-"""What each plugin says of a pod, and what they decide together.
+"""Evaluates a question: what each plugin says of a pod, and what they decide together.
 
 In: a `Question`. Out: plain data in the form of docs/reference/scheduler-evaluate.md. Each plugin is asked alone, with
 a state of its own; then the profile runs as in a real cycle, and preemption where no node is feasible."""

@@ -1,4 +1,4 @@
-"""Which event in the cluster may make which refused pod schedulable: the queueing hints of the plugins.
+"""Says which event in the cluster may make which refused pod schedulable: the queueing hints of the plugins.
 
 In: the plugins that refused a pod, and what happened (`ClusterEvent`). Out: whether the pod is worth another cycle. A
 hint may be wrong in one direction only: to try in vain costs a cycle, to stay silent costs the pod five minutes. A

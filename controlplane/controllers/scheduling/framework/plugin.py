@@ -1,4 +1,4 @@
-"""The contract of scheduler plugins: the extension points of the scheduling framework, as pure functions.
+"""Defines the contract of scheduler plugins: the extension points of the scheduling framework, as pure functions.
 
 One pod goes through one cycle: PreFilter, Filter, on no feasible node PostFilter, then PreScore, Score, NormalizeScore,
 and for the node that was chosen Reserve and Permit; later, when all permits are there, PreBind, Bind and PostBind.

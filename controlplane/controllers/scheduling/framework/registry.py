@@ -1,4 +1,4 @@
-"""Which plugins there are, and which the default profile has.
+"""Lists the plugins that there are, and those that the default profile has.
 
 `IN_TREE` is kube-scheduler's own set as far as it is here. Others register a `Plugin` class by the entry point group
 `GROUP`; finding them is the composition root's work, and every function here takes the registry as an argument."""

@@ -1,4 +1,4 @@
-"""What a plugin answers: a code and reasons, in kube-scheduler's terms.
+"""Defines what a plugin answers: a code and reasons, in kube-scheduler's terms.
 
 `Unschedulable` says that preemption might help, `UnschedulableAndUnresolvable` that it cannot. `Skip` takes a plugin
 out of the rest of the cycle. Reasons are text that people read in events, so plugins take them from a small closed set.

@@ -1,8 +1,8 @@
-"""The one condition of each gang, for autoscalers and people: `Unschedulable` or `Scheduled` on its PodGroup, not one
-on each pod.
+"""Writes the one condition of each gang, for autoscalers and people: `Unschedulable` or `Scheduled` on its PodGroup,
+not one on each pod.
 
 In: how a group stands, as the loop judged it, and the conditions that the PodGroup shows. Out: decided writes, a
-`Capability`. A PodGroup's CRD has neither a status subresource nor mergeable conditions, so the whole list is written,
+controller. A PodGroup's CRD has neither a status subresource nor mergeable conditions, so the whole list is written,
 on the version that was seen: conditions of others stay (volcano-sh/volcano
 config/crd/volcano/bases/scheduling.volcano.sh_podgroups.yaml)."""
 

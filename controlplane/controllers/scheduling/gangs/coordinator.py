@@ -1,5 +1,4 @@
-"""What the scheduling loop does about gangs between cycles: who is let go together, who is turned back, who is tried
-again.
+"""Decides about gangs between cycles: who is let go together, who is turned back, who is tried again.
 
 In: what was folded, what a cycle found, changes of groups and members, the time. Out: events to be appended, and pods
 moved in the queue. A gang is let go by one append over all of its waiting members, each on the version of its stream:

@@ -1,4 +1,4 @@
-"""The gangs of one cluster: which PodGroups there are, who is in them, and how far each has come.
+"""Keeps the gangs of one cluster: which PodGroups there are, who is in them, and how far each has come.
 
 In: PodGroups, PriorityClasses and pods as the view takes them in; from the loop what was reserved, let go, or found no
 node; the time, which the loop sets before it asks. Out: what the plugin `Gang` answers, and for the loop who is let go

@@ -1,4 +1,4 @@
-"""How full a node is, resource by resource: what NodeResourcesFit and NodeResourcesBalancedAllocation score by.
+"""Scores how full a node is, resource by resource, for NodeResourcesFit and NodeResourcesBalancedAllocation.
 
 In: how much a node has and how much is taken once the pod is there, as arrays with one entry a node or as plain
 integers. Out: scores in integers, with Go's truncating division and its order of floating-point operations

@@ -1,4 +1,4 @@
-"""Who is scheduled next, and who waits for what.
+"""Orders the pods that wait: which is scheduled next, and what each of the others waits for.
 
 In: pods as they come, change and go, the outcomes of their cycles, and what happens in the cluster
 (`hints.ClusterEvent`). Out: the next pod to try. Pure: time is an argument, in seconds, and never goes back. A pod is

@@ -1,4 +1,4 @@
-"""Inter-pod affinity as a pod says it: terms, parsed and hashable, so that pods that say the same can be counted
+"""Reads inter-pod affinity as a pod has it: terms, parsed and hashable, so that pods with the same terms can be counted
 together.
 
 In: `spec.affinity` and the pod's namespace. Out: `PodAffinity`. A selector that does not parse is the pod's own fault

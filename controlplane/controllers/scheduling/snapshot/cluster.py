@@ -1,4 +1,5 @@
-"""What the rules look at beside nodes and pods: namespaces, Services and controllers, disruption budgets, volumes.
+"""Keeps what the rules look at beside nodes and pods: namespaces, Services and controllers, disruption budgets,
+volumes.
 
 In: Kubernetes objects as dicts. Out: `ClusterTables`, plain tables by name. What is wrong with a budget's or a
 controller's selector makes it match nothing, as kube-scheduler does; a wrong type is a `Misfit`."""

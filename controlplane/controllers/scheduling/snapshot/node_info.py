@@ -1,4 +1,4 @@
-"""One node with the pods on it: what a plugin's node-by-node form looks at, and what a dry run changes.
+"""Counts one node with the pods on it: what a plugin's node-by-node form looks at, and what a dry run changes.
 
 A `NodeInfo` is made from a snapshot and is never written back to it: preemption and nominated pods add and remove pods
 on a clone."""

@@ -1,4 +1,4 @@
-"""Nodes and pods as columns, kept as they come, change and go.
+"""Keeps nodes and pods as columns, as they come, change and go.
 
 In: `Node` and `Pod` objects, one change at a time. Out: arrays with one entry a node (what is allocatable, requested,
 tainted, labelled), counts of pods by selector, and for the node-by-node forms one `NodeInfo` a node. Rows are dense: a

@@ -1,4 +1,4 @@
-"""Which volume a claim gets that waits for its first consumer: one that is there, or one that is made on the node.
+"""Chooses the volume of a claim that waits for its first consumer: one that is there, or one that is made on the node.
 
 In: a pod's waiting claims, the volumes of a cluster, what is promised already. Out: for a node the choice, None if
 there is none. What does not depend on the node is looked at once (`wishes`). Rules: `FindMatchingVolume` and
