@@ -1,4 +1,4 @@
-"""Candidates as errands of the scheduling loop: a cycle's findings in the words of the protocol with their source.
+"""Decides about candidates for the scheduling loop: a cycle's findings in the terms of the protocol with their source.
 
 In: what the loop found or asks. Out: the protocol's own answers
 (`controlplane.controllers.candidates.target.controller`), on the candidate's stream; and on the pod's stream what its
@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 from controlplane.controllers.candidates.reasons import TargetReason
 from controlplane.controllers.candidates.target.calls import waits_for_node
+from controlplane.controllers.candidates.target.causes import CAUSES
 from controlplane.controllers.candidates.target.controller import TargetController
-from controlplane.controllers.candidates.target.events import BindStarted
+from controlplane.controllers.candidates.target.events import BindStarted, NotSchedulable
 from controlplane.controllers.candidates.target.state import TargetState
 from controlplane.controllers.scheduling.binding.pod_scheduling import Placements
 from controlplane.controllers.scheduling.binding.protocol import BindingRequests, Dropped, ProposedAppend, Score, way_of
@@ -23,6 +24,7 @@ from controlplane.controllers.scheduling.render import scheduled
 from controlplane.controllers.scheduling.state import PodState, pod_stream
 from controlplane.kube.kinds import PODS, ObjectRef, Request
 from controlplane.runtime.controller import Decided, OpenWrite
+from controlplane.runtime.marks import newest
 
 _PATIENCE = 60.0
 _REASONS = {
@@ -47,9 +49,13 @@ class Targets(TargetController):
         scheduler, mark = self.policy.scheduler_name, str(write.position)
         return scheduled(ref, decision.uid, decision.node, scheduler, self.identity, mark, now)
 
+    def since(self, stream: str) -> int:
+        """Return the position of the event that what the scheduler finds for a candidate rests on."""
+        return newest(self._marks.of(stream), CAUSES[NotSchedulable][TargetReason.NO_NODE])
 
-class CandidateErrands:
-    """The errands of candidates' Pods.
+
+class CandidateBinding:
+    """Decides about candidates' Pods.
 
     What a plugin wants to write before the binding is recorded on the Pod's own stream, as for any pod, under the
     number of the candidate's reservation; it begins once the source permits the binding. If that takes longer than the
@@ -61,7 +67,7 @@ class CandidateErrands:
 
     asks_others = True
 
-    def __init__(self, targets: TargetController, placements: Placements) -> None:
+    def __init__(self, targets: Targets, placements: Placements) -> None:
         self._targets, self._placements = targets, placements
         self._kept: dict[str, _Kept] = {}
         self._refused: dict[str, frozenset[str]] = {}
@@ -115,11 +121,11 @@ class CandidateErrands:
         return stream not in self._kept and self._targets.may_bind(stream, now)
 
     def may_preempt(self, stream: str, now: datetime) -> bool:
-        """Whether the source permits to make room."""
+        """Whether the source permits to evict others for it."""
         return self._targets.may_preempt(stream, now)
 
     def urged(self, stream: str, now: datetime) -> bool:
-        """Whether a permit to make room waits to be used: it holds for a while only."""
+        """Whether a permit to evict others waits to be used: it holds for a while only."""
         return self.may_preempt(stream, now)
 
     def found(
@@ -207,7 +213,7 @@ class CandidateErrands:
             [*answer.events, *self._placements.said(own, failed)], {**answer.expected, own: known.version}
         )
 
-    def permit(self, stream: str, plugin: str, now: datetime) -> ProposedAppend:
+    def permit(self, stream: str, plugin: str, now: datetime, *, siblings: int = 0) -> ProposedAppend:
         """Reserve the node that was kept, and let the source know: its permit comes after that."""
         kept = self._kept.get(stream)
         if kept is None or plugin not in kept.waits:
@@ -217,6 +223,10 @@ class CandidateErrands:
             self._kept[stream] = kept._replace(waits=others)
             return ProposedAppend(kept=True)
         return self._reserve(stream, kept.node, kept.score, now)
+
+    def since(self, stream: str) -> int:
+        """Return the position of the event that what is found for a candidate rests on."""
+        return self._targets.since(stream)
 
     def drop(self, stream: str, reason: SchedulingReason, message: str, plugin: str) -> ProposedAppend:
         """Give the reservation back, and let the source know."""

@@ -1,6 +1,6 @@
-"""The capabilities of a scheduler process, and what it wants to see of its cluster.
+"""Lists the controllers of a scheduler process, and what they watch of its cluster.
 
-In: settings and profiles. Out: one `Capability` for the loop, the watches, and what the log knows already, with which
+In: settings and profiles. Out: one controller for the loop, the watches, and what the log knows already, with which
 reflectors begin. Most of what is watched is never recorded: it feeds the snapshot."""
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ WATCHED: Sequence[Kind] = (*KINDS, PRIORITY_CLASSES, *CANDIDATE_KINDS)
 
 
 class SchedulerControllers:
-    """The capabilities of one turn. `capability` is what the loop sees; `gangs`: whether a profile has the plugin
-    Gang.
+    """The controllers of one leadership term. `capability` is what the loop sees; `gangs`: whether a profile has
+    the plugin Gang.
     """
 
     def __init__(self, settings: Settings, profiles: Sequence[str], *, gangs: bool = False) -> None:
@@ -89,15 +89,15 @@ class SchedulerControllers:
         return self.targets.known(kind) if kind in {one.name for one in CANDIDATE_KINDS} else {}
 
     def listed(self, cluster: str, kind: str) -> bool:
-        """Whether the kind was listed as a whole in the cluster's present life."""
+        """Whether the kind was listed as a whole in the cluster's present incarnation."""
         return self.here.newest.listed(cluster, kind)
 
     def newest(self, cluster: str, kind: str) -> int:
-        """Return the highest resourceVersion of a kind, 0 if none was seen in the cluster's present life."""
+        """Return the highest resourceVersion of a kind, 0 if none was seen in the cluster's present incarnation."""
         return self.here.newest.of(cluster, kind)
 
     def is_gone(self, cluster: str, uid: str) -> bool:
-        """Whether an object was seen to go in the cluster's present life."""
+        """Whether an object was seen to go in the cluster's present incarnation."""
         return self.here.newest.is_gone(cluster, uid)
 
 

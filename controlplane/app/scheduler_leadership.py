@@ -1,9 +1,9 @@
-"""One turn of a scheduler process: a warm follower, then the leader's watches, cycles and effects; thrown away when its
-lead ends.
+"""Runs one leadership term of a scheduler process: a warm follower, then the leader's watches, cycles and effects;
+thrown away when its lead ends.
 
-In: what the service shares between turns. Out: pods on nodes. What the watches show goes two ways: into the snapshot at
+In: what the service shares between terms. Out: pods on nodes. What the watches show goes two ways: into the snapshot at
 once, and into the log if it is about a pod of ours. What the log says comes back through the fold, as everywhere, and
-tells queue and snapshot what is held."""
+says to queue and snapshot what is held."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import structlog
 
-from controlplane.app.candidate_binding import CandidateErrands
+from controlplane.app.candidate_binding import CandidateBinding
 from controlplane.app.scheduler_controllers import CANDIDATE_KINDS, SchedulerControllers
 from controlplane.app.scheduler_measure import SchedulerMeasure
 from controlplane.app.scheduler_profiles import Setup
@@ -67,19 +67,19 @@ class SchedulerTerm(LeadershipTerm):
         surroundings = self._given(hosted.watches, self._sink, _no_secret, budget)
         self._home = ManagementConnection(MANAGEMENT, context.open_management, surroundings)
         view = ClusterView()
-        errands: dict[str, BindingProtocol] = {
+        protocols: dict[str, BindingProtocol] = {
             "pod": Plain(hosted.placements),
-            "candidate": CandidateErrands(hosted.targets, hosted.placements),
+            "candidate": CandidateBinding(hosted.targets, hosted.placements),
         }
         self.loop = Loop(
             setup.profiles,
             setup.queue(view.cluster),
             view,
-            errands,
+            protocols,
             pick=lambda: context.random.getrandbits(31),
             leaving=hosted.evictions.leaving,
         )
-        self.loop.quorums.judged, self.loop.quorums.started = hosted.verdicts.judged, hosted.verdicts.started
+        self.loop.gangs.recorded = hosted.verdicts
         self.loop.faults.heard = lambda error: _log.error("a plugin failed", exc_info=error)
         self._measure = SchedulerMeasure(context.metrics, self.loop)
         self._cycles = CycleDriver(self.loop, log, self._time, gate, self._ready, self._measure.cycle)

@@ -1,6 +1,4 @@
-"""What the metrics hear of a scheduler beside what they hear of every process: cycles, the queue, decisions about
-pods.
-"""
+"""Reports a scheduler's own metrics, beside those of every process: cycles, the queue, decisions about pods."""
 
 from __future__ import annotations
 

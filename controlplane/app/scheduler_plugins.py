@@ -1,4 +1,5 @@
-"""Which scheduler plugins are installed: those of the scheduler itself, and what others registered by entry point.
+"""Finds the scheduler plugins that are installed: those of the scheduler itself, and those that others registered by
+entry point.
 
 In: the entry points of the group `controlplane.scheduler.plugins`, each naming a `Plugin` class. Out: a registry.
 Discovery is done here, at the root, so that the scheduler's core gets its plugins as an argument. The scheduler's own

@@ -1,4 +1,4 @@
-"""From a KubeSchedulerConfiguration file to the profiles that a scheduler process runs.
+"""Makes the profiles that a scheduler process runs of a KubeSchedulerConfiguration file.
 
 In: a path, and the installed plugins. Out: `Setup`, or `BadConfiguration` with every problem, each naming its field.
 """

@@ -1,4 +1,5 @@
-"""The scheduling loop on the clock: cycles one after the other, their proposals to the log without waiting for each.
+"""Runs the scheduling loop on the clock: cycles one after the other, their proposals to the log without waiting for
+each.
 
 In: a `Loop`, the log. Out: appends. A cycle ends with a proposal; the next begins at once, while the log commits the
 first together with whatever else has arrived. Nothing runs while the gate is closed or the cluster is out of view."""
@@ -79,7 +80,7 @@ class CycleDriver:
         until = self.stopwatch() + _SLICE
         while len(self._under_way) + len(self._loop.outbox) < _MOST_UNDER_WAY:
             began = self.stopwatch()
-            if not self._loop.turn(self._clock.now()):
+            if not self._loop.schedule_one(self._clock.now()):
                 return False
             ended = self.stopwatch()
             self._on_cycle(ended - began)
@@ -100,7 +101,8 @@ class CycleDriver:
             except VersionConflict:
                 self._loop.turned_down(proposal, self._clock.now())
             except LogUnavailable:
-                # It may have been written all the same: then the second try is refused by the version, and the fold says it.
+                # It may have been written all the same: then the second try is refused by the version, and the fold
+                # says it.
                 await self._clock.sleep(_AWAY_PAUSE)
                 continue
             except Fenced:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from controlplane.controllers.scheduling.evaluate.request import Question
 from controlplane.controllers.scheduling.plugins.node_affinity import admits
@@ -59,7 +60,7 @@ def spread_filter(question: Question) -> dict[str, str] | None:
     return {node.name: _spread_code(pod, node, hard, domains) for node in nodes}
 
 
-def _spread_code(pod: Pod, node: Node, hard: Sequence[dict], domains: Sequence[dict[str, int]]) -> str:  # type: ignore[type-arg]
+def _spread_code(pod: Pod, node: Node, hard: Sequence[dict[str, Any]], domains: Sequence[dict[str, int]]) -> str:
     for c, found in zip(hard, domains, strict=True):
         if c["topologyKey"] not in node.labels:
             return HOPELESS

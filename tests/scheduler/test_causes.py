@@ -41,6 +41,9 @@ from controlplane.controllers.scheduling.reasons import SchedulingReason
 from controlplane.controllers.scheduling.state import BINDING, PRE_BIND
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.marks import ANY
+from tests.scheduling.bench import Bench, ready
+from tests.scheduling.test_quorums import CONFIG as GANGS
+from tests.scheduling.test_quorums import come, gang, run
 
 R = SchedulingReason
 POD, VICTIM, GANG = "pod/team/web", "victim/team/web", "gang/team/web"
@@ -55,7 +58,7 @@ class Told:
         self.placements = Placements(["ours"], "test")
         verdicts = PodGroupConditions("test", enabled=True)
         self.books: dict[str, Book[Any]] = {POD: self.placements, VICTIM: Evictions("test"), GANG: verdicts}
-        self.errands = Plain(self.placements)
+        self.protocol = Plain(self.placements)
         self.now, self.expected = NOW, 0
         self.rows: list[NewEvent] = []
         self._pod: dict[str, Any] = {}
@@ -107,13 +110,13 @@ class Told:
 
     def fail(self, message: str = "no room") -> Told:
         failed = SchedulingFailed(reason=R.UNSCHEDULABLE, message=message)
-        return self.take(self.errands.not_found(POD, failed, self.now, preemptable=False).events)
+        return self.take(self.protocol.not_found(POD, failed, self.now, preemptable=False).events)
 
     def drop(self, reason: SchedulingReason) -> Told:
-        return self.take(self.errands.drop(POD, reason, "", "").events)
+        return self.take(self.protocol.drop(POD, reason, "", "").events)
 
     def permit(self, plugin: str) -> Told:
-        return self.take(self.errands.permit(POD, plugin, self.now).events)
+        return self.take(self.protocol.permit(POD, plugin, self.now).events)
 
     def prepare(self, *calls: PluginRequest, until: float = 0) -> Told:
         end = NOW + timedelta(seconds=until) if until else None
@@ -188,6 +191,163 @@ TABLE: list[tuple[type[Event], str, Callable[[], Told]]] = [
 ]
 
 
+# Across streams: what the loop itself does about gangs and victims, in the order in which it does so.
+
+
+def _at(bench: Bench, kind: type[Event], name: str = "") -> int:
+    """Where the newest event of a kind is, of one object or of any."""
+    found = [
+        one for one in bench.log if isinstance(one.event, kind) and one.stream.endswith(f"/{name}" if name else "")
+    ]
+    return found[-1].position
+
+
+def _until(bench: Bench, kind: type[Event]) -> Bench:
+    """Cycles and commits, one by one, until an event of a kind is in the log."""
+    for _ in range(100):
+        if bench.recorded(kind):
+            return bench
+        if not bench.turn() and not bench.outbox:
+            bench.decide()
+        if bench.outbox:
+            bench.commit(bench.outbox[0])
+    raise AssertionError(f"no {kind.__name__}")
+
+
+def _gang(cpu: str = "2", least: int = 2, size: int = 2) -> Bench:
+    bench = ready("n", cpu=cpu, config=GANGS)
+    gang(bench, "g", size, least)
+    return bench
+
+
+def _permitted() -> tuple[Bench, int]:
+    bench = _until(_gang(), PermitGiven)
+    return bench, _at(bench, NodeReserved)  # of the second, for both
+
+
+def _permitted_beyond() -> tuple[Bench, int]:
+    bench = _gang(cpu="3", size=3)
+    while not bench.loop.outbox and len(bench.outbox) < 3:
+        assert bench.turn()
+    first, second, third = bench.outbox[:3]
+    for proposal in (first, third, second):
+        assert bench.commit(proposal)
+    assert bench.outbox, "two are enough"
+    return _until(bench, PermitGiven), [one.position for one in bench.log if isinstance(one.event, NodeReserved)][1]
+
+
+def _judged_scheduled() -> tuple[Bench, int]:
+    bench = _until(_gang(), GangJudged)
+    return bench, _at(bench, PermitGiven)
+
+
+def _judged_without_node() -> tuple[Bench, int]:
+    bench = _until(_gang(cpu="1"), GangJudged)
+    return bench, _at(bench, PendingPodObserved, "g1")  # it failed, and that is in no event before this one
+
+
+def _judged_late() -> tuple[Bench, int]:
+    bench = ready("n", cpu="3", config=GANGS)
+    gang(bench, "g", 2, 3)
+    come(bench, "g2", "g", schedulerName="other")
+    run(bench)
+    bench.pass_time(61)
+    return _until(bench, GangJudged), bench.log[[type(one.event) for one in bench.log].index(NodeReserved)].position
+
+
+def _judged_unbound() -> tuple[Bench, int]:
+    bench = _until(_gang(), BindingDecided)
+    run(bench)
+    bench.decide()
+    before = len(bench.recorded(GangJudged))
+    write = next(one for one in bench.writes() if one.action == "BindingDecided")
+    bench.carry_out(write, 404)
+    bench.decide()
+    expected = _at(bench, ReservationDropped, write.stream.rpartition("/")[2])
+    for _ in range(20):
+        if len(bench.recorded(GangJudged)) == before and bench.outbox:
+            bench.commit(bench.outbox[0])
+    return bench, expected
+
+
+def _came_together() -> tuple[Bench, int]:
+    bench = _until(_gang(), BindingDecided)
+    run(bench)
+    names = []
+    while not bench.recorded(GangStart):
+        write = next(one for one in bench.writes() if one.action == "BindingDecided")
+        names.append(write.stream.rpartition("/")[2])
+        bench.carry_out(write)
+        while bench.outbox:
+            bench.commit(bench.outbox[0])
+    assert len(names) == 2
+    return bench, _at(bench, PermitGiven, names[-1])
+
+
+def _turned_back() -> tuple[Bench, int]:
+    bench = _until(_gang(cpu="1"), GangStart)
+    return bench, _at(bench, PendingPodObserved, "g1")
+
+
+def _begins_anew() -> tuple[Bench, int]:
+    bench, _ = _came_together()
+    before = _at(bench, GangStart)
+    for name in ("g0", "g1"):
+        bench.delete("pods", name)
+        run(bench)
+    return bench, before  # pods on their nodes are in no log
+
+
+def _victim() -> tuple[Bench, int]:
+    bench = ready("n", cpu="1")
+    bench.pod("low", schedulerName="other", nodeName="n")
+    bench.pod("high", priority=5)
+    return _until(bench, VictimChosen), _at(bench, PendingPodObserved, "high")
+
+
+def _another_victim() -> tuple[Bench, int]:
+    bench, _ = _victim()
+    for name in ("low", "other"):
+        run(bench)
+        bench.pod("other", schedulerName="other", nodeName="n")
+        bench.delete("pods", name)
+    failed = len(bench.recorded(SchedulingFailed))
+    bench.pod("low", schedulerName="other", nodeName="n")
+    bench.pass_time(60)
+    run(bench)
+    assert len(bench.recorded(VictimChosen)) > 1
+    assert len(bench.recorded(SchedulingFailed)) == failed, "why there is no node was said before"
+    return bench, _at(bench, PendingPodObserved, "high")
+
+
+ACROSS: list[tuple[type[Event], str, Callable[[], tuple[Bench, int]]]] = [
+    (PermitGiven, R.PERMITTED, _permitted),
+    (PermitGiven, R.PERMITTED, _permitted_beyond),
+    (GangJudged, R.CONDITION_CHANGED, _judged_scheduled),
+    (GangJudged, R.CONDITION_CHANGED, _judged_without_node),
+    (GangJudged, R.CONDITION_CHANGED, _judged_late),
+    (GangJudged, R.CONDITION_CHANGED, _judged_unbound),
+    (GangStart, R.CAME_TOGETHER, _came_together),
+    (GangStart, R.TURNED_BACK, _turned_back),
+    (GangStart, R.BEGINS_ANEW, _begins_anew),
+    (VictimChosen, R.LOWER_PRIORITY, _victim),
+    (VictimChosen, R.LOWER_PRIORITY, _another_victim),
+]
+
+
+@pytest.mark.parametrize(("decision", "reason", "story"), ACROSS, ids=[row[2].__name__[1:] for row in ACROSS])
+def test_it_rests_on_other_objects(decision: type[Event], reason: str, story: Callable[[], tuple[Bench, int]]) -> None:
+    bench, expected = story()
+    found = [one for one in bench.log if type(one.event) is decision and getattr(one.event, "reason", "") == reason]
+    assert found, [type(one.event).__name__ for one in bench.log]
+    listed = [(one.position, type(one.event).__name__, one.stream, one.caused_by) for one in bench.log]
+    assert found[-1].caused_by == expected, listed
+    for one in bench.log:
+        if isinstance(one.event, SchedulingDecision):
+            assert 0 < one.caused_by < one.position, listed
+            assert may_cause(bench.log[one.caused_by - 1].stream, one.stream), listed
+
+
 @pytest.mark.parametrize(("decision", "reason", "story"), TABLE, ids=[f"{row[0].__name__}-{row[1]}" for row in TABLE])
 def test_it_rests_on(decision: type[Event], reason: str, story: Callable[[], Told]) -> None:
     told = story().noise().settle()
@@ -205,11 +365,9 @@ def test_it_rests_on(decision: type[Event], reason: str, story: Callable[[], Tol
 
 
 def test_every_row_of_the_table_is_told() -> None:
-    told = {(decision, reason) for decision, reason, _ in TABLE}
+    told = {(decision, reason) for decision, reason, _ in (*TABLE, *ACROSS)}
     assert {(one, reason) for one, rows in CAUSES.items() for reason in rows if reason != ANY} <= told
 
 
 def test_every_decision_has_a_row() -> None:
-    # Who goes rests on what is said of the pod that needs the room; how a group stands, on its own stream's newest event.
-    elsewhere = {VictimChosen, GangJudged, GangStart}
-    assert {one for one in SCHEDULING_EVENTS if issubclass(one, SchedulingDecision)} - elsewhere == CAUSES.keys()
+    assert {one for one in SCHEDULING_EVENTS if issubclass(one, SchedulingDecision)} == CAUSES.keys()

@@ -1,6 +1,4 @@
-"""One pod's cycle: samples, nominations, choices, and what is said when no node is left (specs/scheduler.md sections 7
-and 8).
-"""
+"""One pod's cycle: samples, nominations, choices, and what is said when no node is left."""
 
 from __future__ import annotations
 
@@ -62,7 +60,7 @@ def test_a_pod_that_prefilter_refuses_is_told_once() -> None:
     pod = a_pod("new", affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}})
     found = schedule(FRAMEWORK, cluster(2), pod)
     assert found.status.reasons == ("0/2 nodes are available: pod affinity terms conflict.",)
-    assert {found.verdicts.of(row).plugin for row in range(2)} == {"NodeAffinity"}
+    assert {found.statuses.of(row).plugin for row in range(2)} == {"NodeAffinity"}
 
 
 def pinned(*names: str) -> Pod:
@@ -75,7 +73,7 @@ def test_nodes_that_prefilter_leaves_out_are_not_asked() -> None:
     found = schedule(FRAMEWORK, cluster(3), pinned("n1", "gone"))
     assert found.node == "n1"
     left_out = Status(Code.UNRESOLVABLE, ("node(s) didn't satisfy plugin(s) [NodeAffinity]",), "NodeAffinity")
-    assert [found.verdicts.of(row) for row in range(3)] == [left_out, SUCCESS, left_out]
+    assert [found.statuses.of(row) for row in range(3)] == [left_out, SUCCESS, left_out]
 
 
 @pytest.mark.parametrize(
@@ -149,7 +147,7 @@ def test_a_plugin_that_knows_single_nodes_only() -> None:
     assert found.node == "n4"
     assert found.scores is not None
     assert found.scores.total.tolist() == [0, 40, 80]
-    assert found.verdicts.of(1) == Status(Code.UNSCHEDULABLE, ("odd",), "OnlyEven")
+    assert found.statuses.of(1) == Status(Code.UNSCHEDULABLE, ("odd",), "OnlyEven")
 
 
 class TooGood(ScorePlugin):

@@ -29,7 +29,7 @@ GENERATED = settings(max_examples=100, deadline=None, suppress_health_check=[Hea
 
 
 def statuses(found: CycleResult, snapshot: Snapshot) -> list[Status]:
-    return [found.verdicts.of(row) for row in range(len(snapshot))]
+    return [found.statuses.of(row) for row in range(len(snapshot))]
 
 
 @GENERATED
@@ -48,9 +48,9 @@ def test_all_nodes_at_once_is_node_by_node(scenario: Json) -> None:
             or plugin.pre_filter(state, pod, snapshot).status.code is Code.SUCCESS
         )
         if isinstance(plugin, FilterPlugin) and runs:
-            verdicts = plugin.filter_all(state, pod, snapshot, everyone)
+            statuses = plugin.filter_all(state, pod, snapshot, everyone)
             one_by_one = [plugin.filter(state, pod, snapshot.info(row)) for row in range(len(snapshot))]
-            assert [verdicts.of(row) for row in range(len(snapshot))] == one_by_one, plugin.name
+            assert [statuses.of(row) for row in range(len(snapshot))] == one_by_one, plugin.name
         runs = not isinstance(plugin, PreScorePlugin) or plugin.pre_score(state, pod, snapshot, rows) == Status()
         if isinstance(plugin, ScorePlugin) and runs:
             raw = plugin.score_all(state, pod, snapshot, rows)
@@ -70,7 +70,12 @@ def test_a_whole_cycle_is_the_same_in_both_forms(scenario: Json) -> None:
     framework.vectorised = False
     slow = schedule(framework, question.snapshot, question.pod, question.nominated)
     assert statuses(fast, question.snapshot) == statuses(slow, question.snapshot)
-    assert (fast.status, fast.best, fast.node, fast.room) == (slow.status, slow.best, slow.node, slow.room)
+    assert (fast.status, fast.best, fast.node, fast.post_filtered) == (
+        slow.status,
+        slow.best,
+        slow.node,
+        slow.post_filtered,
+    )
 
 
 @GENERATED
@@ -79,13 +84,13 @@ def test_what_preemption_chooses_makes_room(scenario: Json) -> None:
     question = read(scenario)
     framework = default_framework(question.args)
     found = schedule(framework, question.snapshot, question.pod)
-    if found.room is None or not found.room.best:
+    if found.post_filtered is None or not found.post_filtered.best:
         return
-    for victim in found.room.candidates[found.room.best[0]].pods:
+    for victim in found.post_filtered.candidates[found.post_filtered.best[0]].pods:
         assert victim.priority < question.pod.priority
         question.snapshot.remove_pod(victim.identity)
     again = schedule(framework, question.snapshot, question.pod)
-    assert again.verdicts.of(question.snapshot.row[found.room.best[0]]).ok
+    assert again.statuses.of(question.snapshot.row[found.post_filtered.best[0]]).ok
 
 
 @GENERATED
@@ -118,7 +123,10 @@ def test_a_snapshot_that_changed_is_one_made_afresh(scenario: Json, chance: Any)
     assert snapshot.pod_room.tolist() == afresh.pod_room.tolist()
     kept, counted = schedule(framework, snapshot, question.pod), schedule(framework, afresh, question.pod)
     assert statuses(kept, snapshot) == statuses(counted, afresh)
-    assert (kept.best, kept.room and kept.room.best) == (counted.best, counted.room and counted.room.best)
+    assert (kept.best, kept.post_filtered and kept.post_filtered.best) == (
+        counted.best,
+        counted.post_filtered and counted.post_filtered.best,
+    )
     if kept.scores is not None and counted.scores is not None:
         assert {n: s.tolist() for n, s in kept.scores.raw.items()} == {
             n: s.tolist() for n, s in counted.scores.raw.items()

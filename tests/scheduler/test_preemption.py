@@ -1,4 +1,4 @@
-"""DefaultPreemption: whom it would evict, and where (specs/scheduler.md section 9)."""
+"""DefaultPreemption: whom it would evict, and where."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def preempt(incoming: Json, nodes: list[Json], pods: list[Json], **more: Any) ->
 def message(incoming: Json, nodes: list[Json], pods: list[Json]) -> str:
     question = read({"pod": incoming, "nodes": nodes, "pods": pods})
     found = schedule(default_framework(), question.snapshot, question.pod)
-    assert found.room is not None
-    return " ".join(found.room.status.reasons)
+    assert found.post_filtered is not None
+    return " ".join(found.post_filtered.status.reasons)
 
 
 def running(name: str, on: str, cpu: str = "2", priority: int = 0, started: str = "", **more: Any) -> Json:

@@ -107,5 +107,5 @@ def test_generated_lines_are_the_same_in_both_forms(line: Json) -> None:
     framework.vectorised = False
     slow = schedule(framework, question.snapshot, question.pod, question.nominated)
     rows = range(len(question.snapshot))
-    assert [fast.verdicts.of(row) for row in rows] == [slow.verdicts.of(row) for row in rows]
-    assert (fast.status, fast.best, fast.room) == (slow.status, slow.best, slow.room)
+    assert [fast.statuses.of(row) for row in rows] == [slow.statuses.of(row) for row in rows]
+    assert (fast.status, fast.best, fast.post_filtered) == (slow.status, slow.best, slow.post_filtered)

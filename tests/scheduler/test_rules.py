@@ -1,4 +1,4 @@
-"""The other plugins, case by case (specs/scheduler.md sections 2 to 6)."""
+"""The other plugins, case by case."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PodTopologySpread, case by case (specs/scheduler.md section 1)."""
+"""PodTopologySpread, case by case."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Bench:
             {"pod": Plain(self.placements)},
             leaving=self.evictions.leaving,
         )
-        self.loop.quorums.judged, self.loop.quorums.started = self.verdicts.judged, self.verdicts.started
+        self.loop.gangs.recorded = self.verdicts
         self.outbox: list[Proposal] = []
         for recorded in self.log:
             self.rooms[recorded.stream.partition("/")[0]].fold(recorded)
@@ -84,7 +84,12 @@ class Bench:
         for new in events:
             version = self.versions[new.stream] = self.versions.get(new.stream, 0) + 1
             recorded = Recorded(
-                position=len(self.log) + 1, stream=new.stream, version=version, event=new.event, recorded_at=self.now
+                position=len(self.log) + 1,
+                stream=new.stream,
+                version=version,
+                event=new.event,
+                recorded_at=self.now,
+                caused_by=new.caused_by,
             )
             self.log.append(recorded)
             self.rooms[new.stream.partition("/")[0]].fold(recorded)
@@ -109,7 +114,7 @@ class Bench:
         return done
 
     def turn(self) -> bool:
-        ran = self.loop.turn(self.now)
+        ran = self.loop.schedule_one(self.now)
         self.take()
         return ran
 

@@ -137,11 +137,11 @@ class Replica:
 
     async def kill(self) -> None:
         """End it as a SIGKILL does: nothing is drained, nothing is resigned."""
-        turn = self.service.term
+        term = self.service.term
         assert self.task is not None
-        assert turn is not None
-        turn.leader._holds = False  # a killed process does not resign
-        turn._effects._closing = True
+        assert term is not None
+        term.leader._holds = False  # a killed process does not resign
+        term._effects._closing = True
         self.task.cancel()
         await asyncio.gather(self.task, return_exceptions=True)
 

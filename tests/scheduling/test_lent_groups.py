@@ -33,7 +33,7 @@ def test_members_wait_for_as_many_as_their_source_says() -> None:
     assert held(gangs) == "TooFewMembers"
     gangs.see(read_pod(pod(1)))
     assert held(gangs) == ""
-    assert gangs.verdict(PLACE, "why") is None  # there is no PodGroup to write it on
+    assert gangs.condition(PLACE, "why") is None  # there is no PodGroup to write it on
     gangs.see(read_pod(pod(2, "3")))
     assert gangs.groups[PLACE].min_member == 3  # the source has changed its mind
     for number in range(3):
@@ -51,7 +51,7 @@ def test_a_pod_group_of_this_cluster_says_more() -> None:
     assert held(gangs) == ""
     gangs.put(group(3))
     assert held(gangs) == "TooFewMembers"
-    assert gangs.verdict(PLACE, "why") is not None
+    assert gangs.condition(PLACE, "why") is not None
 
 
 def test_without_a_word_of_the_source_the_group_is_missed() -> None:

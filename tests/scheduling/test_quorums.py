@@ -306,7 +306,8 @@ class BoundInPart(AllOrNothing):
             return
         bench = self.bench
         bench.settle(16)
-        # A look may fall into an attempt. What such an attempt cannot use it gives back one round later, be it for the next attempt.
+        # A look may fall into an attempt. What such an attempt cannot use it gives back one round later, be it for the
+        # next attempt.
         claims = bench.view.claims = Numbered(bench.view.claims)
         held = dict(claims.numbers)
         bench.settle(1)

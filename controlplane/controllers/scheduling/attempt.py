@@ -1,4 +1,4 @@
-"""Asking a profile's plugins about one pod, from the loop: a cycle, then Reserve and Permit, then PreBind and Bind.
+"""Asks a profile's plugins about one pod, for the loop: a cycle, then Reserve and Permit, then PreBind and Bind.
 
 In: a framework, a pod, the view. Out: a `CycleResult`, statuses, what is to be written. A plugin that fails by an
 exception fails what was asked and nothing else (`PluginFaults`). Between cycles only one thing is kept: where the next

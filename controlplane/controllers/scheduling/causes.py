@@ -1,24 +1,28 @@
-"""Which event a scheduler's decision rests on: of all that had to be so, what came last.
+"""Names the event that a scheduler's decision rests on: of all that had to be so, what came last.
 
 In: states before and after an event, and later a decision. Out: marks (`controlplane.runtime.marks`), and a position in
 the log, for `caused_by`. Nodes and other schedulers' pods are in no log: what was found, or not found, on them rests on
-what had the pod wait for a node. How a group stands, and that its members may be bound, rests on the members' events as
-far as the group's own stream tells (`verdicts`)."""
+what had the pod wait for a node. How a group stands rests on the events of its members, whose positions come in beside
+the marks: `members` with which event they came to stand as they do, `siblings` with which enough of them had a node."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any
 
 from controlplane.controllers.scheduling.events import (
     BindingDecided,
     GangConditionDecided,
+    GangJudged,
+    GangStart,
     NodeReserved,
     PermitGiven,
     PodStatusDecided,
     PreBindDecided,
     ReservationDropped,
     SchedulingFailed,
+    VictimChosen,
     VictimMarkDecided,
     VictimRemovalDecided,
 )
@@ -28,37 +32,64 @@ from controlplane.log.event import Event
 from controlplane.runtime.marks import ANY, Facets, Table
 
 R = SchedulingReason
-Parts = Mapping[str, Facets[Any]]
-# By the field of a state that they are facets of: a field that is what it was is not looked at, since there are many
-# pods.
-POD: Parts = {
-    "pod": {
-        "it.present": lambda pod: pod.uid,
-        "it.leaving": lambda pod: pod.deleting or pod.over or None,
-        "it.gates": lambda pod: pod.gates or None,
-        "it.problem": lambda pod: pod.problem or None,
-    },
-    "held": {"it.held": lambda held: held.number},
-    "allowed": {"it.allowed": lambda plugins: plugins or None},
-    "pre_bind": {"it.pre_bind": lambda decided: decided.number},
-    "pre_bound": {"it.pre_bound": lambda done: done or None},
-    "trouble": {"it.refused": lambda trouble: trouble.get(BINDING) or trouble.get(PRE_BIND)},
-    "told": {"it.told": lambda told: told},
-}
-VICTIM: Parts = {
-    "chosen": {"it.chosen": lambda chosen: chosen.uid},
-    "marked": {"it.marked": lambda marked: marked or None},
-}
-GANG: Parts = {
-    "seen": {"it.present": lambda seen: seen.uid},
-    "judged": {"it.judged": lambda judged: judged},
-}
+
+
+class Parts:
+    """What of a state is marked, by the field that holds it. A field that is what it was is not looked at further,
+    since every event of every pod comes by here.
+    """
+
+    __slots__ = ("_facets", "_fields")
+
+    def __init__(self, parts: Mapping[str, Facets[Any]]) -> None:
+        self._fields = attrgetter(*parts)  # a tuple, since there are several
+        self._facets = [tuple(facets.items()) for facets in parts.values()]
+
+    def note(self, marks: dict[str, int], before: object, after: object, position: int) -> None:
+        """Take note, in an object's marks, of what an event at a position changed."""
+        for one, other, facets in zip(self._fields(before), self._fields(after), self._facets, strict=True):
+            if one is other:
+                continue
+            for name, of in facets:
+                if (of(one) if one is not None else None) != (of(other) if other is not None else None):
+                    marks[name] = position
+
+
+POD = Parts(
+    {
+        "pod": {
+            "it.present": attrgetter("uid"),
+            "it.leaving": lambda pod: pod.deleting or pod.over or None,
+            "it.gates": lambda pod: pod.gates or None,
+            "it.problem": lambda pod: pod.problem or None,
+        },
+        "held": {"it.held": attrgetter("number")},
+        "allowed": {"it.allowed": lambda plugins: plugins or None},
+        "pre_bind": {"it.pre_bind": attrgetter("number")},
+        "pre_bound": {"it.pre_bound": lambda done: done or None},
+        "trouble": {"it.refused": lambda trouble: trouble.get(BINDING) or trouble.get(PRE_BIND)},
+        "told": {"it.told": lambda told: told},
+    }
+)
+VICTIM = Parts(
+    {"chosen": {"it.chosen": attrgetter("uid")}, "marked": {"it.marked": lambda marked: marked or None}},
+)
+GANG = Parts(
+    {
+        "seen": {"it.present": attrgetter("uid")},
+        "judged": {"it.judged": lambda judged: judged},
+        "start": {"it.start": lambda start: start},
+    }
+)
 
 # What a cycle looks for a node for: a pod that may be scheduled, for which nothing is held.
 _WAITS = ("it.present", "it.gates", "it.held")
+# What a pod is to its gang, and to the pods that it displaces: that it waits for a node, has one, or was let go.
+STANDING = (*_WAITS, "it.allowed")
+_GROUP = ("it.present", "members")
 CAUSES: Table = {
     NodeReserved: {R.NODE_FOUND: _WAITS},
-    PermitGiven: {R.PERMITTED: ("it.held",)},
+    PermitGiven: {R.PERMITTED: ("it.held", "siblings")},
     ReservationDropped: {
         R.POD_GONE: ("it.leaving", "it.held"),
         R.PERMIT_TIMEOUT: ("it.held",),
@@ -77,8 +108,11 @@ CAUSES: Table = {
         R.BIND_AGAIN: ("it.refused",),
     },
     PodStatusDecided: {R.CONDITION_CHANGED: ("it.told", "it.gates")},
+    VictimChosen: {R.LOWER_PRIORITY: STANDING},
     VictimMarkDecided: {R.LOWER_PRIORITY: ("it.chosen",)},
     VictimRemovalDecided: {R.LOWER_PRIORITY: ("it.chosen", "it.marked")},
+    GangJudged: {R.CONDITION_CHANGED: _GROUP},
+    GangStart: {R.CAME_TOGETHER: _GROUP, R.TURNED_BACK: _GROUP, R.BEGINS_ANEW: (*_GROUP, "it.start")},
     GangConditionDecided: {R.CONDITION_CHANGED: ("it.present", "it.judged")},
 }
 """What each kind of decision may rest on, by its reason."""
@@ -86,9 +120,11 @@ CAUSES: Table = {
 
 def may_cause(cause: str, stream: str) -> bool:
     """Whether an event on one stream can be what a decision on another rests on, by their names: what is said of an
-    object rests on its own stream, and that a pod is a victim on the pod's that needs its room."""
-    room, of = cause.partition("/")[0], stream.partition("/")[0]
-    return cause == stream or (of == "victim" and room in ("pod", "candidate"))
+    object rests on its own stream, that a pod is a victim on the stream of the pod that displaces it, and what is
+    decided about a gang on the streams of the pods of its namespace."""
+    (first, namespace), (of, other) = cause.split("/")[:2], stream.split("/")[:2]
+    of_a_pod = first in ("pod", "candidate")
+    return cause == stream or (of_a_pod and (of == "victim" or (of in ("pod", "gang") and namespace == other)))
 
 
 def said(event: Event) -> str:
@@ -100,14 +136,3 @@ def said(event: Event) -> str:
             return "it.told"
         case _:
             return ""
-
-
-def marked(marks: dict[str, int], parts: Parts, before: object | None, after: object, position: int) -> None:
-    """Take note, in an object's marks, of what an event at a position changed."""
-    for field, facets in parts.items():
-        one, other = getattr(before, field, None), getattr(after, field)
-        if one is other:
-            continue
-        for name, of in facets.items():
-            if (of(one) if one is not None else None) != (of(other) if other is not None else None):
-                marks[name] = position

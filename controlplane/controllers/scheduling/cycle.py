@@ -1,8 +1,8 @@
-"""One pod's scheduling cycle: which nodes are feasible, which is best, or what would make room.
+"""Runs one pod's scheduling cycle: which nodes are feasible, which is best, or what preemption would free.
 
 In: a framework, a snapshot, a pod, the nominated pods. Out: a `CycleResult`, with the status of every node and the
-scores. Pure: where kube-scheduler picks one of several best nodes by chance, `pick` decides (specs/scheduler.md section
-7)."""
+scores. Pure: where kube-scheduler picks one of several best nodes by chance, `pick` decides
+(kubernetes/kubernetes pkg/scheduler/schedule_one.go, v1.36)."""
 
 from __future__ import annotations
 
@@ -45,18 +45,19 @@ ALL_NODES = Sampling()
 class CycleResult:
     """How a cycle ended.
 
-    `status`: Success, or why there is no node. `verdicts` and `feasible`: of all nodes (rows). `scores` is None where
-    at most one node was feasible. `best`: rows that no other beats; `node` the one chosen. `room` is PostFilter's
-    answer. `next_start` is where the next sample begins."""
+    `status`: Success, or why there is no node. `statuses` and `feasible`: of all nodes (rows). `scores` is None where
+    at most one node was feasible. `best`: rows that no other beats; `node` the one chosen. `post_filtered` is
+    PostFilter's answer. `next_start` is where the next sample begins.
+    """
 
     status: Status
-    verdicts: NodeStatuses
+    statuses: NodeStatuses
     feasible: Ints
     state: CycleState
     scores: Scores | None = None
     best: tuple[int, ...] = ()
     node: str = ""
-    room: PostFiltered | None = None
+    post_filtered: PostFiltered | None = None
     next_start: int = 0
 
 
@@ -74,11 +75,11 @@ def schedule(
     if found.status.code is Code.ERROR:
         return found
     if not len(found.feasible):
-        found.room = framework.post_filter(state, pod, snapshot, found.verdicts, nominated)
+        found.post_filtered = framework.post_filter(state, pod, snapshot, found.statuses, nominated)
         return found
     promised = snapshot.row.get(pod.nominated_node)
-    if promised is not None and found.verdicts.which[promised] == 0:
-        found.feasible = np.array([promised], dtype=np.int64)  # what preemption made room on comes first
+    if promised is not None and found.statuses.which[promised] == 0:
+        found.feasible = np.array([promised], dtype=np.int64)  # the node that preemption promised comes first
     choose(framework, snapshot, pod, found)
     if found.best:
         found.node = snapshot.nodes[found.best[pick % len(found.best)]].name

@@ -1,5 +1,5 @@
-"""What follows from the state of a pod, or of a victim, without looking at any node: time-outs, refused writes, what is
-told on the pod.
+"""Decides what follows from the state of a pod, or of a victim, without looking at any node: time-outs, refused writes,
+what the pod's condition says.
 
 In: a state, the time. Out: decisions, and when to look again. Pure. Finding a node is a cycle's work (`loop`); what a
 cycle found comes back here as events."""
@@ -35,7 +35,7 @@ from controlplane.log.event import Event
 from controlplane.runtime.writes import WriteFailure
 
 GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"
-# A binding that was answered with a conflict has been made, or cannot be: the watch tells which. If it is silent for so
+# A binding that was answered with a conflict has been made, or cannot be: the watch shows which. If it is silent for so
 # long, it was not.
 _SILENCE = timedelta(seconds=60)
 _MOST_TRIES = 4
@@ -101,9 +101,9 @@ def _after_pre_bind(plan: SchedulingPlan, state: PodState, now: datetime) -> Non
     held, first = state.held, state.pre_bind
     assert held is not None
     assert first is not None
-    trouble = state.trouble.get(PRE_BIND)
-    if trouble is not None:
-        _give_up(plan, held.number, SchedulingReason.PRE_BIND_FAILED, trouble)
+    failure = state.trouble.get(PRE_BIND)
+    if failure is not None:
+        _give_up(plan, held.number, SchedulingReason.PRE_BIND_FAILED, failure)
     elif first.until is not None and now >= first.until:
         message = f'pod "{state.name}" was not bound: what its binding waits for was not there in time'
         _drop(plan, held.number, SchedulingReason.PRE_BIND_TIMEOUT, message)
@@ -118,7 +118,7 @@ def _after_pre_bind(plan: SchedulingPlan, state: PodState, now: datetime) -> Non
         )
 
 
-def _settle_binding(plan: SchedulingPlan, state: PodState, trouble: WriteFailure | None, now: datetime) -> None:
+def _settle_binding(plan: SchedulingPlan, state: PodState, failure: WriteFailure | None, now: datetime) -> None:
     """The API server did not confirm the binding: wait for the watch, try again, or give up, by what it answered.
 
     Only an answer that rules out that it was made frees the node: otherwise it would be given away twice.
@@ -126,25 +126,25 @@ def _settle_binding(plan: SchedulingPlan, state: PodState, trouble: WriteFailure
     held, binding = state.held, state.binding
     assert held is not None
     assert binding is not None
-    if BINDING in state.effects or trouble is None:
+    if BINDING in state.effects or failure is None:
         return
-    if trouble.code == 409:
-        until = trouble.until + _SILENCE
+    if failure.code == 409:
+        until = failure.until + _SILENCE
         if now >= until:
-            _give_up(plan, held.number, SchedulingReason.BIND_FAILED, trouble)
+            _give_up(plan, held.number, SchedulingReason.BIND_FAILED, failure)
         else:
             plan.wake_at(until)
-    elif (trouble.code >= 500 or trouble.code == 429) and trouble.failures < _MOST_TRIES:
-        if now >= trouble.until:
+    elif (failure.code >= 500 or failure.code == 429) and failure.failures < _MOST_TRIES:
+        if now >= failure.until:
             plan.say(msgspec.structs.replace(binding, reason=SchedulingReason.BIND_AGAIN))
         else:
-            plan.wake_at(trouble.until)
+            plan.wake_at(failure.until)
     else:
-        _give_up(plan, held.number, SchedulingReason.BIND_FAILED, trouble)
+        _give_up(plan, held.number, SchedulingReason.BIND_FAILED, failure)
 
 
-def _give_up(plan: SchedulingPlan, number: int, reason: SchedulingReason, trouble: WriteFailure) -> None:
-    message = f"{trouble.code} {trouble.error}: {trouble.message}"
+def _give_up(plan: SchedulingPlan, number: int, reason: SchedulingReason, failure: WriteFailure) -> None:
+    message = f"{failure.code} {failure.error}: {failure.message}"
     _drop(plan, number, reason, message)
     plan.say(SchedulingFailed(reason=SchedulingReason.SCHEDULER_ERROR, message=message))
 
@@ -170,15 +170,21 @@ def _tell(plan: SchedulingPlan, state: PodState, pod: PendingPodObserved, now: d
         nominated=told.nominated,
         reason=SchedulingReason.CONDITION_CHANGED,
     )
-    effect, trouble = state.effects.get(STATUS), state.trouble.get(STATUS)
-    if effect is not None and effect.decision == decision:
+    failure = state.trouble.get(STATUS)
+    if _is_told(state, pod, decision):
         return
-    if shows(pod, decision) or (pod.gates and said(pod)[0] == SchedulingReason.SCHEDULING_GATED):
-        return
-    if trouble is not None and trouble.until > now:
-        plan.wake_at(trouble.until)
+    if failure is not None and failure.until > now:
+        plan.wake_at(failure.until)
         return
     plan.say(decision)
+
+
+def _is_told(state: PodState, pod: PendingPodObserved, decision: PodStatusDecided) -> bool:
+    """Whether the pod says it already, or is about to."""
+    effect = state.effects.get(STATUS)
+    if effect is not None and effect.decision == decision:
+        return True
+    return shows(pod, decision) or (bool(pod.gates) and said(pod)[0] == SchedulingReason.SCHEDULING_GATED)
 
 
 def decide_victim(state: VictimState, now: datetime) -> SchedulingPlan:
@@ -189,9 +195,9 @@ def decide_victim(state: VictimState, now: datetime) -> SchedulingPlan:
     target = REMOVAL if state.marked else MARK
     if target in state.effects:
         return plan
-    trouble = state.trouble.get(target)
-    if trouble is not None and trouble.until > now:
-        plan.wake_at(trouble.until)
+    failure = state.trouble.get(target)
+    if failure is not None and failure.until > now:
+        plan.wake_at(failure.until)
     elif state.marked:
         plan.say(VictimRemovalDecided(uid=chosen.uid, reason=SchedulingReason.LOWER_PRIORITY))
     else:

@@ -1,5 +1,5 @@
-"""What a scheduler records: a stream per pod that is its own to schedule, `pod/NS/NAME`, and per pod that it evicts,
-`victim/NS/NAME`.
+"""Defines what a scheduler records: a stream per pod that is its own to schedule, `pod/NS/NAME`, and per pod that it
+evicts, `victim/NS/NAME`.
 
 Nodes, other schedulers' pods and everything else that a cycle looks at are not here: they feed the snapshot straight
 from the watches (docs/decisions/0018-what-a-scheduler-records.md). What is here is what must outlive the process: which
@@ -52,7 +52,7 @@ class PluginRequest(Part, frozen=True, kw_only=True):
 
 class Woken(Part, frozen=True, kw_only=True):
     """What gave a waiting pod another try: something that happened to an object, or (resource `Queue`) its time, or
-    somebody's word.
+    a request of the loop.
     """
 
     resource: str
@@ -220,7 +220,7 @@ class SchedulingFailed(SchedulingDecision, frozen=True, kw_only=True):
 
     @property
     def says(self) -> tuple[str, str, list[str], str]:
-        """What makes it another word than the one before: all but which cycle it was."""
+        """What makes it differ from the one before: all but which cycle it was."""
         return self.reason, self.message, self.plugins, self.nominated
 
 
@@ -259,7 +259,7 @@ class VictimRemovalDecided(SchedulingWrite, frozen=True, kw_only=True):
 
 
 class GangJudged(SchedulingDecision, frozen=True, kw_only=True):
-    """How a whole group stands: the one condition of it, `Scheduled` or `Unschedulable`, in Volcano's words."""
+    """How a whole group stands: the one condition of it, `Scheduled` or `Unschedulable`, in Volcano's terms."""
 
     condition: str
     said: str

@@ -1,10 +1,9 @@
-"""The scheduling loop without its waiting: from the queue through a cycle to events, and from folded events back to the
-queue.
+"""Schedules without waiting: from the queue through a cycle to events, and from folded events back to the queue.
 
-In: changes that the watches show, streams that were folded, and turns. Out: `Proposal`s: events to be appended, each on
+In: changes that the watches show, streams that were folded, the time. Out: `Proposal`s: events to be appended, each on
 the version of the stream that it was decided on. Pure, time is an argument. A node is taken for a pod from its cycle on
 (assumed); whether the log took the proposal decides whether it stays so (`sync`, `turned_down`). Cycles of other pods
-go on meanwhile (specs/scheduler.md section 8)."""
+go on meanwhile (kubernetes/kubernetes pkg/scheduler/schedule_one.go, v1.36)."""
 
 from __future__ import annotations
 
@@ -17,12 +16,13 @@ from controlplane.controllers.scheduling.binding.assumed import AssumedPod, Prof
 from controlplane.controllers.scheduling.binding.prebind import Preparing
 from controlplane.controllers.scheduling.binding.protocol import BindingProtocol, Plain, ProposedAppend
 from controlplane.controllers.scheduling.cycle import CycleResult
+from controlplane.controllers.scheduling.failure import FailureHandler
 from controlplane.controllers.scheduling.framework.hints import ClusterEvent
 from controlplane.controllers.scheduling.framework.runtime import Framework
 from controlplane.controllers.scheduling.framework.status import Code
 from controlplane.controllers.scheduling.gangs.coordinator import GangCoordinator
 from controlplane.controllers.scheduling.gangs.state import place_of
-from controlplane.controllers.scheduling.outcome import failure_of, score_of, victims_of
+from controlplane.controllers.scheduling.outcome import score_of
 from controlplane.controllers.scheduling.queue.nominations import Nominations
 from controlplane.controllers.scheduling.queue.queue import Queue, QueuePlace
 from controlplane.controllers.scheduling.reasons import SchedulingReason
@@ -33,26 +33,26 @@ from controlplane.log.event import Append
 
 
 class Loop:
-    """See the module. `errands` has one sort of pods for each first word of a stream; `pick` chooses among equally good
-    nodes, `leaving` says whether a pod (UID) is being evicted already."""
+    """See the module. `protocols` has one for each sort of pods, by the first part of a stream's name; `pick` chooses
+    among equally good nodes, `leaving` says whether a pod (UID) is being evicted already.
+    """
 
     def __init__(
         self,
         profiles: Profiles,
         queue: Queue,
         view: ClusterView,
-        errands: Mapping[str, BindingProtocol],
+        protocols: Mapping[str, BindingProtocol],
         *,
         pick: Callable[[], int] = lambda: 0,
         leaving: Callable[[str], bool] = lambda uid: False,
     ) -> None:
-        self.profiles, self.queue, self.view, self._errands = profiles, queue, view, errands
-        self._leaving = leaving
+        self.profiles, self.queue, self.view, self._protocols = profiles, queue, view, protocols
         self.outbox: deque[Proposal] = deque()
         self.nominations = Nominations(view.pods)
         self._try = Trying(profiles, view, self.nominations, pick)
         self.faults = self._try.faults
-        self.quorums = GangCoordinator(view.cluster.gangs, queue, self)
+        self.gangs = GangCoordinator(view.cluster.gangs, queue, self)
         self.attempts: dict[str, int] = {"scheduled": 0, "unschedulable": 0, "error": 0}
         self._pending: dict[str, Proposal] = {}
         self._holds: dict[str, AssumedPod] = {}
@@ -60,6 +60,7 @@ class Loop:
         self._streams: dict[str, str] = {}
         self._overtaken: set[str] = set()
         self._unkept: list[str] = []  # what was taken in memory alone, and is given back
+        self._failures = FailureHandler(queue, self.nominations, view.claims, leaving, self.drop)
         self._preparing = Preparing(self, self._try, view, profiles.frameworks, self._holds)
 
     # ---------------------------------------------------------------- what the watches show
@@ -70,7 +71,7 @@ class Loop:
             self.queue.move(event, now.timestamp())
             if event.resource == "Node" and event.action == "Delete":
                 self._node_gone(event.old.name)
-        self.quorums.look(now)
+        self.gangs.look(now)
         self._preparing.changed(kind)
         if kind == PODS and not gone:
             self._pod_changed(str(meta(obj).get("uid", "")), now)
@@ -81,7 +82,7 @@ class Loop:
             return
         if identity in self.queue:
             self.queue.add(pod, now.timestamp())
-            self.quorums.gated(identity, now)
+            self.gangs.gated(identity, now)
         elif stream is not None:
             self.sync(stream, now)
 
@@ -96,62 +97,66 @@ class Loop:
 
     def begin(self, now: datetime) -> None:
         """Take up what the log says, after everything was listed: what was held is held, who waits is queued."""
-        self.quorums.begin(now)
-        for errands in self._errands.values():
-            for stream in errands.streams():
+        self.gangs.begin(now)
+        for protocol in self._protocols.values():
+            for stream in protocol.streams():
                 self.sync(stream, now)
 
     def sync(self, stream: str, now: datetime) -> None:
         """Bring snapshot and queue up to what the log says of a pod now."""
-        errands = self._errands.get(stream.partition("/")[0])
-        if errands is None:
+        protocol = self._protocols.get(stream.partition("/")[0])
+        if protocol is None:
             return
-        identity, before = errands.identity(stream), self._identities.get(stream, "")
+        identity, before = protocol.identity(stream), self._identities.get(stream, "")
         if before and before != identity:
             self._leave(before, stream, now)
         if not identity:
-            if other := errands.elsewhere(stream):
+            if other := protocol.elsewhere(stream):
                 self.sync(other, now)
             return
         self._identities[stream], self._streams[identity] = identity, stream
         pending = self._pending.get(identity)
         if pending is not None:
-            if errands.version(stream) < pending.folded:
+            if protocol.version(stream) < pending.folded:
                 return
             del self._pending[identity]
-        node = errands.taken(stream)
+        node = protocol.taken(stream)
         self.view.claim(identity, node)
         if node:
-            self._holding(errands, stream, identity, node, now)
-        elif errands.waits(stream):
-            self._wait(errands, stream, identity, now)
+            self._holding(protocol, stream, identity, node, now)
+        elif protocol.waits(stream):
+            self._wait(protocol, stream, identity, now)
         else:
             self._forget(identity, now)
 
-    def _holding(self, errands: BindingProtocol, stream: str, identity: str, node: str, now: datetime) -> None:
-        entry = self.queue.entry(identity)
-        if entry is not None and entry.place is not QueuePlace.IN_FLIGHT:
-            self.queue.remove(identity)
-        self.nominations.remove(identity)
-        if identity not in self._holds and not errands.firm(stream):
-            self._preparing.resume(errands, stream, identity, node)
-        self.quorums.held(identity, errands, stream, now)
+    def _holding(self, protocol: BindingProtocol, stream: str, identity: str, node: str, now: datetime) -> None:
+        self._leave_queue(identity)
+        if identity not in self._holds and not protocol.firm(stream):
+            self._preparing.resume(protocol, stream, identity, node)
+        self.gangs.held(identity, protocol, stream, now)
         if identity not in self._holds or identity in self._pending:
             return
         if node not in self.view.snapshot.row and self._give_up(identity, node):
             return  # it went while nobody looked, or the log refused to hear of it
-        if errands.prepares(stream):
+        if protocol.prepares(stream):
             self._preparing.wait(identity)
-        elif not errands.begun(stream) and self.quorums.may_bind(identity, errands, stream, now):
-            self._preparing.go_on(errands, stream, identity, now)
-            for other in self.quorums.all_may():
+        elif not protocol.begun(stream) and self.gangs.may_bind(identity, protocol, stream, now):
+            self._preparing.go_on(protocol, stream, identity, now)
+            for other in self.gangs.all_may():
                 self.sync(self._streams[other], now)
 
-    def _wait(self, errands: BindingProtocol, stream: str, identity: str, now: datetime) -> None:
+    def _leave_queue(self, identity: str) -> None:
+        """A pod has a node: it is not queued, unless its cycle is not over, and no node is promised to it."""
+        entry = self.queue.entry(identity)
+        if entry is not None and entry.place is not QueuePlace.IN_FLIGHT:
+            self.queue.remove(identity)
+        self.nominations.remove(identity)
+
+    def _wait(self, protocol: BindingProtocol, stream: str, identity: str, now: datetime) -> None:
         hold, pod, seconds = self._holds.pop(identity, None), self.view.pods.get(identity), now.timestamp()
         if hold is not None:
             hold.framework.unreserve(hold.state, hold.pod, hold.node)
-        self.quorums.freed(identity, now)
+        self.gangs.freed(identity, now)
         if pod is None or pod.node_name or pod.scheduler_name not in self.profiles.frameworks:
             return
         entry = self.queue.entry(identity)
@@ -159,23 +164,26 @@ class Loop:
             self.nominations.put(identity, pod.nominated_node)
             self.queue.add(pod, seconds)
         elif entry.place is QueuePlace.IN_FLIGHT:
-            plugins = errands.dropped(stream).plugins
-            if identity in self._overtaken:
-                self.queue.again(identity, seconds)
-            elif plugins:
-                self.queue.refused(identity, plugins, seconds)
-            else:
-                self.queue.failed(identity, seconds)
+            self._queue_again(identity, protocol.dropped(stream).plugins, seconds)
         elif identity in self._overtaken:
             self.queue.activate(identity, seconds)
-        if errands.urged(stream, now):
+        if protocol.urged(stream, now):
             self.queue.activate(identity, seconds, at_once=True)
         self._overtaken.discard(identity)
         if hold is not None:
             self._freed(hold, seconds)
-            if (answer := errands.given_back(stream)).events:
+            if (answer := protocol.given_back(stream)).events:
                 self.propose_together(answer, lambda taken: None)
-        self.quorums.gated(identity, now)
+        self.gangs.gated(identity, now)
+
+    def _queue_again(self, identity: str, plugins: frozenset[str], seconds: float) -> None:
+        """The cycle of a pod came to nothing: `plugins` gave its reservation back, none if that was an error."""
+        if identity in self._overtaken:
+            self.queue.again(identity, seconds)
+        elif plugins:
+            self.queue.refused(identity, plugins, seconds)
+        else:
+            self.queue.failed(identity, seconds)
 
     def _leave(self, identity: str, stream: str, now: datetime) -> None:
         """The pod is not this stream's any more: bound, gone, or another has its name."""
@@ -188,7 +196,7 @@ class Loop:
 
     def _forget(self, identity: str, now: datetime) -> None:
         self.queue.remove(identity)
-        self.quorums.gone(identity)
+        self.gangs.gone(identity)
         self._overtaken.discard(identity)
         self.nominations.remove(identity)
         hold, pod = self._holds.pop(identity, None), self.view.pods.get(identity)
@@ -206,11 +214,11 @@ class Loop:
         if hold.pod.claims:
             self.queue.move(ClusterEvent("PersistentVolume", "Update"), seconds, but=place_of(hold.pod))
 
-    # ---------------------------------------------------------------- turns
+    # ---------------------------------------------------------------- cycles
 
-    def turn(self, now: datetime) -> bool:
-        """Run the cycle of the pod whose turn it is; False if there is none."""
-        self.quorums.look(now)
+    def schedule_one(self, now: datetime) -> bool:
+        """Run the cycle of the next pod; False if there is none."""
+        self.gangs.look(now)
         self._preparing.look(now)
         while self._unkept:
             self.sync(self._unkept.pop(), now)
@@ -218,21 +226,21 @@ class Loop:
         if entry is None:
             return False
         identity = entry.pod.identity
-        pod, (errands, stream) = self.view.pods.get(identity), self.errands_of(identity)
-        if pod is None or errands is None or pod.node_name or not errands.waits(stream):
+        pod, (protocol, stream) = self.view.pods.get(identity), self.protocol_of(identity)
+        if pod is None or protocol is None or pod.node_name or not protocol.waits(stream):
             self.queue.remove(identity)
             return True
         framework = self.profiles.frameworks[pod.scheduler_name]
         pod = self._try.promised(pod)
         found = self._try.cycle(framework, pod)
         if found.node:
-            self._found(errands, stream, framework, pod, found, now)
+            self._found(protocol, stream, framework, pod, found, now)
         else:
-            self._not_found(errands, stream, framework, pod, found, now)
+            self._not_found(protocol, stream, framework, pod, found, now)
         return True
 
     def _found(
-        self, errands: BindingProtocol, stream: str, framework: Framework, pod: Pod, found: CycleResult, now: datetime
+        self, protocol: BindingProtocol, stream: str, framework: Framework, pod: Pod, found: CycleResult, now: datetime
     ) -> None:
         identity, node, state = pod.identity, found.node, found.state
         self.view.claim(identity, node)
@@ -240,11 +248,11 @@ class Loop:
         if status.ok or status.code is Code.WAIT:
             until = {plugin: now + timedelta(seconds=seconds) for plugin, seconds in waits.items()}
             score = score_of(framework, self.view.snapshot, pod, found, self.queue.entry(identity))
-            answer = errands.found(stream, node, score, until, now)
-            if answer.events and not waits and isinstance(errands, Plain):
+            answer = protocol.found(stream, node, score, until, now)
+            if answer.events and not waits and isinstance(protocol, Plain):
                 status, way = self._try.way(framework, state, pod, node)
                 if way is not None:
-                    answer = errands.bound_at_once(stream, answer, way, now)
+                    answer = protocol.bound_at_once(stream, answer, way, now)
             if status.ok or status.code is Code.WAIT:
                 self.attempts["scheduled"] += 1
                 self._holds[identity] = AssumedPod(framework, state, pod, node)
@@ -258,61 +266,28 @@ class Loop:
                 return
         framework.unreserve(state, pod, node)
         self.view.claim(identity, "")
-        found.status, found.room = status, None
-        self._not_found(errands, stream, framework, pod, found, now)
+        found.status, found.post_filtered = status, None
+        self._not_found(protocol, stream, framework, pod, found, now)
 
     def _not_found(
-        self, errands: BindingProtocol, stream: str, framework: Framework, pod: Pod, found: CycleResult, now: datetime
+        self, protocol: BindingProtocol, stream: str, framework: Framework, pod: Pod, found: CycleResult, now: datetime
     ) -> None:
-        identity, seconds = pod.identity, now.timestamp()
-        allowed = errands.may_preempt(stream, now)
-        promise = self.nominations.of(identity) if allowed else ""
-        failed = failure_of(found, promise, self.queue.entry(identity), preempt=allowed)
-        error = failed.reason is SchedulingReason.SCHEDULER_ERROR
-        self.attempts["error" if error else "unschedulable"] += 1
-        if error:
-            self.queue.failed(identity, seconds)
-        else:
-            self.queue.refused(identity, frozenset(failed.plugins), seconds)
-        room = found.room
-        going = promise if room is None or room.nominate is None else room.nominate
-        preemptable = room is not None and bool(room.candidates)
-        answer = errands.not_found(stream, failed, now, preemptable=preemptable, making_room=allowed and bool(going))
-        if room is not None and room.nominate is not None and (allowed or not room.nominate):
-            for other in self.nominations.nominate(pod, room.nominate):
-                self.queue.activate(other, seconds)
-            if room.nominate:
-                answer = self._evict(answer, stream, pod, room.candidates[room.nominate].pods, room.nominate, framework)
-        if answer.events:
-            self.propose(answer, stream, identity)
-        promised = bool(self.nominations.of(identity))
-        self.quorums.failed(identity, now, "" if error else failed.message, promised=promised)
-
-    def _evict(
-        self, answer: ProposedAppend, stream: str, pod: Pod, victims: tuple[Pod, ...], node: str, framework: Framework
-    ) -> ProposedAppend:
-        """Make room: who is only reserved gives it back, who is bound is evicted, for the same append that says for
-        whom.
-        """
-        chosen = []
-        for victim in victims:
-            reserved = victim.identity in self.view.claims
-            if reserved and self.drop(victim.identity, SchedulingReason.PREEMPTED, f"preempted by pod {pod.key}"):
-                continue
-            if not victim.terminating and not self._leaving(victim.uid):
-                chosen.append(victim)
-        cause = max((said.caused_by for said in answer.events), default=0)
-        going = victims_of(chosen, pod, node, framework.scheduler_name, cause)
-        return ProposedAppend([*answer.events, *going], answer.expected)
+        identity = pod.identity
+        failure = self._failures.handle(protocol, stream, pod, found, framework.scheduler_name, now)
+        self.attempts["error" if failure.is_error else "unschedulable"] += 1
+        if failure.answer.events:
+            self.propose(failure.answer, stream, identity)
+        why, promised = "" if failure.is_error else failure.event.message, bool(self.nominations.of(identity))
+        self.gangs.failed(identity, now, why, promised=promised)
 
     # ---------------------------------------------------------------- Permit, from outside
 
     def allow(self, identity: str, plugin: str, now: datetime) -> None:
         """A Permit plugin that waited lets a pod go on."""
-        errands, stream = self.errands_of(identity)
-        if errands is None:
+        protocol, stream = self.protocol_of(identity)
+        if protocol is None:
             return
-        answer = errands.permit(stream, plugin, now)
+        answer = protocol.permit(stream, plugin, now)
         if answer.events:
             self.propose(answer, stream, identity)
         else:
@@ -324,10 +299,10 @@ class Loop:
 
     # ---------------------------------------------------------------- what the gangs ask
 
-    def errands_of(self, identity: str) -> tuple[BindingProtocol | None, str]:
+    def protocol_of(self, identity: str) -> tuple[BindingProtocol | None, str]:
         """Return who decides about a pod, and its stream."""
         stream = self._streams.get(identity, "")
-        return self._errands.get(stream.partition("/")[0]), stream
+        return self._protocols.get(stream.partition("/")[0]), stream
 
     def busy(self, identity: str) -> bool:
         """Whether a proposal about a pod is under way."""
@@ -338,8 +313,8 @@ class Loop:
         self.outbox.append(Proposal(Append(answer.events, dict(answer.expected)), "", "", 0, on_end=on_end))
 
     def next_due(self) -> float | None:
-        """Return when `turn` has something to do, in seconds; None if nothing waits for time."""
-        due = (self.queue.next_due(), self.quorums.next_due(), self._preparing.next_due())
+        """Return when `schedule_one` has something to do, in seconds; None if nothing waits for time."""
+        due = (self.queue.next_due(), self.gangs.next_due(), self._preparing.next_due())
         return min((at for at in due if at is not None), default=None)
 
     # ---------------------------------------------------------------- proposals
@@ -354,13 +329,13 @@ class Loop:
 
     def drop(self, identity: str, reason: SchedulingReason, message: str, plugin: str = "") -> bool:
         """Propose to give a reservation back; False if it cannot be."""
-        errands, stream = self.errands_of(identity)
-        if errands is None or identity in self._pending:
+        protocol, stream = self.protocol_of(identity)
+        if protocol is None or identity in self._pending:
             return False
-        answer = errands.drop(stream, reason, message, plugin)
+        answer = protocol.drop(stream, reason, message, plugin)
         if answer.events:
             self.propose(answer, stream, identity)
-        elif identity in self._holds and not errands.taken(stream):
+        elif identity in self._holds and not protocol.taken(stream):
             self._unkept.append(stream)
         return bool(answer.events)
 

@@ -1,4 +1,4 @@
-"""From a pod that the API server showed to the event that is recorded of it, if it says anything new that decides.
+"""Makes the event that is recorded of a pod which the API server showed, if it says anything new that decides.
 
 In: the change, and what was recorded of the pod last. Out: `PendingPodObserved` and `PendingPodGone`. A running pod's
 status changes many times; none of that is recorded here, since with its node the scheduler's work on it ends."""
@@ -15,7 +15,7 @@ from controlplane.controllers.scheduling.snapshot.objects import FINISHED, read_
 from controlplane.kube.fields import UNFIT
 from controlplane.kube.kinds import Json, meta
 
-# The mark of the Pods that a target makes for Candidates: the Candidate decides about them.
+# The label of the Pods that a target makes for Candidates: the Candidate decides about them.
 CANDIDATE_LABEL = "candidates.controlplane.dev/candidate"
 
 

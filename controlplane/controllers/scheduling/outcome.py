@@ -1,5 +1,5 @@
-"""What a cycle's outcome means in events and in words: the failure that a pod is told, the victims, the score; and what
-a plugin's own fault means.
+"""Turns a cycle's outcome into events and messages: the failure of a pod, the victims, the score; and what a plugin's
+own fault means.
 
 In: a `CycleResult`. Out: `SchedulingFailed` with the message that readers of `kubectl describe` know, `VictimChosen`
 events. Pure."""
@@ -28,16 +28,16 @@ def failure_of(found: CycleResult, nominated: str, entry: QueueEntry | None, *, 
     """Return why there is no node. `nominated` is the node that was promised before; without `preempt` no room may be
     made.
     """
-    status, room = found.status, found.room
+    status, preemption = found.status, found.post_filtered
     attempt, woken = (entry.attempts, entry.woken) if entry is not None else (0, None)
     if not status.rejected:
         why = "; ".join(status.reasons)
         return SchedulingFailed(reason=SchedulingReason.SCHEDULER_ERROR, message=why, attempt=attempt, woken=woken)
     message = " ".join(status.reasons)
-    if room is not None and room.status.reasons and not room.candidates:
-        message = f"{message} {' '.join(room.status.reasons)}"
-    if room is not None and room.nominate is not None and (preempt or not room.nominate):
-        nominated = room.nominate
+    if preemption is not None and preemption.status.reasons and not preemption.candidates:
+        message = f"{message} {' '.join(preemption.status.reasons)}"
+    if preemption is not None and preemption.nominate is not None and (preempt or not preemption.nominate):
+        nominated = preemption.nominate
     return SchedulingFailed(
         reason=SchedulingReason.UNSCHEDULABLE,
         message=message,
@@ -50,7 +50,7 @@ def failure_of(found: CycleResult, nominated: str, entry: QueueEntry | None, *, 
 
 def refusing(found: CycleResult) -> list[str]:
     """Return the plugins that refused: those of the nodes, or the one that ended the cycle."""
-    plugins = {found.verdicts.statuses[number].plugin for number in np.unique(found.verdicts.which).tolist()}
+    plugins = {found.statuses.statuses[number].plugin for number in np.unique(found.statuses.which).tolist()}
     if not found.node:
         plugins.add(found.status.plugin)
     else:
@@ -109,8 +109,8 @@ class PluginFaults:
             return cycle()
         except Exception as error:
             nothing = np.empty(0, dtype=np.int64)
-            verdicts = NodeStatuses(np.empty(0, dtype=np.int32), (SUCCESS,))
-            return CycleResult(self._said(error), verdicts, nothing, CycleState())
+            statuses = NodeStatuses(np.empty(0, dtype=np.int32), (SUCCESS,))
+            return CycleResult(self._said(error), statuses, nothing, CycleState())
 
     def status(self, ask: Callable[[], tuple[Status, dict[str, float]]]) -> tuple[Status, dict[str, float]]:
         """Run Reserve and Permit; a fault is an error of theirs."""

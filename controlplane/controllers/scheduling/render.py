@@ -1,4 +1,4 @@
-"""From a scheduler's open write to the request that carries it out, and to the Kubernetes Event that tells of it.
+"""Renders a scheduler's open write: the request that carries it out, and the Kubernetes Event about it.
 
 In: the decision, the state, the time. Out: `controlplane.kube.kinds.Request`. Pure. Conditions go as strategic merge
 patches, so that those of the kubelet and of others stay; a UID keeps each write from another pod of the same name."""
@@ -86,7 +86,7 @@ def _patch(ref: ObjectRef, uid: str, status: Json) -> Request:
 
 
 def tell_pod(state: PodState, decision: SchedulingWrite, identity: str, mark: str, now: datetime) -> Request | None:
-    """Return the Event that tells of a write: `Scheduled`, or `FailedScheduling` with the reasons."""
+    """Return the Event about a write: `Scheduled`, or `FailedScheduling` with the reasons."""
     pod, ref = state.pod, ObjectRef(PODS, state.namespace, state.name)
     if pod is None:
         return None

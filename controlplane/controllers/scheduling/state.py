@@ -1,4 +1,4 @@
-"""The folds of a scheduler: one pod on its way to a node, and one pod that is evicted.
+"""Folds a scheduler's events: one pod on its way to a node, and one pod that is evicted.
 
 In: the events of `pod/NS/NAME` and `victim/NS/NAME`, in order. Out: `PodState` and `VictimState`, values. Which node is
 taken for a pod that the watch does not show there yet is read from these states alone, so a scheduler that starts anew
@@ -40,7 +40,7 @@ _replace = msgspec.structs.replace
 
 
 class StreamState(OpenWrites[SchedulingWrite, WriteFailure], frozen=True, kw_only=True):
-    """What the states of all streams have: whose they are, how far they are folded, their open writes."""
+    """What the states of all streams have: which object they are about, how far they are folded, their open writes."""
 
     namespace: str
     name: str

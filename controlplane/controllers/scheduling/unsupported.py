@@ -1,4 +1,4 @@
-"""What a pod may ask for and this scheduler cannot give: it is refused, with the reason, and never bound.
+"""Refuses, with the reason, a pod that asks for what this scheduler cannot give: it is never bound.
 
 In: a pod and the snapshot. Out: a status, as kube-scheduler's own plugins for it would say (DynamicResources,
 VolumeRestrictions): both are looked at whatever a profile enables, since to bind such a pod would be to promise what

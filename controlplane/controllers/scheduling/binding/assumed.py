@@ -1,4 +1,4 @@
-"""What the scheduling loop hands on and keeps: proposals to the log, pods between cycle and binding, the profiles."""
+"""Defines what the scheduling loop hands on and keeps: proposals, pods between cycle and binding, profiles."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from controlplane.log.event import Append
 
 @dataclass(slots=True, eq=False)
 class Proposal:
-    """Events that a turn decided on. `folded`: the stream's version once they are folded; `reserves`: they take a node.
+    """Events that the loop decided on. `folded`: the stream's version once they are folded; `reserves`: they take a
+    node.
 
     `on_end` hears whether the log took what is about several pods, or about none.
     """

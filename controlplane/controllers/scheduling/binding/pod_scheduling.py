@@ -1,4 +1,4 @@
-"""What the log says of the pods that a scheduler has to place and of those that it evicts: two `Capability`s of the
+"""Keeps what the log says of the pods that a scheduler has to place and of those that it evicts: two controllers of the
 loop.
 
 In: events in the log's order, and what the API server shows. Out: which streams to decide about, what was decided, what
@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, Generic, TypeVar
 
-from controlplane.controllers.scheduling.causes import CAUSES, POD, VICTIM, Parts, marked, said
+from controlplane.controllers.scheduling.causes import CAUSES, POD, STANDING, VICTIM, Parts, said
 from controlplane.controllers.scheduling.decide import SchedulingPlan, decide_pod, decide_victim
 from controlplane.controllers.scheduling.events import (
     SCHEDULING_EVENTS,
@@ -43,18 +43,18 @@ from controlplane.controllers.scheduling.state import (
 from controlplane.kube.kinds import PODS, Json, Request, meta, version_number
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
-from controlplane.runtime.marks import cause_of, causes_of
+from controlplane.runtime.marks import cause_of, causes_of, newest
 from controlplane.runtime.writes import WritingController
 
 S = TypeVar("S", bound=StreamState)
 
 
 class Book(WritingController[SchedulingWrite], Generic[S]):
-    """The states of one sort of stream, and what the loop asks of all capabilities alike."""
+    """Keeps the states of one sort of stream, and answers what is asked of every controller alike."""
 
     types: Sequence[type[Event]] = SCHEDULING_EVENTS
     FAILED, UNNEEDED = SchedulingWriteFailed, SchedulingWriteUnneeded
-    PARTS: ClassVar[Parts] = {}
+    PARTS: ClassVar[Parts]
 
     def __init__(self, identity: str) -> None:
         self.identity = identity
@@ -74,12 +74,14 @@ class Book(WritingController[SchedulingWrite], Generic[S]):
     def _writes(self, stream: str) -> S | None:
         return self.states.get(stream)
 
-    def said(self, stream: str, *events: Event) -> list[NewEvent]:
-        """Return events that are decided together about a stream, each with the event that it rests on."""
+    def said(self, stream: str, *events: Event, **others: int) -> list[NewEvent]:
+        """Return events that are decided together about a stream, each with the event that it rests on. `others` are
+        positions of other streams' events that they may rest on, by their name in the table."""
         state = self.states[stream]
+        marks = self._marks.get(stream, {})
         causes = causes_of(
             events,
-            self._marks.get(stream, {}),
+            marks | others if others else marks,
             lambda event, own: cause_of(CAUSES, event, own, {}) or state.position,
             said,
         )
@@ -88,13 +90,16 @@ class Book(WritingController[SchedulingWrite], Generic[S]):
     def _decided(self, stream: str, plan: SchedulingPlan) -> Decided:
         return Decided(self.said(stream, *plan.decisions), self.states[stream].version, plan.wake)
 
-    def _keep(self, stream: str, state: S, position: int) -> None:
-        if state.settled:
+    def _keep(self, stream: str, before: S, after: S) -> None:
+        if after.settled:
             self.states.pop(stream, None)
             self._marks.pop(stream, None)
         else:
-            marked(self._marks.setdefault(stream, {}), self.PARTS, self.states.get(stream), state, position)
-            self.states[stream] = state
+            marks = self._marks.get(stream)
+            if marks is None:
+                marks = self._marks[stream] = {}
+            self.PARTS.note(marks, before, after, after.position)
+            self.states[stream] = after
         self._dirty[stream] = None
 
 
@@ -111,42 +116,42 @@ class Placements(Book[PodState]):
             tuple[str, str, str], str
         ] = {}  # what a request before a binding is about → the pod's stream
 
-    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
+    def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
         """Return the event of something seen on the API server; None if it says nothing new about a pod of ours."""
-        if sighting.unreadable:
-            return None  # the view tells of it; what was known before holds
-        awaited = self._awaited.get(_place(sighting)) if self._awaited else None
-        if awaited is not None and (there := self._pre_bind_seen(awaited, sighting)) is not None:
+        if change.unreadable:
+            return None  # the view reports it; what was known before holds
+        awaited = self._awaited.get(_place(change)) if self._awaited else None
+        if awaited is not None and (there := self._pre_bind_seen(awaited, change)) is not None:
             return there
-        if sighting.kind != PODS:
+        if change.kind != PODS:
             return None
-        uid = str(meta(sighting.object).get("uid", ""))
+        uid = str(meta(change.object).get("uid", ""))
         stream, before = self._shown.get(uid, ("", None))
-        if sighting.gone:
+        if change.gone:
             if before is None:
                 return None
             del self._shown[uid]
-            return sighting.observed(stream, PendingPodGone(uid=uid, resource_version=sighting.resource_version), now)
-        found = pending_pod(sighting.object, sighting.resource_version, self.profiles)
+            return change.observed(stream, PendingPodGone(uid=uid, resource_version=change.resource_version), now)
+        found = pending_pod(change.object, change.resource_version, self.profiles)
         if found is None or not news(before, found):
             return None
         if found.node:
             self._shown.pop(uid, None)
         else:
-            stream = pod_stream(str(meta(sighting.object).get("namespace", "")), str(meta(sighting.object)["name"]))
+            stream = pod_stream(str(meta(change.object).get("namespace", "")), str(meta(change.object)["name"]))
             self._shown[uid] = (stream, found)
-        return sighting.observed(stream, found, now)
+        return change.observed(stream, found, now)
 
-    def _pre_bind_seen(self, stream: str, sighting: ObjectChange) -> NewEvent | None:
+    def _pre_bind_seen(self, stream: str, change: ObjectChange) -> NewEvent | None:
         state = self.states.get(stream)
         first = state.pre_bind if state is not None else None
-        if state is None or first is None or sighting.gone or state.pre_bound >= len(first.calls):
+        if state is None or first is None or change.gone or state.pre_bound >= len(first.calls):
             return None
         call = first.calls[state.pre_bound]
-        if call.uid not in ("", str(meta(sighting.object).get("uid", ""))) or not _holds(call.body, sighting.object):
+        if call.uid not in ("", str(meta(change.object).get("uid", ""))) or not _holds(call.body, change.object):
             return None
         event = PreBindSeen(number=first.number, index=state.pre_bound)
-        return NewEvent(stream=stream, event=event, cluster=sighting.cluster)
+        return NewEvent(stream=stream, event=event, cluster=change.cluster)
 
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
@@ -160,7 +165,7 @@ class Placements(Book[PodState]):
         elif isinstance(event, PendingPodObserved | PendingPodGone):
             self._shown.pop(event.uid, None)
         self._await(stream, before, after)
-        self._keep(stream, after, recorded.position)
+        self._keep(stream, before, after)
 
     def _await(self, stream: str, before: PodState, after: PodState) -> None:
         if before.pre_bind is not None or after.pre_bind is not None:
@@ -180,11 +185,15 @@ class Placements(Book[PodState]):
         return render_pod(self.states[write.stream], decision, now) if decision is not None else None
 
     def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
-        """Return the Kubernetes Event that tells of a write."""
+        """Return the Kubernetes Event about a write."""
         decision = self._decision(write)
         if decision is None:
             return None
         return tell_pod(self.states[write.stream], decision, self.identity, str(write.position), now)
+
+    def since(self, stream: str) -> int:
+        """Return the position of the event with which a pod came to wait for a node, to have one, or to be let go."""
+        return newest(self._marks.get(stream, {}), STANDING)
 
     def known(self) -> dict[str, tuple[str, str, str]]:
         """Return the pods that the log knows: UID to (namespace, name, resourceVersion)."""
@@ -201,21 +210,21 @@ class Evictions(Book[VictimState]):
         super().__init__(identity)
         self._streams: dict[str, str] = {}
 
-    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
+    def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
         """Return the event of a victim that changed or went."""
-        uid = str(meta(sighting.object).get("uid", ""))
-        stream = self._streams.get(uid) if sighting.kind == PODS else None
-        if stream is None or sighting.unreadable:
+        uid = str(meta(change.object).get("uid", ""))
+        stream = self._streams.get(uid) if change.kind == PODS else None
+        if stream is None or change.unreadable:
             return None
-        if sighting.gone:
-            return sighting.observed(stream, VictimGone(uid=uid, resource_version=sighting.resource_version), now)
+        if change.gone:
+            return change.observed(stream, VictimGone(uid=uid, resource_version=change.resource_version), now)
         event = VictimSeen(
             uid=uid,
-            resource_version=sighting.resource_version,
-            marked=_marked(sighting.object),
-            terminating=bool(meta(sighting.object).get("deletionTimestamp")),
+            resource_version=change.resource_version,
+            marked=_marked(change.object),
+            terminating=bool(meta(change.object).get("deletionTimestamp")),
         )
-        return sighting.observed(stream, event, now) if event.marked or event.terminating else None
+        return change.observed(stream, event, now) if event.marked or event.terminating else None
 
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
@@ -226,7 +235,7 @@ class Evictions(Book[VictimState]):
             self._streams.pop(before.chosen.uid, None)
         if after.chosen is not None:
             self._streams[after.chosen.uid] = stream
-        self._keep(stream, after, recorded.position)
+        self._keep(stream, before, after)
 
     def decide(self, stream: str, now: datetime) -> Decided:
         """Return what follows for a victim."""
@@ -239,7 +248,7 @@ class Evictions(Book[VictimState]):
         return render_victim(self.states[write.stream], decision, now) if decision is not None else None
 
     def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
-        """Return the Kubernetes Event that tells of a write."""
+        """Return the Kubernetes Event about a write."""
         decision = self._decision(write)
         if decision is None:
             return None
@@ -255,9 +264,9 @@ class Evictions(Book[VictimState]):
         return {chosen.uid: (state.namespace, state.name, "") for state, chosen in states if chosen is not None}
 
 
-def _place(sighting: ObjectChange) -> tuple[str, str, str]:
-    metadata = meta(sighting.object)
-    return sighting.kind.name, str(metadata.get("namespace", "")), str(metadata.get("name", ""))
+def _place(change: ObjectChange) -> tuple[str, str, str]:
+    metadata = meta(change.object)
+    return change.kind.name, str(metadata.get("namespace", "")), str(metadata.get("name", ""))
 
 
 def _older(known: PendingPodObserved, event: PendingPodObserved) -> bool:

@@ -1,4 +1,5 @@
-"""From a node that is held to the binding: what comes before it is decided, and what has to come of that is waited for.
+"""Takes a pod from a node that is held to the binding: decides what comes before it, and waits for what has to come of
+that.
 
 In: pods with a node that everyone permits, reservations of a process before this one, changes of the cluster, the time.
 Out: what the loop proposes. Whether a pod is prepared is asked of the cluster as it shows itself, and asked again when
@@ -27,7 +28,7 @@ _STIRRING: frozenset[Kind] = frozenset({PERSISTENT_VOLUMES, PERSISTENT_VOLUME_CL
 class Proposes(Protocol):
     """What is asked of the loop."""
 
-    def errands_of(self, identity: str) -> tuple[BindingProtocol | None, str]:
+    def protocol_of(self, identity: str) -> tuple[BindingProtocol | None, str]:
         """Return who decides about a pod, and its stream."""
 
     def busy(self, identity: str) -> bool:
@@ -60,7 +61,7 @@ class Preparing:
         self._stirred = False
         self._next = 0.0
 
-    def resume(self, errands: BindingProtocol, stream: str, identity: str, node: str) -> None:
+    def resume(self, protocol: BindingProtocol, stream: str, identity: str, node: str) -> None:
         """A reservation from before this process: the plugins hear of it, and are asked again whether it may go on.
 
         Where the way to the binding has begun, everyone had permitted it: only Reserve hears of it then.
@@ -69,15 +70,15 @@ class Preparing:
         framework = self._frameworks.get(pod.scheduler_name) if pod is not None else None
         if pod is None or framework is None:
             return
-        state = CycleState(errands.decided(stream))
-        status, _ = self._try.reserve(framework, state, pod, node, permit=not errands.begun(stream))
+        state = CycleState(protocol.decided(stream))
+        status, _ = self._try.reserve(framework, state, pod, node, permit=not protocol.begun(stream))
         if status.ok or status.code is Code.WAIT:
             self._holds[identity] = AssumedPod(framework, state, pod, node)
         else:
             framework.unreserve(state, pod, node)
             self._loop.drop(identity, SchedulingReason.PERMIT_REFUSED, "; ".join(status.reasons), status.plugin)
 
-    def go_on(self, errands: BindingProtocol, stream: str, identity: str, now: datetime) -> None:
+    def go_on(self, protocol: BindingProtocol, stream: str, identity: str, now: datetime) -> None:
         """Everyone permits: ask PreBind and Bind, and begin."""
         hold = self._holds[identity]
         status, way = self._try.way(hold.framework, hold.state, hold.pod, hold.node)
@@ -87,7 +88,7 @@ class Preparing:
         if way is None:
             self._loop.drop(identity, SchedulingReason.PRE_BIND_FAILED, "; ".join(status.reasons))
             return
-        answer = errands.go_on(stream, way, now)
+        answer = protocol.go_on(stream, way, now)
         if answer.events:
             self._loop.propose(answer, stream, identity)
 
@@ -114,20 +115,20 @@ class Preparing:
         self._stirred, self._next = False, seconds + _AGAIN
         later, self._later = self._later, {}
         for identity in later:
-            self._loop.sync(self._loop.errands_of(identity)[1], now)
+            self._loop.sync(self._loop.protocol_of(identity)[1], now)
         for identity in list(self._waiting):
             self._ask(identity, now)
 
     def _ask(self, identity: str, now: datetime) -> None:
-        hold, (errands, stream) = self._holds.get(identity), self._loop.errands_of(identity)
-        if hold is None or errands is None or not errands.prepares(stream):
+        hold, (protocol, stream) = self._holds.get(identity), self._loop.protocol_of(identity)
+        if hold is None or protocol is None or not protocol.prepares(stream):
             del self._waiting[identity]
             return
         if self._loop.busy(identity):
             return
         status = self._try.prepared(hold.framework, hold.state, hold.pod, hold.node)
         if status.ok:
-            answer = errands.bind(stream, now)
+            answer = protocol.bind(stream, now)
             if answer.events:
                 self._loop.propose(answer, stream, identity)
         elif status.code is not Code.WAIT:

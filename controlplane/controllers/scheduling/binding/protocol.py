@@ -1,9 +1,9 @@
-"""What the scheduling loop asks about a pod whose place it looks for, whoever decides about it: for a plain pod its own
-stream, for a candidate the protocol with its source.
+"""Defines what the scheduling loop asks about a pod that needs a node, whoever decides about it: for a plain pod its
+own stream, for a candidate the protocol with its source.
 
 In: a stream, and what a cycle found. Out: the events to append, with the versions that they were decided on; nothing if
 the pod does not want it any more. `Plain` is the first sort; candidates' own is at the root, which sees both
-capabilities."""
+controllers."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class BindingProtocol(Protocol):
         """Whether everyone who is asked through the log permits the binding now."""
 
     def may_preempt(self, stream: str, now: datetime) -> bool:
-        """Whether room may be made for the pod by evicting others."""
+        """Whether others may be evicted for the pod."""
 
     def urged(self, stream: str, now: datetime) -> bool:
         """Whether the pod has to be tried now, whatever refused it last: it was allowed what it was not before."""
@@ -146,15 +146,22 @@ class BindingProtocol(Protocol):
         have stopped.
         """
 
-    def permit(self, stream: str, plugin: str, now: datetime) -> ProposedAppend:
-        """Say that a Permit plugin lets the pod go on."""
+    def permit(self, stream: str, plugin: str, now: datetime, *, siblings: int = 0) -> ProposedAppend:
+        """Say that a Permit plugin lets the pod go on; `siblings` is the position of the event with which enough of its
+        gang had a node.
+        """
+
+    def since(self, stream: str) -> int:
+        """Return the position of the event with which the pod came to wait for a node, to have one, or to be let go;
+        0 if none is known.
+        """
 
     def drop(self, stream: str, reason: SchedulingReason, message: str, plugin: str) -> ProposedAppend:
         """Give the reservation back."""
 
 
 class Plain:
-    """The errands of plain pods."""
+    """Decides about plain pods."""
 
     asks_others = False
 
@@ -210,7 +217,7 @@ class Plain:
         return state is not None and state.permitted and state.pre_bind is None and state.binding is None
 
     def may_preempt(self, stream: str, now: datetime) -> bool:
-        """Whether room may be made: always; the pod's preemptionPolicy is the plugin's to look at."""
+        """Always: the pod's preemptionPolicy is the plugin's to look at."""
         return True
 
     def urged(self, stream: str, now: datetime) -> bool:
@@ -304,13 +311,18 @@ class Plain:
             return ProposedAppend()
         return self._said(stream, failed)
 
-    def permit(self, stream: str, plugin: str, now: datetime) -> ProposedAppend:
+    def permit(self, stream: str, plugin: str, now: datetime, *, siblings: int = 0) -> ProposedAppend:
         """Say that a Permit plugin lets the pod go on."""
         state = self._placements.states.get(stream)
         held = state.held if state is not None else None
         if state is None or held is None or plugin not in held.waits or plugin in state.allowed:
             return ProposedAppend()
-        return self._said(stream, PermitGiven(number=held.number, plugin=plugin, reason=SchedulingReason.PERMITTED))
+        event = PermitGiven(number=held.number, plugin=plugin, reason=SchedulingReason.PERMITTED)
+        return self._said(stream, event, siblings=siblings)
+
+    def since(self, stream: str) -> int:
+        """Return the position of the event with which the pod came to wait for a node, to have one, or to be let go."""
+        return self._placements.since(stream)
 
     def drop(self, stream: str, reason: SchedulingReason, message: str, plugin: str) -> ProposedAppend:
         """Give the reservation back; nothing if the binding may be on its way."""
@@ -327,8 +339,9 @@ class Plain:
             events.append(SchedulingFailed(reason=told, message=message, plugins=[plugin]))
         return self._said(stream, *events)
 
-    def _said(self, stream: str, *events: Event) -> ProposedAppend:
-        return ProposedAppend(self._placements.said(stream, *events), {stream: self._placements.states[stream].version})
+    def _said(self, stream: str, *events: Event, **others: int) -> ProposedAppend:
+        version = self._placements.states[stream].version
+        return ProposedAppend(self._placements.said(stream, *events, **others), {stream: version})
 
 
 def way_of(stream: str, held: NodeReserved, way: BindingRequests, now: datetime) -> PreBindDecided | BindingDecided:

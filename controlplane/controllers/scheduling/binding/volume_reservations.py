@@ -1,4 +1,4 @@
-"""Volumes and nodes that are promised to claims, and that the watches do not show so yet.
+"""Keeps the volumes and nodes that are promised to claims, and that the watches do not show so yet.
 
 In: what a pod in flight was promised when its node was reserved, and that it is not in flight any more. Out: for whom a
 volume is kept, and where a claim's volume will be made. Two pods in flight would take one volume otherwise; two pods

@@ -1,5 +1,5 @@
-"""Explain one pod's scheduling from objects in hand, without a cluster: `controlplane scheduler evaluate`.
+"""Explains one pod's scheduling from objects in hand, without a cluster: `controlplane scheduler evaluate`.
 
-`question` reads a line, `answer` evaluates it plugin by plugin and together, `people` puts the result into the words of
-`kubectl describe`.
+`request` reads a line, `answer` evaluates it plugin by plugin and together, `text` writes the result as
+`kubectl describe` does.
 """

@@ -1,4 +1,4 @@
-"""What each plugin says of a pod, and what they decide together.
+"""Evaluates a question: what each plugin says of a pod, and what they decide together.
 
 In: a `Question`. Out: plain data in the form of docs/reference/scheduler-evaluate.md. Each plugin is asked alone, with
 a state of its own; then the profile runs as in a real cycle, and preemption where no node is feasible."""
@@ -57,7 +57,7 @@ def decide(framework: Framework, question: Question) -> CycleResult:
     if len(found.feasible):
         choose(framework, snapshot, pod, found)
     elif len(snapshot):
-        found.room = framework.post_filter(state, pod, snapshot, found.verdicts, question.nominated)
+        found.post_filtered = framework.post_filter(state, pod, snapshot, found.statuses, question.nominated)
     return found
 
 
@@ -76,37 +76,48 @@ def _plugins(framework: Framework, question: Question) -> Iterator[tuple[str, Pl
 
 def _alone(plugin: Plugin, question: Question) -> Json:
     """Ask one plugin by itself; what it does not implement is left out, and what it skipped is empty."""
-    pod, snapshot, state = question.pod, question.snapshot, CycleState()
+    state = CycleState()
     found: Json = {}
     runs = True
     if isinstance(plugin, PreFilterPlugin):
-        status = plugin.pre_filter(state, pod, snapshot).status
+        status = plugin.pre_filter(state, question.pod, question.snapshot).status
         found["preFilter"] = _status(status)
         runs = status.code is Code.SUCCESS
-        for change in question.changes if runs else ():
-            info = snapshot.info(snapshot.row[change.node])
-            (plugin.add_pod if change.adds else plugin.remove_pod)(state, pod, change.pod, info)
-    if isinstance(plugin, FilterPlugin):
-        found["filter"] = {}
         if runs:
-            everyone = np.ones(len(snapshot), dtype=np.bool_)
-            verdicts = plugin.filter_all(state, pod, snapshot, everyone)
-            found["filter"] = {node.name: _status(verdicts.of(row)) for row, node in enumerate(snapshot.nodes)}
-    if isinstance(plugin, ScorePlugin):
-        rows = np.array(question.scored, dtype=np.int64)
-        runs = True
-        if isinstance(plugin, PreScorePlugin):
-            status = plugin.pre_score(state, pod, snapshot, rows)
-            found["preScore"] = {"code": status.code.value} | (
-                {"reasons": list(status.reasons)} if status.reasons else {}
-            )
-            runs = status.code is Code.SUCCESS
-        found["score"] = {}
-        if runs and len(rows):
-            raw = plugin.score_all(state, pod, snapshot, rows)
-            normalised = plugin.normalize(state, pod, snapshot, rows, raw.copy())
-            pairs = zip(rows.tolist(), raw.tolist(), normalised.tolist(), strict=True)
-            found["score"] = {snapshot.nodes[row].name: [one, other] for row, one, other in pairs}
+            _change(plugin, state, question)
+    if isinstance(plugin, FilterPlugin):
+        found["filter"] = _filtered(plugin, state, question) if runs else {}
+    return found | (_scored(plugin, state, question) if isinstance(plugin, ScorePlugin) else {})
+
+
+def _change(plugin: PreFilterPlugin, state: CycleState, question: Question) -> None:
+    """Tell a plugin of the pods that the question has come and go."""
+    for change in question.changes:
+        info = question.snapshot.info(question.snapshot.row[change.node])
+        (plugin.add_pod if change.adds else plugin.remove_pod)(state, question.pod, change.pod, info)
+
+
+def _filtered(plugin: FilterPlugin, state: CycleState, question: Question) -> Json:
+    snapshot = question.snapshot
+    statuses = plugin.filter_all(state, question.pod, snapshot, np.ones(len(snapshot), dtype=np.bool_))
+    return {node.name: _status(statuses.of(row)) for row, node in enumerate(snapshot.nodes)}
+
+
+def _scored(plugin: ScorePlugin, state: CycleState, question: Question) -> Json:
+    """Return the raw and the normalized score of each node, and what PreScore answered."""
+    pod, snapshot, rows = question.pod, question.snapshot, np.array(question.scored, dtype=np.int64)
+    found: Json = {"score": {}}
+    if isinstance(plugin, PreScorePlugin):
+        status = plugin.pre_score(state, pod, snapshot, rows)
+        told = {"reasons": list(status.reasons)} if status.reasons else {}
+        found = {"preScore": {"code": status.code.value, **told}, "score": {}}
+        if status.code is not Code.SUCCESS:
+            return found
+    if len(rows):
+        raw = plugin.score_all(state, pod, snapshot, rows)
+        normalised = plugin.normalize(state, pod, snapshot, rows, raw.copy())
+        pairs = zip(rows.tolist(), raw.tolist(), normalised.tolist(), strict=True)
+        found["score"] = {snapshot.nodes[row].name: [one, other] for row, one, other in pairs}
     return found
 
 
@@ -115,7 +126,7 @@ def _combined(decision: CycleResult, question: Question) -> Json:
     found: Json = {
         "filter": {
             node.name: _status(status, plugin=status.plugin)
-            for node, status in ((node, decision.verdicts.of(row)) for row, node in enumerate(nodes))
+            for node, status in ((node, decision.statuses.of(row)) for row, node in enumerate(nodes))
         },
         "feasible": [nodes[row].name for row in sorted(decision.feasible.tolist())],
         "scores": {},
@@ -132,14 +143,14 @@ def _combined(decision: CycleResult, question: Question) -> Json:
 
 
 def _preemption(decision: CycleResult) -> Json:
-    room = decision.room
-    if room is None:
+    preemption = decision.post_filtered
+    if preemption is None:
         return {"candidates": {}, "chosen": []}
     candidates = {
         node: {"victims": [pod.key for pod in victims.pods], "numPDBViolations": victims.violations}
-        for node, victims in room.candidates.items()
+        for node, victims in preemption.candidates.items()
     }
-    return {"candidates": candidates, "chosen": list(room.best)}
+    return {"candidates": candidates, "chosen": list(preemption.best)}
 
 
 def _status(status: Status, **more: Any) -> Json:

@@ -1,4 +1,4 @@
-"""Lines in, lines out: a bad one is answered with what is wrong with it, and never stops the others.
+"""Answers line by line: a bad one is answered with what is wrong with it, and never stops the others.
 
 In: the bytes of one JSON line and its number. Out: whether it could be evaluated, and what to print.
 """

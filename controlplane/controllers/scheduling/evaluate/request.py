@@ -1,4 +1,4 @@
-"""One line of `evaluate`: a pod, the objects around it, and what deviates from the default profile.
+"""Reads one line of `evaluate`: a pod, the objects around it, and what deviates from the default profile.
 
 In: a decoded JSON object. Out: a `Question`, or `PodMisfit` that names the field. Objects are taken as they are; keys
 that mean nothing here are left alone, so that a line can carry notes of its own."""

@@ -1,4 +1,4 @@
-"""The types of those fields that a plugin reads only when it is asked: a wrong one is told before anything is
+"""Checks the types of those fields that a plugin reads only when it is asked: a wrong one is refused before anything is
 evaluated.
 
 In: an object of a line, as it was decoded. Out: nothing, or `PodMisfit` that names the field. In a cluster the API

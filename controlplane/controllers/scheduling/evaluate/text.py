@@ -1,4 +1,4 @@
-"""The answer in the words of `kubectl describe`: why each node was refused, or where the pod goes.
+"""Writes the answer as `kubectl describe` does: why each node was refused, or where the pod goes.
 
 In: a question and its decision. Out: lines of text.
 """
@@ -20,13 +20,13 @@ def told(question: Question, decision: CycleResult) -> Iterator[str]:
     if decision.scores is not None:
         totals = dict(zip(decision.scores.rows.tolist(), range(len(decision.scores.rows)), strict=True))
     for row, node in enumerate(nodes):
-        status = decision.verdicts.of(row)
+        status = decision.statuses.of(row)
         if status.ok:
             yield f"  {node.name:<{width}}  feasible{_scored(decision, totals.get(row))}"
         else:
             yield f"  {node.name:<{width}}  {status.plugin}: {', '.join(status.reasons)} ({status.code.value})"
-    if decision.room is not None:
-        for name, victims in decision.room.candidates.items():
+    if decision.post_filtered is not None:
+        for name, victims in decision.post_filtered.candidates.items():
             evicted = ", ".join(pod.key for pod in victims.pods)
             violated = f", violates {victims.violations} budget(s)" if victims.violations else ""
             yield f"  {name:<{width}}  would have room without {evicted}{violated}"
@@ -45,11 +45,11 @@ def _summary(question: Question, decision: CycleResult) -> str:
         best = " or ".join(nodes[row].name for row in sorted(decision.best))
         return f"{len(decision.feasible)}/{len(nodes)} nodes are available; goes to {best}"
     said = " ".join(decision.status.reasons)
-    if decision.room is None:
+    if decision.post_filtered is None:
         return said
-    if decision.room.best:
-        return f"{said} preemption: would evict pods from {' or '.join(decision.room.best)}"
-    return " ".join([said, *decision.room.status.reasons])
+    if decision.post_filtered.best:
+        return f"{said} preemption: would evict pods from {' or '.join(decision.post_filtered.best)}"
+    return " ".join([said, *decision.post_filtered.status.reasons])
 
 
 def _scored(decision: CycleResult, at: int | None) -> str:

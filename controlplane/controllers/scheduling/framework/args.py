@@ -1,4 +1,4 @@
-"""The typed args of plugins, in KubeSchedulerConfiguration's words.
+"""Defines the typed args of plugins, by the names of KubeSchedulerConfiguration.
 
 A struct is what one `pluginConfig[].args` is read into; `check` returns what is wrong with it, field by field, for the
 configuration to name.

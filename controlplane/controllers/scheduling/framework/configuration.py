@@ -1,4 +1,4 @@
-"""KubeSchedulerConfiguration: profiles, plugins per extension point, and their args.
+"""Reads KubeSchedulerConfiguration: profiles, plugins per extension point, and their args.
 
 In: the configuration as a dict (`kubescheduler.config.k8s.io/v1`) and a registry. Out: one `Framework` a profile, or
 `ConfigurationError` with every problem, each with the field it is about. Nothing is guessed: an unknown plugin, point

@@ -1,10 +1,10 @@
-"""Which event in the cluster may make which refused pod schedulable: the queueing hints of the plugins.
+"""Says which event in the cluster may make which refused pod schedulable: the queueing hints of the plugins.
 
 In: the plugins that refused a pod, and what happened (`ClusterEvent`). Out: whether the pod is worth another cycle. A
 hint may be wrong in one direction only: to try in vain costs a cycle, to stay silent costs the pod five minutes. A
 plugin says for itself what helps it with a method `queueing_hints() -> {(resource, action): hint}`; one that says
-nothing is helped by everything. The hints of the plugins that are here stand below (specs/scheduler.md section 1.8;
-kube-scheduler's `EventsToRegister` for the others)."""
+nothing is helped by everything. The hints of the plugins that are here stand below, as their `EventsToRegister` in
+kubernetes/kubernetes pkg/scheduler/framework/plugins, v1.36."""
 
 from __future__ import annotations
 
@@ -144,12 +144,12 @@ def _fits(pod: Pod, event: ClusterEvent) -> bool:
     before.
     """
     node: Node = event.new
-    room = node.allocatable
+    allocatable = node.allocatable
     wanted = {name: amount for name, amount in pod.requests.items() if amount and (is_scalar(name) or name in _NATIVE)}
-    if room.get("pods", 0) < 1 or any(amount > room.get(name, 0) for name, amount in wanted.items()):
+    if allocatable.get("pods", 0) < 1 or any(amount > allocatable.get(name, 0) for name, amount in wanted.items()):
         return False
     old: Node | None = event.old
-    return old is None or any(room.get(name, 0) > old.allocatable.get(name, 0) for name in ("pods", *wanted))
+    return old is None or any(allocatable.get(name, 0) > old.allocatable.get(name, 0) for name in ("pods", *wanted))
 
 
 _NATIVE = ("cpu", "memory", "ephemeral-storage")
@@ -224,7 +224,8 @@ def _has_a_key(pod: Pod, event: ClusterEvent) -> bool:
 
 
 class _Spread:
-    """What helps a pod that PodTopologySpread refused (specs/scheduler.md section 1.8)."""
+    """What helps a pod that PodTopologySpread refused (kubernetes/kubernetes
+    pkg/scheduler/framework/plugins/podtopologyspread/plugin.go, v1.36)."""
 
     def __init__(self, cluster: ClusterTables) -> None:
         self._cluster, self._args = cluster, PodTopologySpreadArgs()

@@ -1,9 +1,9 @@
-"""The contract of scheduler plugins: the extension points of the scheduling framework, as pure functions.
+"""Defines the contract of scheduler plugins: the extension points of the scheduling framework, as pure functions.
 
 One pod goes through one cycle: PreFilter, Filter, on no feasible node PostFilter, then PreScore, Score, NormalizeScore,
 and for the node that was chosen Reserve and Permit; later, when all permits are there, PreBind, Bind and PostBind.
 `runtime` calls the plugins in this order, `cycle` strings the calls together, and whoever keeps the queue and talks to
-the API server calls `cycle` (specs/scheduler.md section 8).
+the API server calls `cycle` (kubernetes/kubernetes pkg/scheduler/schedule_one.go, v1.36).
 
 What a plugin may do. It is made once for a profile, of its typed args. It gets the pod, a `Snapshot` or a `NodeInfo`,
 and the `CycleState` of this one cycle, in which it keeps what a later point of the same cycle needs; state that add_pod
@@ -23,24 +23,22 @@ idempotent and may come without a Reserve.
 Gangs. A plugin that places the pods of a group together has its place at PreEnqueue (the group is not complete),
 QueueSort (the group's pods side by side), PreFilter (the group asks for too much) and Permit (Wait until enough of the
 group are reserved); `runtime.permit` returns what it waits for. `plugins.gang` is one; what it needs between cycles is
-in `quorums`."""
+in `gangs.coordinator`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
 from controlplane.controllers.scheduling.framework.status import SUCCESS, NodeStatuses, Status, from_each
+from controlplane.controllers.scheduling.snapshot.cluster import ClusterTables
 from controlplane.controllers.scheduling.snapshot.node_info import NodeInfo
 from controlplane.controllers.scheduling.snapshot.objects import Pod
+from controlplane.controllers.scheduling.snapshot.snapshot import Ints, Mask, Snapshot
 from controlplane.kube.kinds import Request
-
-if TYPE_CHECKING:
-    from controlplane.controllers.scheduling.snapshot.cluster import ClusterTables
-    from controlplane.controllers.scheduling.snapshot.snapshot import Ints, Mask, Snapshot
 
 MAX_SCORE = 100
 Nominated = Mapping[str, Sequence[Pod]]
@@ -205,7 +203,7 @@ class FilterPlugin(Plugin):
 
 
 class PostFilterPlugin(Plugin):
-    """Makes room when no node is feasible."""
+    """Finds what would make a node feasible when none is."""
 
     def post_filter(
         self, state: CycleState, pod: Pod, snapshot: Snapshot, refused: NodeRefusals, dry_run: DryRun

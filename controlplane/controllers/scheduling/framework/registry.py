@@ -1,4 +1,4 @@
-"""Which plugins there are, and which the default profile has.
+"""Lists the plugins that there are, and those that the default profile has.
 
 `IN_TREE` is kube-scheduler's own set as far as it is here. Others register a `Plugin` class by the entry point group
 `GROUP`; finding them is the composition root's work, and every function here takes the registry as an argument."""
@@ -42,7 +42,9 @@ DEFAULT_MULTI_POINT: tuple[tuple[type[Plugin], int], ...] = (
     (ImageLocality, 1),
     (DefaultBinder, 0),
 )
-"""The default profile in its order, with weights (specs/scheduler.md section 7)."""
+"""The default profile in its order, with weights
+(kubernetes/kubernetes pkg/scheduler/apis/config/v1/default_plugins.go, v1.36).
+"""
 
 IN_TREE: Registry = {plugin.name: plugin for plugin, _ in DEFAULT_MULTI_POINT} | {Gang.name: Gang}
 """All that is here: the default profile's, and what a configuration enables by name."""

@@ -1,6 +1,6 @@
 """Calls the plugins of one profile, extension point by extension point.
 
-In: plugin instances in the profile's order, with weights. Out: statuses, verdicts and scores. It holds no state of its
+In: plugin instances in the profile's order, with weights. Out: statuses of nodes, and scores. It holds no state of its
 own, so one `Framework` serves any number of cycles."""
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class Framework:
     def post_filter(
         self, state: CycleState, pod: Pod, snapshot: Snapshot, refused: NodeStatuses, nominated: Nominated
     ) -> PostFiltered | None:
-        """Run PostFilter until one makes room; None if the profile has none."""
+        """Run PostFilter until one finds victims; None if the profile has none."""
         answer: PostFiltered | None = None
         for plugin in self.plugins("postFilter", PostFilterPlugin):
             found = plugin.post_filter(state, pod, snapshot, refused, Trial(self, nominated))

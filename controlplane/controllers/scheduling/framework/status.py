@@ -1,4 +1,4 @@
-"""What a plugin answers: a code and reasons, in kube-scheduler's words.
+"""Defines what a plugin answers: a code and reasons, in kube-scheduler's terms.
 
 `Unschedulable` says that preemption might help, `UnschedulableAndUnresolvable` that it cannot. `Skip` takes a plugin
 out of the rest of the cycle. Reasons are text that people read in events, so plugins take them from a small closed set.
@@ -82,8 +82,8 @@ class NodeStatuses(NamedTuple):
         return np.equal(self.which, 0)
 
 
-def verdicts(count: int, *refused: tuple[NDArray[np.bool_], Status]) -> NodeStatuses:
-    """Return verdicts over `count` nodes, in which the first refusal that applies to a node wins."""
+def node_statuses(count: int, *refused: tuple[NDArray[np.bool_], Status]) -> NodeStatuses:
+    """Return statuses over `count` nodes, in which the first refusal that applies to a node wins."""
     which = np.zeros(count, dtype=np.int32)
     for number, (mask, _) in reversed(list(enumerate(refused, start=1))):
         which[mask] = number
@@ -91,7 +91,7 @@ def verdicts(count: int, *refused: tuple[NDArray[np.bool_], Status]) -> NodeStat
 
 
 def from_each(found: Sequence[Status]) -> NodeStatuses:
-    """Return verdicts made of one status a node."""
+    """Return statuses made of one status a node."""
     numbers: dict[Status, int] = {SUCCESS: 0}
     which = np.fromiter(
         (numbers.setdefault(status, len(numbers)) for status in found), dtype=np.int32, count=len(found)

@@ -1,19 +1,21 @@
-"""The one condition of each gang, for autoscalers and people: `Unschedulable` or `Scheduled` on its PodGroup, not one
-on each pod.
+"""Writes the one condition of each gang, for autoscalers and people: `Unschedulable` or `Scheduled` on its PodGroup,
+not one on each pod.
 
 In: how a group stands, as the loop judged it, and the conditions that the PodGroup shows. Out: decided writes, a
-`Capability`. A PodGroup's CRD has neither a status subresource nor mergeable conditions, so the whole list is written,
-on the version that was seen: conditions of others stay (specs/podgroups.md 3.10)."""
+controller. A PodGroup's CRD has neither a status subresource nor mergeable conditions, so the whole list is written,
+on the version that was seen: conditions of others stay (volcano-sh/volcano
+config/crd/volcano/bases/scheduling.volcano.sh_podgroups.yaml)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from controlplane.controllers.scheduling.binding.pod_scheduling import Book
+from controlplane.controllers.scheduling.binding.protocol import ProposedAppend
 from controlplane.controllers.scheduling.causes import GANG
 from controlplane.controllers.scheduling.events import (
     GangConditionDecided,
@@ -30,7 +32,7 @@ from controlplane.controllers.scheduling.reasons import SchedulingReason
 from controlplane.controllers.scheduling.state import GANG_STREAM, StreamState, gang_stream
 from controlplane.kube.kinds import MERGE_PATCH, POD_GROUPS, Json, ObjectRef, Request, meta
 from controlplane.kube.requests import timestamp
-from controlplane.log.event import NewEvent, Recorded
+from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
 from controlplane.runtime.writes import dropped, opened, refused
 
@@ -108,6 +110,13 @@ def conditions(group: GangObserved, decision: GangConditionDecided, now: datetim
     return [*(one for one in group.conditions if one.get("type") not in OURS), entry]
 
 
+def _conditions_shown(obj: Json) -> list[Json]:
+    """Return the conditions of a PodGroup that can be read."""
+    status = obj.get("status")
+    listed: Any = status.get("conditions") if isinstance(status, dict) else None
+    return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+
+
 class PodGroupConditions(Book[GangState]):
     """What is said of the PodGroups whose pods we place. `enabled`: whether a profile has the plugin Gang."""
 
@@ -118,35 +127,34 @@ class PodGroupConditions(Book[GangState]):
         self._enabled = enabled
         self._versions: dict[str, str] = {}
 
-    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
+    def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
         """Return the event of a PodGroup that shows other conditions, or went."""
-        if not self._enabled or sighting.kind != POD_GROUPS or sighting.unreadable:
+        if not self._enabled or change.kind != POD_GROUPS or change.unreadable:
             return None
-        metadata = meta(sighting.object)
+        metadata = meta(change.object)
         uid = str(metadata.get("uid", ""))
         stream = gang_stream(str(metadata.get("namespace", "")), str(metadata.get("name", "")))
         state = self.states.get(stream)
-        if sighting.gone:
-            # One that was shown may not be folded yet.
-            if uid not in self._versions and (state is None or state.seen is None or state.seen.uid != uid):
-                return None
-            return sighting.observed(stream, GangGone(uid=uid, resource_version=sighting.resource_version), now)
-        self._versions[uid] = sighting.resource_version
-        status = sighting.object.get("status")
-        listed: Any = status.get("conditions") if isinstance(status, dict) else None
-        said = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
         known = state.seen if state is not None else None
+        if change.gone:
+            # One that was shown may not be folded yet.
+            if uid not in self._versions and (known is None or known.uid != uid):
+                return None
+            return change.observed(stream, GangGone(uid=uid, resource_version=change.resource_version), now)
+        self._versions[uid] = change.resource_version
+        said = _conditions_shown(change.object)
         if known is not None and (known.uid, known.conditions) == (uid, said):
             return None
-        event = GangObserved(uid=uid, resource_version=sighting.resource_version, conditions=said)
-        return sighting.observed(stream, event, now)
+        event = GangObserved(uid=uid, resource_version=change.resource_version, conditions=said)
+        return change.observed(stream, event, now)
 
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
         stream, event = recorded.stream, recorded.event
         if isinstance(event, GangGone):
             self._versions.pop(event.uid, None)
-        self._keep(stream, gang_fold(self.states.get(stream) or gang_initial(stream), recorded), recorded.position)
+        before = self.states.get(stream) or gang_initial(stream)
+        self._keep(stream, before, gang_fold(before, recorded))
 
     def decide(self, stream: str, now: datetime) -> Decided:
         """Return the write that makes a PodGroup say how it stands, if it does not."""
@@ -161,11 +169,11 @@ class PodGroupConditions(Book[GangState]):
             message=judged.message,
             reason=SchedulingReason.CONDITION_CHANGED,
         )
-        effect, trouble = state.effects.get(decision.target), state.trouble.get(decision.target)
+        effect, failure = state.effects.get(decision.target), state.trouble.get(decision.target)
         if shows(state.seen, decision) or (effect is not None and effect.decision == decision):
             return Decided()
-        if trouble is not None and trouble.until > now:
-            return Decided([], state.version, trouble.until)
+        if failure is not None and failure.until > now:
+            return Decided([], state.version, failure.until)
         return Decided(self.said(stream, decision), state.version)
 
     def request(self, write: OpenWrite, bodies: Mapping[str, bytes], now: datetime) -> Request | None:
@@ -190,10 +198,21 @@ class PodGroupConditions(Book[GangState]):
             if state.seen is not None
         }
 
-    def judged(self, place: Place) -> tuple[int, int, GangJudged | None]:
-        """Return the version of a group's stream, where its newest event is, and what was said of it last."""
+    def judged(self, place: Place) -> GangJudged | None:
+        """Return what was said of a group last."""
         state = self.states.get(gang_stream(*place))
-        return (state.version, state.position, state.judged) if state is not None else (0, 0, None)
+        return state.judged if state is not None else None
+
+    def proposed(self, place: Place, events: Sequence[tuple[Event, int]]) -> ProposedAppend:
+        """Return what is decided about a group, to be appended; each with the position of the event with which the
+        members came to stand so.
+        """
+        stream = gang_stream(*place)
+        if stream not in self.states:  # the group was seen, and that is not in the log yet
+            new = [NewEvent(stream=stream, event=event, caused_by=members) for event, members in events]
+            return ProposedAppend(new, {stream: 0})
+        new = [one for event, members in events for one in self.said(stream, event, members=members)]
+        return ProposedAppend(new, {stream: self.states[stream].version})
 
     def started(self, place: Place) -> Start:
         """Return how far a group's start had come when that was recorded last."""

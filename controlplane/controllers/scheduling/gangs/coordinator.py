@@ -1,5 +1,4 @@
-"""What the scheduling loop does about gangs between cycles: who is let go together, who is turned back, who is tried
-again.
+"""Decides about gangs between cycles: who is let go together, who is turned back, who is tried again.
 
 In: what was folded, what a cycle found, changes of groups and members, the time. Out: events to be appended, and pods
 moved in the queue. A gang is let go by one append over all of its waiting members, each on the version of its stream:
@@ -9,24 +8,24 @@ when) is recorded on the group's stream, for the next leader."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Protocol
 
 from controlplane.controllers.scheduling.binding.protocol import BindingProtocol, ProposedAppend
 from controlplane.controllers.scheduling.events import GangJudged, GangStart, SchedulingFailed
+from controlplane.controllers.scheduling.gangs.conditions import PodGroupConditions
 from controlplane.controllers.scheduling.gangs.state import GANG, ClusterGangs, Place, Start
 from controlplane.controllers.scheduling.queue.queue import Queue
 from controlplane.controllers.scheduling.queue.queue import QueuePlace as Where
 from controlplane.controllers.scheduling.reasons import SchedulingReason
-from controlplane.controllers.scheduling.state import gang_stream
 from controlplane.log.event import NewEvent
 
 
 class CycleRequests(Protocol):
     """What is asked of the loop."""
 
-    def errands_of(self, identity: str) -> tuple[BindingProtocol | None, str]:
+    def protocol_of(self, identity: str) -> tuple[BindingProtocol | None, str]:
         """Return who decides about a pod, and its stream."""
 
     def busy(self, identity: str) -> bool:
@@ -51,42 +50,46 @@ class GangCoordinator:
         self._begun = False
         self._noted: dict[Place, Start] = {}  # what the log knows of each start, or will
         self._noting: set[Place] = set()
-        self.judged: Callable[[Place], tuple[int, int, GangJudged | None]] = lambda place: (0, 0, None)
-        self.started: Callable[[Place], Start] = lambda place: Start()
+        self._began: dict[Place, int] = {}  # with which event each group's time to come together began
+        self._moved: dict[Place, int] = {}  # by which event each group was last set back
+        self.recorded = PodGroupConditions("", enabled=False)  # what the log says of the groups
 
     # ---------------------------------------------------------------- what happened to a member
 
-    def held(self, identity: str, errands: BindingProtocol, stream: str, now: datetime) -> None:
+    def held(self, identity: str, protocol: BindingProtocol, stream: str, now: datetime) -> None:
         """A member's reservation is recorded: it waits for the others, or has been let go."""
         place = self._place(identity, now)
         if place is None:
             return
-        until = errands.awaits(stream, GANG)
+        until = protocol.awaits(stream, GANG)
         if until is None:
             self._under_way.discard(place)
             news = self._gangs.let_go(identity)
             if news:
-                self._judge(place)
+                self._judge(place, self._newest(self._gangs.gang(place).assigned))
             # Others who are let go are not folded yet, but who went meanwhile will not be: the gang cannot come together.
-            if (self._too_few(place) if news else self._broken(place)) and not errands.firm(stream):
+            if (self._too_few(place) if news else self._broken(place)) and not protocol.firm(stream):
                 self._cycles.reject(identity, GANG, self._why(place))
             return
         if self._broken(place):
             self._cycles.reject(identity, GANG, self._why(place))
             return
+        since = self._since(identity)
+        waited = self._began.get(place, since) if self._gangs.gang(place).waiting else since
+        self._began[place] = min(waited, since)
         for sibling in self._gangs.reserved(identity, until):
             self._queue.activate(sibling, now.timestamp(), at_once=True)
         self._release(place, now)
 
-    def may_bind(self, identity: str, errands: BindingProtocol, stream: str, now: datetime) -> bool:
+    def may_bind(self, identity: str, protocol: BindingProtocol, stream: str, now: datetime) -> bool:
         """Whether a member may be bound: who else decides about it (the source of a candidate) permits a quorum, not
         this one alone.
         """
-        if not errands.may_bind(stream, now):
+        if not protocol.may_bind(stream, now):
             return False
         place = self._place(identity, now)
         group = self._gangs.groups.get(place) if place is not None else None
-        if place is None or group is None or not errands.asks_others or self._gangs.bound(place):
+        if place is None or group is None or not protocol.asks_others or self._gangs.bound(place):
             return True
         ready = [one for one in self._gangs.members(place) if self._bound_or_may(one, now)]
         if len(ready) < group.min_member:
@@ -98,8 +101,8 @@ class GangCoordinator:
         pod = self._gangs.pod(identity)
         if pod is not None and pod.node_name:
             return True
-        errands, stream = self._cycles.errands_of(identity)
-        return errands is not None and (errands.firm(stream) or errands.may_bind(stream, now))
+        protocol, stream = self._cycles.protocol_of(identity)
+        return protocol is not None and (protocol.firm(stream) or protocol.may_bind(stream, now))
 
     def all_may(self) -> list[str]:
         """Return the members that may be bound since another of their gang may, once."""
@@ -115,9 +118,9 @@ class GangCoordinator:
             return
         self._expire(place, now)
         rested = self._gangs.resting(place) is not None
-        self._turn_back(place, self._gangs.freed(identity))
+        self._turn_back(place, self._set_back(place, identity, self._gangs.freed))
         if not rested and self._gangs.resting(place) is not None:
-            self._judge(place, "not all that were let go together could be bound")
+            self._judge(place, self._since(identity), "not all that were let go together could be bound")
 
     def gone(self, identity: str) -> None:
         """A pod is on its node, or left: there is nothing to give back."""
@@ -129,9 +132,9 @@ class GangCoordinator:
         if place is None or promised:
             return
         rested = self._gangs.resting(place) is not None
-        self._turn_back(place, self._gangs.failed(identity))
+        self._turn_back(place, self._set_back(place, identity, self._gangs.failed))
         if not rested and not self._gangs.singly(place) and self._gangs.hold(place) is not None:
-            self._judge(place, why)
+            self._judge(place, self._since(identity), why)
 
     def gated(self, identity: str, now: datetime) -> None:
         """Say on a pod why it is kept outside, unless it has gates of its own or its group only rests."""
@@ -141,11 +144,11 @@ class GangCoordinator:
         held = self._gangs.hold(place)
         if held is None or held.reason == "BackingOff" or entry.pod.spec.get("schedulingGates"):
             return
-        errands, stream = self._cycles.errands_of(identity)
-        if errands is None or self._cycles.busy(identity):
+        protocol, stream = self._cycles.protocol_of(identity)
+        if protocol is None or self._cycles.busy(identity):
             return
         failed = SchedulingFailed(reason=SchedulingReason.SCHEDULING_GATED, message=held.message, plugins=[GANG])
-        answer = errands.not_found(stream, failed, now, preemptable=False)
+        answer = protocol.not_found(stream, failed, now, preemptable=False)
         if answer.events:
             self._cycles.propose_together(answer, _nothing)
 
@@ -186,17 +189,16 @@ class GangCoordinator:
     def _expire(self, place: Place, now: datetime) -> None:
         late = self._gangs.expired(place)
         if late:
+            self._moved[place] = self._began.get(place, 0)  # what only time let ripen rests on what began the time
             self._turn_back(place, late, late=True)
-            self._judge(place, "not all came in time")
+            self._judge(place, self._moved[place], "not all came in time")
 
     def _changed(self, place: Place, now: datetime) -> None:
         held = self._gangs.hold(place)
         stands = held.message if held is not None and held.reason != "BackingOff" else ""
         before = self._stands.get(place)
         self._stands[place] = stands
-        if not self._gangs.members(place) and place not in self._gangs.groups:
-            self._stands.pop(place, None)
-            self._resting.pop(place, None)
+        self._forget_if_gone(place)
         if self._broken(place):
             self._turn_back(place, self._gangs.unbound(place))
         lost = place in self._gangs.lost
@@ -210,6 +212,11 @@ class GangCoordinator:
             self._under_way.discard(place)
         self._note(place)
         self._release(place, now)
+
+    def _forget_if_gone(self, place: Place) -> None:
+        if not self._gangs.members(place) and place not in self._gangs.groups:
+            for table in (self._stands, self._resting, self._began, self._moved):
+                table.pop(place, None)
 
     def _ask_again(self, place: Place, now: datetime) -> None:
         for identity in self._gangs.members(place):
@@ -225,9 +232,10 @@ class GangCoordinator:
             return
         events: list[NewEvent] = []
         expected: dict[str, int] = {}
+        complete = self._completed(place)
         for identity in together:
-            errands, stream = self._cycles.errands_of(identity)
-            answer = errands.permit(stream, GANG, now) if errands is not None else ProposedAppend()
+            protocol, stream = self._cycles.protocol_of(identity)
+            answer = protocol.permit(stream, GANG, now, siblings=complete) if protocol is not None else ProposedAppend()
             if not answer.events:
                 return  # it does not wait any more, and the fold will say so
             events += answer.events
@@ -255,34 +263,34 @@ class GangCoordinator:
         when = " in time" if late else ""
         return f"PodGroup {place[1]} did not find nodes for {least}of its pods together{when}"
 
-    def _judge(self, place: Place, why: str = "") -> None:
-        """Record what is to be said of a group, if it is news."""
-        verdict, stream = self._gangs.verdict(place, why), gang_stream(*place)
-        version, cause, known = self.judged(place)
-        if verdict is None or (verdict.type == "Scheduled" and known is not None and known.condition == verdict.type):
+    def _judge(self, place: Place, members: int, why: str = "") -> None:
+        """Record what is to be said of a group, if it is news; `members`: by which event its members stand so."""
+        condition, known = self._gangs.condition(place, why), self.recorded.judged(place)
+        if condition is None or (
+            condition.type == "Scheduled" and known is not None and known.condition == condition.type
+        ):
             return  # how many more have come since the quorum is the members' own business
-        if verdict.type != "Scheduled" and not why:
+        if condition.type != "Scheduled" and not why:
             return  # some of those who were let go together are not folded yet
         event = GangJudged(
-            condition=verdict.type,
-            said=verdict.reason,
-            message=verdict.message,
+            condition=condition.type,
+            said=condition.reason,
+            message=condition.message,
             reason=SchedulingReason.CONDITION_CHANGED,
         )
         if known != event:
-            both = (one for one in (event, self._news(place)) if one is not None)
-            news = [NewEvent(stream=stream, event=one, caused_by=cause) for one in both]
-            self._record(place, ProposedAppend(news, {stream: version}))
+            start = self._news(place)
+            self._record(place, [(event, members), *([start] if start is not None else ())])
 
-    def _news(self, place: Place) -> GangStart | None:
-        """Return how far a start has come, if the log does not know it; what it knows from before this process is taken
-        up first.
+    def _news(self, place: Place) -> tuple[GangStart, int] | None:
+        """Return how far a start has come, if the log does not know it, and by which event its members stand so; what
+        it knows from before this process is taken up first.
         """
         if not self._begun or place not in self._gangs.groups or place in self._noting:
             return None
         known = self._noted.get(place)
         if known is None:
-            known = self._noted[place] = self.started(place)
+            known = self._noted[place] = self.recorded.started(place)
             self._gangs.recall(place, known)
             if (until := self._gangs.resting(place)) is not None:
                 self._resting[place] = until
@@ -291,25 +299,26 @@ class GangCoordinator:
             return None
         back = found.failures > known.failures
         reason = SchedulingReason.TURNED_BACK if back else SchedulingReason.BEGINS_ANEW
-        return GangStart(
+        event = GangStart(
             together=found.together,
             failures=found.failures,
             until=found.until,
             reason=SchedulingReason.CAME_TOGETHER if found.together else reason,
         )
+        gang = self._gangs.gang(place)
+        on_nodes = gang.assigned - gang.released
+        return event, self._newest(on_nodes) if found.together else self._moved.get(place, 0)
 
     def _note(self, place: Place) -> None:
         """Record how far a group's start has come, if that is news."""
         if place not in self._gangs.groups:
             self._noted.pop(place, None)
-        elif (event := self._news(place)) is not None:
-            stream, (version, cause, _) = gang_stream(*place), self.judged(place)
-            self._record(
-                place, ProposedAppend([NewEvent(stream=stream, event=event, caused_by=cause)], {stream: version})
-            )
+        elif (start := self._news(place)) is not None:
+            self._record(place, [start])
 
-    def _record(self, place: Place, answer: ProposedAppend) -> None:
-        start = next((new.event for new in answer.events if isinstance(new.event, GangStart)), None)
+    def _record(self, place: Place, events: Sequence[tuple[GangJudged | GangStart, int]]) -> None:
+        answer = self.recorded.proposed(place, events)
+        start = next((event for event, _ in events if isinstance(event, GangStart)), None)
         if start is None:
             self._cycles.propose_together(answer, _nothing)
             return
@@ -322,6 +331,31 @@ class GangCoordinator:
             self._gangs.changed[place] = None
 
         self._cycles.propose_together(answer, ended)
+
+    # ---------------------------------------------------------------- what it rests on
+
+    def _since(self, identity: str) -> int:
+        protocol, stream = self._cycles.protocol_of(identity)
+        return protocol.since(stream) if protocol is not None else 0
+
+    def _set_back(self, place: Place, identity: str, by: Callable[[str], tuple[str, ...]]) -> tuple[str, ...]:
+        """Note by which event a start was set back, if it was; return who gives their places back."""
+        before = self._gangs.start(place)
+        waiting = by(identity)
+        if self._gangs.start(place) != before:
+            self._moved[place] = self._since(identity)
+        return waiting
+
+    def _newest(self, identities: Iterable[str]) -> int:
+        return max(map(self._since, identities), default=0)
+
+    def _completed(self, place: Place) -> int:
+        """Return by which event so many members had a node as have to start together."""
+        gang, group = self._gangs.gang(place), self._gangs.groups[place]
+        placed = sorted(map(self._since, gang.assigned | {*gang.waiting}))
+        return placed[group.min_member - 1] if len(placed) >= group.min_member else 0
+
+    # ----------------------------------------------------------------
 
     def _broken(self, place: Place) -> bool:
         """Whether those of a gang who are not on nodes have to give their places back."""

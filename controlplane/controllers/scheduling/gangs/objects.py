@@ -1,5 +1,5 @@
-"""What a PodGroup asks for, as the rules about gangs have it: an object as the API server shows it in, a `GroupSpec`
-out.
+"""Reads what a PodGroup asks for, as the rules about gangs have it: an object as the API server shows it in, a
+`GroupSpec` out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The gangs of one cluster: which PodGroups there are, who is in them, and how far each has come.
+"""Keeps the gangs of one cluster: which PodGroups there are, who is in them, and how far each has come.
 
 In: PodGroups, PriorityClasses and pods as the view takes them in; from the loop what was reserved, let go, or found no
 node; the time, which the loop sets before it asks. Out: what the plugin `Gang` answers, and for the loop who is let go
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -18,10 +18,6 @@ from controlplane.controllers.scheduling.snapshot.fields import Obj, PodMisfit, 
 from controlplane.controllers.scheduling.snapshot.objects import Pod
 from controlplane.kube import pod_groups as rules
 from controlplane.kube.pod_groups import EMPTY, Gang, GangDefaults, GangHold, GroupCondition, GroupSpec, Member, Stage
-
-if TYPE_CHECKING:
-    from controlplane.controllers.scheduling.framework.plugin import QueuedPod
-    from controlplane.controllers.scheduling.snapshot.snapshot import Snapshot
 
 GANG = "Gang"
 Place = tuple[str, str]
@@ -191,12 +187,11 @@ class ClusterGangs:
             return _replace(held, message=f"PodGroup {place[1]} {why}")
         return held
 
-    def sort_key(self, queued: QueuedPod) -> rules.Rank:
+    def sort_key(self, pod: Pod, enqueued: float) -> rules.Rank:
         """Return what the queue is sorted by: groups by priority, age and name, the pods of one side by side; others by
         themselves.
         """
-        pod, since = queued.pod, datetime.fromtimestamp(queued.enqueued, UTC)
-        place = place_of(pod)
+        place, since = place_of(pod), datetime.fromtimestamp(enqueued, UTC)
         group = self.groups.get(place) if place is not None else None
         if place is None or group is None:
             return rules.rank_single(pod.namespace, pod.name, pod.priority, since)
@@ -213,26 +208,6 @@ class ClusterGangs:
         """Whether members are placed one by one: the gang has started, or enough of it has a place."""
         gang, group = self._gangs.get(place, EMPTY), self.groups.get(place)
         return group is not None and (gang.started or len(gang.assigned) >= group.min_member)
-
-    def shortage(self, place: Place, snapshot: Snapshot) -> dict[str, int]:
-        """Return what all nodes together lack for `minResources`, the group's own pods left out; empty if nothing."""
-        group = self.groups.get(place)
-        self.short.discard(place)
-        if group is None or not group.min_resources or self.singly(place):
-            return {}
-        own: dict[str, int] = {}
-        for identity in self._pods.get(place, ()):
-            if identity in snapshot.placed:
-                for name, amount in snapshot.placed[identity][0].requests.items():
-                    own[name] = own.get(name, 0) + amount
-        free = {
-            name: int((snapshot.allocatable(name) - snapshot.requested(name)).clip(0).sum())
-            for name in group.min_resources
-        }
-        lacking = rules.shortage(group, free, own)
-        if lacking:
-            self.short.add(place)
-        return lacking
 
     def wait(self, place: Place) -> float | None:
         """Return for how many seconds a member with a place waits for the others; None if it may go now."""
@@ -259,7 +234,7 @@ class ClusterGangs:
         place = self._places.get(identity)
         return self._pods[place].get(identity) if place is not None else None
 
-    def verdict(self, place: Place, why: str = "") -> GroupCondition | None:
+    def condition(self, place: Place, why: str = "") -> GroupCondition | None:
         """Return the one condition of a group, None if the group is not there to carry it."""
         group = self.groups.get(place) if place not in self._lent else None
         return rules.verdict(group, self._gangs.get(place, EMPTY), why) if group is not None else None

@@ -1,1 +1,3 @@
-"""The plugins of kube-scheduler, rule by rule (specs/scheduler.md). `registry` lists them."""
+"""The plugins of kube-scheduler, rule by rule (kubernetes/kubernetes pkg/scheduler/framework/plugins, v1.36).
+
+`framework.registry` lists them."""

@@ -1,4 +1,5 @@
-"""DefaultPreemption: whom to evict so that a pod of higher priority fits (specs/scheduler.md section 9).
+"""DefaultPreemption: whom to evict so that a pod of higher priority fits
+(kubernetes/kubernetes pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go, v1.36).
 
 Pure: it says who would have to go and where, and the caller evicts. Each candidate node is tried out on copies of the
 node and of the cycle's state. Where kube-scheduler begins at a random node, this begins at the first of the snapshot's
@@ -7,6 +8,7 @@ order."""
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from controlplane.controllers.scheduling.framework.args import DefaultPreemptionArgs
@@ -57,30 +59,37 @@ class DefaultPreemption(PostFilterPlugin):
         share = len(rows) * self.args.min_candidate_nodes_percentage // 100
         enough = min(max(share, self.args.min_candidate_nodes_absolute), len(rows))
         candidates: dict[str, Victims] = {}
-        found: Victims | Status
-        reasons: dict[str, int] = {}
+        reasons: Counter[str] = Counter()
         for row in rows:
-            info = snapshot.info(row)
-            if any(other.priority < pod.priority for other in info.pods.values()):
-                found = select_victims(state.clone(), pod, info.clone(), budgets, dry_run)
-                found = whole_gangs(found, pod, snapshot, budgets)
-            else:
-                found = NO_VICTIMS  # nothing has to be copied to see that
-            if isinstance(found, Victims):
-                candidates[snapshot.nodes[row].name] = found
-                if len(candidates) >= enough and any(not victims.violations for victims in candidates.values()):
-                    break
+            found = _on_node(state, pod, snapshot, row, budgets, dry_run)
+            if isinstance(found, Status):
+                reasons.update(found.reasons)
                 continue
-            for reason in found.reasons:
-                reasons[reason] = reasons.get(reason, 0) + 1
+            candidates[snapshot.nodes[row].name] = found
+            if len(candidates) >= enough and any(not victims.violations for victims in candidates.values()):
+                break
         if not candidates:
-            if helpless := len(snapshot) - len(rows):
-                reasons[NOT_HELPFUL] = helpless
-            told = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
-            message = f"preemption: 0/{len(snapshot)} nodes are available:" + (f" {told}." if told else "")
-            return PostFiltered(unschedulable(message), nominate="")
+            return PostFiltered(unschedulable(_no_candidates(len(snapshot), len(rows), reasons)), nominate="")
         best = cheapest(candidates)
         return PostFiltered(SUCCESS, best[0], candidates, best)
+
+
+def _on_node(
+    state: CycleState, pod: Pod, snapshot: Snapshot, row: int, budgets: Sequence[DisruptionBudget], dry_run: DryRun
+) -> Victims | Status:
+    """Return who would have to go so that the pod fits on one node, or why nobody's going helps."""
+    info = snapshot.info(row)
+    if not any(other.priority < pod.priority for other in info.pods.values()):
+        return NO_VICTIMS  # nothing has to be copied to see that
+    found = select_victims(state.clone(), pod, info.clone(), budgets, dry_run)
+    return whole_gangs(found, pod, snapshot, budgets)
+
+
+def _no_candidates(nodes: int, tried: int, reasons: Counter[str]) -> str:
+    if tried < nodes:
+        reasons[NOT_HELPFUL] = nodes - tried
+    told = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
+    return f"preemption: 0/{nodes} nodes are available:" + (f" {told}." if told else "")
 
 
 def select_victims(
@@ -90,41 +99,55 @@ def select_victims(
     lower = [other for other in info.pods.values() if other.priority < pod.priority]
     if not lower:
         return NO_VICTIMS
-    for other in lower:
-        info.remove(other)
-        status = dry_run.remove(state, pod, other, info)
-        if not status.ok:
-            return status
-    status = dry_run.fits(state, pod, info)
-    if not status.ok:
-        return status
-    lower = by_importance(lower)
-    violating, others = split_by_budget(lower, budgets)
-    victims: list[Pod] = []
-    violations = 0
-    for other, violates in [*((p, True) for p in violating), *((p, False) for p in others)]:
-        info.add(other)
-        status = dry_run.add(state, pod, other, info)
-        if not status.ok:
-            return status
-        if dry_run.fits(state, pod, info).ok:
-            continue
-        info.remove(other)
-        status = dry_run.remove(state, pod, other, info)
-        if not status.ok:
-            return status
-        victims.append(other)
-        violations += violates
+    try:
+        for other in lower:
+            _take_off(state, pod, other, info, dry_run)
+        _insist(dry_run.fits(state, pod, info))
+        violating, others = split_by_budget(by_importance(lower), budgets)
+        staying = [_stays(state, pod, other, info, dry_run) for other in (*violating, *others)]
+    except _StatusError as refused:
+        return refused.status
+    victims = [other for other, stays in zip((*violating, *others), staying, strict=True) if not stays]
+    violations = staying[: len(violating)].count(False)
     if not victims:
         return failed(f"expected at least one victim pod on node {info.node.name}")
     return Victims(tuple(by_importance(victims) if violating and others else victims), violations)
+
+
+class _StatusError(Exception):
+    """A plugin's status that ends the look at a node."""
+
+    def __init__(self, status: Status) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+def _insist(status: Status) -> None:
+    if not status.ok:
+        raise _StatusError(status)
+
+
+def _take_off(state: CycleState, pod: Pod, other: Pod, info: NodeInfo, dry_run: DryRun) -> None:
+    info.remove(other)
+    _insist(dry_run.remove(state, pod, other, info))
+
+
+def _stays(state: CycleState, pod: Pod, other: Pod, info: NodeInfo, dry_run: DryRun) -> bool:
+    """Put a pod back on its node, and take it off again if there is no place for both; return whether it stays."""
+    info.add(other)
+    _insist(dry_run.add(state, pod, other, info))
+    if dry_run.fits(state, pod, info).ok:
+        return True
+    _take_off(state, pod, other, info, dry_run)
+    return False
 
 
 def whole_gangs(
     found: Victims | Status, pod: Pod, snapshot: Snapshot, budgets: Sequence[DisruptionBudget]
 ) -> Victims | Status:
     """Return victims with everybody who has to go with them: a gang keeps its quorum, or goes whole, from other nodes
-    too (specs/podgroups.md 3.9). A gang of which a member may not be evicted for this pod is left alone."""
+    too (volcano-sh/volcano pkg/scheduler/plugins/gang/gang.go). A gang of which a member may not be evicted for this
+    pod is left alone."""
     gangs = snapshot.cluster.gangs
     if not isinstance(found, Victims) or not gangs.groups:
         return found

@@ -2,10 +2,12 @@
 Volcano's gang plugin).
 
 In: a pod, and the gangs of its cluster. Out: statuses. What has to happen between cycles (who is let go, who is turned
-back, what is said of a group) is `quorums`' work. Without a cluster, as in a dry run, the plugin has no say."""
+back, what is said of a group) is `gangs.coordinator`'s work. Without a cluster, as in a
+dry run, the plugin has no say."""
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import timedelta
 from typing import Any
 
@@ -23,11 +25,11 @@ from controlplane.controllers.scheduling.framework.plugin import (
 )
 from controlplane.controllers.scheduling.framework.runtime import LONGEST_WAIT
 from controlplane.controllers.scheduling.framework.status import SKIP, SUCCESS, Code, Status, unresolvable
-from controlplane.controllers.scheduling.gangs.state import GANG, ClusterGangs, place_of
+from controlplane.controllers.scheduling.gangs.state import GANG, ClusterGangs, Place, place_of
 from controlplane.controllers.scheduling.snapshot.cluster import ClusterTables
 from controlplane.controllers.scheduling.snapshot.objects import Pod
 from controlplane.controllers.scheduling.snapshot.snapshot import Snapshot
-from controlplane.kube.pod_groups import GangDefaults
+from controlplane.kube.pod_groups import GangDefaults, shortage
 
 NO_PART = Prefiltered(SKIP)
 UNNAMED = "the pod names no PodGroup yet"
@@ -105,7 +107,7 @@ class Gang(QueueSortPlugin, PreEnqueuePlugin, PreFilterPlugin, PermitPlugin):
         """Return what pods are sorted by: groups by priority, age and name, members side by side; others by priority,
         then time.
         """
-        return self._gangs.sort_key(queued)
+        return self._gangs.sort_key(queued.pod, queued.enqueued)
 
     def pre_enqueue(self, pod: Pod) -> Status:
         """Return why the pod has to stay outside: its group is not there, not complete, or rests."""
@@ -123,13 +125,33 @@ class Gang(QueueSortPlugin, PreEnqueuePlugin, PreFilterPlugin, PermitPlugin):
         held = self._gangs.hold(place)
         if held is not None:
             return Prefiltered(unresolvable(held.message))
-        lacking = self._gangs.shortage(place, snapshot)
+        lacking = self._shortage(place, snapshot)
         if lacking:
             what = ", ".join(sorted(lacking))
             return Prefiltered(
                 unresolvable(f"the cluster has too little {what} for minResources of PodGroup {place[1]}")
             )
         return NO_PART
+
+    def _shortage(self, place: Place, snapshot: Snapshot) -> dict[str, int]:
+        """Return what all nodes together lack for `minResources`, the group's own pods left out; empty if nothing."""
+        gangs = self._gangs
+        group = gangs.groups.get(place)
+        gangs.short.discard(place)
+        if group is None or not group.min_resources or gangs.singly(place):
+            return {}
+        own: Counter[str] = Counter()
+        for identity in gangs.members(place):
+            if identity in snapshot.placed:
+                own.update(snapshot.placed[identity][0].requests)
+        free = {
+            name: int((snapshot.allocatable(name) - snapshot.requested(name)).clip(0).sum())
+            for name in group.min_resources
+        }
+        lacking = shortage(group, free, own)
+        if lacking:
+            gangs.short.add(place)
+        return lacking
 
     def _waits_for_group(self, pod: Pod) -> bool:
         return self._gangs.enabled and not pod.group and pod.scheduler_name in self.args.wait_for_group

@@ -1,11 +1,13 @@
-"""ImageLocality: prefers nodes that have the pod's images already (specs/scheduler.md section 6)."""
+"""ImageLocality: prefers nodes that have the pod's images already
+(kubernetes/kubernetes pkg/scheduler/framework/plugins/imagelocality/image_locality.go, v1.36).
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from controlplane.controllers.scheduling.framework.plugin import CycleState, ScorePlugin
-from controlplane.controllers.scheduling.snapshot.node_info import NodeInfo
+from controlplane.controllers.scheduling.snapshot.node_info import NodeImages, NodeInfo
 from controlplane.controllers.scheduling.snapshot.objects import Pod
 from controlplane.controllers.scheduling.snapshot.snapshot import Ints, Snapshot
 
@@ -33,7 +35,7 @@ class ImageLocality(ScorePlugin):
             totals[[snapshot.row[name] for name in snapshot.images[image]]] += size * times
         return _scaled(totals[rows], pod.containers)
 
-    def _weigh(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> dict[str, int]:
+    def _weigh(self, state: CycleState, pod: Pod, snapshot: NodeImages) -> dict[str, int]:
         """Return what each of the pod's images counts: its size, times the share of nodes that have it."""
         sizes: dict[str, int] | None = state.data.get(self.name)
         if sizes is None:

@@ -1,4 +1,5 @@
-"""InterPodAffinity: pods that want to be near others, or away from them (specs/scheduler.md section 5).
+"""InterPodAffinity: pods that want to be near others, or away from them
+(kubernetes/kubernetes pkg/scheduler/framework/plugins/interpodaffinity, v1.36).
 
 Everything is a sum over pairs of topology key and value: `_Pairs` holds one array a key, with one number a value. Pods
 that match the incoming pod's terms are counted by the snapshot; existing pods are asked class by class, since many pods
@@ -28,9 +29,9 @@ from controlplane.controllers.scheduling.framework.status import (
     NodeStatuses,
     Status,
     failed,
+    node_statuses,
     unresolvable,
     unschedulable,
-    verdicts,
 )
 from controlplane.controllers.scheduling.snapshot.affinity import Term
 from controlplane.controllers.scheduling.snapshot.node_info import NodeInfo
@@ -154,10 +155,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         found = _Counts(
             _Pairs(snapshot), _Pairs(snapshot), _Pairs(snapshot), required, shunned, known.get(pod.namespace, {})
         )
-        for one in snapshot.groups.classes.values():
-            for term in one.affinity.anti:
-                if term.matches(pod.namespace, pod.labels, found.own_labels):
-                    found.existing_anti.add_where(term.topology_key, one.where)
+        _count_existing_anti(found, pod, snapshot)
         if not required and not shunned and found.existing_anti.empty:
             return Prefiltered(SKIP)
         if required:
@@ -196,7 +194,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         refused = [(lacking, AFFINITY)]
         refused += [(found.anti.of_all(key) > 0, ANTI) for key in {term.topology_key for term in found.shunned}]
         refused += [(found.existing_anti.of_all(key) > 0, EXISTING_ANTI) for key in found.existing_anti.sums]
-        return verdicts(count, *refused)
+        return node_statuses(count, *refused)
 
     def add_pod(self, state: CycleState, pod: Pod, added: Pod, info: NodeInfo) -> Status:
         """Count a pod that came to a node."""
@@ -237,15 +235,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             for weight, term in terms:
                 counts = snapshot.matching(Query((_part(term.narrowed(known)),)))
                 pairs.add_counts(term.topology_key, counts, sign * weight)
-        labels = known.get(pod.namespace, {})
-        hard = self.args.hard_pod_affinity_weight
-        for one in snapshot.groups.classes.values():
-            theirs = [(weight, term) for weight, term in one.affinity.preferred]
-            theirs += [(-weight, term) for weight, term in one.affinity.preferred_anti]
-            theirs += [(hard, term) for term in one.affinity.required if hard > 0]
-            for weight, term in theirs:
-                if term.matches(pod.namespace, pod.labels, labels):
-                    pairs.add_where(term.topology_key, one.where, weight)
+        _add_existing(pairs, pod, snapshot, self.args.hard_pod_affinity_weight)
         if not pairs.touched:
             return SKIP
         state.data["PreScore" + self.name] = pairs
@@ -274,6 +264,26 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         if most == least:
             return np.zeros_like(scores)
         return (MAX_SCORE * ((scores - least) / (most - least))).astype(np.int64)
+
+
+def _count_existing_anti(found: _Counts, pod: Pod, snapshot: Snapshot) -> None:
+    """Count the existing pods that do not want this one near them."""
+    for one in snapshot.groups.classes.values():
+        for term in one.affinity.anti:
+            if term.matches(pod.namespace, pod.labels, found.own_labels):
+                found.existing_anti.add_where(term.topology_key, one.where)
+
+
+def _add_existing(pairs: _Pairs, pod: Pod, snapshot: Snapshot, hard: int) -> None:
+    """Add what existing pods prefer; what they require counts with the weight `hard`."""
+    labels = snapshot.cluster.namespaces.get(pod.namespace, {})
+    for one in snapshot.groups.classes.values():
+        theirs = [(weight, term) for weight, term in one.affinity.preferred]
+        theirs += [(-weight, term) for weight, term in one.affinity.preferred_anti]
+        theirs += [(hard, term) for term in one.affinity.required if hard > 0]
+        for weight, term in theirs:
+            if term.matches(pod.namespace, pod.labels, labels):
+                pairs.add_where(term.topology_key, one.where, weight)
 
 
 def _first(found: _Counts, pod: Pod) -> bool:

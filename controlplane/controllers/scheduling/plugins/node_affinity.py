@@ -1,4 +1,6 @@
-"""NodeAffinity: nodeSelector and node affinity, the pod's own and the profile's (specs/scheduler.md section 3)."""
+"""NodeAffinity: nodeSelector and node affinity, the pod's own and the profile's
+(kubernetes/kubernetes pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go, v1.36).
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,8 @@ from controlplane.controllers.scheduling.framework.status import (
     NodeStatuses,
     Status,
     failed,
+    node_statuses,
     unresolvable,
-    verdicts,
 )
 from controlplane.controllers.scheduling.snapshot.fields import Obj
 from controlplane.controllers.scheduling.snapshot.node_info import NodeInfo
@@ -69,7 +71,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     def filter_all(self, state: CycleState, pod: Pod, snapshot: Snapshot, still: Mask) -> NodeStatuses:
         """Return the statuses of all nodes."""
         enforced, own = snapshot.selected(self.added), snapshot.selected(pod.nodes)
-        return verdicts(len(snapshot), (~enforced, ENFORCED), (~own, POD))
+        return node_statuses(len(snapshot), (~enforced, ENFORCED), (~own, POD))
 
     def pre_score(self, state: CycleState, pod: Pod, snapshot: Snapshot, rows: Ints) -> Status:
         """Skip a pod that prefers nothing; a term that does not parse is an error."""

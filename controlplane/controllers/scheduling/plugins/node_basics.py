@@ -10,9 +10,9 @@ from controlplane.controllers.scheduling.framework.status import (
     SUCCESS,
     NodeStatuses,
     Status,
+    node_statuses,
     unresolvable,
     unschedulable,
-    verdicts,
 )
 from controlplane.controllers.scheduling.snapshot.node_info import NodeInfo, conflict
 from controlplane.controllers.scheduling.snapshot.objects import Pod
@@ -37,15 +37,16 @@ class NodeName(FilterPlugin):
     def filter_all(self, state: CycleState, pod: Pod, snapshot: Snapshot, still: Mask) -> NodeStatuses:
         """Return the statuses of all nodes."""
         if not pod.node_name:
-            return verdicts(len(snapshot))
+            return node_statuses(len(snapshot))
         others = np.ones(len(snapshot), dtype=np.bool_)
         if (row := snapshot.row.get(pod.node_name)) is not None:
             others[row] = False
-        return verdicts(len(snapshot), (others, WRONG_NAME))
+        return node_statuses(len(snapshot), (others, WRONG_NAME))
 
 
 class NodeUnschedulable(FilterPlugin):
-    """Cordoned nodes take only pods that tolerate the taint of a cordon (section 4)."""
+    """Cordoned nodes take only pods that tolerate the taint of a cordon (kubernetes/kubernetes
+    pkg/scheduler/framework/plugins/nodeunschedulable/node_unschedulable.go, v1.36)."""
 
     name = "NodeUnschedulable"
 
@@ -56,8 +57,8 @@ class NodeUnschedulable(FilterPlugin):
     def filter_all(self, state: CycleState, pod: Pod, snapshot: Snapshot, still: Mask) -> NodeStatuses:
         """Return the statuses of all nodes."""
         if _tolerates_cordon(pod):
-            return verdicts(len(snapshot))
-        return verdicts(len(snapshot), (snapshot.unschedulable, CORDONED))
+            return node_statuses(len(snapshot))
+        return node_statuses(len(snapshot), (snapshot.unschedulable, CORDONED))
 
 
 class NodePorts(PreFilterPlugin, FilterPlugin):
@@ -79,7 +80,7 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
         for used, where in snapshot.ports.items():
             if any(conflict(port, used) for port in pod.ports):
                 taken[placed(where, snapshot.rows_by_id)[0]] = True
-        return verdicts(len(snapshot), (taken, PORTS_TAKEN))
+        return node_statuses(len(snapshot), (taken, PORTS_TAKEN))
 
 
 def _tolerates_cordon(pod: Pod) -> bool:

@@ -1,4 +1,6 @@
-"""NodeResourcesFit and NodeResourcesBalancedAllocation (specs/scheduler.md section 2)."""
+"""NodeResourcesFit and NodeResourcesBalancedAllocation
+(kubernetes/kubernetes pkg/scheduler/framework/plugins/noderesources, v1.36).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""PodTopologySpread: pods of a kind are spread over zones, nodes or any other label (specs/scheduler.md section 1).
+"""PodTopologySpread: pods of a kind are spread over zones, nodes or any other label
+(kubernetes/kubernetes pkg/scheduler/framework/plugins/podtopologyspread, v1.36).
 
 PreFilter counts matching pods per domain for the hard constraints, PreScore for the soft ones. Both come down to: a
 number of pods a node (kept by the snapshot), a number of a domain a node, and sums over domains."""
@@ -27,9 +28,9 @@ from controlplane.controllers.scheduling.framework.status import (
     NodeStatuses,
     Status,
     failed,
+    node_statuses,
     unresolvable,
     unschedulable,
-    verdicts,
 )
 from controlplane.controllers.scheduling.plugins.node_affinity import admits
 from controlplane.controllers.scheduling.plugins.spread_constraints import HARD, SOFT, Constraint, constraints_of
@@ -148,7 +149,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
             refused.append((codes < 0, MISSING_LABEL))
             most = domains.constraint.max_skew - domains.own + domains.fewest
             refused.append(((domains.counts > most)[codes] if len(domains.counts) else codes >= 0, SKEWED))
-        return verdicts(len(snapshot), *refused)
+        return node_statuses(len(snapshot), *refused)
 
     def add_pod(self, state: CycleState, pod: Pod, added: Pod, info: NodeInfo) -> Status:
         """Count a pod that came to a node."""

@@ -1,8 +1,8 @@
-"""How full a node is, resource by resource: what NodeResourcesFit and NodeResourcesBalancedAllocation score by.
+"""Scores how full a node is, resource by resource, for NodeResourcesFit and NodeResourcesBalancedAllocation.
 
 In: how much a node has and how much is taken once the pod is there, as arrays with one entry a node or as plain
 integers. Out: scores in integers, with Go's truncating division and its order of floating-point operations
-(specs/scheduler.md section 2)."""
+(kubernetes/kubernetes pkg/scheduler/framework/plugins/noderesources, v1.36)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Topology spread constraints: which apply to a pod, and what each means (specs/scheduler.md section 1.1).
+"""Topology spread constraints: which apply to a pod, and what each means
+(kubernetes/kubernetes pkg/scheduler/framework/plugins/podtopologyspread/common.go, v1.36).
 
 In: the pod's constraints as they stand in its spec, or the profile's defaults. Out: `Constraint`s of one kind, hard or
 soft. A selector that does not parse raises `InvalidSelector`: the pod's cycle ends with an error.

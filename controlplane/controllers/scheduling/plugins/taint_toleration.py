@@ -1,4 +1,6 @@
-"""TaintToleration: nodes repel pods that do not tolerate their taints (specs/scheduler.md section 4)."""
+"""TaintToleration: nodes repel pods that do not tolerate their taints
+(kubernetes/kubernetes pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go, v1.36).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,13 @@ from controlplane.controllers.scheduling.framework.plugin import (
     ScorePlugin,
     default_normalize,
 )
-from controlplane.controllers.scheduling.framework.status import SUCCESS, NodeStatuses, Status, unresolvable, verdicts
+from controlplane.controllers.scheduling.framework.status import (
+    SUCCESS,
+    NodeStatuses,
+    Status,
+    node_statuses,
+    unresolvable,
+)
 from controlplane.controllers.scheduling.snapshot.node_info import NodeInfo
 from controlplane.controllers.scheduling.snapshot.objects import Pod
 from controlplane.controllers.scheduling.snapshot.snapshot import Ints, Mask, Snapshot
@@ -29,7 +37,7 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
 
     def filter_all(self, state: CycleState, pod: Pod, snapshot: Snapshot, still: Mask) -> NodeStatuses:
         """Return the statuses of all nodes."""
-        return verdicts(len(snapshot), (snapshot.repelled(pod.tolerations), UNTOLERATED))
+        return node_statuses(len(snapshot), (snapshot.repelled(pod.tolerations), UNTOLERATED))
 
     def pre_score(self, state: CycleState, pod: Pod, snapshot: Snapshot, rows: Ints) -> Status:
         """Keep the tolerations that count for PreferNoSchedule; never skips."""

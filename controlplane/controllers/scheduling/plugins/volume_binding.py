@@ -80,13 +80,9 @@ class VolumeBinding(
         if not pod.claims:
             return Prefiltered(SKIP)
         cluster = snapshot.cluster
-        claims: list[VolumeClaim] = []
-        for name, ephemeral in pod.claims:
-            claim = cluster.claims.get((pod.namespace, name))
-            problem = _problem(claim, name, pod, ephemeral)
-            if problem or claim is None:
-                return Prefiltered(unresolvable(problem))
-            claims.append(claim)
+        claims = _claims(cluster, pod)
+        if isinstance(claims, Status):
+            return Prefiltered(claims)
         waiting: list[tuple[VolumeClaim, StorageClass]] = []
         immediate = False
         for claim in claims:
@@ -223,6 +219,18 @@ class VolumeBinding(
                 kept = volume is not None and volume.claim == reference
                 return _NOT_YET if kept else failed(f'ClaimRef got reset for pv "{name}"')
         return _NOT_YET if claim.selected_node == node else failed(f'provisioning failed for PVC "{claim.name}"')
+
+
+def _claims(cluster: ClusterTables, pod: Pod) -> list[VolumeClaim] | Status:
+    """Return the pod's claims, or why one of them is no use."""
+    claims: list[VolumeClaim] = []
+    for name, ephemeral in pod.claims:
+        claim = cluster.claims.get((pod.namespace, name))
+        problem = _problem(claim, name, pod, ephemeral)
+        if problem or claim is None:
+            return unresolvable(problem)
+        claims.append(claim)
+    return claims
 
 
 def _problem(claim: VolumeClaim | None, name: str, pod: Pod, ephemeral: bool) -> str:

@@ -1,4 +1,4 @@
-"""Which nodes preemption has promised to which pods, until they have a place.
+"""Keeps which nodes preemption has promised to which pods, until they have a place.
 
 In: promises, and the pods as the watch shows them. Out: the nominated pods of each node, for a cycle. Pure.
 """

@@ -1,4 +1,4 @@
-"""Who is scheduled next, and who waits for what.
+"""Orders the pods that wait: which is scheduled next, and what each of the others waits for.
 
 In: pods as they come, change and go, the outcomes of their cycles, and what happens in the cluster
 (`hints.ClusterEvent`). Out: the next pod to try. Pure: time is an argument, in seconds, and never goes back. A pod is
@@ -11,7 +11,7 @@ in exactly one place:
                            └────── five minutes over ─────────┘
 
 What happens while a pod is in flight is kept until its cycle, and its binding, have ended: a node that came during the
-very cycle that missed it counts (specs/scheduler.md section 7, "Queue order", and 1.8)."""
+very cycle that missed it counts (kubernetes/kubernetes pkg/scheduler/backend/queue/scheduling_queue.go, v1.36)."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class Queue:
     # ---------------------------------------------------------------- cycles
 
     def pop(self, now: float) -> QueueEntry | None:
-        """Return the pod whose turn it is, in flight from now on; None if there is none."""
+        """Return the next pod, in flight from now on; None if there is none."""
         self.advance(now)
         while self._active:
             _, ticket, entry = heapq.heappop(self._active)
@@ -174,7 +174,7 @@ class Queue:
         self._land(entry, QueuePlace.UNSCHEDULABLE if missed is None else QueuePlace.BACKOFF, now)
 
     def failed(self, identity: str, now: float) -> None:
-        """The pod in flight met an error, or has to be tried again: it backs off and then has its turn."""
+        """The pod in flight met an error, or has to be tried again: it backs off and is then tried."""
         entry = self._flying.get(identity)
         if entry is None:
             return

@@ -1,8 +1,8 @@
-"""Inter-pod affinity as a pod says it: terms, parsed and hashable, so that pods that say the same can be counted
+"""Reads inter-pod affinity as a pod has it: terms, parsed and hashable, so that pods with the same terms can be counted
 together.
 
 In: `spec.affinity` and the pod's namespace. Out: `PodAffinity`. A selector that does not parse is the pod's own fault
-and is kept as `error` (specs/scheduler.md section 5)."""
+and is kept as `error` (kubernetes/kubernetes pkg/scheduler/framework/plugins/interpodaffinity/plugin.go, v1.36)."""
 
 from __future__ import annotations
 

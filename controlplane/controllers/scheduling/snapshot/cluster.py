@@ -1,4 +1,5 @@
-"""What the rules look at beside nodes and pods: namespaces, Services and controllers, disruption budgets, volumes.
+"""Keeps what the rules look at beside nodes and pods: namespaces, Services and controllers, disruption budgets,
+volumes.
 
 In: Kubernetes objects as dicts. Out: `ClusterTables`, plain tables by name. What is wrong with a budget's or a
 controller's selector makes it match nothing, as kube-scheduler does; a wrong type is a `Misfit`."""
@@ -114,7 +115,7 @@ class ClusterTables:
 def selector_of_owners(cluster: ClusterTables, pod: Pod) -> LabelSelector:
     """Return the selector of the Services and of the controller that a pod belongs to; empty if it belongs to none.
 
-    Rule: specs/scheduler.md section 1.1, default constraints.
+    As in kubernetes/kubernetes pkg/scheduler/framework/plugins/helper/spread.go, v1.36.
     """
     labels: dict[str, str] = {}
     for selector in cluster.services.get(pod.namespace, {}).values():

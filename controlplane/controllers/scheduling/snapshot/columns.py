@@ -1,4 +1,4 @@
-"""Node labels as columns of numbers, so that a rule over all nodes is array arithmetic.
+"""Keeps node labels as columns of numbers, so that a rule over all nodes is array arithmetic.
 
 In: nodes by row. Out: for each label key that a rule has asked for, one array with the number of each node's value (-1:
 the node lacks the label), kept up to date as nodes come, change and go. Values are numbered once and keep their number.

@@ -1,4 +1,4 @@
-"""Fields of Kubernetes objects, read by name: absent is empty, and a wrong type is a `PodMisfit` that names object and
+"""Reads fields of Kubernetes objects by name: absent is empty, and a wrong type is a `PodMisfit` that names object and
 field.
 
 Objects come as they are, from a watch or from a file: nothing is defaulted here, and nothing that the API promises is

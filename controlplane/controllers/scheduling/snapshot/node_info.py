@@ -1,4 +1,4 @@
-"""One node with the pods on it: what a plugin's node-by-node form looks at, and what a dry run changes.
+"""Counts one node with the pods on it: what a plugin's node-by-node form looks at, and what a dry run changes.
 
 A `NodeInfo` is made from a snapshot and is never written back to it: preemption and nominated pods add and remove pods
 on a clone."""
@@ -6,15 +6,25 @@ on a clone."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 from controlplane.controllers.scheduling.snapshot.objects import HostPort, Node, Pod
 
-if TYPE_CHECKING:
-    from controlplane.controllers.scheduling.snapshot.snapshot import Snapshot
-
 _ANY = "0.0.0.0"  # noqa: S104 - the API's wildcard, nothing is bound here
+
+
+class NodeImages(Protocol):
+    """What a node's images are weighed against: how many nodes there are, and which of them have an image, with its
+    size.
+    """
+
+    @property
+    def images(self) -> Mapping[str, Mapping[str, int]]:
+        """The size of each image by node."""
+
+    def __len__(self) -> int:
+        """Return how many nodes there are."""
 
 
 class NodeInfo:
@@ -25,7 +35,7 @@ class NodeInfo:
 
     __slots__ = ("node", "nonzero", "pods", "ports", "requested", "row", "snapshot")
 
-    def __init__(self, node: Node, row: int = -1, pods: Iterable[Pod] = (), snapshot: Snapshot | None = None) -> None:
+    def __init__(self, node: Node, row: int = -1, pods: Iterable[Pod] = (), snapshot: NodeImages | None = None) -> None:
         self.node = node
         self.snapshot = snapshot
         self.row = row

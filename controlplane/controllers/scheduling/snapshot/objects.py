@@ -1,4 +1,4 @@
-"""Pods and nodes as the scheduler sees them: parsed once, asked often.
+"""Reads pods and nodes as the scheduler sees them: parsed once, asked often.
 
 In: Kubernetes objects as dicts, nothing defaulted. Out: `Pod` and `Node`, or `PodMisfit` that names the field. What the
 rules treat as a pod's own fault (a selector that does not parse) is kept as text in `…_error`, since a plugin answers

@@ -1,4 +1,4 @@
-"""How many pods of a kind each node has, kept as pods come and go.
+"""Counts the pods of a kind on each node, kept up to date as pods come and go.
 
 Pods that say the same (namespace, labels, whether they terminate) are one group, with a count for each node. A question
 (`Query`: which namespaces, which selector) is put once to the groups, never to the pods, and its answer, one number a

@@ -1,4 +1,4 @@
-"""Nodes and pods as columns, kept as they come, change and go.
+"""Keeps nodes and pods as columns, as they come, change and go.
 
 In: `Node` and `Pod` objects, one change at a time. Out: arrays with one entry a node (what is allocatable, requested,
 tainted, labelled), counts of pods by selector, and for the node-by-node forms one `NodeInfo` a node. Rows are dense: a
@@ -270,8 +270,8 @@ class Snapshot:
         for row, node in enumerate(self.nodes):
             zones.setdefault((node.labels.get(REGION, ""), node.labels.get(ZONE, "")), []).append(row)
         longest = max(map(len, zones.values()), default=0)
-        turns = [rows[turn] for turn in range(longest) for rows in zones.values() if turn < len(rows)]
-        return np.array(turns, dtype=np.int64)
+        ordered = [rows[at] for at in range(longest) for rows in zones.values() if at < len(rows)]
+        return np.array(ordered, dtype=np.int64)
 
     def _new_row(self, node: Node) -> int:
         row = self.row[node.name] = len(self.nodes)

@@ -1,4 +1,4 @@
-"""Volumes, claims and storage classes as VolumeBinding and VolumeZone look at them.
+"""Reads volumes, claims and storage classes as VolumeBinding and VolumeZone look at them.
 
 In: Kubernetes objects as dicts. Out: `PersistentVolume`, `VolumeClaim`, `StorageClass`; a wrong type is a `PodMisfit`
 that names the field. The old annotation of a class is read as kube-scheduler reads it: it goes before the field."""

@@ -1,8 +1,8 @@
-"""The cluster as the watches show it, with what is taken beside: the snapshot that cycles look at, kept from object to
-object.
+"""Keeps the cluster as the watches show it, with what is taken beside: the snapshot that cycles look at, kept from
+object to object.
 
 In: objects of every kind that a cycle looks at, as they come, change and go; and claims: nodes that are taken for pods
-which the API server does not show there yet. Out: a `Snapshot`, and what happened in the words of the queue
+which the API server does not show there yet. Out: a `Snapshot`, and what happened in the terms of the queue
 (`ClusterEvent`). Pure. Where a pod is, the watch says; until it does, its claim. An object that cannot be read is left
 out, with the reason."""
 

@@ -1,4 +1,4 @@
-"""Which volume a claim gets that waits for its first consumer: one that is there, or one that is made on the node.
+"""Chooses the volume of a claim that waits for its first consumer: one that is there, or one that is made on the node.
 
 In: a pod's waiting claims, the volumes of a cluster, what is promised already. Out: for a node the choice, None if
 there is none. What does not depend on the node is looked at once (`wishes`). Rules: `FindMatchingVolume` and
@@ -46,25 +46,31 @@ def _wish(cluster: ClusterTables, claim: VolumeClaim, storage: StorageClass) -> 
         return Wish(claim, storage, selected, None, ())
     free: list[PersistentVolume] = []
     for volume in cluster.volumes.values():
-        if (
-            volume.terminating
-            or volume.storage_class != claim.storage_class
-            or volume.attributes_class != claim.attributes_class
-            or volume.capacity < claim.request
-            or volume.volume_mode != claim.volume_mode
-        ):
+        if not _serves(volume, claim):
             continue
         kept = cluster.promises.kept(volume)
         if kept is not None and kept.means(claim):
             return Wish(claim, storage, None, volume, ())
-        if (
-            kept is None
-            and volume.phase == "Available"
-            and claim.selector.matches(volume.labels)
-            and volume.modes >= claim.modes
-        ):
+        if kept is None and _may_bind(volume, claim):
             free.append(volume)
     return Wish(claim, storage, None, None, sorted(free, key=lambda volume: (volume.capacity, volume.name)))
+
+
+def _serves(volume: PersistentVolume, claim: VolumeClaim) -> bool:
+    """Whether a volume is of the kind and the size that a claim asks for."""
+    return (
+        not volume.terminating
+        and volume.storage_class == claim.storage_class
+        and volume.attributes_class == claim.attributes_class
+        and volume.capacity >= claim.request
+        and volume.volume_mode == claim.volume_mode
+    )
+
+
+def _may_bind(volume: PersistentVolume, claim: VolumeClaim) -> bool:
+    """Whether a volume that nobody has may be bound to a claim."""
+    available = volume.phase == "Available" and volume.modes >= claim.modes
+    return available and claim.selector.matches(volume.labels)
 
 
 def choose(wanted: Sequence[Wish], node: Node) -> VolumeChoice | None:
