@@ -11,11 +11,11 @@ from controlplane.audit.words import WORDS, fields_of, reason_of, type_of, what
 from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.controllers.multikueue.events import (
     CloneObserved,
-    Condition,
     EffectFailed,
     JobObserved,
     WorkloadObserved,
 )
+from controlplane.kube.conditions import Condition
 from controlplane.log.event import Event, Recorded, Unknown
 from tests.audit.samples import sample
 

@@ -16,7 +16,8 @@ from controlplane.controllers.connectivity.events import (
     cluster_stream,
 )
 from controlplane.controllers.multikueue.conditions import CONFIG_REASONS
-from controlplane.controllers.multikueue.events import Condition, ConditionDecided, EffectFailed, EffectUnneeded
+from controlplane.controllers.multikueue.events import ConditionDecided, EffectFailed, EffectUnneeded
+from controlplane.kube.conditions import Condition
 from tests.multikueue.scene import CHECK, START, Scene, stamp
 
 CHECK_STREAM = f"admissioncheck/{CHECK}"

@@ -14,13 +14,13 @@ from controlplane.controllers.connectivity import identity
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.multikueue.events import (
     AdmissionCheckObserved,
-    Condition,
     ConditionDecided,
     MultiKueueClusterObserved,
     MultiKueueConfigObserved,
     Where,
 )
 from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.kube.conditions import Condition
 from controlplane.kube.kinds import MULTIKUEUE_CONFIGS
 from controlplane.kube.requests import timestamp
 

@@ -10,8 +10,9 @@ import hashlib
 from typing import Any
 
 from controlplane.controllers.multikueue.adapters.base import FINALIZER
-from controlplane.controllers.multikueue.events import CheckState, Condition, Owner, Priority
+from controlplane.controllers.multikueue.events import CheckState, Owner, Priority
 from controlplane.kube import fields
+from controlplane.kube.conditions import Condition
 from controlplane.kube.fields import items, number, section, strings, text
 from controlplane.kube.kinds import Json, meta
 from controlplane.log.event import Body, body_of, canonical

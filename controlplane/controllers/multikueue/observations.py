@@ -7,20 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from controlplane.kube.conditions import Condition
 from controlplane.log.event import Event, Kept, Part
 
 _REPLACED = "WorkloadSliceReplaced"
-
-
-class Condition(Part, frozen=True, kw_only=True):
-    """A Kubernetes condition; `last_transition_time` as the server wrote it."""
-
-    type: str
-    status: str
-    reason: str = ""
-    message: str = ""
-    last_transition_time: str = ""
-    observed_generation: int = 0
 
 
 class CheckState(Part, frozen=True, kw_only=True):

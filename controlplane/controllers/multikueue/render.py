@@ -17,7 +17,6 @@ from controlplane.controllers.multikueue.events import (
     CheckStateDecided,
     CloneDecided,
     CloneUpdateDecided,
-    Condition,
     DeactivationDecided,
     FinalizerRemovalDecided,
     FinishDecided,
@@ -33,6 +32,7 @@ from controlplane.controllers.multikueue.events import (
 from controlplane.controllers.multikueue.objects import EVICTED_ON_MANAGER, PRIORITY_BOOST, check_json, condition_json
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.kube.conditions import Condition
 from controlplane.kube.kinds import ADMISSION_CHECKS, MULTIKUEUE_CLUSTERS, WORKLOADS, Json, ObjectRef, Request
 from controlplane.kube.requests import Obsolete, body_in, event_about, merge_diff, timestamp
 

@@ -16,7 +16,6 @@ from controlplane.controllers.multikueue.events import (
     CheckState,
     CheckStateDecided,
     ClusterRefused,
-    Condition,
     FinishDecided,
     JobCreationDecided,
     JobObserved,
@@ -24,6 +23,7 @@ from controlplane.controllers.multikueue.events import (
     WorkloadObserved,
 )
 from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.kube.conditions import Condition
 
 _GONE = "Admitting remote no longer exists"
 _LOST = "Admitting remote lost"
