@@ -134,14 +134,11 @@ def parse_kubeconfig(data: bytes) -> ClientConfig:
     cluster's TLS and server; then the effective configuration of the current context.
     """
     file = _parse(data)
-    users = _by_name((u.name, u.user or _User()) for u in file.users or [])
-    clusters = _by_name((c.name, c.cluster or _Cluster()) for c in file.clusters or [])
-    contexts = _by_name((c.name, c.context or _Context()) for c in file.contexts or [])
+    users, clusters, contexts = _named(file)
     if any(user.token_file for user in users.values()):
         raise KubeconfigError(INSECURE, "tokenFile is not allowed")
     for name, cluster in clusters.items():
         _check_cluster(name, cluster)
-
     current = file.current_context or ""
     if current and current not in contexts:
         raise KubeconfigError(INSECURE, f"context was not found for specified context: {current}")
@@ -164,6 +161,15 @@ def parse_kubeconfig(data: bytes) -> ClientConfig:
     return config
 
 
+def _named(file: _File) -> tuple[dict[str, _User], dict[str, _Cluster], dict[str, _Context]]:
+    """Return the file's users, clusters and contexts by name."""
+    return (
+        _by_name((u.name, u.user or _User()) for u in file.users or []),
+        _by_name((c.name, c.cluster or _Cluster()) for c in file.clusters or []),
+        _by_name((c.name, c.context or _Context()) for c in file.contexts or []),
+    )
+
+
 class _KubeconfigLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """YAML as kubeconfigs use it: plain values, and no merge keys, whose expansion can be made to fill the memory."""
 
@@ -174,17 +180,7 @@ class _KubeconfigLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type:
 
 def _parse(data: bytes) -> _File:
     """Return the file's typed tree. Messages tell the place, never the text: the text may be a token."""
-    if len(data) > _MAX_BYTES:
-        raise _unparseable(f"{len(data)} bytes are more than {_MAX_BYTES}")
-    try:
-        if not _is_shallow(data):
-            raise _unparseable("yaml: nested too deeply")
-        tree = yaml.load(data, Loader=_KubeconfigLoader)  # noqa: S506 - a safe loader
-    except yaml.MarkedYAMLError as error:
-        line = f" line {error.problem_mark.line + 1}:" if error.problem_mark else ""
-        raise _unparseable(f"yaml:{line} not valid YAML") from None
-    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError):
-        raise _unparseable("yaml: not valid YAML") from None
+    tree = _tree(data)
     try:
         file = msgspec.convert({} if tree is None else tree, _File, str_keys=False)
     except msgspec.ValidationError as error:
@@ -197,6 +193,22 @@ def _parse(data: bytes) -> _File:
         _decoded(user.user.client_certificate_data if user.user else "")
         _decoded(user.user.client_key_data if user.user else "")
     return file
+
+
+def _tree(data: bytes) -> object:
+    """Return the file's YAML as plain values."""
+    if len(data) > _MAX_BYTES:
+        raise _unparseable(f"{len(data)} bytes are more than {_MAX_BYTES}")
+    try:
+        if not _is_shallow(data):
+            raise _unparseable("yaml: nested too deeply")
+        tree: object = yaml.load(data, Loader=_KubeconfigLoader)  # noqa: S506 - a safe loader
+    except yaml.MarkedYAMLError as error:
+        line = f" line {error.problem_mark.line + 1}:" if error.problem_mark else ""
+        raise _unparseable(f"yaml:{line} not valid YAML") from None
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError):
+        raise _unparseable("yaml: not valid YAML") from None
+    return tree
 
 
 def _is_shallow(data: bytes) -> bool:

@@ -34,6 +34,7 @@ from controlplane.controllers.multikueue.events import (
     WorkloadObserved,
     WorkloadWrite,
 )
+from controlplane.kube.conditions import Condition
 from controlplane.log.event import Recorded
 from controlplane.runtime import writes
 from controlplane.runtime.writes import OpenWrites, closed, dropped, opened, refused
@@ -68,6 +69,12 @@ class Remote(msgspec.Struct, frozen=True):
     def empty(self) -> bool:
         """Whether nothing of ours is there."""
         return self.clone is None and self.job is None
+
+    @property
+    def finished(self) -> Condition | None:
+        """The true Finished condition of the clone."""
+        condition = self.clone.condition("Finished") if self.clone is not None else None
+        return condition if condition is not None and condition.status == "True" else None
 
 
 class WorkloadState(OpenWrites[WorkloadWrite, RepeatedWriteFailure], frozen=True, kw_only=True):
@@ -276,40 +283,51 @@ def _fold_remote(
     recorded: Recorded,
 ) -> WorkloadState:
     cluster = recorded.cluster
-    remote = state.remote(cluster)
-    match event:
-        case CloneObserved():
-            state = closed(state, f"{cluster}/Workload")
-            same = remote.clone is not None and remote.clone.uid == event.uid and remote.admitted_at
-            admitted = (same or recorded.position) if event.is_true("Admitted") else 0
-            known = remote.clone is not None and remote.clone.uid == event.uid
-            since = (remote.finished_at if known else None) or recorded.recorded_at
-            finished_at = since if event.is_true("Finished") else None
-            remote = _replace(remote, clone=event, admitted_at=admitted, finished_at=finished_at, clone_version="")
-        case CloneGone():
-            state = closed(state, f"{cluster}/Workload")
-            if remote.clone is not None and remote.clone.uid == event.uid:
-                remote = _replace(remote, clone=None, admitted_at=0, finished_at=None, clone_version="")
-        case RemoteJobObserved():
-            state = closed(state, f"{cluster}/Job")
-            remote = _replace(remote, job=event, job_version="")
+    remote = _remote_after(state.remote(cluster), event, recorded)
+    if isinstance(event, (CloneObserved, CloneGone)):
+        state = closed(state, f"{cluster}/Workload")
+    else:
+        state = closed(state, f"{cluster}/Job")
+        if isinstance(event, RemoteJobObserved):
             state = _replace(state, job_seen=state.job_seen | {cluster})
-        case RemoteJobGone():
-            state = closed(state, f"{cluster}/Job")
-            if remote.job is not None and remote.job.uid == event.uid:
-                remote = _replace(remote, job=None, job_version="")
+        if cluster in state.unsure:
+            state = _replace(state, unsure={name: kind for name, kind in state.unsure.items() if name != cluster})
     remotes = {name: known for name, known in state.remotes.items() if name != cluster}
     if not remote.empty:
         remotes[cluster] = remote
     else:
         # A copy that is made there from now on has not lost anything.
         state = _replace(_without_return(state, cluster), job_seen=state.job_seen - {cluster})
-    if isinstance(event, (RemoteJobObserved, RemoteJobGone)) and cluster in state.unsure:
-        state = _replace(state, unsure={name: kind for name, kind in state.unsure.items() if name != cluster})
     orphan_since = state.orphan_since
     if state.local is None:
         orphan_since = (orphan_since or recorded.recorded_at) if remotes else None
     return _replace(state, remotes=remotes, orphan_since=orphan_since)
+
+
+def _remote_after(
+    remote: Remote, event: CloneObserved | CloneGone | RemoteJobObserved | RemoteJobGone, recorded: Recorded
+) -> Remote:
+    """Return what is on a cluster after one more observation of a copy there."""
+    match event:
+        case CloneObserved():
+            known = remote.clone is not None and remote.clone.uid == event.uid
+            admitted_at = (known and remote.admitted_at) or recorded.position
+            finished_at = (remote.finished_at if known else None) or recorded.recorded_at
+            return _replace(
+                remote,
+                clone=event,
+                admitted_at=admitted_at if event.is_true("Admitted") else 0,
+                finished_at=finished_at if event.is_true("Finished") else None,
+                clone_version="",
+            )
+        case CloneGone() if remote.clone is not None and remote.clone.uid == event.uid:
+            return _replace(remote, clone=None, admitted_at=0, finished_at=None, clone_version="")
+        case RemoteJobObserved():
+            return _replace(remote, job=event, job_version="")
+        case RemoteJobGone() if remote.job is not None and remote.job.uid == event.uid:
+            return _replace(remote, job=None, job_version="")
+        case _:
+            return remote
 
 
 def _fold_write(state: WorkloadState, decision: WorkloadWrite, recorded: Recorded) -> WorkloadState:
