@@ -265,7 +265,10 @@ def _check_user(name: str, user: _User, cluster: _Cluster) -> None:
     if user.auth_provider is not None:
         raise KubeconfigError(INSECURE, "auth providers are not allowed")
     if user.client_certificate or user.client_key:
-        err = "client-certificate and client-key file paths are not allowed, use client-certificate-data and client-key-data for user"
+        err = (
+            "client-certificate and client-key file paths are not allowed, "
+            "use client-certificate-data and client-key-data for user"
+        )
         raise KubeconfigError(INSECURE, f"{err} {name}")
 
 

@@ -215,7 +215,7 @@ class Reflector:
         if era == self._era:
             await self._deliver([*gone, Synced(kind, version, listing.count, gap)])
         if era != self._era:
-            return  # another kind found the history gone back meanwhile: what was listed was recorded as of the life before
+            return  # another kind found meanwhile that the history went back: the list was of the incarnation before
         self._advance(version)
         self._history.complete = not listing.poisons
         self._synced, self.off, self._doubtful = True, None, False

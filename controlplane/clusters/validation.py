@@ -54,7 +54,10 @@ def unreadable(found: Json) -> str:
     try:
         text = orjson.dumps(found)
     except TypeError:  # deeper than the encoder goes, or a number of more than 64 bits
-        return f"it cannot be spelled as JSON: it is nested too deep (more than {DEEPEST} levels), or holds what is no number"
+        return (
+            f"it cannot be spelled as JSON: it is nested too deep (more than {DEEPEST} levels), "
+            "or holds what is no number"
+        )
     if len(text) > LARGEST:
         return f"it has {len(text)} bytes, and {LARGEST} are read"
     if (rb"\u0000" in text or _looks_deep(text)) and (why := _walk(found)):

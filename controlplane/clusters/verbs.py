@@ -110,7 +110,10 @@ class Executor:
         try:
             found = await self._get(request, absent_by_name=True)
         except ApiError as error:
-            text = f"{refusal.message}; and whether an earlier attempt created {request.ref} cannot be seen: {error.message}"
+            text = (
+                f"{refusal.message}; and whether an earlier attempt created {request.ref} cannot be seen: "
+                f"{error.message}"
+            )
             raise ApiError(503, UNCLEAR, text) from error
         if found is not None:
             return found
@@ -201,7 +204,8 @@ class Executor:
                 self._count(verb, request, str(error.status) if isinstance(error, ApiError) else "Unreachable")
                 if not isinstance(error, ApiError) or not _later(error) or backoff.attempts >= _ATTEMPTS - 1:
                     raise
-                # Everyone keeps off for as long as the server asks; this request waits a little longer, so not all come at once.
+                # Everyone keeps off for as long as the server asks; this request waits a little longer, so not all come
+                # at once.
                 asked = error.retry_after or 0.0
                 self._budget.pause(asked)
                 await self._budget.clock.sleep(asked + backoff.next())

@@ -1,4 +1,4 @@
-"""The `Active` conditions of MultiKueueClusters and AdmissionChecks, to the letter (specs 1.2, 1.3)."""
+"""The `Active` conditions of MultiKueueClusters and AdmissionChecks, to Kueue's letter."""
 
 from __future__ import annotations
 

@@ -53,9 +53,9 @@ def unbound(identity: str, known: Connection | None) -> tuple[Reason, str] | Non
         else "that does not show its namespace kube-system"
     )
     return CHANGED, (
-        f"the log belongs to another cluster (UID of its namespace kube-system: {before}) than the one that answers, {found}: correct"
-        " the kubeconfig, or give this one a database or a log of its own (database.log); if the log is to follow this cluster from now on,"
-        ' say "controlplane log rebind"'
+        f"the log belongs to another cluster (UID of its namespace kube-system: {before}) than the one that answers, "
+        f"{found}: correct the kubeconfig, or give this one a database or a log of its own (database.log); if the log"
+        ' is to follow this cluster from now on, say "controlplane log rebind"'
     )
 
 
@@ -75,8 +75,8 @@ def _in_use(name: str, other: str, identity: str) -> str:
         f' "controlplane clusters forget {other}"'
     )
     return (
-        f'the kubeconfig of "{name}" leads to {whose} (its namespace kube-system has the UID {identity}), and a cluster is used under'
-        f" one name alone: correct the kubeconfig{way_out}"
+        f'the kubeconfig of "{name}" leads to {whose} (its namespace kube-system has the UID {identity}), and a cluster'
+        f" is used under one name alone: correct the kubeconfig{way_out}"
     )
 
 
@@ -85,6 +85,6 @@ def _changed(name: str, before: str, identity: str, stake: str) -> str:
     if not identity:
         found = f"to a cluster that does not show the UID of its namespace kube-system, which was {before}"
     return (
-        f'the kubeconfig of "{name}" leads {found}, and {stake} may still run on the one before: correct the kubeconfig, or, if that'
-        f' cluster is gone for good, say "controlplane clusters forget {name}"'
+        f'the kubeconfig of "{name}" leads {found}, and {stake} may still run on the one before: correct the'
+        f' kubeconfig, or, if that cluster is gone for good, say "controlplane clusters forget {name}"'
     )

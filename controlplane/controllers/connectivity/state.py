@@ -112,14 +112,16 @@ def fold(state: Connection, recorded: Recorded) -> Connection:
             out_since = dict.fromkeys(state.synced, at) | state.out_since
             return msgspec.structs.replace(state, life=event.life, synced=frozenset(), out_since=out_since)
         case LogRebound():
-            # Versions of another store mean nothing beside those that were seen: a life of its own, also if it is an old one's store.
+            # Versions of another store mean nothing beside those that were seen: a life of its own, also if it is an
+            # old one's store.
             return msgspec.structs.replace(state, rebound=True, life=state.life + 1, synced=frozenset())
         case ClusterForgotten() if not state.connected:
             return msgspec.structs.replace(state, forgotten=True)
         case ClusterLost():
             return msgspec.structs.replace(_away(state, at, "Lost"), reason=event.reason, message=event.message)
         case ClusterDisconnected():
-            # What is removed and comes back was out of everybody's sight meanwhile: what it shows then is news, whatever its versions are.
+            # What is removed and comes back was out of everybody's sight meanwhile: what it shows then is news,
+            # whatever its versions are.
             life = state.life + (event.reason == "Removed" and state.connected_once)
             return msgspec.structs.replace(_away(state, at, "Removed"), reason=event.reason, message="", life=life)
         case KindSynced():

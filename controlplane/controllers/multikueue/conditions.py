@@ -1,4 +1,6 @@
-"""The `Active` conditions that Kueue leaves to us: on MultiKueueClusters and on AdmissionChecks (specs 1.2, 1.3).
+"""Decides the `Active` conditions that Kueue leaves to us: of MultiKueueClusters and of AdmissionChecks, with Kueue's
+reasons and messages (kubernetes-sigs/kueue pkg/controller/admissionchecks/multikueue/multikueuecluster.go and
+admissioncheck.go, ff69552e).
 
 In: what is known of the object and of the connections. Out: at most one `ConditionDecided`, only if status, reason or
 message would change."""

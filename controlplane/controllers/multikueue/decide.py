@@ -1,9 +1,10 @@
 """What to do about one Workload now: the procedure of MultiKueue, level-triggered.
 
 In: the Workload's state, its context, the time. Out: decisions, in order, and when to look again. Pure. It follows
-Kueue's own procedure (specs sections 2.3–2.7) with its messages, and leaves it where Kueue is known to go wrong
-(section 9): the winner is pinned, an evicted Workload is never offered, quota is never held by a status that nobody
-updates, a cluster in trouble delays nobody else, and nothing is written twice."""
+Kueue's own procedure (`reconcileGroup` in kubernetes-sigs/kueue pkg/controller/admissionchecks/multikueue/workload.go,
+ff69552e) with its messages, and differs on purpose in what docs/explanation/compared-with-kueue.md lists: the winner is
+pinned, an evicted Workload is never offered, quota is never held by a status that nobody updates, a cluster in trouble
+delays nobody else, and nothing is written twice."""
 
 from __future__ import annotations
 
@@ -45,7 +46,9 @@ def _lives(job: JobObserved | None) -> bool:
 
 
 def _orphan(pass_: WorkloadPass) -> None:
-    """No Workload of this name: copies go at once if we saw it deleted, else after one GC interval (specs 4.8)."""
+    """No Workload of this name: copies go at once if we saw it deleted, else after one GC interval (`runGC` in
+    kubernetes-sigs/kueue pkg/controller/admissionchecks/multikueue/multikueuecluster.go, ff69552e).
+    """
     if pass_.state.gone:
         pass_.remove_everywhere(WorkloadReason.LOCAL_DELETED)
         return
@@ -76,9 +79,7 @@ def _workload(pass_: WorkloadPass, local: WorkloadObserved) -> None:
 
 
 def _unreserved(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState | None) -> None:
-    """One rule for what follows an eviction, a deactivation and every change that needs a new place in the queue (specs
-    2.5 step 2).
-    """
+    """One rule for what follows an eviction, a deactivation and every change that needs a new place in the queue."""
     job = pass_.context.job
     if (
         "Finish" in pass_.verdicts.values()
@@ -86,7 +87,7 @@ def _unreserved(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState 
         and job is not None
         and finish(pass_, local, check, job)
     ):
-        return  # a copy finished while its cluster was away and its Workload had been queued again: nothing is run again
+        return  # a copy finished while its cluster was away and its Workload had been queued again: it has run
     if not local.replaces:  # what a slice is to replace runs on, and may be bound to it already
         pass_.remove_everywhere(WorkloadReason.QUOTA_NOT_RESERVED)
     if check is not None:
@@ -94,7 +95,7 @@ def _unreserved(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState 
 
 
 def _rejected(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState) -> bool:
-    """Keep our check Rejected as long as the Workload cannot be dispatched, whether it has quota or not (specs 2.3);
+    """Keep our check Rejected as long as the Workload cannot be dispatched, whether it has quota or not;
     return whether it is.
 
     Kueue resets the check when it takes the quota back, and then waits for us to say it again. What was mended waits in

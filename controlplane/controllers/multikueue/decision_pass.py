@@ -1,7 +1,8 @@
 """One pass over one Workload: collects decisions and keeps the rules that all of them share.
 
 At most one write to an object is open at a time; a target that an API server refused rests until its time has come;
-copies are removed job first, Workload second (specs 2.4)."""
+copies are removed job first, Workload second, as by Kueue (`RemoveRemoteObjects` in kubernetes-sigs/kueue
+pkg/controller/admissionchecks/multikueue/workload.go, ff69552e)."""
 
 from __future__ import annotations
 
@@ -60,9 +61,10 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, WorkloadDecision, W
         )
 
     def clear_names(self, local: WorkloadObserved) -> None:
-        """Remove the cluster names that Kueue's own clean-up could not remove, because we own the fields too (specs
-        8.4).
+        """Remove the cluster names that Kueue's own clean-up could not remove, because we own the fields too.
 
+        Kueue applies the status as the field manager `kueue-admission`, and a field that another manager owns as well
+        stays (https://kubernetes.io/docs/reference/using-api/server-side-apply/).
         Those of an elastic job's slice are Kueue's, which copies them from the slice before.
         """
         if (local.cluster_name or local.nominated) and not local.sliced:

@@ -1,8 +1,9 @@
-"""A Workload that waits for a cluster: nominate, clone, choose the winner, create the job there, and only then say
-Ready.
+"""Brings a Workload that waits to a cluster: nominates, clones, chooses the winner, creates the job there, and only
+then sets the check Ready.
 
-In: a pass over a Workload with quota, not evicted, whose check is Pending. The order of specs 8.1 is kept: nomination
-and selection are two writes; the losers go before the job comes; the job is there before Ready."""
+In: a pass over a Workload with quota, not evicted, whose check is Pending. Out: decisions. Nomination and selection are
+two writes, because Kueue refuses a `clusterName` that the stored object does not nominate (kubernetes-sigs/kueue
+pkg/webhooks/workload_webhook.go, ff69552e); the losers go before the job comes; the job is there before Ready."""
 
 from __future__ import annotations
 
@@ -87,7 +88,7 @@ def _choose(pass_: WorkloadPass, local: WorkloadObserved, eligible: list[str]) -
     """Choose the cluster that admitted first by its own clock; equal seconds are decided by the order in which the log
     saw them.
 
-    Only a cluster that is nominated in the stored object can be selected (specs 1.5 rule 3).
+    Only a cluster that is nominated in the stored object can be selected (see the module).
     """
     if not pass_.state.dispatching:
         return ""
@@ -272,7 +273,8 @@ def _offer(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, elig
 
 
 def _clone(pass_: WorkloadPass, local: WorkloadObserved, cluster: str) -> None:
-    """Create the clone on a nominated cluster, keep the one that is there in step, or remove it if it cannot be used."""
+    """Create the clone on a nominated cluster, keep the one that is there in step, or remove it if it cannot be
+    used."""
     remote = pass_.state.remote(cluster)
     if remote.empty:
         pass_.write(
@@ -290,6 +292,8 @@ def _clone(pass_: WorkloadPass, local: WorkloadObserved, cluster: str) -> None:
 
 
 def ready_topology(pass_: WorkloadPass, local: WorkloadObserved, winner: str) -> list[str]:
-    """Return the pod sets whose delayed topology request the winner has answered (specs 2.9)."""
+    """Return the pod sets whose delayed topology request the winner has answered (`updateDelayedTopologyRequest` in
+    kubernetes-sigs/kueue pkg/controller/admissionchecks/multikueue/workload.go, ff69552e).
+    """
     clone = pass_.state.remote(winner).clone
     return [name for name in local.delayed_topology if clone is not None and name in clone.topology]

@@ -1,8 +1,8 @@
 """An evicted Workload that still holds quota: stop its copy, mirror that it stopped, and offer it to nobody.
 
 In: a pass over a Workload with Evicted and QuotaReserved both True. What Kueue waits for before it gives the quota back
-is the *mirrored* status of the user's job, so whoever takes a copy away must also bring that status to rest (specs 8.2
-step 3, 8.3)."""
+is the *mirrored* status of the user's job, so whoever takes a copy away must also bring that status to rest
+(`IsActive` in kubernetes-sigs/kueue pkg/controller/jobframework/reconciler.go, ff69552e)."""
 
 from __future__ import annotations
 
@@ -83,8 +83,7 @@ def _relay_rest(pass_: WorkloadPass, job: JobObserved, cluster: str) -> None:
 def _write_rest(pass_: WorkloadPass, job: JobObserved) -> None:
     """Write a status in which nothing runs: nobody runs the job, and no worker will report that.
 
-    Kueue waits for it (`IsActive` in kubernetes-sigs/kueue pkg/controller/jobframework/reconciler.go, v0.19), and keeps
-    the quota until then.
+    Kueue keeps the quota until then.
     """
     if job.inactive or not job.suspended:
         return

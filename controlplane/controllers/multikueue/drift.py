@@ -1,4 +1,4 @@
-"""A clone whose priority differs from the Workload's is updated in place (specs 2.5 step 5); any other difference
+"""A clone whose priority differs from the Workload's is updated in place, as by Kueue; any other difference
 replaces the copy.
 """
 

@@ -38,7 +38,8 @@ def say_left_out(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState
 
 
 def _message(context: WorkloadContext, route: Route, found: dict[str, str]) -> str:
-    """Return which clusters are left out (`found`) and where the job asks for too little quota, "" if there are none."""
+    """Return which clusters are left out (`found`) and where the job asks for too little quota, "" if there are
+    none."""
     judged = context.judged or {}
     fitting = [name for name in route.clusters if context.available(name) and name not in found]
     short = {name: why for name in fitting if (why := judged[name].short)}

@@ -89,9 +89,9 @@ def check_json(check: CheckState) -> Json:
 
 
 def owner(obj: Json) -> Owner | None:
-    """Return the owner that decides the adapter (specs 2.3): by annotation, else the controller, else the first owner
-    reference.
-    """
+    """Return the owner that decides the adapter, as Kueue does (`adapter` in kubernetes-sigs/kueue
+    pkg/controller/admissionchecks/multikueue/workload.go, ff69552e): by annotation, else the controller, else the first
+    owner reference."""
     annotations = section(meta(obj), "annotations")
     gvk, name = annotations.get(JOB_OWNER_GVK), annotations.get(JOB_OWNER_NAME)
     references = items(meta(obj), "ownerReferences", "metadata")

@@ -1,8 +1,9 @@
 """What becomes of a copy that is found on a cluster which came back: one table, recorded once for each return.
 
 In: the Workload, what the cluster shows now, the time. Out: a verdict and its reason. The procedures keep to it: what
-is to wait is not removed, what finished counts, and of two that run the one that is not the winner goes (KEP-693; specs
-section 9, 1–3).
+is to wait is not removed, what finished counts, and of two that run the one that is not the winner goes (the section
+"Verdicts" of docs/explanation/failure-model.md; what clusters are for: kubernetes-sigs/kueue
+keps/693-multikueue/README.md, ff69552e).
 
     the Workload is gone or finished              remove
     the copy finished, and it is the winner's,

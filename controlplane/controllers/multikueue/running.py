@@ -1,7 +1,8 @@
 """A Workload that has a cluster: relay its status, finish it, take it back when the copy is evicted, gone or lost.
 
-In: a pass over a Workload with quota, its check Ready, or with a finished copy. Out: the writes of specs 2.5 steps 3, 4
-and 6."""
+In: a pass over a Workload with quota, its check Ready, or with a finished copy. Out: the writes of
+Kueue's own procedure for it (`reconcileGroup` in kubernetes-sigs/kueue
+pkg/controller/admissionchecks/multikueue/workload.go, ff69552e)."""
 
 from __future__ import annotations
 
@@ -34,9 +35,7 @@ _FINAL_STATUS_PATIENCE = timedelta(seconds=30)
 
 
 def finish(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, job: JobObserved) -> bool:
-    """Finish the Workload as its copy finished (specs 2.5 step 3); return whether there is a finished copy to deal
-    with.
-    """
+    """Finish the Workload as its copy finished; return whether there is a finished copy to deal with."""
     found = _finished(pass_, local)
     if found is None:
         return False
@@ -219,8 +218,7 @@ def _job_vanished(pass_: WorkloadPass, cluster: str) -> bool:
 def _reclaim(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, route: Route, cluster: str) -> None:
     """The copy is not what it should be: take it away if it is still there, then queue the Workload again.
 
-    A cluster that was taken out of the config would run its copy on (specs section 9, 3): it goes before the Workload
-    does."""
+    A cluster that was taken out of the config would run its copy on: it goes before the Workload does."""
     remote = pass_.state.remote(cluster)
     never_twice = pass_.context.execution_policy == NEVER_TWICE
     runs = remote.job is not None and (never_twice or not pass_.in_trouble(cluster))

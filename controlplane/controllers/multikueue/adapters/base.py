@@ -1,4 +1,5 @@
-"""The shape that every adapter has, and what they share (Kueue's `MultiKueueAdapter`, specs section 5)."""
+"""The shape that every adapter has, and what they share (Kueue's `MultiKueueAdapter`: kubernetes-sigs/kueue
+pkg/controller/jobframework/multikueue.go, ff69552e)."""
 
 from __future__ import annotations
 

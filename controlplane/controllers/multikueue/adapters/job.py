@@ -1,4 +1,4 @@
-"""`batch/v1` Job (specs sections 5 and 5.1)."""
+"""`batch/v1` Job (kubernetes-sigs/kueue pkg/controller/jobs/job/job_multikueue_adapter.go, ff69552e)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`jobset.x-k8s.io/v1alpha2` JobSet (specs section 5): the status is copied whole and always."""
+"""`jobset.x-k8s.io/v1alpha2` JobSet: the status is copied whole and always, as by Kueue (kubernetes-sigs/kueue
+pkg/controller/jobs/jobset/jobset_multikueue_adapter.go, ff69552e)."""
 
 from __future__ import annotations
 
