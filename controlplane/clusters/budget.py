@@ -1,4 +1,4 @@
-"""How much may be asked of one API server at a time, by everything in this process together.
+"""Limits how much is asked of one API server at a time, by everything in this process together.
 
 A token bucket (requests per second, with a burst) and a cap on requests under way, both first come, first served. A
 server that says "too many requests" stops the whole budget for as long as it asks. Each cluster has its own, so a slow

@@ -1,4 +1,4 @@
-"""One worker cluster's connection, from its kubeconfig to its loss and back.
+"""Keeps one worker cluster connected, from its kubeconfig to its loss and back.
 
 In: where the kubeconfig is, and a nudge when it may have changed. Out: facts about the connection, deltas of every
 watched kind, and an executor while there is one to use. Kueue's own controller rebuilds everything whenever one watch

@@ -1,7 +1,7 @@
-"""What a connection is given by whoever runs it: where deltas and facts go, what is known already, and the times it
+"""Holds what a connection is given by its caller: where deltas and facts go, what is known already, and the times it
 keeps.
 
-In: nothing. Out: two values, made by the service's root or by a test, that every `Link` shares.
+In: nothing. Out: two values, made by the service's root or by a test, that every `ClusterConnection` shares.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Objects and watch lines, as served, become deltas. Pure; a line or item that is none becomes a `Poison` that says
-why.
+"""Turns objects and watch lines, as served, into deltas. Pure; a line or item that is none becomes a `Poison` with the
+reason.
 
 An object needs a name and a uid to be told apart: without them it is poison, whatever else it holds. Of one whose rest
 cannot be read (`controlplane.clusters.validation`) the identity is left, and why. `managedFields` are dropped here:

@@ -1,4 +1,4 @@
-"""Whether what a cluster shows belongs to the history of it that we followed. Pure.
+"""Judges whether what a cluster shows belongs to the history of it that we followed. Pure.
 
 In: the versions of one kind that were seen, and what a list or a watch shows now. Out: why it cannot be the same
 history, if it cannot. resourceVersions only grow, and never say two things; so a store that was restored from a backup

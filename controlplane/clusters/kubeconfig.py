@@ -1,10 +1,9 @@
-"""A worker's kubeconfig: bytes in, the few things that may come out of it as one frozen value.
+"""Checks a worker's kubeconfig: bytes in, the few things that may come out of it as one frozen value.
 
-A kubeconfig is code in disguise: it can run programs, read files of whoever loads it, and switch TLS off. So a worker's
-may only hold inline material. The rules, their order and their words are those of Kueue's `MultiKueueCluster` (reasons
-`BadKubeConfig` and `InsecureKubeConfig`), so that what a user sees in the status does not change; three are ours and
-come last: no credentials in the server's URL, no client certificate *paths*, and no token in the clear to another
-machine.
+A kubeconfig can run programs, read files of whoever loads it, and switch TLS off. So a worker's may only hold inline
+material. The rules, their order and their messages are those of Kueue's `MultiKueueCluster` (reasons `BadKubeConfig`
+and `InsecureKubeConfig`), so that what a user sees in the status does not change; three are ours and come last: no
+credentials in the server's URL, no client certificate *paths*, and no token in the clear to another machine.
 
 This module reads nothing; `sources.py` does. Nothing here puts a value of the file into a message, only names.
 """

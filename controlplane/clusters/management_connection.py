@@ -1,5 +1,4 @@
-"""The connection to the management cluster itself: the same life as a worker's, but its credentials are the process's
-own.
+"""Keeps the management cluster itself connected: as a worker, but with the process's own credentials.
 
 In: a way to open its API server, asked again for each attempt, so that a rotated kubeconfig is read anew. Out: as
 `ClusterConnection`."""

@@ -1,7 +1,7 @@
-"""What the rest of the house may ask of one API server, and what it hears from it.
+"""Defines what may be asked of one API server, and what it answers.
 
 In: kinds, requests (`controlplane.kube.kinds`). Out: objects as plain dicts, deltas of a watched kind, and two sorts of
-trouble: an answer that says no (`ApiError`) and no answer at all (`Unreachable`). The HTTP client, the doubles of the
+failure: a refusal (`ApiError`) and no answer at all (`Unreachable`). The HTTP client, the doubles of the
 tests and whatever comes later all stand behind these protocols."""
 
 from __future__ import annotations

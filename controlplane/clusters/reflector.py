@@ -1,4 +1,4 @@
-"""One kind of one cluster, followed: list, then watch, then resume where the watch ended.
+"""Follows one kind of one cluster: lists, then watches, then resumes where the watch ended.
 
 In: an API server's pages and lines. Out: deltas to a sink, in the server's order. The place in the stream (a
 resourceVersion) advances only after the sink has returned, so what the log does not have is shown again. An ordinary

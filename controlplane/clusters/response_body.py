@@ -1,4 +1,4 @@
-"""The bytes of an answer, as many as are wanted and no more, also where a few of them unfold into very many.
+"""Reads the bytes of an answer up to a limit, also where a few of them unfold into very many.
 
 In: an open response. Out: its body, unpacked. aiohttp would unpack whatever has arrived at once, and keep all of it: an
 API server that answers with a gigabyte of zeros in a megabyte of gzip would take the process with it, and every other

@@ -1,4 +1,4 @@
-"""Reading what an API server answers: a `Status` becomes an `ApiError`, a body becomes a dict. Pure."""
+"""Reads what an API server answers: a `Status` becomes an `ApiError`, a body becomes a dict. Pure."""
 
 from __future__ import annotations
 

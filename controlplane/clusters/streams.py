@@ -1,5 +1,5 @@
-"""What reflectors and connections ask of an API server beyond the verbs: pages of a list, lines of a watch, a sign of
-life.
+"""Defines what reflectors and connections ask of an API server beyond the verbs: pages of a list, lines of a watch, its
+version.
 
 Kept apart from the HTTP client so that a simulated cluster can stand behind it without a socket.
 """

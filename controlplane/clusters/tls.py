@@ -1,4 +1,4 @@
-"""The TLS context for one API server, from PEM bytes.
+"""Makes the TLS context for one API server from PEM bytes.
 
 OpenSSL only loads a client key from a path. On Linux that path leads to memory, so the key never touches a disk,
 whatever kills the process; elsewhere it is a private file that is gone before this module returns."""

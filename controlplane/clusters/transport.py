@@ -1,4 +1,4 @@
-"""One API server over HTTP: the `ApiServer` protocol on an aiohttp session of our own.
+"""Reaches one API server over HTTP: the `ApiServer` protocol on an aiohttp session of our own.
 
 The stock client spends most of its time asking the environment for proxies, has no time-outs unless told, cannot read a
 watch line beyond 4 MiB and picks patch types that servers refuse. So: explicit content types, explicit time-outs, no

@@ -1,4 +1,4 @@
-"""What of an object, as an API server showed it, can be taken at all: its identity, and whether the rest can be read
+"""Judges what of an object, as an API server showed it, can be taken: its identity, and whether the rest can be read
 and recorded.
 
 In: a decoded object. Out: why it cannot be told apart from others; why the rest of it cannot be used; what is left of

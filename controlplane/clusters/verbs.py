@@ -1,4 +1,4 @@
-"""One `Request` to one cluster, carried out so that doing it twice does no harm.
+"""Carries out one `Request` to one cluster so that doing it twice does no harm.
 
 The call that was executed and whose answer was lost is the normal case, so every verb leans on something the server
 checks: a deterministic name and an ownership mark (create), a uid and resourceVersion (patch, delete). Only "come back

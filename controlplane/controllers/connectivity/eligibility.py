@@ -1,7 +1,7 @@
-"""Which clusters can take a job whole, as whoever knows the kind judges it, and whoever dispatches it keeps to.
+"""Defines the judgement on which clusters can take a job whole: one controller judges, another dispatches by it.
 
-In: the judgement of one room, recorded. Out: one event that two rooms read: the one that judged it, and the one that
-nominates clusters. They do not import each other (docs/decisions/0021), so what is said between them stands below both.
+In: the judgement of one controller, recorded. Out: one event that two controllers read: the one that judged it, and the
+one that nominates clusters. They do not import each other (docs/decisions/0021), so the event stands below both.
 """
 
 from __future__ import annotations

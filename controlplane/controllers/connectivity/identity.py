@@ -1,4 +1,4 @@
-"""Whether the cluster that answers under a name is the one that the log knows by it.
+"""Judges whether the cluster that answers under a name is the one that the log knows by it.
 
 In: its identity (the UID of its namespace kube-system), the connections as the log says them, what may still run on the
 one before. Out: why it is not to be used, as reason and message of the MultiKueueCluster's condition; None if it may

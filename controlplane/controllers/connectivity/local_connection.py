@@ -1,5 +1,5 @@
-"""The connection to the one API server that a process stands beside: the `Capability` of a process that has no other
-clusters.
+"""Follows the connection to the one API server that a process runs beside: the controller of a process that has no
+other clusters.
 
 In: the events of `cluster/NAME` and `service`. Out: the connection, and the newest versions that were seen of each
 kind. It decides nothing."""

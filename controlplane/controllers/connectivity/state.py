@@ -1,4 +1,4 @@
-"""The fold of a cluster's connection: connected or not, since when lost, which kinds are in view.
+"""Folds a cluster's connection: connected or not, since when lost, which kinds are in view.
 
 In: the events of `cluster/NAME`. Out: `Connection`. The loss clock starts with the first failure after the cluster was
 last connected and is the log's, so it survives restarts and changes of the leader."""

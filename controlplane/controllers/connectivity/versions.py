@@ -1,7 +1,7 @@
-"""The highest resourceVersion that was seen of each kind on each cluster: what tells a restored backup from a cluster
-that was away.
+"""Keeps the highest resourceVersion that was seen of each kind on each cluster: it tells a restored backup from a
+cluster that was away.
 
-In: every event, in the log's order, and what a capability's events say of objects. Out: a number by cluster and kind,
+In: every event, in the log's order, and what a controller's events say of objects. Out: a number by cluster and kind,
 of the cluster's present life alone, and whether the kind was listed as a whole in it. A list that is older than the
 number comes from a store that went back, even if all that was seen since is gone again; the log has no other mark of
 that. Before the first whole list of a life, what the log knows of an object may be of the life before. And what was

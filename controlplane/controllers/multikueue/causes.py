@@ -1,4 +1,4 @@
-"""Which event a decision rests on: of all that had to be so, what came last.
+"""Finds the event that a decision rests on: the last of all that had to be so.
 
 In: a decision, the marks of its Workload and of what is around it. Out: a position in the log, for `caused_by`. Pure:
 one table, and a rule for which streams may cause what. A decision that only time let ripen, such as the end of a grace,

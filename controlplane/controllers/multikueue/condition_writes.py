@@ -1,4 +1,5 @@
-"""The open write and the last trouble of objects that have just one thing to be written: the `Active` condition.
+"""Keeps the open write and the last write failure of objects that have just one thing to be written: the `Active`
+condition.
 
 In: the decisions and outcomes on their streams. Out: what is open, and whether a new decision may be taken now.
 """

@@ -1,6 +1,6 @@
-"""What a decision on one Workload may look at beside the Workload itself, and what is set once for all of them.
+"""Holds what a decision on one Workload may look at beside the Workload itself, and what is set once for all of them.
 
-Values only: the fleet (`controlplane.controllers.multikueue.controller`) fills a `WorkloadContext` from its own folds
+Values only: the index (`controlplane.controllers.multikueue.index`) fills a `WorkloadContext` from its own folds
 for each question."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Where in the log everything around a Workload came to be as it is: its job, its queue, its check's clusters, the
-connections.
+"""Keeps where in the log everything around a Workload came to be as it is: its job, its queue, its check's clusters,
+the connections.
 
 In: the events of the other streams, after the index has folded them. Out: marks, as
 `controlplane.controllers.multikueue.causes` names them."""

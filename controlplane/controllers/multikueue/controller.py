@@ -1,4 +1,4 @@
-"""All of MultiKueue in memory, as the log says it: the loop's `Capability`.
+"""Answers what the loop asks of a controller: MultiKueue's states in memory, as the log has them.
 
 In: events in the log's order. Out: which streams to decide about, what was decided, what an open write looks like. It
 only keeps folds and indices between them; what to do is decided in `decide` and `conditions`, how it looks in `render`.

@@ -1,10 +1,10 @@
-"""What to do about one Workload now: the procedure of MultiKueue, level-triggered.
+"""Decides what to do about one Workload now: the procedure of MultiKueue, level-triggered.
 
 In: the Workload's state, its context, the time. Out: decisions, in order, and when to look again. Pure. It follows
 Kueue's own procedure (`reconcileGroup` in kubernetes-sigs/kueue pkg/controller/admissionchecks/multikueue/workload.go,
 ff69552e) with its messages, and differs on purpose in what docs/explanation/compared-with-kueue.md lists: the winner is
-pinned, an evicted Workload is never offered, quota is never held by a status that nobody updates, a cluster in trouble
-delays nobody else, and nothing is written twice."""
+pinned, an evicted Workload is never offered, quota is never held by a status that nobody updates, a cluster that fails
+delays no other, and nothing is written twice."""
 
 from __future__ import annotations
 

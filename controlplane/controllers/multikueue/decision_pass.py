@@ -1,4 +1,4 @@
-"""One pass over one Workload: collects decisions and keeps the rules that all of them share.
+"""Collects the decisions of one pass over one Workload, and keeps the rules that all of them share.
 
 At most one write to an object is open at a time; a target that an API server refused rests until its time has come;
 copies are removed job first, Workload second, as by Kueue (`RemoveRemoteObjects` in kubernetes-sigs/kueue

@@ -1,4 +1,5 @@
-"""An evicted Workload that still holds quota: stop its copy, mirror that it stopped, and offer it to nobody.
+"""Drains an evicted Workload that still holds quota: stops its copy, mirrors that it stopped, and offers it to no
+cluster.
 
 In: a pass over a Workload with Evicted and QuotaReserved both True. What Kueue waits for before it gives the quota back
 is the *mirrored* status of the user's job, so whoever takes a copy away must also bring that status to rest
@@ -18,7 +19,8 @@ from controlplane.controllers.multikueue.reasons import WorkloadReason
 
 
 def drain(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, job: JobObserved) -> None:
-    """Bring an evicted Workload that still holds quota to rest: stop its copy, mirror that, and offer it to nobody."""
+    """Bring an evicted Workload that still holds quota to rest: stop its copy, mirror that, and offer it to no
+    cluster."""
     if check.state == "Pending":
         pass_.clear_names(local)
     # A copy that may run on a cluster that is away keeps the quota: until the grace is over.

@@ -1,5 +1,5 @@
-"""A clone whose priority differs from the Workload's is updated in place, as by Kueue; any other difference
-replaces the copy.
+"""Updates a clone in place whose priority differs from the Workload's, as Kueue does; any other difference replaces
+the copy.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Workloads of elastic jobs, which Kueue replaces by larger ones while they run: not dispatched yet, and what runs of
-them runs on.
+"""Rejects Workloads of elastic jobs, which Kueue replaces by larger ones while they run; what runs of them already
+runs on.
 
 In: a pass over a Workload that is marked as a slice of an elastic job. Out: whether it is rejected; or, of one whose
 copy runs already because Kueue's own controller dispatched it, that its check is Ready. A replaced slice is Finished

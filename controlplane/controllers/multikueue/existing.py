@@ -1,5 +1,5 @@
-"""The objects as they were seen last, on all clusters, and the ways between them: which job a Workload owns, which
-clusters its check leads to, what exists of a kind on a cluster.
+"""Finds objects as they were seen last, on all clusters: which job a Workload owns, which clusters its check leads to,
+what exists of a kind on a cluster.
 
 In: the states that `controlplane.controllers.multikueue.index` keeps. Out: answers; nothing is folded here."""
 

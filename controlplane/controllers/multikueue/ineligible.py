@@ -1,8 +1,8 @@
-"""Which clusters are not offered a Workload because its job would not fit there, and how its user learns of it.
+"""Writes into our admission check which clusters are not offered a Workload because its job would not fit there.
 
-In: a pass over a Workload that waits for a cluster, and the judgement on its job (`connectivity.fitness`). Out: the
+In: a pass over a Workload that waits for a cluster, and the judgement on its job (`connectivity.eligibility`). Out: the
 message of our admission check, which is where people look while nothing happens. A cluster that is not judged yet is
-not offered the Workload either, and nothing is said of it: that is over in a moment."""
+not offered the Workload either, and the message does not name it: that is over in a moment."""
 
 from __future__ import annotations
 

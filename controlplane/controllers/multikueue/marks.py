@@ -1,5 +1,5 @@
-"""What of a Workload, its copies, its job and the clusters something is decided on, marked with where in the log it
-came to be so.
+"""Marks what a decision looks at, of a Workload, its copies, its job and the clusters, with the position in the log
+at which it came to be so.
 
 In: states before and after an event. Out: `controlplane.runtime.marks.Marks`. The names are `w` for the Workload,
 `CLUSTER/w` and `CLUSTER/j` for its copy and the job's there, and outside a Workload's stream those of streams."""

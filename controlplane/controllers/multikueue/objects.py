@@ -1,5 +1,5 @@
-"""The Kubernetes shapes that MultiKueue reads: objects as dicts in, typed fields out, or `Misfit` with the field that
-is wrong.
+"""Reads the Kubernetes shapes of MultiKueue: objects as dicts in, typed fields out, or `Misfit` with the field that is
+wrong.
 
 The CRDs guarantee most of it; what reaches us from an older or patched API server may still not fit, and is then
 refused by name."""

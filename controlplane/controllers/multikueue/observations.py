@@ -1,4 +1,4 @@
-"""What MultiKueue sees: the observations, narrowed to the fields that something decides on.
+"""Defines what MultiKueue observes, narrowed to the fields that something decides on.
 
 Specs and statuses are bodies, named by hash. `events` has these and the decisions; import from there.
 """

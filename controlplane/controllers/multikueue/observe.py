@@ -1,4 +1,4 @@
-"""From an object that an API server showed to the narrow event that is recorded of it.
+"""Makes of an object that an API server showed the narrow event that is recorded of it.
 
 In: cluster, incarnation, the change. Out: events on their streams with their bodies and their identity; none for
 objects that are not ours to know. An object that does not fit its API becomes `ObservationRefused` and nothing else:

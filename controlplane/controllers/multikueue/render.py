@@ -1,4 +1,4 @@
-"""From an open write to the request that carries it out, and to the Kubernetes Event that tells the user.
+"""Makes of an open write the request that carries it out, and the Kubernetes Event that tells the user.
 
 In: the decision, the state it was based on, the bodies it names, the time. Out: `controlplane.kube.kinds.Request`.
 Pure. Status writes are JSON merge patches with the resourceVersion that the decision saw, and explicit nulls: a null

@@ -1,8 +1,8 @@
-"""What becomes of a copy that is found on a cluster which came back: one table, recorded once for each return.
+"""Judges a copy that is found on a cluster which came back: one table, recorded once for each return.
 
 In: the Workload, what the cluster shows now, the time. Out: a verdict and its reason. The procedures keep to it: what
 is to wait is not removed, what finished counts, and of two that run the one that is not the winner goes (the section
-"Verdicts" of docs/explanation/failure-model.md; what clusters are for: kubernetes-sigs/kueue
+"Verdicts" of docs/explanation/failure-model.md; Kueue's intent: kubernetes-sigs/kueue
 keps/693-multikueue/README.md, ff69552e).
 
     the Workload is gone or finished              remove

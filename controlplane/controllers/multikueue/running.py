@@ -1,4 +1,5 @@
-"""A Workload that has a cluster: relay its status, finish it, take it back when the copy is evicted, gone or lost.
+"""Serves a Workload that has a cluster: relays its status, finishes it, takes it back when the copy is evicted, gone or
+lost.
 
 In: a pass over a Workload with quota, its check Ready, or with a finished copy. Out: the writes of
 Kueue's own procedure for it (`reconcileGroup` in kubernetes-sigs/kueue

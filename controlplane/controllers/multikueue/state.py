@@ -1,4 +1,4 @@
-"""The fold of one Workload: what is known of it on the management cluster and of its copies, and which writes are open.
+"""Folds one Workload: what is known of it on the management cluster and of its copies, and which writes are open.
 
 In: the events of `workload/NS/NAME`, in order. Out: `WorkloadState`, a value. A write is open from its decision until
 its target is seen to change (whatever the change was: then it is decided anew from what is there) or until an API

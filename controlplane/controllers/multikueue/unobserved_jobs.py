@@ -1,4 +1,4 @@
-"""Whether a job may run where nobody can see it: then it is not started elsewhere before that cluster's grace is over.
+"""Finds where a job may run unseen: it is not started elsewhere before that cluster's grace is over.
 
 In: the Workload and what the log knows of its copies, the connections, the time. Out: the clusters to wait for, and
 until when. Pure. A Workload may have forgotten that it was dispatched (its quota was taken, or the management cluster
