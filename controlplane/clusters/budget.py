@@ -40,9 +40,7 @@ class RequestBudget:
         self.clock: Clock = clock or SystemClock()
         self.random = random
         self._places = asyncio.Semaphore(self.limits.concurrency)
-        self._gate = (
-            asyncio.Lock()
-        )  # held by the one whose turn it is: keeps the queue in order while it waits for a token
+        self._gate = asyncio.Lock()  # held by the one that is next: keeps the queue in order while it waits for a token
         self._tokens = float(self.limits.burst)
         self._filled_at = self.clock.monotonic()
         self._paused_until = float("-inf")

@@ -71,9 +71,9 @@ class ConnectionConfig:
     `read_secret(name)` returns the bytes of the Secret's key `kubeconfig`, or raises `KubeconfigError` or a
     `ClusterError`. `known(cluster, spec)` is asked once for each watch, after `Reached` was reported, for uid →
     (namespace, name, resourceVersion), and `newest(cluster, kind)` for the highest resourceVersion that was ever seen
-    in the cluster's present life; `is_gone(cluster, uid)` whether an object was seen to go in it. `allowed` is asked
-    before each write. `objection(cluster, incarnation)` is asked whenever a cluster answers, before anything of it is
-    believed: why it is not to be used under this name, None if it may be."""
+    in the cluster's present incarnation; `is_gone(cluster, uid)` whether an object was seen to go in it. `allowed` is
+    asked before each write. `objection(cluster, incarnation)` is asked whenever a cluster answers, before anything of
+    it is believed: why it is not to be used under this name, None if it may be."""
 
     specs: Sequence[WatchSpec]
     sink: Sink

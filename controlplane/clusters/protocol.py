@@ -44,7 +44,7 @@ class ApiError(ClusterError):
 
 
 class Foreign(ClusterError):  # noqa: N818
-    """The object in the way does not carry our ownership mark: it is neither adopted nor deleted."""
+    """The object in the way does not carry our origin label: it is neither adopted nor deleted."""
 
     def __init__(self, message: str, found: Json) -> None:
         super().__init__(message)
@@ -161,7 +161,7 @@ class Discovers(Protocol):
 
 
 class Looks(Protocol):
-    """The reading face of a cluster: one object of any kind, by the words of a reference."""
+    """Reads from a cluster: one object of any kind, by the fields of a reference."""
 
     async def look(self, api_version: str, kind: str, namespace: str, name: str) -> Json:
         """Return an object, from the namespace if its kind has namespaces. Raises `ApiError`, `NotServed` or
@@ -170,8 +170,8 @@ class Looks(Protocol):
 
 
 class Executes(Protocol):
-    """The idempotent face of a cluster: one `Request`, carried out with its preconditions and ownership mark."""
+    """Writes to a cluster, idempotently: one `Request`, carried out with its preconditions and origin label."""
 
     async def execute(self, request: Request) -> Json | None:
-        """Carry out the request. A create whose place is taken by an object with our mark is adopted (the object is
-        returned); otherwise `Foreign`. A delete of something already gone succeeds (None)."""
+        """Carry out the request. A create whose place is taken by an object with our origin label is adopted (the
+        object is returned); otherwise `Foreign`. A delete of something already gone succeeds (None)."""

@@ -96,9 +96,9 @@ class Reflector:
     """Follows one kind of one cluster for as long as `run` runs; run again, it goes on where it was.
 
     `known` (uid → place) seeds what the log already holds of the kind, so that what vanished while nobody watched is
-    reported `gone`; a place without a version is one of an earlier life. `newest` is the highest resourceVersion that
-    was seen of it in this life of the cluster, 0 for none, and `is_gone` tells the UIDs of what was seen to go in it.
-    `settled` is set once the kind is synced, off, or has failed so often that nobody should wait for it."""
+    reported `gone`; a place without a version is one of an earlier incarnation. `newest` is the highest resourceVersion
+    that was seen of it in this incarnation of the cluster, 0 for none, and `is_gone` tells the UIDs of what was seen to
+    go in it. `settled` is set once the kind is synced, off, or has failed so often that nobody should wait for it."""
 
     def __init__(
         self,
@@ -367,7 +367,7 @@ class Reflector:
         self._history.seen(version)
 
     async def _another_history(self, why: str) -> None:
-        """Tell of a restored backup, and begin anew: what is seen from now on belongs to another life."""
+        """Report a restored backup, and begin anew: what is seen from now on belongs to another incarnation."""
         await self._on_restored(f"the history of {self.spec.kind.name} went back: {why}")
         self.forget_position()
 

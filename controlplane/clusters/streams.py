@@ -48,7 +48,7 @@ Lines = AsyncGenerator[list[bytes], None]  # what a watch yields
 
 
 class ApiServer(ClusterPort, Protocol):
-    """The whole of one API server as this room uses it. Each call raises `ApiError` or `Unreachable` and has its own
+    """The whole of one API server as this package uses it. Each call raises `ApiError` or `Unreachable` and has its own
     time-out.
     """
 

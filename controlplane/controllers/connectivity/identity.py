@@ -28,7 +28,7 @@ def objection(
     """Return why a cluster that answers is not to be used under a name.
 
     `claims` is who else has which identity. `at_stake` is asked only where the identity is another one than before; it
-    tells in words what may still run on the cluster before, "" if nothing does that has to be waited for."""
+    is a text of what may still run on the cluster before, "" if nothing does that has to be waited for."""
     other = next((other for other in sorted(claims) if other != name and identity and claims[other] == identity), "")
     if other:
         return IN_USE, _in_use(name, other, identity)
@@ -67,7 +67,7 @@ def claim(connection: Connection) -> str:
 
 
 def _in_use(name: str, other: str, identity: str) -> str:
-    whose = "the management cluster itself" if other == MANAGEMENT else f'the cluster of "{other}"'
+    owner = "the management cluster itself" if other == MANAGEMENT else f'the cluster of "{other}"'
     way_out = (
         ""
         if other == MANAGEMENT
@@ -75,7 +75,7 @@ def _in_use(name: str, other: str, identity: str) -> str:
         f' "controlplane clusters forget {other}"'
     )
     return (
-        f'the kubeconfig of "{name}" leads to {whose} (its namespace kube-system has the UID {identity}), and a cluster'
+        f'the kubeconfig of "{name}" leads to {owner} (its namespace kube-system has the UID {identity}), and a cluster'
         f" is used under one name alone: correct the kubeconfig{way_out}"
     )
 

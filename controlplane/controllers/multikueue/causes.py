@@ -124,19 +124,19 @@ MAY_CAUSE: Mapping[str, frozenset[str]] = {
     "admissioncheck": frozenset(("admissioncheck", "multikueueconfig", "cluster", "service")),
     FLEET_STREAM: frozenset(("cluster", "fleet", "service")),
 }
-"""First words of the streams on which there is the cause of what is decided on a stream, by its first word."""
+"""Kinds of the streams on which there is the cause of what is decided on a stream, by its kind."""
 
 
 def may_cause(cause: str, stream: str, job: str) -> bool:
     """Whether an event on one stream can be what a decision on another rests on; `job` is the stream of the Workload's
     job, if known.
     """
-    room, of = cause.partition("/")[0], stream.partition("/")[0]
-    if room not in MAY_CAUSE.get(of, frozenset()):
+    kind, of = cause.partition("/")[0], stream.partition("/")[0]
+    if kind not in MAY_CAUSE.get(of, frozenset()):
         return False
-    if room == of == "workload":
+    if kind == of == "workload":
         return cause == stream
-    return room not in ("job", "fit") or not job or cause.partition("/")[2] == job.partition("/")[2]
+    return kind not in ("job", "fit") or not job or cause.partition("/")[2] == job.partition("/")[2]
 
 
 def causes_of(decisions: Sequence[WorkloadDecision], state: WorkloadState, around: Marks) -> list[int]:
@@ -150,8 +150,8 @@ def cause_of(decision: WorkloadDecision, state: WorkloadState, own: Marks, aroun
     its stream, as `Around.of` names them. What no rule knows rests on the newest event of the stream."""
     cluster = about(decision, state)
     known = {where for name in own for where in (name.rpartition("/")[0], name.rpartition("/")[2]) if where}
-    words = {"c": (cluster,), "any": known, "other": known - {cluster}}
-    return max(marks.cause_of(CAUSES, decision, each, words) for each in (own, around)) or state.position
+    clusters = {"c": (cluster,), "any": known, "other": known - {cluster}}
+    return max(marks.cause_of(CAUSES, decision, each, clusters) for each in (own, around)) or state.position
 
 
 def about(decision: WorkloadDecision, state: WorkloadState) -> str:

@@ -134,9 +134,9 @@ def _problem(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState) ->
 def _policy_problem(job: str, queue: str, name: str) -> str:
     """Return what is wrong with the execution policies that a job and its ClusterQueue ask for, "" if nothing is."""
     known = " or ".join(f'"{policy}"' for policy in EXECUTION_POLICIES)
-    for whose, asked in (("the job", job), (f'ClusterQueue "{name}"', queue)):
+    for who, asked in (("the job", job), (f'ClusterQueue "{name}"', queue)):
         if asked and asked not in EXECUTION_POLICIES:
-            return f'{whose} asks for the execution policy "{asked}" in annotation {EXECUTION_POLICY}: use {known}'
+            return f'{who} asks for the execution policy "{asked}" in annotation {EXECUTION_POLICY}: use {known}'
     if job and queue and job != queue:
         return (
             f'the job asks for the execution policy "{job}" and ClusterQueue "{name}" for "{queue}": '

@@ -180,7 +180,7 @@ def _install(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, jo
             )
         )
     elif _lost_its_job(pass_, winner):
-        # It was there and somebody deleted it: the copy has no job any more, and goes.
+        # It was there and was deleted: the copy has no job any more, and goes.
         pass_.remove(winner, WorkloadReason.STALE_COPY)
         pass_.say(WinnerReleased(cluster=winner, attempt=pass_.state.attempt, reason=WorkloadReason.GONE_BEFORE_READY))
     elif remote.job is None and not waiting and not pass_.must_wait(but=winner) and not _job_refused(pass_, winner):
@@ -217,7 +217,7 @@ def _out_of_patience(pass_: WorkloadPass, winner: str) -> bool:
 
 
 def _job_refused(pass_: WorkloadPass, winner: str) -> bool:
-    """Leave the winner out if its API server will not have the job: the name is taken by somebody else's, or it said no
+    """Leave the winner out if its API server refuses the job: the name is taken by another's, or it refused
     twice.
 
     Where it cannot be told whether an earlier attempt created the job, the winner counts as a cluster that is away: the

@@ -34,7 +34,7 @@ def refuses(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState) -> 
 
 
 def confirm(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState) -> None:
-    """Say Ready of a slice whose copy runs: Kueue's own controller had come so far, and no farther."""
+    """Set the check of a slice Ready whose copy runs: Kueue's own controller had come so far, and no farther."""
     cluster = local.cluster_name
     if pass_.context.in_view(cluster) and _runs(pass_.state.remote(cluster), local):
         pass_.write(

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from controlplane.controllers.connectivity import events as connectivity
-from controlplane.controllers.connectivity.eligibility import ROOM as FIT
+from controlplane.controllers.connectivity.eligibility import FIT
 from controlplane.controllers.connectivity.events import (
     FLEET_STREAM,
     MANAGEMENT,
@@ -107,8 +107,8 @@ class WorkloadIndex(ExistingObjects):
         self.position = recorded.position
         self.watched.fold(recorded)
         self.newest.fold(recorded)
-        room, _, name = recorded.stream.partition("/")
-        match room:
+        kind, _, name = recorded.stream.partition("/")
+        match kind:
             case "workload":
                 self._fold_workload(recorded)
             case "job":
@@ -121,7 +121,7 @@ class WorkloadIndex(ExistingObjects):
                 self._fold_config(recorded, name)
             case "clusterqueue":
                 self._fold_queue(recorded, name)
-            case room if room == FIT:
+            case _ if kind == FIT:
                 self._dirty.update(dict.fromkeys(sorted(self._dependents.get(self._judgements.fold(recorded), ()))))
             case "refused" if isinstance(recorded.event, ObservationRefused):
                 self._fold_refused(recorded, recorded.event)

@@ -274,8 +274,8 @@ def relay(pass_: WorkloadPass, check: CheckState, adapter: Adapter, job: JobObse
     allowed = adapter.may_relay(
         local_suspended=job.suspended, remote_suspended=remote.suspended, remote_finished=remote.finished
     )
-    mark = not allowed and adapter.marks_suspended() and not job.says_suspended
-    if not allowed and not mark:
+    suspend = not allowed and adapter.marks_suspended() and not job.says_suspended
+    if not allowed and not suspend:
         return
     ready = stamp(check.last_transition_time, pass_.now)
     due = max(pass_.state.relayed_at or ready, ready) + pass_.context.policy.status_interval
@@ -287,8 +287,8 @@ def relay(pass_: WorkloadPass, check: CheckState, adapter: Adapter, job: JobObse
             kind=job.kind,
             resource_version=job.resource_version,
             source=cluster,
-            status=job.status if mark else remote.status,
-            mark_suspended=mark,
+            status=job.status if suspend else remote.status,
+            mark_suspended=suspend,
             reason=WorkloadReason.FINAL_STATUS if remote.finished else WorkloadReason.STATUS_CHANGED,
         )
     )

@@ -29,9 +29,8 @@ def unseen(state: WorkloadState, context: WorkloadContext, now: datetime, but: s
 
 
 def rests_on(state: WorkloadState, context: WorkloadContext, cluster: str, now: datetime) -> bool:
-    """Whether a job may run on a cluster that is away, or was sent there, and the Workload still has to wait for word
-    from there.
-    """
+    """Whether a job may run on a cluster that is away, or was sent there, and the Workload still has to wait
+    until the cluster shows it."""
     if state.local is None or state.local.is_true("Finished") or of_another_job(state):
         return False
     if not may_run(state, cluster) and f"{cluster}/Job" not in state.effects:
