@@ -15,8 +15,12 @@ from controlplane.controllers.multikueue.events import (
     CheckStateDecided,
     CloneObserved,
     FinalizerRemovalDecided,
+    JobCreationDecided,
+    JobObserved,
     NamesClearDecided,
+    RemoteJobObserved,
     RemovalDecided,
+    StatusRelayDecided,
     WorkloadDecision,
     WorkloadObserved,
     WorkloadWrite,
@@ -71,6 +75,30 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, WorkloadDecision, W
             self.write(
                 NamesClearDecided(resource_version=local.resource_version, reason=WorkloadReason.NAMES_LEFT_BEHIND)
             )
+
+    def create_job(self, cluster: str, job: JobObserved) -> None:
+        """Create the job's copy on the cluster that has the Workload."""
+        self.write(
+            JobCreationDecided(
+                cluster=cluster,
+                attempt=self.state.attempt,
+                kind=job.kind,
+                template=job.template,
+                reason=WorkloadReason.ADMITTED_ON_WORKER,
+            )
+        )
+
+    def relay(self, job: JobObserved, cluster: str, remote: RemoteJobObserved, reason: WorkloadReason) -> None:
+        """Write the status of the job's copy on a cluster to the user's job."""
+        self.write(
+            StatusRelayDecided(
+                kind=job.kind,
+                resource_version=job.resource_version,
+                source=cluster,
+                status=remote.status,
+                reason=reason,
+            )
+        )
 
     def remove_everywhere(self, reason: WorkloadReason, keep: str = "") -> bool:
         """Remove the copies on every reachable cluster but one; return whether any is still there to wait for.

@@ -184,15 +184,7 @@ def _install(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, jo
         pass_.remove(winner, WorkloadReason.STALE_COPY)
         pass_.say(WinnerReleased(cluster=winner, attempt=pass_.state.attempt, reason=WorkloadReason.GONE_BEFORE_READY))
     elif remote.job is None and not waiting and not pass_.must_wait(but=winner) and not _job_refused(pass_, winner):
-        pass_.write(
-            JobCreationDecided(
-                cluster=winner,
-                attempt=pass_.state.attempt,
-                kind=job.kind,
-                template=job.template,
-                reason=WorkloadReason.ADMITTED_ON_WORKER,
-            )
-        )
+        pass_.create_job(winner, job)
 
 
 def _out_of_patience(pass_: WorkloadPass, winner: str) -> bool:

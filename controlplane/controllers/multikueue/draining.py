@@ -71,15 +71,7 @@ def _relay_rest(pass_: WorkloadPass, job: JobObserved, cluster: str) -> None:
     remote = pass_.state.remote(cluster).job
     if remote is None or job.inactive or job.deleting or remote.status == job.status:
         return
-    pass_.write(
-        StatusRelayDecided(
-            kind=job.kind,
-            resource_version=job.resource_version,
-            source=cluster,
-            status=remote.status,
-            reason=WorkloadReason.STATUS_CHANGED,
-        )
-    )
+    pass_.relay(job, cluster, remote, WorkloadReason.STATUS_CHANGED)
 
 
 def _write_rest(pass_: WorkloadPass, job: JobObserved) -> None:

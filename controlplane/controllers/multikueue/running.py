@@ -19,7 +19,6 @@ from controlplane.controllers.multikueue.events import (
     CheckStateDecided,
     ClusterRefused,
     FinishDecided,
-    JobCreationDecided,
     JobObserved,
     StatusRelayDecided,
     WorkloadObserved,
@@ -130,15 +129,7 @@ def _relay_final(pass_: WorkloadPass, job: JobObserved, cluster: str) -> bool:
     refused = trouble is not None and 400 <= trouble.code < 500 and trouble.code not in (409, 429)
     if refused and trouble is not None and trouble.failures >= _FINAL_STATUS_TRIES:
         return False
-    pass_.write(
-        StatusRelayDecided(
-            kind=job.kind,
-            resource_version=job.resource_version,
-            source=cluster,
-            status=remote.status,
-            reason=WorkloadReason.FINAL_STATUS,
-        )
-    )
+    pass_.relay(job, cluster, remote, WorkloadReason.FINAL_STATUS)
     return True
 
 
@@ -237,15 +228,7 @@ def _serve(
     if pass_.state.remote(cluster).job is None:
         if local.sliced or pass_.must_wait(but=cluster):
             return
-        pass_.write(
-            JobCreationDecided(
-                cluster=cluster,
-                attempt=pass_.state.attempt,
-                kind=job.kind,
-                template=job.template,
-                reason=WorkloadReason.ADMITTED_ON_WORKER,
-            )
-        )
+        pass_.create_job(cluster, job)
         return
     mend(pass_, local, cluster)
     topology = ready_topology(pass_, local, cluster)
