@@ -48,7 +48,7 @@ from controlplane.clusters.verbs import Executor
 from controlplane.kube.kinds import NAMESPACES, meta
 
 
-class _Trouble(Exception):  # noqa: N818 - caught in this module
+class _ConnectionFailure(Exception):  # noqa: N818 - caught in this module
     """The connection cannot be made or kept."""
 
     def __init__(
@@ -82,7 +82,7 @@ class ClusterConnection:
         """Follow these besides what every cluster is watched for, each into its own sink; what is no longer wanted is
         let go.
 
-        Nobody waits for them: whether they are in view is for their sinks to say.
+        Nobody waits for them: their sinks learn whether they are in view.
         """
         self._watches.want(wanted)
 
@@ -154,16 +154,16 @@ class ClusterConnection:
                 continue
             try:
                 await self._live(server, config)
-            except _Trouble as trouble:
+            except _ConnectionFailure as failure:
                 if self.executor is not None:
                     self.executor = self.looks = None
                     backoff.reset()
-                    await self._around.facts(self.name, Lost(trouble.reason, trouble.message))
+                    await self._around.facts(self.name, Lost(failure.reason, failure.message))
                     wait = backoff.next()
                     backoff.reset()  # the first attempt after a loss is quick, and the first that counts
                 else:
                     wait = backoff.next()
-                    await self._report_failure(trouble.failure, trouble.message, backoff.attempts, wait)
+                    await self._report_failure(failure.failure, failure.message, backoff.attempts, wait)
             finally:
                 await server.close()
             await self._pause(config, wait)
@@ -188,7 +188,7 @@ class ClusterConnection:
             return False
         try:
             await self._probe(server)
-        except _Trouble:
+        except _ConnectionFailure:
             return False
         finally:
             await server.close()
@@ -202,9 +202,8 @@ class ClusterConnection:
         return self._around.open_server(self.name, config)
 
     async def _live(self, server: ApiServer, config: ClientConfig) -> None:
-        """Probe, follow every kind, and announce the connection; ends only by raising `_Trouble` or what the sink
-        raises.
-        """
+        """Probe, follow every kind, and announce the connection; ends only by raising `_ConnectionFailure` or what the
+        sink raises."""
         self._unauthorized.clear()
         self._announced.clear()
         reached = await self._probe(server)
@@ -219,10 +218,11 @@ class ClusterConnection:
                 self._follow_wanted(server),
             )
         except Rejected as error:
-            raise _Trouble("Unauthorized", str(error)) from None
+            raise _ConnectionFailure("Unauthorized", str(error)) from None
 
     async def _follow_wanted(self, server: ApiServer) -> None:
-        """Follow what is wanted besides, after the announcement: it says what is in view from then on."""
+        """Follow what is wanted besides, after the announcement: the announcement lists what is in view from then
+        on."""
         await self._announced.wait()
         await self._watches.follow_wanted(server)
 
@@ -232,24 +232,26 @@ class ClusterConnection:
             version = await server.version(self._around.timing.heartbeat_timeout)
             incarnation = await incarnation_of(server)
         except Unreachable as error:
-            raise _Trouble("Unreachable", str(error)) from None
+            raise _ConnectionFailure("Unreachable", str(error)) from None
         except ApiError as error:
-            raise _Trouble("Unauthorized" if error.status == 401 else "Unreachable", f"{self.name}: {error}") from None
+            raise _ConnectionFailure(
+                "Unauthorized" if error.status == 401 else "Unreachable", f"{self.name}: {error}"
+            ) from None
         if (objection := self._around.objection(self.name, incarnation)) is not None:
             failure, message = objection
-            raise _Trouble("Unreachable", message, failure)
+            raise _ConnectionFailure("Unreachable", message, failure)
         return Reached(incarnation, _short(version.get("gitVersion")))
 
     async def _identify(self, server: ApiServer) -> None:
         """Raise if the cluster behind the same address is another one by now: it was built anew."""
         incarnation, followed = await incarnation_of(server), self._watches.incarnation
         if incarnation and followed and incarnation != followed:
-            raise _Trouble(
+            raise _ConnectionFailure(
                 "Unreachable", f"{self.name}: another cluster answers at this address ({incarnation}, not {followed})"
             )
 
     async def _announce(self, server: ApiServer, reached: Reached) -> None:
-        """Open the cluster for writing and say so, once every kind is listed or known not to be had."""
+        """Open the cluster for writing and report that, once every kind is listed or known not to be had."""
         off = await self._watches.settled()
         self.executor = Executor(server, self._budget, self._counted, self._around.allowed)
         self.looks = Dynamic(server, self._budget, self._counted)
@@ -273,7 +275,7 @@ class ClusterConnection:
                 since = self._clock.monotonic()
                 await self._suspect(silence)
             elif self._clock.monotonic() - since >= timing.suspect_grace:
-                raise _Trouble("Unreachable", silence)
+                raise _ConnectionFailure("Unreachable", silence)
 
     async def _silence(self, server: ApiServer) -> str | None:
         """Ask for a sign of life; return why there is none."""
@@ -281,7 +283,7 @@ class ClusterConnection:
             await server.version(self._around.timing.heartbeat_timeout)
         except ClusterError as error:
             if isinstance(error, ApiError) and error.status == 401:
-                raise _Trouble("Unauthorized", f"{self.name}: {error}") from None
+                raise _ConnectionFailure("Unauthorized", f"{self.name}: {error}") from None
             # A gateway without a server behind it answers too: 502, 503, 504.
             return str(error) if not isinstance(error, ApiError) or error.status >= 500 else None
         return None
@@ -294,7 +296,7 @@ class ClusterConnection:
     async def _credentials_refused(self) -> None:
         """Raise once a request of the executor was answered 401."""
         await self._unauthorized.wait()
-        raise _Trouble("Unauthorized", f"{self.name}: a request was answered 401 Unauthorized")
+        raise _ConnectionFailure("Unauthorized", f"{self.name}: a request was answered 401 Unauthorized")
 
     def _counted(self, cluster: str, verb: str, resource: str, code: str) -> None:
         if code == "401":
@@ -313,7 +315,7 @@ class ClusterConnection:
 
 
 def _short(found: object) -> str:
-    """Return a text that a cluster says of itself; "" if it is none, or none that anybody would say."""
+    """Return a text of a cluster about itself; "" if it is no text, or not one to show."""
     return found if isinstance(found, str) and len(found) <= 253 and found.isprintable() else ""
 
 

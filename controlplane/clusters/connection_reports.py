@@ -83,7 +83,7 @@ class Lost(msgspec.Struct, frozen=True, gc=False):
 
 
 class Disconnected(msgspec.Struct, frozen=True, gc=False):
-    """We closed the connection because its kubeconfig changed; what follows says how the new one fares."""
+    """We closed the connection because its kubeconfig changed; the next fact reports on the new one."""
 
     message: str
 

@@ -36,7 +36,7 @@ class Connections:
         return frozenset(self._links)
 
     def set(self, name: str, source: Source) -> None:
-        """Add a cluster, or tell where its kubeconfig is now. Nothing happens if the same kubeconfig is there."""
+        """Add a cluster, or change where its kubeconfig is. Nothing happens if the same kubeconfig is there."""
         if name in self._links:
             link, _ = self._links[name]
             link.source = source

@@ -39,13 +39,13 @@ class WatchFailure(NamedTuple):
 
 
 class Poison(NamedTuple):
-    """Something that cannot be used, and why; never what it says."""
+    """Something that cannot be used, and why; never its content."""
 
     why: str
 
 
 def of_line(kind: Kind, line: bytes) -> Change | Bookmark | WatchFailure | Poison:
-    """Return what one watch line says."""
+    """Return the delta of one watch line."""
     try:
         event = orjson.loads(line)
     except orjson.JSONDecodeError as error:

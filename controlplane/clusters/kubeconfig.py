@@ -27,7 +27,8 @@ BAD: Reason = "BadKubeConfig"
 INSECURE: Reason = "InsecureKubeConfig"
 
 _MAX_BYTES = 1 << 20  # what a Secret can hold
-_MAX_DEPTH = 32  # a kubeconfig nests six deep; libyaml's composer recurses in C and dies of a hundred thousand brackets
+# A kubeconfig nests six deep; libyaml's composer recurses in C and overflows its stack on a hundred thousand brackets.
+_MAX_DEPTH = 32
 _DNS_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _DNS_1123 = re.compile(rf"{_DNS_LABEL}(\.{_DNS_LABEL})*\Z")
 
@@ -46,7 +47,7 @@ class KubeconfigError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ClientConfig:
-    """All that is needed to speak to one API server. PEM texts are bytes; empty means absent. The repr shows no
+    """All that is needed to reach one API server. PEM texts are bytes; empty means absent. The repr shows no
     secret.
     """
 
@@ -299,7 +300,7 @@ def is_loopback(url: str) -> bool:
 
 
 def _check_transport(config: ClientConfig) -> None:
-    """Refuse what this client cannot or will not speak; spec-wise silent, so after all of Kueue's rules."""
+    """Refuse what this client does not support; Kueue has no rule for it, so after all of Kueue's rules."""
     proxy = config.proxy_url
     if proxy and urlsplit(proxy).scheme not in ("http", "https"):
         raise KubeconfigError(BAD, "proxy-url must be an http or https URL")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from controlplane.clusters.validation import LARGEST
 
-_MAX_LINE = LARGEST + (1 << 20)  # an object, and what a watch says beside it
+_MAX_LINE = LARGEST + (1 << 20)  # an object, and what a watch line has beside it
 
 
 class LineTooLong(ValueError):  # noqa: N818

@@ -29,7 +29,7 @@ class ManagementConnection(ClusterConnection):
             self.executor = self.looks = None
 
     async def _until_worth_trying(self) -> None:
-        """Nobody tells when the process's own credentials change: look again now and then."""
+        """Nothing reports a change of the process's own credentials: look again now and then."""
         await self._clock.sleep(self._around.timing.file_poll)
 
     async def _open(self, config: ClientConfig) -> ApiServer:

@@ -32,7 +32,7 @@ class ApiError(ClusterError):
     """The API server answered with a status of 400 or more.
 
     `status` is the HTTP code, `reason` the Status object's reason (`AlreadyExists`, `Conflict`, …) or "", `retry_after`
-    seconds from the header or None, `name` the object that the Status speaks of: a 404 without it tells of the kind,
+    seconds from the header or None, `name` the object that the Status names: a 404 without it is about the kind,
     not of the object."""
 
     def __init__(
@@ -69,7 +69,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
 
 
 class Synced(msgspec.Struct, frozen=True, gc=False):
-    """A list of the kind is complete. `gap` says that a watch could not be resumed (410), so changes in between were
+    """A list of the kind is complete. `gap`: a watch could not be resumed (410), so changes in between were
     missed.
     """
 

@@ -81,7 +81,7 @@ Identify = Callable[[ApiServer], Awaitable[None]]
 
 
 async def _unheard(why: str) -> None:
-    """Tell nobody."""
+    """Report to nobody."""
 
 
 async def _trusted(api: ApiServer) -> None:
@@ -97,7 +97,7 @@ class Reflector:
 
     `known` (uid → place) seeds what the log already holds of the kind, so that what vanished while nobody watched is
     reported `gone`; a place without a version is one of an earlier incarnation. `newest` is the highest resourceVersion
-    that was seen of it in this incarnation of the cluster, 0 for none, and `is_gone` tells the UIDs of what was seen to
+    that was seen of it in this incarnation of the cluster, 0 for none, and `is_gone` knows the UIDs of what was seen to
     go in it. `settled` is set once the kind is synced, off, or has failed so often that nobody should wait for it."""
 
     def __init__(
@@ -182,7 +182,7 @@ class Reflector:
         return self._backoff.next()
 
     async def _list(self, api: ApiServer) -> None:
-        """List everything, tell the difference to what was known, and take the list's version as the place to watch
+        """List everything, emit the difference to what was known, and take the list's version as the place to watch
         from.
         """
         kind, gap = self.spec.kind, self._synced
@@ -313,8 +313,8 @@ class Reflector:
         return self._backoff.next()
 
     async def _refused(self, error: ApiError) -> float:
-        """Draw the conclusion from an answer that says no, and return the seconds to wait. Raises `Rejected`."""
-        self._silent = 0  # it speaks
+        """Draw the conclusion from a refusal, and return the seconds to wait. Raises `Rejected`."""
+        self._silent = 0  # it answers
         if error.status == 401:
             self._rejections += 1
             if self._rejections >= 2:  # the first may be a token that was being renewed

@@ -15,7 +15,7 @@ from controlplane.clusters.protocol import UnreadableResponse
 #: What an answer may be packed in, as it is asked for.
 ENCODING = "gzip"
 OBJECT, PAGE = 1 << 25, 1 << 28  # bytes of an answer: of one object, of a page of a list
-REFUSAL = 1 << 16  # of an answer that says no, of which the rest is not read
+REFUSAL = 1 << 16  # of a refusal, of which the rest is not read
 
 
 async def body_of(response: aiohttp.ClientResponse, most: int, cluster: str) -> bytes:
@@ -26,7 +26,7 @@ async def body_of(response: aiohttp.ClientResponse, most: int, cluster: str) -> 
 
 
 async def refusal_of(response: aiohttp.ClientResponse, cluster: str) -> bytes:
-    """Return the beginning of a body that says no."""
+    """Return the beginning of the body of a refusal."""
     return await _read(response, REFUSAL, cluster, cut=True)
 
 

@@ -2,10 +2,10 @@
 
 In: its identity (the UID of its namespace kube-system), the connections as the log says them, what may still run on the
 one before. Out: why it is not to be used, as reason and message of the MultiKueueCluster's condition; None if it may
-be. Pure. Another identity says nothing of what runs on the cluster before: a kubeconfig may lead elsewhere by mistake,
-and then its copies are unknown and not gone. So it counts as lost, with all that follows from that, until nothing rests
-on it any more: it is back, every grace is over, or an operator gives it up. And one cluster under two names would be
-taken for two."""
+be. Pure. Another identity proves nothing of what runs on the cluster before: a kubeconfig may lead elsewhere by
+mistake, and then its copies are unknown and not gone. So it counts as lost, with all that follows from that, until
+nothing rests on it any more: it is back, every grace is over, or an operator gives it up. And one cluster under two
+names would be taken for two."""
 
 from __future__ import annotations
 

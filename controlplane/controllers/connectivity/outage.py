@@ -15,7 +15,7 @@ from controlplane.controllers.connectivity.events import MassOutageAccepted, Mas
 from controlplane.controllers.connectivity.state import resumed
 from controlplane.log.event import Event, Recorded
 
-_MANY = 3  # from here on a share says something
+_MANY = 3  # from here on a share means something
 
 
 class Outage(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ from controlplane.controllers.connectivity.events import ClusterForgotten, MassO
 from controlplane.controllers.connectivity.state import resumed
 from controlplane.log.event import Recorded
 
-#: What an operator says, whether a process leads or not.
+#: What an operator records, whether a process leads or not.
 _OPERATORS = (ClusterForgotten, MassOutageAccepted)
 
 

@@ -27,7 +27,7 @@ from controlplane.controllers.multikueue.events import (
     WinnerReleased,
     WorkloadDecision,
 )
-from controlplane.controllers.multikueue.marks import said
+from controlplane.controllers.multikueue.marks import mark_of
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.runtime import marks
@@ -142,7 +142,7 @@ def may_cause(cause: str, stream: str, job: str) -> bool:
 def causes_of(decisions: Sequence[WorkloadDecision], state: WorkloadState, around: Marks) -> list[int]:
     """Return the causes of what was decided in one pass: what rests on another decision of it has no position of that
     yet, and rests on what that one rests on."""
-    return marks.causes_of(decisions, state.marks, lambda one, own: cause_of(one, state, own, around), said)
+    return marks.causes_of(decisions, state.marks, lambda one, own: cause_of(one, state, own, around), mark_of)
 
 
 def cause_of(decision: WorkloadDecision, state: WorkloadState, own: Marks, around: Marks) -> int:

@@ -40,7 +40,7 @@ CONFIG_REASONS = frozenset(
 
 
 class Active(msgspec.Struct, frozen=True):
-    """What the condition should say."""
+    """What the condition should be."""
 
     status: str
     reason: str
@@ -111,7 +111,7 @@ def check_active(
 def set_active(
     seen: MultiKueueClusterObserved | AdmissionCheckObserved, wanted: Active | None, of: Where
 ) -> ConditionDecided | None:
-    """Return the write that brings the condition to what it should say; None if it says so already."""
+    """Return the write that brings the condition to what it should be; None if it is so already."""
     if wanted is None or seen.deleting:
         return None
     is_now = seen.condition("Active")

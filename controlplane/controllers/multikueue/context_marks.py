@@ -23,7 +23,7 @@ _ONCE = ("admissioncheck", "multikueueconfig", "clusterqueue")
 
 
 class ContextMarks:
-    """The marks of what is not on a Workload's own stream; `in_force` is what was last said of the settings that
+    """The marks of what is not on a Workload's own stream; `in_force` is the last record of the settings that
     decisions rest on.
     """
 

@@ -219,7 +219,7 @@ class MultiKueueController(WritingController[WorkloadWrite]):
         return render.render_condition(decision, name, seen.conditions, conditions.condition(seen, decision, now))
 
     def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
-        """Return the Kubernetes Event that tells of a write."""
+        """Return the Kubernetes Event that reports a write."""
         decision, state = self._decision(write), self.index.workloads.get(write.stream)
         if decision is None or state is None or state.local is None:
             return None

@@ -30,7 +30,7 @@ def decide(state: WorkloadState, context: WorkloadContext, now: datetime) -> Pas
     local = state.local
     if not context.ready:
         return pass_.plan
-    if state.slice_of is not None and (local is None or local.deleting) and _lives(context.job):
+    if state.slice_of is not None and (local is None or local.deleting) and _exists(context.job):
         outlast(pass_, WorkloadReason.LOCAL_DELETED)
     elif local is None:
         _orphan(pass_)
@@ -41,7 +41,7 @@ def decide(state: WorkloadState, context: WorkloadContext, now: datetime) -> Pas
     return pass_.plan
 
 
-def _lives(job: JobObserved | None) -> bool:
+def _exists(job: JobObserved | None) -> bool:
     return job is not None and not job.deleting
 
 

@@ -45,7 +45,7 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, WorkloadDecision, W
     def set_check(
         self, local: WorkloadObserved, check: CheckState, state: str, message: str, reason: WorkloadReason
     ) -> None:
-        """Set our check's state with a message in Kueue's form, which tells the state before."""
+        """Set our check's state with a message in Kueue's form, with the state before."""
         self.set_check_message(local, check, state, f'{message}, Previously: "{check.state}"', reason)
 
     def set_check_message(
@@ -128,7 +128,7 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, WorkloadDecision, W
                 )
         elif remote.clone is not None:
             self._remove_clone(cluster, remote.clone, remote.clone_version, reason)
-        return not remote.empty and not self.in_trouble(cluster)
+        return not remote.empty and not self.removal_failed(cluster)
 
     def must_wait(self, but: str = "") -> bool:
         """Whether the job may run unseen on a cluster that is not given up yet: it must not be started anywhere
@@ -145,8 +145,8 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, WorkloadDecision, W
         known = self.state.refused.get(cluster)
         return known is not None and known.until > self.now
 
-    def in_trouble(self, cluster: str) -> bool:
-        """Whether an API server said no to the last removal of one of the copies on a cluster."""
+    def removal_failed(self, cluster: str) -> bool:
+        """Whether an API server refused the last removal of one of the copies on a cluster."""
         troubles = (self.state.trouble.get(f"{cluster}/{where}") for where in ("Workload", "Job"))
         return any(trouble is not None and trouble.action in _REMOVALS for trouble in troubles)
 

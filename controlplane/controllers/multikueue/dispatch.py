@@ -22,7 +22,7 @@ from controlplane.controllers.multikueue.events import (
     WinnerReleased,
     WorkloadObserved,
 )
-from controlplane.controllers.multikueue.ineligible import say_left_out
+from controlplane.controllers.multikueue.ineligible import report_left_out
 from controlplane.controllers.multikueue.objects import EVICTED_ON_MANAGER
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 
@@ -47,7 +47,7 @@ def dispatch(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, ro
         _install(pass_, local, check, job, winner)
     else:
         _offer(pass_, local, check, eligible)
-        say_left_out(pass_, local, check, route)
+        report_left_out(pass_, local, check, route)
 
 
 def _eligible(pass_: WorkloadPass, route: Route) -> list[str]:
@@ -57,7 +57,8 @@ def _eligible(pass_: WorkloadPass, route: Route) -> list[str]:
         if refused is not None and refused.until > pass_.now:
             pass_.wake_at(refused.until)
         elif pass_.context.available(cluster) and (pass_.context.takes(cluster) or pass_.state.remote(cluster).job):
-            # Where its job is already, perhaps since an attempt before, it goes on whatever is said of the cluster now.
+            # Where its job is already, perhaps since an attempt before, it goes on whatever the judgement on the
+            # cluster is now.
             eligible.append(cluster)
     return eligible
 
@@ -128,7 +129,7 @@ def _keeps(pass_: WorkloadPass, local: WorkloadObserved, winner: str) -> bool:
     remote = pass_.state.remote(winner)
     connection = pass_.context.connections.get(winner)
     if connection is not None and connection.phase == "Unknown":
-        return False  # we have only just started: the first attempt to connect says more
+        return False  # we have only just started: the first attempt to connect shows more
     if not pass_.context.in_view(winner):
         # Its job may have been created and be running: elsewhere only after the grace.
         started = (
@@ -158,7 +159,7 @@ def _install(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, jo
     )
     remote = pass_.state.remote(winner)
     if winner not in local.nominated:
-        # Taken back while nobody watched: only a cluster that the stored object nominates can be selected.
+        # Taken back while no process watched: only a cluster that the stored object nominates can be selected.
         pass_.write(
             NominationDecided(
                 resource_version=local.resource_version,
@@ -194,7 +195,7 @@ def _out_of_patience(pass_: WorkloadPass, winner: str) -> bool:
         remote.job is not None
         and cluster != winner
         and pass_.context.in_view(cluster)
-        and not pass_.in_trouble(cluster)
+        and not pass_.removal_failed(cluster)
         for cluster, remote in pass_.state.remotes.items()
     ):
         return False

@@ -46,7 +46,7 @@ def _drain_copy(pass_: WorkloadPass, local: WorkloadObserved, job: JobObserved, 
         evicted = local.condition("Evicted")
         _deactivate(pass_, cluster, f"Evicted on manager: {evicted.message if evicted else ''}")
     elif remote.job.inactive and pass_.context.fences:
-        # What was stopped says that it has ended; the user's job has not, it begins anew.
+        # The status of what was stopped is final; the user's job has not, it begins anew.
         _write_rest(pass_, job)
     elif remote.job.inactive:
         _relay_rest(pass_, job, cluster)

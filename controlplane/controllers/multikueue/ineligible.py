@@ -21,7 +21,7 @@ def left_out(context: WorkloadContext, route: Route) -> dict[str, str]:
     return {name: judged[name].detail for name in route.clusters if name in judged and not judged[name].fits}
 
 
-def say_left_out(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, route: Route) -> None:
+def report_left_out(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, route: Route) -> None:
     """Keep the message of our check in line with the judgement. It changes when the judgement does, and never else."""
     context = pass_.context
     if context.judged is None:

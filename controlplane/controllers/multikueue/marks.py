@@ -87,11 +87,11 @@ def of_workload(before: WorkloadState, after: WorkloadState, recorded: Recorded)
             marks = moved(marks, f"{cluster}/w", CLONE, one.clone, other.clone, at)
             marks = moved(marks, f"{cluster}/j", REMOTE_JOB, one.job, other.job, at)
         return marks
-    named = said(event)
+    named = mark_of(event)
     return {**before.marks, named: at} if named else before.marks
 
 
-def said(event: object) -> str:
+def mark_of(event: object) -> str:
     """Return the name of the mark that an event sets by itself, "" if it sets none."""
     match event:
         case WinnerChosen():

@@ -147,7 +147,7 @@ class JobGone(ObjectGone, frozen=True, kw_only=True):
 
 
 class AdmissionCheckObserved(Conditioned, frozen=True, kw_only=True):
-    """An AdmissionCheck, ours or not: only `controller_name` tells."""
+    """An AdmissionCheck, ours or not: `controller_name` distinguishes them."""
 
     controller_name: str
     parameters: dict[str, str] = {}

@@ -110,7 +110,7 @@ class WorkloadObserver:
         if built is None:
             return None
         stream, event, bodies = built
-        if isinstance(event, ClusterQueueObserved) and self._says_nothing_new(change.incarnation, event):
+        if isinstance(event, ClusterQueueObserved) and self._unchanged(change.incarnation, event):
             return None
         if isinstance(event, ClusterQueueGone):
             self._offered.pop(event.name, None)
@@ -118,7 +118,7 @@ class WorkloadObserver:
             event = msgspec.structs.replace(event, resource_version=resource_version)
         return change.observed(stream, event, now, bodies)
 
-    def _says_nothing_new(self, incarnation: str, event: ClusterQueueObserved) -> bool:
+    def _unchanged(self, incarnation: str, event: ClusterQueueObserved) -> bool:
         """Whether a ClusterQueue shows nothing else that is decided on than it did last, in the same incarnation of the
         cluster.
 

@@ -1,4 +1,4 @@
-"""Makes of an open write the request that carries it out, and the Kubernetes Event that tells the user.
+"""Makes of an open write the request that carries it out, and the Kubernetes Event that informs the user.
 
 In: the decision, the state it was based on, the bodies it names, the time. Out: `controlplane.kube.kinds.Request`.
 Pure. Status writes are JSON merge patches with the resourceVersion that the decision saw, and explicit nulls: a null
@@ -240,7 +240,7 @@ def render_condition(decision: WorkloadWrite, name: str, conditions: list[Condit
 def announcement(
     local: WorkloadObserved, decision: WorkloadWrite, position: int, identity: str, now: datetime
 ) -> Request | None:
-    """Return the Kubernetes Event that tells the user of a decision, as Kueue does; None if there is none for
+    """Return the Kubernetes Event that informs the user of a decision, as Kueue does; None if there is none for
     it.
 
     The name is made of the decision's position, so that an Event that is sent twice is refused the second time.

@@ -91,7 +91,7 @@ def _final_status(pass_: WorkloadPass, job: JobObserved, cluster: str) -> bool:
     remote = known.job
     if remote is None or not remote.finished:
         if not pass_.context.available(cluster):
-            return True  # what the job says last is out of view; its Workload has finished, so nothing runs meanwhile
+            return True  # the job's last status is out of view; its Workload has finished, so nothing runs meanwhile
         bound = remote is not None or (known.clone is not None and known.clone.bound_to != "")
         until = (known.finished_at or pass_.now) + _FINAL_STATUS_PATIENCE
         if bound and pass_.now < until:
@@ -213,7 +213,7 @@ def _reclaim(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, ro
     A cluster that was taken out of the config would run its copy on: it goes before the Workload does."""
     remote = pass_.state.remote(cluster)
     never_twice = pass_.context.execution_policy == NEVER_TWICE
-    runs = remote.job is not None and (never_twice or not pass_.in_trouble(cluster))
+    runs = remote.job is not None and (never_twice or not pass_.removal_failed(cluster))
     if runs and (cluster not in route.clusters or not usable(remote, local)):
         pass_.remove(
             cluster, WorkloadReason.NOT_NOMINATED if cluster not in route.clusters else WorkloadReason.SPEC_DIFFERS

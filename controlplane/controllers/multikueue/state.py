@@ -2,7 +2,7 @@
 
 In: the events of `workload/NS/NAME`, in order. Out: `WorkloadState`, a value. A write is open from its decision until
 its target is seen to change (whatever the change was: then it is decided anew from what is there) or until an API
-server said no."""
+server refused it."""
 
 from __future__ import annotations
 
@@ -41,15 +41,14 @@ from controlplane.runtime.writes import OpenWrites, closed, dropped, opened, ref
 
 
 class RepeatedWriteFailure(writes.WriteFailure, frozen=True):
-    """What an API server last said against a write to a target, and since when it has been saying no to it."""
+    """The last refusal of a write to a target, and since when it has been refused."""
 
     since: datetime
 
     @property
     def decides_nothing(self) -> bool:
-        """Whether it is only the API server's own trouble: an error, or too much to do. It says nothing of the attempts
-        before.
-        """
+        """Whether it is only the API server's own failure: an error, or too much to do. It does not answer for the
+        attempts before."""
         return self.code == 429 or self.code >= 500
 
 
@@ -83,7 +82,7 @@ class WorkloadState(OpenWrites[WorkloadWrite, RepeatedWriteFailure], frozen=True
     `attempt` counts dispatch attempts; one is `dispatching` from its first nomination until the Workload loses quota or
     is evicted. `winner` is the cluster chosen in it, `refused` the clusters that cannot have it in this attempt,
     `job_seen` where its job was seen. `relayed` is the status that was last written to the user's job, as it was on the
-    worker. `returned`: the clusters that came back with a copy of it, and when; `judged`: what was said of each.
+    worker. `returned`: the clusters that came back with a copy of it, and when; `judged`: the verdict on each.
     `unsure`: where the job may have been created although the attempt ended before that was seen, and its kind;
     `runs_for`: the UID of the job whose copies these are. `slice_of`: the elastic job of which this was a slice, until
     another one took its place. `marks`: where in the log it came to be as it is
@@ -258,7 +257,7 @@ def _fold_local(state: WorkloadState, seen: WorkloadObserved) -> WorkloadState:
 
 
 def _end_attempt(state: WorkloadState) -> WorkloadState:
-    trouble = {target: said for target, said in state.trouble.items() if said.action == "RemovalDecided"}
+    trouble = {target: failure for target, failure in state.trouble.items() if failure.action == "RemovalDecided"}
     state = _withdrawn(state, *state.effects)
     return _replace(state, dispatching=False, winner="", refused={}, job_seen=frozenset(), trouble=trouble)
 
@@ -352,8 +351,8 @@ def _fold_unneeded(state: WorkloadState, event: EffectUnneeded) -> WorkloadState
     return closed(state, event.target)
 
 
-def trouble_after(before: RepeatedWriteFailure | None, event: EffectFailed, recorded: Recorded) -> RepeatedWriteFailure:
-    """Return the trouble with a write after one more refusal of it."""
+def failure_after(before: RepeatedWriteFailure | None, event: EffectFailed, recorded: Recorded) -> RepeatedWriteFailure:
+    """Return the failure of a write after one more refusal of it."""
     since = before.since if before is not None and before.action == event.action else recorded.recorded_at
     return RepeatedWriteFailure(
         event.failures, event.code, event.error, event.message, event.retry_at, event.action, since
@@ -361,8 +360,8 @@ def trouble_after(before: RepeatedWriteFailure | None, event: EffectFailed, reco
 
 
 def _fold_failure(state: WorkloadState, event: EffectFailed, recorded: Recorded) -> WorkloadState:
-    said = trouble_after(state.trouble.get(event.target), event, recorded)
+    failure = failure_after(state.trouble.get(event.target), event, recorded)
     effect = state.effects.get(event.target)
-    if effect is not None and isinstance(effect.decision, JobCreationDecided) and said.decides_nothing:
+    if effect is not None and isinstance(effect.decision, JobCreationDecided) and failure.decides_nothing:
         state = _replace(state, unsure={**state.unsure, effect.decision.cluster: effect.decision.kind})
-    return refused(state, event, said)
+    return refused(state, event, failure)

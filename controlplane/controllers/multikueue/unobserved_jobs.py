@@ -37,7 +37,7 @@ def rests_on(state: WorkloadState, context: WorkloadContext, cluster: str, now: 
         return False
     connection = context.connections.get(cluster)
     if connection is None or connection.lost_since is None:
-        return True  # nobody has said yet that it is away: its grace has not begun
+        return True  # it is not recorded yet that it is away: its grace has not begun
     until = context.lost_until(cluster, now)
     return until is None or now < until
 

@@ -15,7 +15,7 @@ FINALIZER = "kueue.x-k8s.io/resource-in-use"
 JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 ATTEMPT = "controlplane/attempt"
-"""The annotation of a copy that says which attempt it is, where attempts are fenced."""
+"""The annotation of a copy with the number of its attempt, where attempts are fenced."""
 
 
 class Adapter(Protocol):
@@ -43,7 +43,7 @@ class Adapter(Protocol):
         """Whether the remote status may be written to the user's job now."""
 
     def drained(self, status: Json) -> Json:
-        """Return the status with everything that says that something runs set to nothing."""
+        """Return the status in which nothing runs."""
 
     def overtaken_counts(self) -> bool:
         """Whether a copy that was overtaken by another attempt and succeeded all the same gives the result."""
