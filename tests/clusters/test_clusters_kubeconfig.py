@@ -1,4 +1,4 @@
-"""Every rule of Kueue's kubeconfig checks, its order and its words; and that no value of the file gets into a
+"""Every rule of Kueue's kubeconfig checks, its order and its messages; and that no value of the file gets into a
 message.
 """
 

@@ -1,4 +1,4 @@
-"""A stage for the pure core: events in, decisions out, with the shortest way to say what was seen."""
+"""Drives the pure core: events in, decisions out, with the shortest way to record what was seen."""
 
 from __future__ import annotations
 

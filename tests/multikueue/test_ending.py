@@ -12,7 +12,7 @@ from controlplane.controllers.multikueue.events import (
     StatusRelayDecided,
 )
 from controlplane.controllers.multikueue.reasons import WorkloadReason
-from tests.multikueue.lives import GONE, TWO, only, retry, settled
+from tests.multikueue.dispatched import GONE, TWO, only, retry, settled
 from tests.multikueue.scene import STREAM, Scene
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from controlplane.controllers.multikueue.events import CheckStateDecided, EffectFailed, RemovalDecided, WinnerChosen
-from tests.multikueue.lives import LOST, ONE, THREE, TWO, only, restart, retry, settled
+from tests.multikueue.dispatched import LOST, ONE, THREE, TWO, only, restart, retry, settled
 from tests.multikueue.scene import STREAM, Scene
 
 

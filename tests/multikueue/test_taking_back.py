@@ -7,7 +7,7 @@ from datetime import timedelta
 from controlplane.controllers.connectivity.events import ClusterConnectFailed, cluster_stream
 from controlplane.controllers.multikueue.events import EffectFailed, MultiKueueClusterGone, RemovalDecided
 from controlplane.controllers.multikueue.reasons import WorkloadReason
-from tests.multikueue.lives import GONE, LOST, only, restart, retry, settled
+from tests.multikueue.dispatched import GONE, LOST, only, restart, retry, settled
 from tests.multikueue.scene import STREAM
 
 
