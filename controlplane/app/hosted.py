@@ -19,7 +19,7 @@ from controlplane.controllers.candidates.references import controller as followe
 from controlplane.controllers.candidates.references.controller import ReferenceController
 from controlplane.controllers.candidates.source import controller as candidates
 from controlplane.controllers.candidates.source.controller import SourceController
-from controlplane.controllers.connectivity.eligibility import ROOM as FIT
+from controlplane.controllers.connectivity.eligibility import FIT
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.manifests import SERVICE

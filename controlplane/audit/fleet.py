@@ -11,7 +11,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 
 from controlplane.audit.reads import Filter, LogReader
-from controlplane.controllers.connectivity.eligibility import ROOM as FIT
+from controlplane.controllers.connectivity.eligibility import FIT
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.events import WorkloadObserved
 from controlplane.controllers.multikueue.index import WorkloadIndex

@@ -1,5 +1,5 @@
 """API servers: kubeconfig checks, transport, verbs that may be repeated, watches that resume, connections that come
 back.
 
-The rest of the house speaks to clusters through `port` alone; `app.py` builds `Connections` (workers) and `management`
+All else reaches clusters through `protocol` alone; `app` builds `Connections` (workers) and `management`
 (our own cluster)."""

@@ -1,4 +1,4 @@
-"""How long to wait before trying again.
+"""Computes how long to wait before trying again.
 
 Exponential, with full jitter (a uniform draw below a growing ceiling), so that many clients of one server that fell
 together do not come back together. Chance is handed in, so a seed replays."""

@@ -1,4 +1,4 @@
-"""How much may be asked of one API server at a time, by everything in this process together.
+"""Limits how much is asked of one API server at a time, by everything in this process together.
 
 A token bucket (requests per second, with a burst) and a cap on requests under way, both first come, first served. A
 server that says "too many requests" stops the whole budget for as long as it asks. Each cluster has its own, so a slow
@@ -40,9 +40,7 @@ class RequestBudget:
         self.clock: Clock = clock or SystemClock()
         self.random = random
         self._places = asyncio.Semaphore(self.limits.concurrency)
-        self._gate = (
-            asyncio.Lock()
-        )  # held by the one whose turn it is: keeps the queue in order while it waits for a token
+        self._gate = asyncio.Lock()  # held by the one that is next: keeps the queue in order while it waits for a token
         self._tokens = float(self.limits.burst)
         self._filled_at = self.clock.monotonic()
         self._paused_until = float("-inf")

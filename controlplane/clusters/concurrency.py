@@ -1,4 +1,5 @@
-"""Several things at once, of which the first to end decides. Nothing that was started here outlives the call."""
+"""Runs several coroutines at once, of which the first to end decides. Nothing that was started here outlives the
+call."""
 
 from __future__ import annotations
 

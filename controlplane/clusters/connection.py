@@ -1,4 +1,4 @@
-"""One worker cluster's connection, from its kubeconfig to its loss and back.
+"""Keeps one worker cluster connected, from its kubeconfig to its loss and back.
 
 In: where the kubeconfig is, and a nudge when it may have changed. Out: facts about the connection, deltas of every
 watched kind, and an executor while there is one to use. Kueue's own controller rebuilds everything whenever one watch
@@ -19,9 +19,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
-from functools import partial
 from typing import Literal
 
 from controlplane.clusters.backoff import Backoff, jittered
@@ -36,21 +35,20 @@ from controlplane.clusters.connection_reports import (
     Lost,
     Reached,
     Recovered,
-    Restored,
     Suspected,
 )
+from controlplane.clusters.connection_watches import ConnectionWatches
 from controlplane.clusters.dynamic_reader import Dynamic
 from controlplane.clusters.kubeconfig import BAD, ClientConfig, KubeconfigError, parse_kubeconfig
 from controlplane.clusters.protocol import ApiError, ClusterError, Sink, Unreachable
-from controlplane.clusters.reflector import Reflector, Rejected
+from controlplane.clusters.reflector import Rejected
 from controlplane.clusters.sources import PathSource, Source, load
 from controlplane.clusters.streams import ApiServer, WatchSpec
 from controlplane.clusters.verbs import Executor
 from controlplane.kube.kinds import NAMESPACES, meta
-from controlplane.tasks import end
 
 
-class _Trouble(Exception):  # noqa: N818 - caught in this module
+class _ConnectionFailure(Exception):  # noqa: N818 - caught in this module
     """The connection cannot be made or kept."""
 
     def __init__(
@@ -73,11 +71,8 @@ class ClusterConnection:
         self._around, self._clock = around, around.clock
         self._budget = RequestBudget(around.limits, clock=around.clock, random=around.random)
         self._nudge, self._unauthorized = asyncio.Event(), asyncio.Event()
-        self._reflectors: list[Reflector] = []
-        self._wanted: Mapping[WatchSpec, Sink] = {}
-        self._rewanted, self._announced = asyncio.Event(), asyncio.Event()
-        self._extra: dict[WatchSpec, Reflector] = {}
-        self._followed = ("", "")  # incarnation and server URL that the reflectors' positions belong to
+        self._announced = asyncio.Event()
+        self._watches = ConnectionWatches(name, around, self._budget, self._identify)
 
     def nudge(self) -> None:
         """Look at the kubeconfig again: it, or its place, may have changed."""
@@ -87,10 +82,9 @@ class ClusterConnection:
         """Follow these besides what every cluster is watched for, each into its own sink; what is no longer wanted is
         let go.
 
-        Nobody waits for them: whether they are in view is for their sinks to say.
+        Nobody waits for them: their sinks learn whether they are in view.
         """
-        self._wanted = dict(wanted)
-        self._rewanted.set()
+        self._watches.want(wanted)
 
     async def run(self) -> None:
         """Keep the cluster connected until cancelled. Raises only what the sink or the facts' receiver raise."""
@@ -160,16 +154,16 @@ class ClusterConnection:
                 continue
             try:
                 await self._live(server, config)
-            except _Trouble as trouble:
+            except _ConnectionFailure as failure:
                 if self.executor is not None:
                     self.executor = self.looks = None
                     backoff.reset()
-                    await self._around.facts(self.name, Lost(trouble.reason, trouble.message))
+                    await self._around.facts(self.name, Lost(failure.reason, failure.message))
                     wait = backoff.next()
                     backoff.reset()  # the first attempt after a loss is quick, and the first that counts
                 else:
                     wait = backoff.next()
-                    await self._report_failure(trouble.failure, trouble.message, backoff.attempts, wait)
+                    await self._report_failure(failure.failure, failure.message, backoff.attempts, wait)
             finally:
                 await server.close()
             await self._pause(config, wait)
@@ -194,7 +188,7 @@ class ClusterConnection:
             return False
         try:
             await self._probe(server)
-        except _Trouble:
+        except _ConnectionFailure:
             return False
         finally:
             await server.close()
@@ -208,21 +202,29 @@ class ClusterConnection:
         return self._around.open_server(self.name, config)
 
     async def _live(self, server: ApiServer, config: ClientConfig) -> None:
-        """Probe, follow every kind, and announce the connection; ends only by raising `_Trouble` or what the sink
-        raises.
-        """
+        """Probe, follow every kind, and announce the connection; ends only by raising `_ConnectionFailure` or what the
+        sink raises."""
         self._unauthorized.clear()
         self._announced.clear()
         reached = await self._probe(server)
         await self._around.facts(self.name, reached)
-        self._place_reflectors(reached.incarnation, config.server)
-        await until_failure(
-            *(self._follow(reflector, server) for reflector in self._reflectors),
-            self._heartbeat(server),
-            self._credentials_refused(),
-            self._announce(server, reached),
-            self._follow_wanted(server),
-        )
+        self._watches.place(reached.incarnation, config.server)
+        try:
+            await until_failure(
+                *self._watches.follow(server),
+                self._heartbeat(server),
+                self._credentials_refused(),
+                self._announce(server, reached),
+                self._follow_wanted(server),
+            )
+        except Rejected as error:
+            raise _ConnectionFailure("Unauthorized", str(error)) from None
+
+    async def _follow_wanted(self, server: ApiServer) -> None:
+        """Follow what is wanted besides, after the announcement: the announcement lists what is in view from then
+        on."""
+        await self._announced.wait()
+        await self._watches.follow_wanted(server)
 
     async def _probe(self, server: ApiServer) -> Reached:
         """Ask for a sign of life and for the cluster's identity, and whether that is the cluster that is meant."""
@@ -230,98 +232,27 @@ class ClusterConnection:
             version = await server.version(self._around.timing.heartbeat_timeout)
             incarnation = await incarnation_of(server)
         except Unreachable as error:
-            raise _Trouble("Unreachable", str(error)) from None
+            raise _ConnectionFailure("Unreachable", str(error)) from None
         except ApiError as error:
-            raise _Trouble("Unauthorized" if error.status == 401 else "Unreachable", f"{self.name}: {error}") from None
+            raise _ConnectionFailure(
+                "Unauthorized" if error.status == 401 else "Unreachable", f"{self.name}: {error}"
+            ) from None
         if (objection := self._around.objection(self.name, incarnation)) is not None:
             failure, message = objection
-            raise _Trouble("Unreachable", message, failure)
+            raise _ConnectionFailure("Unreachable", message, failure)
         return Reached(incarnation, _short(version.get("gitVersion")))
-
-    def _place_reflectors(self, incarnation: str, server: str) -> None:
-        """Make the reflectors, or let those of the last connection go on; on another cluster none may resume."""
-        around = self._around
-        if not (self._reflectors or self._extra):
-            self._reflectors = [self._reflector(spec, around.sink) for spec in around.specs]
-        else:
-            before, server_before = self._followed
-            same = incarnation == before if incarnation and before else server == server_before
-            for reflector in (*self._reflectors, *self._extra.values()):
-                if same:
-                    reflector.doubt_position()
-                else:
-                    reflector.forget_position()
-        self._followed = incarnation, server
-
-    def _reflector(self, spec: WatchSpec, sink: Sink) -> Reflector:
-        around = self._around
-        return Reflector(
-            self.name,
-            spec,
-            sink,
-            self._budget,
-            known={uid: at for uid, at in around.known(self.name, spec).items() if spec.namespace in ("", at[0])},
-            newest=around.newest(self.name, spec.kind),
-            is_gone=partial(around.is_gone, self.name),
-            pace=around.pace,
-            on_poison=around.on_poison,
-            on_restored=self._restored,
-            identify=self._identify,
-        )
-
-    async def _follow_wanted(self, server: ApiServer) -> None:
-        """Keep a reflector running for each thing that is wanted; ends as `_follow` does, by raising.
-
-        They begin after the announcement, which says what is in view from then on: their lists are told after it.
-        """
-        await self._announced.wait()
-        tasks: dict[WatchSpec, asyncio.Task[None]] = {}
-        try:
-            while True:
-                self._rewanted.clear()
-                unwanted = [tasks[spec] for spec in tasks if spec not in self._wanted]
-                await end(*unwanted)
-                tasks = {spec: task for spec, task in tasks.items() if spec in self._wanted}
-                _look(unwanted)
-                self._extra = {spec: reflector for spec, reflector in self._extra.items() if spec in self._wanted}
-                for spec, sink in self._wanted.items():
-                    if spec not in tasks:
-                        reflector = self._extra.setdefault(spec, self._reflector(spec, sink))
-                        tasks[spec] = asyncio.create_task(self._follow(reflector, server))
-                changed = asyncio.create_task(self._rewanted.wait())
-                try:
-                    await asyncio.wait([changed, *tasks.values()], return_when=asyncio.FIRST_COMPLETED)
-                finally:
-                    await end(changed)
-                _look(tasks.values())
-        finally:
-            await end(*tasks.values())
-
-    async def _restored(self, message: str) -> None:
-        """One reflector found the history gone back: a new life begins, in which every kind is listed anew."""
-        await self._around.facts(self.name, Restored(message))
-        for reflector in (*self._reflectors, *self._extra.values()):
-            reflector.forget_position()
 
     async def _identify(self, server: ApiServer) -> None:
         """Raise if the cluster behind the same address is another one by now: it was built anew."""
-        incarnation, followed = await incarnation_of(server), self._followed[0]
+        incarnation, followed = await incarnation_of(server), self._watches.incarnation
         if incarnation and followed and incarnation != followed:
-            raise _Trouble(
+            raise _ConnectionFailure(
                 "Unreachable", f"{self.name}: another cluster answers at this address ({incarnation}, not {followed})"
             )
 
-    async def _follow(self, reflector: Reflector, server: ApiServer) -> None:
-        try:
-            await reflector.run(server)
-        except Rejected as error:
-            raise _Trouble("Unauthorized", str(error)) from None
-
     async def _announce(self, server: ApiServer, reached: Reached) -> None:
-        """Open the cluster for writing and say so, once every kind is listed or known not to be had."""
-        while unsettled := next((r for r in self._reflectors if not r.settled.is_set()), None):
-            await unsettled.settled.wait()  # the others may have to list again meanwhile: another history was found
-        off = tuple(r.spec.kind.name for r in self._reflectors if not r.available)
+        """Open the cluster for writing and report that, once every kind is listed or known not to be had."""
+        off = await self._watches.settled()
         self.executor = Executor(server, self._budget, self._counted, self._around.allowed)
         self.looks = Dynamic(server, self._budget, self._counted)
         await self._around.facts(self.name, Connected(reached.incarnation, reached.server_version, off))
@@ -344,7 +275,7 @@ class ClusterConnection:
                 since = self._clock.monotonic()
                 await self._suspect(silence)
             elif self._clock.monotonic() - since >= timing.suspect_grace:
-                raise _Trouble("Unreachable", silence)
+                raise _ConnectionFailure("Unreachable", silence)
 
     async def _silence(self, server: ApiServer) -> str | None:
         """Ask for a sign of life; return why there is none."""
@@ -352,7 +283,7 @@ class ClusterConnection:
             await server.version(self._around.timing.heartbeat_timeout)
         except ClusterError as error:
             if isinstance(error, ApiError) and error.status == 401:
-                raise _Trouble("Unauthorized", f"{self.name}: {error}") from None
+                raise _ConnectionFailure("Unauthorized", f"{self.name}: {error}") from None
             # A gateway without a server behind it answers too: 502, 503, 504.
             return str(error) if not isinstance(error, ApiError) or error.status >= 500 else None
         return None
@@ -365,7 +296,7 @@ class ClusterConnection:
     async def _credentials_refused(self) -> None:
         """Raise once a request of the executor was answered 401."""
         await self._unauthorized.wait()
-        raise _Trouble("Unauthorized", f"{self.name}: a request was answered 401 Unauthorized")
+        raise _ConnectionFailure("Unauthorized", f"{self.name}: a request was answered 401 Unauthorized")
 
     def _counted(self, cluster: str, verb: str, resource: str, code: str) -> None:
         if code == "401":
@@ -383,15 +314,8 @@ class ClusterConnection:
         await self._around.facts(self.name, ConnectFailed(reason, message, attempt, at))
 
 
-def _look(tasks: Iterable[asyncio.Task[None]]) -> None:
-    """Raise what a reflector's task has raised."""
-    for task in tasks:
-        if task.done() and not task.cancelled():
-            task.result()
-
-
 def _short(found: object) -> str:
-    """Return a text that a cluster says of itself; "" if it is none, or none that anybody would say."""
+    """Return a text of a cluster about itself; "" if it is no text, or not one to show."""
     return found if isinstance(found, str) and len(found) <= 253 and found.isprintable() else ""
 
 

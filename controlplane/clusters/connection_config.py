@@ -1,7 +1,7 @@
-"""What a connection is given by whoever runs it: where deltas and facts go, what is known already, and the times it
+"""Holds what a connection is given by its caller: where deltas and facts go, what is known already, and the times it
 keeps.
 
-In: nothing. Out: two values, made by the service's root or by a test, that every `Link` shares.
+In: nothing. Out: two values, made by the service's root or by a test, that every `ClusterConnection` shares.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ class ConnectionConfig:
     `read_secret(name)` returns the bytes of the Secret's key `kubeconfig`, or raises `KubeconfigError` or a
     `ClusterError`. `known(cluster, spec)` is asked once for each watch, after `Reached` was reported, for uid →
     (namespace, name, resourceVersion), and `newest(cluster, kind)` for the highest resourceVersion that was ever seen
-    in the cluster's present life; `is_gone(cluster, uid)` whether an object was seen to go in it. `allowed` is asked
-    before each write. `objection(cluster, incarnation)` is asked whenever a cluster answers, before anything of it is
-    believed: why it is not to be used under this name, None if it may be."""
+    in the cluster's present incarnation; `is_gone(cluster, uid)` whether an object was seen to go in it. `allowed` is
+    asked before each write. `objection(cluster, incarnation)` is asked whenever a cluster answers, before anything of
+    it is believed: why it is not to be used under this name, None if it may be."""
 
     specs: Sequence[WatchSpec]
     sink: Sink

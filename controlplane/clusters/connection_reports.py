@@ -1,8 +1,7 @@
-"""What there is to say about the connection to a worker cluster.
+"""Defines the facts that a connection to a worker cluster reports.
 
-One fact per turn of a connection's life, in order, each awaited by the connection before it goes on: `Reached` comes
-before the first delta of a connection, because only with the incarnation can a delta be told from one of the cluster's
-former life."""
+One fact per change of a connection, in order, each awaited by the connection before it goes on: `Reached` comes before
+the first delta of a connection, because only the incarnation tells a delta from one of an earlier incarnation."""
 
 from __future__ import annotations
 
@@ -66,9 +65,9 @@ class Recovered(msgspec.Struct, frozen=True, gc=False):
 
 class Restored(msgspec.Struct, frozen=True, gc=False):
     """The cluster's history went back: its store was restored from a backup. Everything is listed anew, under a new
-    life.
+    incarnation.
 
-    The receiver starts the new life before it returns.
+    The receiver starts the new incarnation before it returns.
     """
 
     message: str
@@ -84,7 +83,7 @@ class Lost(msgspec.Struct, frozen=True, gc=False):
 
 
 class Disconnected(msgspec.Struct, frozen=True, gc=False):
-    """We closed the connection because its kubeconfig changed; what follows says how the new one fares."""
+    """We closed the connection because its kubeconfig changed; the next fact reports on the new one."""
 
     message: str
 

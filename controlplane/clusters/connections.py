@@ -1,9 +1,9 @@
-"""The worker clusters that there are, each with a connection of its own.
+"""Keeps the set of worker clusters, each with a connection of its own.
 
 Whoever reads the `MultiKueueCluster` objects drives this set: `set` for each one that exists, `secret_changed` when a
 Secret of the namespace does, `remove` when one goes. What the clusters show and how their connections fare comes back
-through `ConnectionConfig`. Trouble with a cluster stays in its link; only a sink or fact receiver that fails ends the
-whole, because then nothing may go on."""
+through `ConnectionConfig`. A failure of a cluster stays in its connection; only a sink or fact receiver that fails ends
+the whole, because then nothing may go on."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Connections:
         return frozenset(self._links)
 
     def set(self, name: str, source: Source) -> None:
-        """Add a cluster, or tell where its kubeconfig is now. Nothing happens if the same kubeconfig is there."""
+        """Add a cluster, or change where its kubeconfig is. Nothing happens if the same kubeconfig is there."""
         if name in self._links:
             link, _ = self._links[name]
             link.source = source

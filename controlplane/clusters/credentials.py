@@ -1,4 +1,4 @@
-"""Who we are to an API server: the value of the Authorization header, kept fresh.
+"""Keeps the value of the Authorization header for one API server fresh.
 
 A worker's kubeconfig holds a token and that is all. The management cluster may also be reached with a service account's
 projected token, which the kubelet renews in place, or through whatever a person's kubeconfig says (exec plugin, token

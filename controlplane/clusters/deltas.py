@@ -1,5 +1,5 @@
-"""Objects and watch lines, as served, become deltas. Pure; a line or item that is none becomes a `Poison` that says
-why.
+"""Turns objects and watch lines, as served, into deltas. Pure; a line or item that is none becomes a `Poison` with the
+reason.
 
 An object needs a name and a uid to be told apart: without them it is poison, whatever else it holds. Of one whose rest
 cannot be read (`controlplane.clusters.validation`) the identity is left, and why. `managedFields` are dropped here:
@@ -39,13 +39,13 @@ class WatchFailure(NamedTuple):
 
 
 class Poison(NamedTuple):
-    """Something that cannot be used, and why; never what it says."""
+    """Something that cannot be used, and why; never its content."""
 
     why: str
 
 
 def of_line(kind: Kind, line: bytes) -> Change | Bookmark | WatchFailure | Poison:
-    """Return what one watch line says."""
+    """Return the delta of one watch line."""
     try:
         event = orjson.loads(line)
     except orjson.JSONDecodeError as error:

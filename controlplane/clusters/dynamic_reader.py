@@ -1,8 +1,8 @@
-"""Objects of any kind, read by the words of an owner reference: apiVersion, kind, name.
+"""Reads objects of any kind by the fields of an owner reference: apiVersion, kind, name.
 
-In: a port. Out: the object, or the no that `ClusterPort.get` has. Which resource a kind is, and whether it has
-namespaces, comes from discovery, which is asked once for each group and version, and once more when it does not know a
-kind: a CRD may have come or gone since."""
+In: a `ClusterPort`. Out: the object, or the error that `ClusterPort.get` raises. Which resource a kind is, and whether
+it has namespaces, comes from discovery, which is asked once for each group and version, and once more when it does not
+know a kind: a CRD may have come or gone since."""
 
 from __future__ import annotations
 

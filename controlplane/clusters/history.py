@@ -1,9 +1,9 @@
-"""Whether what a cluster shows belongs to the history of it that we followed. Pure.
+"""Judges whether what a cluster shows belongs to the history of it that we followed. Pure.
 
 In: the versions of one kind that were seen, and what a list or a watch shows now. Out: why it cannot be the same
-history, if it cannot. resourceVersions only grow, and never say two things; so a store that was restored from a backup
-gives itself away as soon as something is older than it was, also when it has grown past all that we saw: what it wrote
-meanwhile lies, by its versions, in a past that we know by heart. Only what is exactly alike in both histories stays
+history, if it cannot. resourceVersions only grow, and never stand for two states; so a store that was restored from a
+backup shows it as soon as something is older than it was, also when it has grown past all that we saw: what it wrote
+meanwhile lies, by its versions, in a past that we know completely. Only what is exactly alike in both histories stays
 unseen, and there is nothing to be done about that."""
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class ClusterHistory:
     """The highest version seen, and whether everything up to it is known: `complete` from a whole list on, until a line
     is unreadable.
 
-    `is_gone` says whether an object, by its UID, was seen to go. Versions that are not numbers, which Kubernetes allows
-    and no API server of today uses, tell nothing."""
+    `is_gone` returns whether an object, by its UID, was seen to go. Versions that are not numbers, which Kubernetes
+    allows and no API server of today uses, prove nothing."""
 
     def __init__(self, newest: int = 0, is_gone: Callable[[str], bool] = lambda uid: False) -> None:
         self.newest, self._is_gone = newest, is_gone

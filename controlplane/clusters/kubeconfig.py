@@ -1,10 +1,9 @@
-"""A worker's kubeconfig: bytes in, the few things that may come out of it as one frozen value.
+"""Checks a worker's kubeconfig: bytes in, the few things that may come out of it as one frozen value.
 
-A kubeconfig is code in disguise: it can run programs, read files of whoever loads it, and switch TLS off. So a worker's
-may only hold inline material. The rules, their order and their words are those of Kueue's `MultiKueueCluster` (reasons
-`BadKubeConfig` and `InsecureKubeConfig`), so that what a user sees in the status does not change; three are ours and
-come last: no credentials in the server's URL, no client certificate *paths*, and no token in the clear to another
-machine.
+A kubeconfig can run programs, read files of whoever loads it, and switch TLS off. So a worker's may only hold inline
+material. The rules, their order and their messages are those of Kueue's `MultiKueueCluster` (reasons `BadKubeConfig`
+and `InsecureKubeConfig`), so that what a user sees in the status does not change; three are ours and come last: no
+credentials in the server's URL, no client certificate *paths*, and no token in the clear to another machine.
 
 This module reads nothing; `sources.py` does. Nothing here puts a value of the file into a message, only names.
 """
@@ -28,7 +27,8 @@ BAD: Reason = "BadKubeConfig"
 INSECURE: Reason = "InsecureKubeConfig"
 
 _MAX_BYTES = 1 << 20  # what a Secret can hold
-_MAX_DEPTH = 32  # a kubeconfig nests six deep; libyaml's composer recurses in C and dies of a hundred thousand brackets
+# A kubeconfig nests six deep; libyaml's composer recurses in C and overflows its stack on a hundred thousand brackets.
+_MAX_DEPTH = 32
 _DNS_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _DNS_1123 = re.compile(rf"{_DNS_LABEL}(\.{_DNS_LABEL})*\Z")
 
@@ -47,7 +47,7 @@ class KubeconfigError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ClientConfig:
-    """All that is needed to speak to one API server. PEM texts are bytes; empty means absent. The repr shows no
+    """All that is needed to reach one API server. PEM texts are bytes; empty means absent. The repr shows no
     secret.
     """
 
@@ -134,14 +134,11 @@ def parse_kubeconfig(data: bytes) -> ClientConfig:
     cluster's TLS and server; then the effective configuration of the current context.
     """
     file = _parse(data)
-    users = _by_name((u.name, u.user or _User()) for u in file.users or [])
-    clusters = _by_name((c.name, c.cluster or _Cluster()) for c in file.clusters or [])
-    contexts = _by_name((c.name, c.context or _Context()) for c in file.contexts or [])
+    users, clusters, contexts = _named(file)
     if any(user.token_file for user in users.values()):
         raise KubeconfigError(INSECURE, "tokenFile is not allowed")
     for name, cluster in clusters.items():
         _check_cluster(name, cluster)
-
     current = file.current_context or ""
     if current and current not in contexts:
         raise KubeconfigError(INSECURE, f"context was not found for specified context: {current}")
@@ -164,6 +161,15 @@ def parse_kubeconfig(data: bytes) -> ClientConfig:
     return config
 
 
+def _named(file: _File) -> tuple[dict[str, _User], dict[str, _Cluster], dict[str, _Context]]:
+    """Return the file's users, clusters and contexts by name."""
+    return (
+        _by_name((u.name, u.user or _User()) for u in file.users or []),
+        _by_name((c.name, c.cluster or _Cluster()) for c in file.clusters or []),
+        _by_name((c.name, c.context or _Context()) for c in file.contexts or []),
+    )
+
+
 class _KubeconfigLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """YAML as kubeconfigs use it: plain values, and no merge keys, whose expansion can be made to fill the memory."""
 
@@ -174,17 +180,7 @@ class _KubeconfigLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type:
 
 def _parse(data: bytes) -> _File:
     """Return the file's typed tree. Messages tell the place, never the text: the text may be a token."""
-    if len(data) > _MAX_BYTES:
-        raise _unparseable(f"{len(data)} bytes are more than {_MAX_BYTES}")
-    try:
-        if not _is_shallow(data):
-            raise _unparseable("yaml: nested too deeply")
-        tree = yaml.load(data, Loader=_KubeconfigLoader)  # noqa: S506 - a safe loader
-    except yaml.MarkedYAMLError as error:
-        line = f" line {error.problem_mark.line + 1}:" if error.problem_mark else ""
-        raise _unparseable(f"yaml:{line} not valid YAML") from None
-    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError):
-        raise _unparseable("yaml: not valid YAML") from None
+    tree = _tree(data)
     try:
         file = msgspec.convert({} if tree is None else tree, _File, str_keys=False)
     except msgspec.ValidationError as error:
@@ -197,6 +193,22 @@ def _parse(data: bytes) -> _File:
         _decoded(user.user.client_certificate_data if user.user else "")
         _decoded(user.user.client_key_data if user.user else "")
     return file
+
+
+def _tree(data: bytes) -> object:
+    """Return the file's YAML as plain values."""
+    if len(data) > _MAX_BYTES:
+        raise _unparseable(f"{len(data)} bytes are more than {_MAX_BYTES}")
+    try:
+        if not _is_shallow(data):
+            raise _unparseable("yaml: nested too deeply")
+        tree: object = yaml.load(data, Loader=_KubeconfigLoader)  # noqa: S506 - a safe loader
+    except yaml.MarkedYAMLError as error:
+        line = f" line {error.problem_mark.line + 1}:" if error.problem_mark else ""
+        raise _unparseable(f"yaml:{line} not valid YAML") from None
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError):
+        raise _unparseable("yaml: not valid YAML") from None
+    return tree
 
 
 def _is_shallow(data: bytes) -> bool:
@@ -253,7 +265,10 @@ def _check_user(name: str, user: _User, cluster: _Cluster) -> None:
     if user.auth_provider is not None:
         raise KubeconfigError(INSECURE, "auth providers are not allowed")
     if user.client_certificate or user.client_key:
-        err = "client-certificate and client-key file paths are not allowed, use client-certificate-data and client-key-data for user"
+        err = (
+            "client-certificate and client-key file paths are not allowed, "
+            "use client-certificate-data and client-key-data for user"
+        )
         raise KubeconfigError(INSECURE, f"{err} {name}")
 
 
@@ -285,7 +300,7 @@ def is_loopback(url: str) -> bool:
 
 
 def _check_transport(config: ClientConfig) -> None:
-    """Refuse what this client cannot or will not speak; spec-wise silent, so after all of Kueue's rules."""
+    """Refuse what this client does not support; Kueue has no rule for it, so after all of Kueue's rules."""
     proxy = config.proxy_url
     if proxy and urlsplit(proxy).scheme not in ("http", "https"):
         raise KubeconfigError(BAD, "proxy-url must be an http or https URL")

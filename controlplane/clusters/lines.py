@@ -1,4 +1,4 @@
-"""Cutting a byte stream into lines of any length.
+"""Cuts a byte stream into lines of any length.
 
 aiohttp's own line reader gives up beyond twice its buffer; an object with a large annotation or many conditions exceeds
 it. Here the only bound is the one that keeps a broken server from filling the memory."""
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from controlplane.clusters.validation import LARGEST
 
-_MAX_LINE = LARGEST + (1 << 20)  # an object, and what a watch says beside it
+_MAX_LINE = LARGEST + (1 << 20)  # an object, and what a watch line has beside it
 
 
 class LineTooLong(ValueError):  # noqa: N818

@@ -1,6 +1,6 @@
-"""A list, page by page, against what was known: what is there, what took another's place, and what is gone. Pure.
+"""Compares a list, page by page, with what was known: what is there, what took another's place, what is gone. Pure.
 
-A list says nothing of what it does not contain, so the difference is made here. It is only believed if every item could
+A list does not name what it does not contain, so the difference is made here. It is only believed if every item could
 be read: one that could not may be any of those that seem to be missing."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The way to the management cluster: a pod's service account, or a person's kubeconfig.
+"""Opens the management cluster: by a pod's service account, or by a person's kubeconfig.
 
 Unlike a worker's, these credentials are the operator's own, so everything that kubectl accepts is accepted: exec
 plugins, token files, OIDC, files beside the kubeconfig. Tokens are renewed as they age; a client certificate from an

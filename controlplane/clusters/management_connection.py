@@ -1,5 +1,4 @@
-"""The connection to the management cluster itself: the same life as a worker's, but its credentials are the process's
-own.
+"""Keeps the management cluster itself connected: as a worker, but with the process's own credentials.
 
 In: a way to open its API server, asked again for each attempt, so that a rotated kubeconfig is read anew. Out: as
 `ClusterConnection`."""
@@ -30,7 +29,7 @@ class ManagementConnection(ClusterConnection):
             self.executor = self.looks = None
 
     async def _until_worth_trying(self) -> None:
-        """Nobody tells when the process's own credentials change: look again now and then."""
+        """Nothing reports a change of the process's own credentials: look again now and then."""
         await self._clock.sleep(self._around.timing.file_poll)
 
     async def _open(self, config: ClientConfig) -> ApiServer:

@@ -1,7 +1,7 @@
-"""What the rest of the house may ask of one API server, and what it hears from it.
+"""Defines what may be asked of one API server, and what it answers.
 
 In: kinds, requests (`controlplane.kube.kinds`). Out: objects as plain dicts, deltas of a watched kind, and two sorts of
-trouble: an answer that says no (`ApiError`) and no answer at all (`Unreachable`). The HTTP client, the doubles of the
+failure: a refusal (`ApiError`) and no answer at all (`Unreachable`). The HTTP client, the doubles of the
 tests and whatever comes later all stand behind these protocols."""
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ApiError(ClusterError):
     """The API server answered with a status of 400 or more.
 
     `status` is the HTTP code, `reason` the Status object's reason (`AlreadyExists`, `Conflict`, …) or "", `retry_after`
-    seconds from the header or None, `name` the object that the Status speaks of: a 404 without it tells of the kind,
+    seconds from the header or None, `name` the object that the Status names: a 404 without it is about the kind,
     not of the object."""
 
     def __init__(
@@ -44,7 +44,7 @@ class ApiError(ClusterError):
 
 
 class Foreign(ClusterError):  # noqa: N818
-    """The object in the way does not carry our ownership mark: it is neither adopted nor deleted."""
+    """The object in the way does not carry our origin label: it is neither adopted nor deleted."""
 
     def __init__(self, message: str, found: Json) -> None:
         super().__init__(message)
@@ -69,7 +69,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
 
 
 class Synced(msgspec.Struct, frozen=True, gc=False):
-    """A list of the kind is complete. `gap` says that a watch could not be resumed (410), so changes in between were
+    """A list of the kind is complete. `gap`: a watch could not be resumed (410), so changes in between were
     missed.
     """
 
@@ -161,7 +161,7 @@ class Discovers(Protocol):
 
 
 class Looks(Protocol):
-    """The reading face of a cluster: one object of any kind, by the words of a reference."""
+    """Reads from a cluster: one object of any kind, by the fields of a reference."""
 
     async def look(self, api_version: str, kind: str, namespace: str, name: str) -> Json:
         """Return an object, from the namespace if its kind has namespaces. Raises `ApiError`, `NotServed` or
@@ -170,8 +170,8 @@ class Looks(Protocol):
 
 
 class Executes(Protocol):
-    """The idempotent face of a cluster: one `Request`, carried out with its preconditions and ownership mark."""
+    """Writes to a cluster, idempotently: one `Request`, carried out with its preconditions and origin label."""
 
     async def execute(self, request: Request) -> Json | None:
-        """Carry out the request. A create whose place is taken by an object with our mark is adopted (the object is
-        returned); otherwise `Foreign`. A delete of something already gone succeeds (None)."""
+        """Carry out the request. A create whose place is taken by an object with our origin label is adopted (the
+        object is returned); otherwise `Foreign`. A delete of something already gone succeeds (None)."""

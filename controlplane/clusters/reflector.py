@@ -1,4 +1,4 @@
-"""One kind of one cluster, followed: list, then watch, then resume where the watch ended.
+"""Follows one kind of one cluster: lists, then watches, then resumes where the watch ended.
 
 In: an API server's pages and lines. Out: deltas to a sink, in the server's order. The place in the stream (a
 resourceVersion) advances only after the sink has returned, so what the log does not have is shown again. An ordinary
@@ -81,7 +81,7 @@ Identify = Callable[[ApiServer], Awaitable[None]]
 
 
 async def _unheard(why: str) -> None:
-    """Tell nobody."""
+    """Report to nobody."""
 
 
 async def _trusted(api: ApiServer) -> None:
@@ -96,9 +96,9 @@ class Reflector:
     """Follows one kind of one cluster for as long as `run` runs; run again, it goes on where it was.
 
     `known` (uid → place) seeds what the log already holds of the kind, so that what vanished while nobody watched is
-    reported `gone`; a place without a version is one of an earlier life. `newest` is the highest resourceVersion that
-    was seen of it in this life of the cluster, 0 for none, and `is_gone` tells the UIDs of what was seen to go in it.
-    `settled` is set once the kind is synced, off, or has failed so often that nobody should wait for it."""
+    reported `gone`; a place without a version is one of an earlier incarnation. `newest` is the highest resourceVersion
+    that was seen of it in this incarnation of the cluster, 0 for none, and `is_gone` knows the UIDs of what was seen to
+    go in it. `settled` is set once the kind is synced, off, or has failed so often that nobody should wait for it."""
 
     def __init__(
         self,
@@ -182,7 +182,7 @@ class Reflector:
         return self._backoff.next()
 
     async def _list(self, api: ApiServer) -> None:
-        """List everything, tell the difference to what was known, and take the list's version as the place to watch
+        """List everything, emit the difference to what was known, and take the list's version as the place to watch
         from.
         """
         kind, gap = self.spec.kind, self._synced
@@ -215,7 +215,7 @@ class Reflector:
         if era == self._era:
             await self._deliver([*gone, Synced(kind, version, listing.count, gap)])
         if era != self._era:
-            return  # another kind found the history gone back meanwhile: what was listed was recorded as of the life before
+            return  # another kind found meanwhile that the history went back: the list was of the incarnation before
         self._advance(version)
         self._history.complete = not listing.poisons
         self._synced, self.off, self._doubtful = True, None, False
@@ -318,8 +318,8 @@ class Reflector:
         return self._backoff.next()
 
     async def _refused(self, error: ApiError) -> float:
-        """Draw the conclusion from an answer that says no, and return the seconds to wait. Raises `Rejected`."""
-        self._silent = 0  # it speaks
+        """Draw the conclusion from a refusal, and return the seconds to wait. Raises `Rejected`."""
+        self._silent = 0  # it answers
         if error.status == 401:
             self._rejections += 1
             if self._rejections >= 2:  # the first may be a token that was being renewed
@@ -372,7 +372,7 @@ class Reflector:
         self._history.seen(version)
 
     async def _another_history(self, why: str) -> None:
-        """Tell of a restored backup, and begin anew: what is seen from now on belongs to another life."""
+        """Report a restored backup, and begin anew: what is seen from now on belongs to another incarnation."""
         await self._on_restored(f"the history of {self.spec.kind.name} went back: {why}")
         self.forget_position()
 

@@ -1,4 +1,4 @@
-"""The bytes of an answer, as many as are wanted and no more, also where a few of them unfold into very many.
+"""Reads the bytes of an answer up to a limit, also where a few of them unfold into very many.
 
 In: an open response. Out: its body, unpacked. aiohttp would unpack whatever has arrived at once, and keep all of it: an
 API server that answers with a gigabyte of zeros in a megabyte of gzip would take the process with it, and every other
@@ -15,7 +15,7 @@ from controlplane.clusters.protocol import UnreadableResponse
 #: What an answer may be packed in, as it is asked for.
 ENCODING = "gzip"
 OBJECT, PAGE = 1 << 25, 1 << 28  # bytes of an answer: of one object, of a page of a list
-REFUSAL = 1 << 16  # of an answer that says no, of which the rest is not read
+REFUSAL = 1 << 16  # of a refusal, of which the rest is not read
 
 
 async def body_of(response: aiohttp.ClientResponse, most: int, cluster: str) -> bytes:
@@ -26,7 +26,7 @@ async def body_of(response: aiohttp.ClientResponse, most: int, cluster: str) -> 
 
 
 async def refusal_of(response: aiohttp.ClientResponse, cluster: str) -> bytes:
-    """Return the beginning of a body that says no."""
+    """Return the beginning of the body of a refusal."""
     return await _read(response, REFUSAL, cluster, cut=True)
 
 

@@ -1,4 +1,4 @@
-"""Reading what an API server answers: a `Status` becomes an `ApiError`, a body becomes a dict. Pure."""
+"""Reads what an API server answers: a `Status` becomes an `ApiError`, a body becomes a dict. Pure."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _of_status(found: Json, status: int, retry_after: float | None) -> ApiError:
 
 
 def _text(value: Any) -> str:
-    """Return what is said, if it is a text and as much of it as anybody reads; the database holds no U+0000."""
+    """Return a message, if it is a text, cut to a length that people read; the database holds no U+0000."""
     return value[:_MAX_SAID].replace("\0", "") if isinstance(value, str) else ""
 
 

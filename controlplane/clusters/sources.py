@@ -1,6 +1,6 @@
-"""Where a worker's kubeconfig is read from: a Secret beside the control plane, or a file below one allowed directory.
+"""Reads a worker's kubeconfig: from a Secret beside the control plane, or from a file below one allowed directory.
 
-Reading only; what the bytes may say is checked in `kubeconfig.py`. Messages are those that Kueue writes into the
+Reading only; what the bytes may contain is checked in `kubeconfig.py`. Messages are those that Kueue writes into the
 `MultiKueueCluster` status, all with reason `BadKubeConfig`.
 """
 

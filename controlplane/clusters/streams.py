@@ -1,5 +1,5 @@
-"""What reflectors and connections ask of an API server beyond the verbs: pages of a list, lines of a watch, a sign of
-life.
+"""Defines what reflectors and connections ask of an API server beyond the verbs: pages of a list, lines of a watch, its
+version.
 
 Kept apart from the HTTP client so that a simulated cluster can stand behind it without a socket.
 """
@@ -48,7 +48,7 @@ Lines = AsyncGenerator[list[bytes], None]  # what a watch yields
 
 
 class ApiServer(ClusterPort, Protocol):
-    """The whole of one API server as this room uses it. Each call raises `ApiError` or `Unreachable` and has its own
+    """The whole of one API server as this package uses it. Each call raises `ApiError` or `Unreachable` and has its own
     time-out.
     """
 

@@ -1,4 +1,4 @@
-"""The TLS context for one API server, from PEM bytes.
+"""Makes the TLS context for one API server from PEM bytes.
 
 OpenSSL only loads a client key from a path. On Linux that path leads to memory, so the key never touches a disk,
 whatever kills the process; elsewhere it is a private file that is gone before this module returns."""
@@ -23,7 +23,8 @@ def tls_context(config: ClientConfig) -> ssl.SSLContext:
         context = ssl.create_default_context(cadata=config.ca_data.decode("ascii") if config.ca_data else None)
     except (ssl.SSLError, ValueError):
         raise KubeconfigError(BAD, "certificate-authority-data holds no usable PEM certificate") from None
-    # Python 3.13 made this the default; certificates of many clusters lack the extensions it asks for, and Go accepts them.
+    # Python 3.13 made this the default; certificates of many clusters lack the extensions it asks for, and Go accepts
+    # them.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if not config.verify:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE

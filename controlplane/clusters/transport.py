@@ -1,9 +1,9 @@
-"""One API server over HTTP: the `ApiServer` protocol on an aiohttp session of our own.
+"""Reaches one API server over HTTP: the `ApiServer` protocol on an aiohttp session of our own.
 
-The stock client spends most of its time asking the environment for proxies, has no time-outs unless told, cannot read a
-watch line beyond 4 MiB and picks patch types that servers refuse. So: explicit content types, explicit time-outs, no
-environment, no redirects, bytes in and dicts out. Nothing is retried here and nothing is paced: that is `verbs.py`,
-`reflector.py` and `budget.py`."""
+The stock client spends most of its time asking the environment for proxies, has no time-outs unless configured, cannot
+read a watch line beyond 4 MiB and picks patch types that servers refuse. So: explicit content types, explicit
+time-outs, no environment, no redirects, bytes in and dicts out. Nothing is retried here and nothing is paced: that is
+`verbs.py`, `reflector.py` and `budget.py`."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Transport:
         content_type: str = "",
         field_manager: str = "",
     ) -> Json:
-        """PATCH an object or its subresource and return it. A merge patch unless told otherwise; an apply takes fields
+        """PATCH an object or its subresource and return it. A merge patch unless asked otherwise; an apply takes fields
         over by force.
         """
         content_type = content_type or MERGE_PATCH
@@ -245,8 +245,8 @@ class Transport:
                     self._open.discard(response)
         except (aiohttp.ClientError, TimeoutError, OSError, LineTooLong, ValueError) as error:
             # The cause would carry the request's headers along; its kind and text are enough.
-            words = scrubbed(f"{type(error).__name__}: {error}".rstrip(": "), authorization, self._config.proxy_url)
-            raise Unreachable(f"{self.name}: {words}") from None
+            text = scrubbed(f"{type(error).__name__}: {error}".rstrip(": "), authorization, self._config.proxy_url)
+            raise Unreachable(f"{self.name}: {text}") from None
         except RuntimeError:
             if not self._closed:
                 raise

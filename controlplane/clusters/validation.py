@@ -1,4 +1,4 @@
-"""What of an object, as an API server showed it, can be taken at all: its identity, and whether the rest can be read
+"""Judges what of an object, as an API server showed it, can be taken: its identity, and whether the rest can be read
 and recorded.
 
 In: a decoded object. Out: why it cannot be told apart from others; why the rest of it cannot be used; what is left of
@@ -54,7 +54,10 @@ def unreadable(found: Json) -> str:
     try:
         text = orjson.dumps(found)
     except TypeError:  # deeper than the encoder goes, or a number of more than 64 bits
-        return f"it cannot be spelled as JSON: it is nested too deep (more than {DEEPEST} levels), or holds what is no number"
+        return (
+            f"it cannot be spelled as JSON: it is nested too deep (more than {DEEPEST} levels), "
+            "or holds what is no number"
+        )
     if len(text) > LARGEST:
         return f"it has {len(text)} bytes, and {LARGEST} are read"
     if (rb"\u0000" in text or _looks_deep(text)) and (why := _walk(found)):

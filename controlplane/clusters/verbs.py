@@ -1,7 +1,7 @@
-"""One `Request` to one cluster, carried out so that doing it twice does no harm.
+"""Carries out one `Request` to one cluster so that doing it twice does no harm.
 
 The call that was executed and whose answer was lost is the normal case, so every verb leans on something the server
-checks: a deterministic name and an ownership mark (create), a uid and resourceVersion (patch, delete). Only "come back
+checks: a deterministic name and the origin label (create), a uid and resourceVersion (patch, delete). Only "come back
 later" is repeated here; everything else, above all a conflict, goes back to whoever decided, who will have seen more by
 then."""
 
@@ -69,7 +69,7 @@ class Executor:
     async def _create(self, request: Request) -> Json:
         """Create the object, or adopt what a lost answer of ours left there.
 
-        That it was refused now says nothing of an attempt before, whose answer was lost: the refusal counts if the
+        That it was refused now proves nothing of an attempt before, whose answer was lost: the refusal counts if the
         object is not there. Where that cannot be seen, nothing is known: 503 `Unclear`."""
         ref, body = request.ref, _complete(request)
         try:
@@ -110,7 +110,10 @@ class Executor:
         try:
             found = await self._get(request, absent_by_name=True)
         except ApiError as error:
-            text = f"{refusal.message}; and whether an earlier attempt created {request.ref} cannot be seen: {error.message}"
+            text = (
+                f"{refusal.message}; and whether an earlier attempt created {request.ref} cannot be seen: "
+                f"{error.message}"
+            )
             raise ApiError(503, UNCLEAR, text) from error
         if found is not None:
             return found
@@ -141,8 +144,8 @@ class Executor:
     async def _delete(self, request: Request) -> None:
         """Delete exactly the object that was decided on.
 
-        With both preconditions it is the very version that was observed, mark and all. With less, the mark is looked at
-        now, and what was looked at is what gets deleted."""
+        With both preconditions it is the very version that was observed, label and all. With less, the label is looked
+        at now, and what was looked at is what gets deleted."""
         ref, uid, version = request.ref, request.uid, request.resource_version
         if request.owner_label is not None and not (uid and version):
             found = await self._get(request)
@@ -169,7 +172,7 @@ class Executor:
                 raise
 
     async def _get(self, request: Request, *, absent_by_name: bool = False) -> Json | None:
-        """Return what is in the request's place, which must carry the ownership mark; None if nothing is.
+        """Return what is in the request's place, which must carry the origin label; None if nothing is.
 
         A kind that is not served has no objects either; with `absent_by_name`, that alone is no proof.
         """
@@ -201,7 +204,8 @@ class Executor:
                 self._count(verb, request, str(error.status) if isinstance(error, ApiError) else "Unreachable")
                 if not isinstance(error, ApiError) or not _later(error) or backoff.attempts >= _ATTEMPTS - 1:
                     raise
-                # Everyone keeps off for as long as the server asks; this request waits a little longer, so not all come at once.
+                # Everyone keeps off for as long as the server asks; this request waits a little longer, so not all come
+                # at once.
                 asked = error.retry_after or 0.0
                 self._budget.pause(asked)
                 await self._budget.clock.sleep(asked + backoff.next())

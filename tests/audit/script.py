@@ -21,7 +21,6 @@ from controlplane.controllers.multikueue.events import (
     CheckState,
     CloneGone,
     CloneObserved,
-    Condition,
     JobGone,
     JobObserved,
     MultiKueueClusterObserved,
@@ -32,6 +31,7 @@ from controlplane.controllers.multikueue.events import (
     WorkloadGone,
     WorkloadObserved,
 )
+from controlplane.kube.conditions import Condition
 from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
     JOBS,

@@ -12,12 +12,12 @@ from controlplane.audit.words import fields_of, reason_of, type_of, what
 from controlplane.controllers.manifests import EVERY, SCHEDULER, SERVICE
 from controlplane.controllers.multikueue.events import (
     CloneObserved,
-    Condition,
     EffectFailed,
     JobObserved,
     WorkloadObserved,
 )
 from controlplane.controllers.podgroups.events import OwnerResolved
+from controlplane.kube.conditions import Condition
 from controlplane.log.event import Event, Recorded, Unknown
 from controlplane.runtime.manifest import Manifest, Vocabulary
 from tests.audit.samples import sample

@@ -38,7 +38,6 @@ from controlplane.controllers.candidates.source.events import (
     CandidateUnschedulable,
     CandidateWaiting,
     CleanupDone,
-    Condition,
     DelegateHinted,
     DelegateLost,
     DelegateMissing,
@@ -63,6 +62,7 @@ from controlplane.controllers.candidates.source.gang_events import (
 )
 from controlplane.controllers.candidates.source.policy import NEVER_TWICE, PlacementPolicy
 from controlplane.controllers.connectivity.events import MANAGEMENT, KindOff, cluster_stream
+from controlplane.kube.conditions import Condition
 from controlplane.kube.kinds import POD_GROUPS
 from controlplane.runtime.marks import ANY
 from controlplane.runtime.router import ControllerRouter, Registration

@@ -1,6 +1,5 @@
-"""An API server of a few dozen lines for this room's tests: what it does wrong is set by the test, what it was asked is
-recorded.
-"""
+"""An API server of a few dozen lines for the tests of `controlplane.clusters`: what it does wrong is set by the test,
+what it was asked is recorded."""
 
 from __future__ import annotations
 

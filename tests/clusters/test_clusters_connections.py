@@ -1,4 +1,4 @@
-"""The life of connections: reaching, losing and regaining clusters, and leaving nothing behind."""
+"""Connections: reaching, losing and regaining clusters, and leaving nothing behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects of any kind by a reference's words: discovery is asked once, anew when it does not know a kind, and scope
+"""Objects of any kind by a reference's fields: discovery is asked once, anew when it does not know a kind, and scope
 decides the place.
 """
 

@@ -1,4 +1,4 @@
-"""Every rule of Kueue's kubeconfig checks, its order and its words; and that no value of the file gets into a
+"""Every rule of Kueue's kubeconfig checks, its order and its messages; and that no value of the file gets into a
 message.
 """
 
@@ -26,6 +26,7 @@ CERTIFICATE_PATHS = (
     "client-certificate and client-key file paths are not allowed, "
     "use client-certificate-data and client-key-data for user u"
 )
+NO_CONFIGURATION = "no configuration has been provided, try setting KUBERNETES_MASTER environment variable"
 CLEAR = "a bearer token is not sent over plain http to another machine, use an https server"
 
 
@@ -112,7 +113,7 @@ def test_good_kubeconfig_gives_what_a_client_needs() -> None:
         (
             "current-context",
             None,
-            "invalid configuration: no configuration has been provided, try setting KUBERNETES_MASTER environment variable",
+            f"invalid configuration: {NO_CONFIGURATION}",
         ),
         ("users.0.token", 7, PARSE + "Expected `str`, got `int` - at `$.users[0].user.token`"),
         ("kind", "Pod", PARSE + 'no kind "Pod" is registered for version "v1"'),

@@ -1,4 +1,4 @@
-"""Another identity under a known name is no word about what ran there, and one cluster has one name."""
+"""Another identity under a known name proves nothing of what ran there, and one cluster has one name."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ class Server:
     # the little of Kueue that matters
 
     def manager(self) -> None:
-        """One step of the manager's core (specs 8.1, 8.2)."""
+        """One step of the manager's core."""
         workload, job = self.objects[WORKLOADS], self.objects[JOBS]
         status = workload.get("status") or {}
         check = status["admissionChecks"][0]
@@ -155,7 +155,7 @@ class Server:
         self.condition("Evicted")
 
     def worker(self) -> None:
-        """One step of a worker's core (specs 8.7)."""
+        """One step of a worker's core."""
         clone, job = self.objects.get(WORKLOADS), self.objects.get(JOBS)
         if clone is None or true(clone, "Finished"):
             return

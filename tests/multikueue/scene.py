@@ -1,4 +1,4 @@
-"""A stage for the pure core: events in, decisions out, with the shortest way to say what was seen."""
+"""Drives the pure core: events in, decisions out, with the shortest way to record what was seen."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from controlplane.controllers.multikueue.events import (
     CheckState,
     CloneGone,
     CloneObserved,
-    Condition,
     JobObserved,
     MultiKueueClusterObserved,
     MultiKueueConfigObserved,
@@ -32,6 +31,7 @@ from controlplane.controllers.multikueue.events import (
     WorkloadObserved,
 )
 from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.kube.conditions import Condition
 from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
     JOBS,

@@ -1,4 +1,4 @@
-"""A PipelineRun as a kind that is dispatched: inert here, whole on the worker (specs/coscheduling section 8)."""
+"""A PipelineRun as a kind that is dispatched: inert here, whole on the worker (docs/explanation/coscheduling.md)."""
 
 from __future__ import annotations
 

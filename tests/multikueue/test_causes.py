@@ -1,4 +1,4 @@
-"""`caused_by` is the cause: of every decision that the stories bring about, the event that it rests on, on whatever
+"""`caused_by` is the cause: of every decision that these histories bring about, the event that it rests on, on whatever
 stream that is.
 """
 

@@ -1,4 +1,4 @@
-"""The `Active` conditions of MultiKueueClusters and AdmissionChecks, to the letter (specs 1.2, 1.3)."""
+"""The `Active` conditions of MultiKueueClusters and AdmissionChecks, to Kueue's letter."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from controlplane.controllers.connectivity.events import (
     cluster_stream,
 )
 from controlplane.controllers.multikueue.conditions import CONFIG_REASONS
-from controlplane.controllers.multikueue.events import Condition, ConditionDecided, EffectFailed, EffectUnneeded
+from controlplane.controllers.multikueue.events import ConditionDecided, EffectFailed, EffectUnneeded
+from controlplane.kube.conditions import Condition
 from tests.multikueue.scene import CHECK, START, Scene, stamp
 
 CHECK_STREAM = f"admissioncheck/{CHECK}"

@@ -1,5 +1,5 @@
-"""A Workload on its way to a cluster: events in, decisions out (specs 2.3, 2.5–2.8 and what section 9 says not to
-copy).
+"""A Workload on its way to a cluster: events in, decisions out (Kueue's procedure, and what
+docs/explanation/compared-with-kueue.md says of it).
 """
 
 from __future__ import annotations
@@ -227,7 +227,8 @@ def test_a_job_that_is_refused_twice_goes_elsewhere_once_the_copy_there_is_gone(
     scene = installing()
     assert again(scene, 422, "Invalid") == ["JobCreation b"]
     assert again(scene, 422, "Invalid") == ["ClusterRefused b"]
-    # The copy goes before a job comes elsewhere: a creation that is still on its way finds no Workload that would let it run.
+    # The copy goes before a job comes elsewhere: a creation that is still on its way finds no Workload that would let
+    # it run.
     assert scene.names() == ["Removal Workload b", "Nomination", "Clone a"]
     scene.workload(nominated=["a"]).clone("a", {"Admitted": True})
     assert scene.names() == ["WinnerChosen a"]

@@ -1,6 +1,4 @@
-"""An evicted Workload that still holds quota: stopped, mirrored, brought to rest, and offered to nobody (specs 8.2,
-8.3, 8.4, 9-5).
-"""
+"""An evicted Workload that still holds quota: stopped, mirrored, brought to rest, and offered to nobody."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from controlplane.controllers.multikueue.events import (
     StatusRelayDecided,
 )
 from controlplane.controllers.multikueue.reasons import WorkloadReason
-from tests.multikueue.lives import GONE, TWO, only, retry, settled
+from tests.multikueue.dispatched import GONE, TWO, only, retry, settled
 from tests.multikueue.scene import STREAM, Scene
 
 
@@ -71,8 +71,8 @@ def test_the_status_comes_before_finished_and_then_the_copies_go(reason: str, me
 
 
 def test_a_workload_whose_copy_finished_waits_for_the_last_status_of_its_job() -> None:
-    # Workloads and jobs are two watches: the Workload's Finished may arrive first. Without the job's last status the user's job would
-    # stay as it last was for ever, because the copy is deleted as soon as the Workload is finished.
+    # Workloads and jobs are two watches: the Workload's Finished may arrive first. Without the job's last status the
+    # user's job would stay as it last was for ever, because the copy is deleted as soon as the Workload is finished.
     scene = settled().clone("a", {"Finished": ("Succeeded", "done")})
     assert scene.names() == []
     scene.remote_job("a", status=TWO, finished=True, inactive=True)

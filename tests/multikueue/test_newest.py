@@ -1,4 +1,5 @@
-"""What the log remembers of a cluster's present life: the newest version of each kind, whole lists, and what went."""
+"""What the log remembers of a cluster's present incarnation: the newest version of each kind, whole lists, and what
+went."""
 
 from __future__ import annotations
 

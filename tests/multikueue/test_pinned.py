@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from controlplane.controllers.multikueue.events import CheckStateDecided, EffectFailed, RemovalDecided, WinnerChosen
-from tests.multikueue.lives import LOST, ONE, THREE, TWO, only, restart, retry, settled
+from tests.multikueue.dispatched import LOST, ONE, THREE, TWO, only, restart, retry, settled
 from tests.multikueue.scene import STREAM, Scene
 
 
@@ -103,7 +103,8 @@ def test_a_clone_whose_creation_was_never_answered_is_not_created_once_the_attem
 
 
 def test_a_job_is_not_created_while_an_old_copy_still_runs_on_a_cluster_in_view() -> None:
-    # The losers of one attempt hold no job, but a copy from an attempt before may: slow to go or not, it has to be gone first.
+    # The losers of one attempt hold no job, but a copy from an attempt before may: slow to go or not, it has to be gone
+    # first.
     scene = settled("a", "a", "b").lose("a").tick(minutes=16)
     scene.decide()
     scene.workload({"Evicted": True, "Admitted": False}, check="Pending", cluster_name="").job(suspended=True)
@@ -126,8 +127,9 @@ def test_a_job_is_not_created_while_an_old_copy_still_runs_on_a_cluster_in_view(
 
 
 def test_a_winner_whose_nomination_was_taken_back_unseen_is_nominated_again_before_ready() -> None:
-    # Evicted and reserved again while nobody watched: a relist shows only what came of it, a Workload without names. Kueue's webhook
-    # refuses a clusterName that the stored object does not nominate, so writing it again and again would be for ever.
+    # Evicted and reserved again while nobody watched: a relist shows only what came of it, a Workload without names.
+    # Kueue's webhook refuses a clusterName that the stored object does not nominate, so writing it again and again
+    # would be for ever.
     scene = Scene("a").cloned("a").clone("a", {"Admitted": True})
     scene.decide()
     scene.remote_job("a")

@@ -18,7 +18,7 @@ from controlplane.controllers.multikueue.events import (
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.kube.kinds import JOBSETS
 from controlplane.runtime.writes import Effect
-from tests.multikueue.lives import ONE, THREE, TWO, only, retry, settled
+from tests.multikueue.dispatched import ONE, THREE, TWO, only, retry, settled
 from tests.multikueue.scene import JOB, NS, STREAM, Scene, stamp
 
 

@@ -1,4 +1,4 @@
-"""Workloads of elastic jobs: rejected, because nobody here replaces a slice on a worker, and what runs of them runs
+"""Workloads of elastic jobs: rejected, because nothing here replaces a slice on a worker, and what runs of them runs
 on.
 """
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from controlplane.controllers.connectivity.events import ClusterConnectFailed, cluster_stream
 from controlplane.controllers.multikueue.events import EffectFailed, MultiKueueClusterGone, RemovalDecided
 from controlplane.controllers.multikueue.reasons import WorkloadReason
-from tests.multikueue.lives import GONE, LOST, only, restart, retry, settled
+from tests.multikueue.dispatched import GONE, LOST, only, restart, retry, settled
 from tests.multikueue.scene import STREAM
 
 
@@ -105,8 +105,8 @@ def test_a_deleted_cluster_that_is_still_in_the_config_ends_in_retry_after_the_g
 
 
 def test_a_cluster_deleted_shortly_before_a_crash_ends_in_retry_too() -> None:
-    # Its deletion is in the log, the disconnection that follows from it is not: the process was killed in between. Nobody will ever try
-    # to connect to it again, so waiting for the first attempt would be waiting for ever.
+    # Its deletion is in the log, the disconnection that follows from it is not: the process was killed in between.
+    # Nobody will ever try to connect to it again, so waiting for the first attempt would be waiting for ever.
     scene = settled()
     scene.fold(cluster_stream("a"), MultiKueueClusterGone(name="a", uid="mkc-a"))
     restart(scene)

@@ -15,7 +15,7 @@ from controlplane.controllers.connectivity.events import (
 )
 from controlplane.controllers.multikueue.events import EffectFailed, ObservationRefused, Owner
 from controlplane.kube.kinds import JOBS, WORKLOADS
-from tests.multikueue.lives import settled
+from tests.multikueue.dispatched import settled
 from tests.multikueue.scene import NS, STREAM, WL, Scene
 
 QUEUED: dict[str, Any] = {"check": "Pending", "cluster_name": "", "nominated": []}

@@ -1,1 +1,2 @@
-"""Capability: which clusters we can talk to, since when, and what each of them serves, as facts in the log."""
+"""The connectivity controller: which clusters answer us, since when, and what each of them serves, as facts in the
+log."""

@@ -1,7 +1,7 @@
-"""Which clusters can take a job whole, as whoever knows the kind judges it, and whoever dispatches it keeps to.
+"""Defines the judgement on which clusters can take a job whole: one controller judges, another dispatches by it.
 
-In: the judgement of one room, recorded. Out: one event that two rooms read: the one that judged it, and the one that
-nominates clusters. They do not import each other (docs/decisions/0021), so what is said between them stands below both.
+In: the judgement of one controller, recorded. Out: one event that two controllers read: the one that judged it, and the
+one that nominates clusters. They do not import each other (docs/decisions/0021), so the event stands below both.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from controlplane.kube.kinds import Kind
 from controlplane.log.event import Event
 
 #: First word of the streams of judgements.
-ROOM = "fit"
+FIT = "fit"
 
 
 class Fit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """What was found of one cluster. `reason` and `detail` say why it cannot take the job, "" if it can; `unknown` is
-    what could not be looked at there, in words: it counts as fitting. `early`: how many volumes would be bound before a
-    pod is placed. `short`: what was not asked of quota and will be used there all the same, in words."""
+    what could not be looked at there, as text: it counts as fitting. `early`: how many volumes would be bound before a
+    pod is placed. `short`: what was not asked of quota and will be used there all the same, as text."""
 
     reason: str = ""
     detail: str = ""
@@ -47,4 +47,4 @@ class ClustersJudged(Event, frozen=True, kw_only=True):
 
 def fit_stream(kind: Kind, namespace: str, name: str) -> str:
     """Return the stream of a job as whoever judges clusters for it sees it."""
-    return f"{ROOM}/{kind.name}/{namespace}/{name}"
+    return f"{FIT}/{kind.name}/{namespace}/{name}"

@@ -1,5 +1,5 @@
-"""What can be recorded of connections: one cluster's on the stream `cluster/NAME` (the management cluster's own under
-`@management`), what concerns all of them on `fleet`."""
+"""Defines what can be recorded of connections: one cluster's on the stream `cluster/NAME` (the management cluster's own
+under `@management`), what concerns all of them on `fleet`."""
 
 from __future__ import annotations
 

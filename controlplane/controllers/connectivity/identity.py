@@ -1,11 +1,11 @@
-"""Whether the cluster that answers under a name is the one that the log knows by it.
+"""Judges whether the cluster that answers under a name is the one that the log knows by it.
 
 In: its identity (the UID of its namespace kube-system), the connections as the log says them, what may still run on the
 one before. Out: why it is not to be used, as reason and message of the MultiKueueCluster's condition; None if it may
-be. Pure. Another identity says nothing of what runs on the cluster before: a kubeconfig may lead elsewhere by mistake,
-and then its copies are unknown and not gone. So it counts as lost, with all that follows from that, until nothing rests
-on it any more: it is back, every grace is over, or an operator gives it up. And one cluster under two names would be
-taken for two."""
+be. Pure. Another identity proves nothing of what runs on the cluster before: a kubeconfig may lead elsewhere by
+mistake, and then its copies are unknown and not gone. So it counts as lost, with all that follows from that, until
+nothing rests on it any more: it is back, every grace is over, or an operator gives it up. And one cluster under two
+names would be taken for two."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def objection(
     """Return why a cluster that answers is not to be used under a name.
 
     `claims` is who else has which identity. `at_stake` is asked only where the identity is another one than before; it
-    tells in words what may still run on the cluster before, "" if nothing does that has to be waited for."""
+    is a text of what may still run on the cluster before, "" if nothing does that has to be waited for."""
     other = next((other for other in sorted(claims) if other != name and identity and claims[other] == identity), "")
     if other:
         return IN_USE, _in_use(name, other, identity)
@@ -53,9 +53,9 @@ def unbound(identity: str, known: Connection | None) -> tuple[Reason, str] | Non
         else "that does not show its namespace kube-system"
     )
     return CHANGED, (
-        f"the log belongs to another cluster (UID of its namespace kube-system: {before}) than the one that answers, {found}: correct"
-        " the kubeconfig, or give this one a database or a log of its own (database.log); if the log is to follow this cluster from now on,"
-        ' say "controlplane log rebind"'
+        f"the log belongs to another cluster (UID of its namespace kube-system: {before}) than the one that answers, "
+        f"{found}: correct the kubeconfig, or give this one a database or a log of its own (database.log); if the log"
+        ' is to follow this cluster from now on, say "controlplane log rebind"'
     )
 
 
@@ -67,7 +67,7 @@ def claim(connection: Connection) -> str:
 
 
 def _in_use(name: str, other: str, identity: str) -> str:
-    whose = "the management cluster itself" if other == MANAGEMENT else f'the cluster of "{other}"'
+    owner = "the management cluster itself" if other == MANAGEMENT else f'the cluster of "{other}"'
     way_out = (
         ""
         if other == MANAGEMENT
@@ -75,8 +75,8 @@ def _in_use(name: str, other: str, identity: str) -> str:
         f' "controlplane clusters forget {other}"'
     )
     return (
-        f'the kubeconfig of "{name}" leads to {whose} (its namespace kube-system has the UID {identity}), and a cluster is used under'
-        f" one name alone: correct the kubeconfig{way_out}"
+        f'the kubeconfig of "{name}" leads to {owner} (its namespace kube-system has the UID {identity}), and a cluster'
+        f" is used under one name alone: correct the kubeconfig{way_out}"
     )
 
 
@@ -85,6 +85,6 @@ def _changed(name: str, before: str, identity: str, stake: str) -> str:
     if not identity:
         found = f"to a cluster that does not show the UID of its namespace kube-system, which was {before}"
     return (
-        f'the kubeconfig of "{name}" leads {found}, and {stake} may still run on the one before: correct the kubeconfig, or, if that'
-        f' cluster is gone for good, say "controlplane clusters forget {name}"'
+        f'the kubeconfig of "{name}" leads {found}, and {stake} may still run on the one before: correct the'
+        f' kubeconfig, or, if that cluster is gone for good, say "controlplane clusters forget {name}"'
     )

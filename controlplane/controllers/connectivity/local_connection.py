@@ -1,5 +1,5 @@
-"""The connection to the one API server that a process stands beside: the `Capability` of a process that has no other
-clusters.
+"""Follows the connection to the one API server that a process runs beside: the controller of a process that has no
+other clusters.
 
 In: the events of `cluster/NAME` and `service`. Out: the connection, and the newest versions that were seen of each
 kind. It decides nothing."""
@@ -26,7 +26,7 @@ from controlplane.runtime.controller import Decided, ObjectChange
 from controlplane.runtime.writes import WritesNothing
 
 SERVICE_STREAM = "service"
-_LARGEST = 2**63 - 1  # what a mark may be
+_LARGEST = 2**63 - 1  # what a resourceVersion may be
 
 
 class LocalConnection(WritesNothing):
@@ -40,7 +40,7 @@ class LocalConnection(WritesNothing):
         self.connection = Connection(name=MANAGEMENT)
         self.newest = ResourceVersionTracker(reads)
 
-    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
+    def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
         """Return nothing: objects are for the others."""
         return None
 

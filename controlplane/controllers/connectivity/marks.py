@@ -1,4 +1,4 @@
-"""Since when in the log the connections of clusters are as they are: lost, given up, each kind in view or off.
+"""Keeps since when in the log the connections of clusters are as they are: lost, given up, each kind in view or off.
 
 In: connections before and after an event. Out: marks `cluster/NAME.FACET` (`controlplane.runtime.marks`).
 """

@@ -1,8 +1,8 @@
-"""Where the observed objects of a capability are, and which of its observations say nothing new.
+"""Keeps where the observed objects of a controller are, and tells which of its observations are not new.
 
-In: a capability's events, of which each type belongs to one kind. Out: for a reflector, what the log says exists of a
-kind; for a recorder, whether something seen differs from what was recorded of it last. An object whose status moves
-every few seconds is no news while all that is recorded of it stays the same."""
+In: a controller's events, of which each type belongs to one kind. Out: for a reflector, what the log says exists of a
+kind; for a recorder, whether something seen differs from what was recorded of it last. An object whose status changes
+every few seconds is not new while all that is recorded of it stays the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When most clusters are away together it may be us: the guard over everything that a lost cluster sets in motion.
+"""Guards everything that a lost cluster sets in motion: when most clusters are away together, it may be us.
 
 In: who is away, of how many. Out: `MassOutageBegan` and `MassOutageEnded`. Of one or two clusters "most" is all of
 them: then nothing could be run again elsewhere anyway, while one of two may be taken for what it seems. The guard stays
@@ -15,7 +15,7 @@ from controlplane.controllers.connectivity.events import MassOutageAccepted, Mas
 from controlplane.controllers.connectivity.state import resumed
 from controlplane.log.event import Event, Recorded
 
-_MANY = 3  # from here on a share says something
+_MANY = 3  # from here on a share means something
 
 
 class Outage(msgspec.Struct, frozen=True):

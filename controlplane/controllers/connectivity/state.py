@@ -1,4 +1,4 @@
-"""The fold of a cluster's connection: connected or not, since when lost, which kinds are in view.
+"""Folds a cluster's connection: connected or not, since when lost, which kinds are in view.
 
 In: the events of `cluster/NAME`. Out: `Connection`. The loss clock starts with the first failure after the cluster was
 last connected and is the log's, so it survives restarts and changes of the leader."""
@@ -108,18 +108,20 @@ def fold(state: Connection, recorded: Recorded) -> Connection:
         case ClusterRecovered() if state.phase == "Suspect":
             return msgspec.structs.replace(state, phase="Connected", since=at, message="")
         case ClusterRestored():
-            # Whatever was seen belongs to the life before: nothing of this one is in view until it is listed.
+            # Whatever was seen belongs to the incarnation before: nothing of this one is in view until it is listed.
             out_since = dict.fromkeys(state.synced, at) | state.out_since
             return msgspec.structs.replace(state, life=event.life, synced=frozenset(), out_since=out_since)
         case LogRebound():
-            # Versions of another store mean nothing beside those that were seen: a life of its own, also if it is an old one's store.
+            # Versions of another store mean nothing beside those that were seen: an incarnation of its own, also if it
+            # is an old one's store.
             return msgspec.structs.replace(state, rebound=True, life=state.life + 1, synced=frozenset())
         case ClusterForgotten() if not state.connected:
             return msgspec.structs.replace(state, forgotten=True)
         case ClusterLost():
             return msgspec.structs.replace(_away(state, at, "Lost"), reason=event.reason, message=event.message)
         case ClusterDisconnected():
-            # What is removed and comes back was out of everybody's sight meanwhile: what it shows then is news, whatever its versions are.
+            # What is removed and comes back was out of everybody's sight meanwhile: what it shows then is news,
+            # whatever its versions are.
             life = state.life + (event.reason == "Removed" and state.connected_once)
             return msgspec.structs.replace(_away(state, at, "Removed"), reason=event.reason, message="", life=life)
         case KindSynced():
@@ -170,7 +172,7 @@ def _off(state: Connection, event: KindOff, at: datetime) -> Connection:
 
 
 def next_life(state: Connection, incarnation: str) -> int:
-    """Return the life that a cluster is in once it answers with an identity: another one begins a life, also if it was
+    """Return the count of incarnations once a cluster answers with an identity: another one begins one, also if it was
     there before.
 
     What was seen of it then counts as gone, and what is seen now is news.
@@ -179,7 +181,8 @@ def next_life(state: Connection, incarnation: str) -> int:
 
 
 def life_of(incarnation: str, life: int) -> str:
-    """Return the name of a cluster's life: its own identity, and how often it was restored from a backup or removed."""
+    """Return the name of a cluster's incarnation: its own identity, and how often it was restored from a backup or
+    removed."""
     return f"{incarnation}+{life}" if life else incarnation
 
 

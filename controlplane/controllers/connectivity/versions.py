@@ -1,11 +1,11 @@
-"""The highest resourceVersion that was seen of each kind on each cluster: what tells a restored backup from a cluster
-that was away.
+"""Keeps the highest resourceVersion that was seen of each kind on each cluster: it tells a restored backup from a
+cluster that was away.
 
-In: every event, in the log's order, and what a capability's events say of objects. Out: a number by cluster and kind,
-of the cluster's present life alone, and whether the kind was listed as a whole in it. A list that is older than the
-number comes from a store that went back, even if all that was seen since is gone again; the log has no other mark of
-that. Before the first whole list of a life, what the log knows of an object may be of the life before. And what was
-seen to go does not come back: for a while it is remembered by its UID."""
+In: every event, in the log's order, and what a controller's events say of objects. Out: a number by cluster and kind,
+of the cluster's present incarnation alone, and whether the kind was listed as a whole in it. A list that is older than
+the number comes from a store that went back, even if all that was seen since is gone again; the log has no other sign
+of that. Before the first whole list of an incarnation, what the log knows of an object may be of the incarnation
+before. And what was seen to go does not come back: for a while it is remembered by its UID."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ class ResourceVersionTracker:
         return self._versions.get(cluster, {}).get(kind, 0)
 
     def listed(self, cluster: str, kind: str) -> bool:
-        """Whether the kind was listed as a whole in the cluster's present life."""
+        """Whether the kind was listed as a whole in the cluster's present incarnation."""
         return kind in self._listed.get(cluster, ())
 
     def is_gone(self, cluster: str, uid: str) -> bool:
-        """Whether an object was seen to go in the cluster's present life, not too long ago."""
+        """Whether an object was seen to go in the cluster's present incarnation, not too long ago."""
         return uid in self._gone.get(cluster, ())
 
     def fold(self, recorded: Recorded) -> None:

@@ -1,7 +1,7 @@
-"""Whether anybody of ours looked: since when processes have led this log, less the times in which none did.
+"""Keeps since when processes have led this log, less the times in which none did.
 
 In: every event, in the log's order. Out: from when a cluster's absence can count at all, and when a leading process
-last said anything. A process that takes the log over says in its first event how long nobody had looked
+last recorded anything. A process that takes the log over records in its first event how long nobody had looked
 (`ServiceStarted.unwatched_since`), so that a replay counts as it did."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from controlplane.controllers.connectivity.events import ClusterForgotten, MassO
 from controlplane.controllers.connectivity.state import resumed
 from controlplane.log.event import Recorded
 
-#: What an operator says, whether a process leads or not.
+#: What an operator records, whether a process leads or not.
 _OPERATORS = (ClusterForgotten, MassOutageAccepted)
 
 

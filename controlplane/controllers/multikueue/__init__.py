@@ -1,1 +1,1 @@
-"""Capability: a Workload over many clusters, as Kueue's MultiKueue promises it."""
+"""The multikueue controller: a Workload over many clusters, as Kueue's MultiKueue promises it."""

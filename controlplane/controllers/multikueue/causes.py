@@ -1,4 +1,4 @@
-"""Which event a decision rests on: of all that had to be so, what came last.
+"""Finds the event that a decision rests on: the last of all that had to be so.
 
 In: a decision, the marks of its Workload and of what is around it. Out: a position in the log, for `caused_by`. Pure:
 one table, and a rule for which streams may cause what. A decision that only time let ripen, such as the end of a grace,
@@ -27,7 +27,7 @@ from controlplane.controllers.multikueue.events import (
     WinnerReleased,
     WorkloadDecision,
 )
-from controlplane.controllers.multikueue.marks import said
+from controlplane.controllers.multikueue.marks import mark_of
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.runtime import marks
@@ -124,25 +124,25 @@ MAY_CAUSE: Mapping[str, frozenset[str]] = {
     "admissioncheck": frozenset(("admissioncheck", "multikueueconfig", "cluster", "service")),
     FLEET_STREAM: frozenset(("cluster", "fleet", "service")),
 }
-"""First words of the streams on which there is the cause of what is decided on a stream, by its first word."""
+"""Kinds of the streams on which there is the cause of what is decided on a stream, by its kind."""
 
 
 def may_cause(cause: str, stream: str, job: str) -> bool:
     """Whether an event on one stream can be what a decision on another rests on; `job` is the stream of the Workload's
     job, if known.
     """
-    room, of = cause.partition("/")[0], stream.partition("/")[0]
-    if room not in MAY_CAUSE.get(of, frozenset()):
+    kind, of = cause.partition("/")[0], stream.partition("/")[0]
+    if kind not in MAY_CAUSE.get(of, frozenset()):
         return False
-    if room == of == "workload":
+    if kind == of == "workload":
         return cause == stream
-    return room not in ("job", "fit") or not job or cause.partition("/")[2] == job.partition("/")[2]
+    return kind not in ("job", "fit") or not job or cause.partition("/")[2] == job.partition("/")[2]
 
 
 def causes_of(decisions: Sequence[WorkloadDecision], state: WorkloadState, around: Marks) -> list[int]:
     """Return the causes of what was decided in one pass: what rests on another decision of it has no position of that
     yet, and rests on what that one rests on."""
-    return marks.causes_of(decisions, state.marks, lambda one, own: cause_of(one, state, own, around), said)
+    return marks.causes_of(decisions, state.marks, lambda one, own: cause_of(one, state, own, around), mark_of)
 
 
 def cause_of(decision: WorkloadDecision, state: WorkloadState, own: Marks, around: Marks) -> int:
@@ -150,8 +150,8 @@ def cause_of(decision: WorkloadDecision, state: WorkloadState, own: Marks, aroun
     its stream, as `Around.of` names them. What no rule knows rests on the newest event of the stream."""
     cluster = about(decision, state)
     known = {where for name in own for where in (name.rpartition("/")[0], name.rpartition("/")[2]) if where}
-    words = {"c": (cluster,), "any": known, "other": known - {cluster}}
-    return max(marks.cause_of(CAUSES, decision, each, words) for each in (own, around)) or state.position
+    clusters = {"c": (cluster,), "any": known, "other": known - {cluster}}
+    return max(marks.cause_of(CAUSES, decision, each, clusters) for each in (own, around)) or state.position
 
 
 def about(decision: WorkloadDecision, state: WorkloadState) -> str:

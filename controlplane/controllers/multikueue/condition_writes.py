@@ -1,4 +1,5 @@
-"""The open write and the last trouble of objects that have just one thing to be written: the `Active` condition.
+"""Keeps the open write and the last write failure of objects that have just one thing to be written: the `Active`
+condition.
 
 In: the decisions and outcomes on their streams. Out: what is open, and whether a new decision may be taken now.
 """
@@ -10,7 +11,7 @@ from datetime import datetime
 import msgspec
 
 from controlplane.controllers.multikueue.events import ConditionDecided, EffectFailed, WorkloadWrite
-from controlplane.controllers.multikueue.state import RepeatedWriteFailure, trouble_after
+from controlplane.controllers.multikueue.state import RepeatedWriteFailure, failure_after
 from controlplane.log.event import Recorded
 from controlplane.runtime.writes import Effect, OpenWrites, opened, refused
 
@@ -47,7 +48,7 @@ class Slots:
         if isinstance(event, ConditionDecided):
             slot = opened(slot, event, recorded)
         elif isinstance(event, EffectFailed):
-            slot = refused(slot, event, trouble_after(slot.trouble.get(event.target), event, recorded))
+            slot = refused(slot, event, failure_after(slot.trouble.get(event.target), event, recorded))
         elif closes:
             slot = ConditionWrite(version=recorded.version)
         self._slots[recorded.stream] = slot

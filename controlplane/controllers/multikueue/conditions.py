@@ -1,4 +1,6 @@
-"""The `Active` conditions that Kueue leaves to us: on MultiKueueClusters and on AdmissionChecks (specs 1.2, 1.3).
+"""Decides the `Active` conditions that Kueue leaves to us: of MultiKueueClusters and of AdmissionChecks, with Kueue's
+reasons and messages (kubernetes-sigs/kueue pkg/controller/admissionchecks/multikueue/multikueuecluster.go and
+admissioncheck.go, ff69552e).
 
 In: what is known of the object and of the connections. Out: at most one `ConditionDecided`, only if status, reason or
 message would change."""
@@ -14,13 +16,13 @@ from controlplane.controllers.connectivity import identity
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.multikueue.events import (
     AdmissionCheckObserved,
-    Condition,
     ConditionDecided,
     MultiKueueClusterObserved,
     MultiKueueConfigObserved,
     Where,
 )
 from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.kube.conditions import Condition
 from controlplane.kube.kinds import MULTIKUEUE_CONFIGS
 from controlplane.kube.requests import timestamp
 
@@ -38,7 +40,7 @@ CONFIG_REASONS = frozenset(
 
 
 class Active(msgspec.Struct, frozen=True):
-    """What the condition should say."""
+    """What the condition should be."""
 
     status: str
     reason: str
@@ -109,7 +111,7 @@ def check_active(
 def set_active(
     seen: MultiKueueClusterObserved | AdmissionCheckObserved, wanted: Active | None, of: Where
 ) -> ConditionDecided | None:
-    """Return the write that brings the condition to what it should say; None if it says so already."""
+    """Return the write that brings the condition to what it should be; None if it is so already."""
     if wanted is None or seen.deleting:
         return None
     is_now = seen.condition("Active")

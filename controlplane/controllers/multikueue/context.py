@@ -1,6 +1,6 @@
-"""What a decision on one Workload may look at beside the Workload itself, and what is set once for all of them.
+"""Holds what a decision on one Workload may look at beside the Workload itself, and what is set once for all of them.
 
-Values only: the fleet (`controlplane.controllers.multikueue.controller`) fills a `WorkloadContext` from its own folds
+Values only: the index (`controlplane.controllers.multikueue.index`) fills a `WorkloadContext` from its own folds
 for each question."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class MultiKueuePolicy(msgspec.Struct, frozen=True, kw_only=True):
     `readmission_grace` how long a copy on a cluster that came back may wait for its Workload to get quota again;
     `requeues_per_minute` (0: no limit) and `mass_outage_share` (1: never) bound what a lost cluster may set in motion.
     Not `dispatches`: only the clusters are followed, for other controllers. `judged`: kinds of job (`Kind.name`) of
-    which somebody judges which clusters can take them, before they are offered."""
+    which a controller judges which clusters can take them, before they are offered."""
 
     origin: str = "multikueue"
     controller_name: str = "kueue.x-k8s.io/multikueue"

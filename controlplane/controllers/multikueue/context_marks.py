@@ -1,5 +1,5 @@
-"""Where in the log everything around a Workload came to be as it is: its job, its queue, its check's clusters, the
-connections.
+"""Keeps where in the log everything around a Workload came to be as it is: its job, its queue, its check's clusters,
+the connections.
 
 In: the events of the other streams, after the index has folded them. Out: marks, as
 `controlplane.controllers.multikueue.causes` names them."""
@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Iterable, Mapping
 
-from controlplane.controllers.connectivity.eligibility import ROOM as FIT
-from controlplane.controllers.connectivity.eligibility import ClustersJudged
+from controlplane.controllers.connectivity.eligibility import FIT, ClustersJudged
 from controlplane.controllers.connectivity.events import FLEET_STREAM, PolicyInForce, ServiceStarted, cluster_stream
 from controlplane.controllers.connectivity.marks import ConnectionMarks
 from controlplane.controllers.connectivity.state import Connection
@@ -24,7 +23,7 @@ _ONCE = ("admissioncheck", "multikueueconfig", "clusterqueue")
 
 
 class ContextMarks:
-    """The marks of what is not on a Workload's own stream; `in_force` is what was last said of the settings that
+    """The marks of what is not on a Workload's own stream; `in_force` is the last record of the settings that
     decisions rest on.
     """
 
@@ -37,17 +36,17 @@ class ContextMarks:
     def fold(self, recorded: Recorded, connections: Mapping[str, Connection], jobs: Mapping[str, JobObserved]) -> None:
         """Take one more event; the connections and jobs are as they are after it."""
         stream, at = recorded.stream, recorded.position
-        room, _, name = stream.partition("/")
-        if room == "job":
+        kind, _, name = stream.partition("/")
+        if kind == "job":
             self._fold_job(stream, jobs.get(stream), at)
-        elif room == "cluster":
+        elif kind == "cluster":
             self._streams[stream] = at
             self._connections.fold(connections, [name], at)
         elif isinstance(recorded.event, PolicyInForce):
             self.in_force = recorded.event
         elif isinstance(recorded.event, ServiceStarted):
             self._connections.fold(connections, connections, at)
-        elif (room == FIT and isinstance(recorded.event, ClustersJudged)) or room in _ONCE or stream == FLEET_STREAM:
+        elif (kind == FIT and isinstance(recorded.event, ClustersJudged)) or kind in _ONCE or stream == FLEET_STREAM:
             self._streams[stream] = at
 
     def _fold_job(self, stream: str, after: JobObserved | None, at: int) -> None:

@@ -1,4 +1,4 @@
-"""All of MultiKueue in memory, as the log says it: the loop's `Capability`.
+"""Answers what the loop asks of a controller: MultiKueue's states in memory, as the log has them.
 
 In: events in the log's order. Out: which streams to decide about, what was decided, what an open write looks like. It
 only keeps folds and indices between them; what to do is decided in `decide` and `conditions`, how it looks in `render`.
@@ -68,9 +68,9 @@ class MultiKueueController(WritingController[WorkloadWrite]):
 
     # --- what was seen -----------------------------------------------------------------------------------------------
 
-    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
+    def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
         """Return the event of something seen on a cluster; None if it concerns nobody."""
-        return self._observer.observe(sighting, now)
+        return self._observer.observe(change, now)
 
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
@@ -89,14 +89,14 @@ class MultiKueueController(WritingController[WorkloadWrite]):
 
     def decide(self, stream: str, now: datetime) -> Decided:
         """Return what follows for a stream."""
-        room, _, name = stream.partition("/")
-        if room == "workload":
+        kind, _, name = stream.partition("/")
+        if kind == "workload":
             return self._decide_workload(stream, now)
         if stream == FLEET_STREAM:
             return self._decide_outage()
-        if room == "cluster":
+        if kind == "cluster":
             return self._decide_condition(stream, self._cluster_condition(name), now)
-        if room == "admissioncheck":
+        if kind == "admissioncheck":
             return self._decide_condition(stream, self._check_condition(name), now)
         return Decided()
 
@@ -171,8 +171,8 @@ class MultiKueueController(WritingController[WorkloadWrite]):
 
     def _beside(self, stream: str) -> list[str]:
         """Return the other streams that the condition of an object rests on."""
-        room, _, name = stream.partition("/")
-        check = self.index.checks.get(name) if room == "admissioncheck" else None
+        kind, _, name = stream.partition("/")
+        check = self.index.checks.get(name) if kind == "admissioncheck" else None
         if check is None:
             return []
         config = self.index.configs.get(check.parameters.get("name", ""))
@@ -180,7 +180,7 @@ class MultiKueueController(WritingController[WorkloadWrite]):
         return [f"multikueueconfig/{check.parameters.get('name', '')}", *(cluster_stream(one) for one in named)]
 
     def resting_on(self, cluster: str, now: datetime) -> int:
-        """Return how many Workloads wait for word from a cluster that is away, on which their job may run."""
+        """Return how many Workloads wait for a cluster that is away, on which their job may run."""
         states = [state for state in self.index.workloads.values() if state.concerns(cluster)]
         return sum(rests_on(state, self.index.context(state), cluster, now) for state in states)
 
@@ -219,7 +219,7 @@ class MultiKueueController(WritingController[WorkloadWrite]):
         return render.render_condition(decision, name, seen.conditions, conditions.condition(seen, decision, now))
 
     def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
-        """Return the Kubernetes Event that tells of a write."""
+        """Return the Kubernetes Event that reports a write."""
         decision, state = self._decision(write), self.index.workloads.get(write.stream)
         if decision is None or state is None or state.local is None:
             return None

@@ -1,7 +1,8 @@
-"""One pass over one Workload: collects decisions and keeps the rules that all of them share.
+"""Collects the decisions of one pass over one Workload, and keeps the rules that all of them share.
 
 At most one write to an object is open at a time; a target that an API server refused rests until its time has come;
-copies are removed job first, Workload second (specs 2.4)."""
+copies are removed job first, Workload second, as by Kueue (`RemoveRemoteObjects` in kubernetes-sigs/kueue
+pkg/controller/admissionchecks/multikueue/workload.go, ff69552e)."""
 
 from __future__ import annotations
 
@@ -14,8 +15,12 @@ from controlplane.controllers.multikueue.events import (
     CheckStateDecided,
     CloneObserved,
     FinalizerRemovalDecided,
+    JobCreationDecided,
+    JobObserved,
     NamesClearDecided,
+    RemoteJobObserved,
     RemovalDecided,
+    StatusRelayDecided,
     WorkloadDecision,
     WorkloadObserved,
     WorkloadWrite,
@@ -40,7 +45,7 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, WorkloadDecision, W
     def set_check(
         self, local: WorkloadObserved, check: CheckState, state: str, message: str, reason: WorkloadReason
     ) -> None:
-        """Set our check's state with a message in Kueue's form, which tells the state before."""
+        """Set our check's state with a message in Kueue's form, with the state before."""
         self.set_check_message(local, check, state, f'{message}, Previously: "{check.state}"', reason)
 
     def set_check_message(
@@ -60,15 +65,40 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, WorkloadDecision, W
         )
 
     def clear_names(self, local: WorkloadObserved) -> None:
-        """Remove the cluster names that Kueue's own clean-up could not remove, because we own the fields too (specs
-        8.4).
+        """Remove the cluster names that Kueue's own clean-up could not remove, because we own the fields too.
 
+        Kueue applies the status as the field manager `kueue-admission`, and a field that another manager owns as well
+        stays (https://kubernetes.io/docs/reference/using-api/server-side-apply/).
         Those of an elastic job's slice are Kueue's, which copies them from the slice before.
         """
         if (local.cluster_name or local.nominated) and not local.sliced:
             self.write(
                 NamesClearDecided(resource_version=local.resource_version, reason=WorkloadReason.NAMES_LEFT_BEHIND)
             )
+
+    def create_job(self, cluster: str, job: JobObserved) -> None:
+        """Create the job's copy on the cluster that has the Workload."""
+        self.write(
+            JobCreationDecided(
+                cluster=cluster,
+                attempt=self.state.attempt,
+                kind=job.kind,
+                template=job.template,
+                reason=WorkloadReason.ADMITTED_ON_WORKER,
+            )
+        )
+
+    def relay(self, job: JobObserved, cluster: str, remote: RemoteJobObserved, reason: WorkloadReason) -> None:
+        """Write the status of the job's copy on a cluster to the user's job."""
+        self.write(
+            StatusRelayDecided(
+                kind=job.kind,
+                resource_version=job.resource_version,
+                source=cluster,
+                status=remote.status,
+                reason=reason,
+            )
+        )
 
     def remove_everywhere(self, reason: WorkloadReason, keep: str = "") -> bool:
         """Remove the copies on every reachable cluster but one; return whether any is still there to wait for.
@@ -98,7 +128,7 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, WorkloadDecision, W
                 )
         elif remote.clone is not None:
             self._remove_clone(cluster, remote.clone, remote.clone_version, reason)
-        return not remote.empty and not self.in_trouble(cluster)
+        return not remote.empty and not self.removal_failed(cluster)
 
     def must_wait(self, but: str = "") -> bool:
         """Whether the job may run unseen on a cluster that is not given up yet: it must not be started anywhere
@@ -115,8 +145,8 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, WorkloadDecision, W
         known = self.state.refused.get(cluster)
         return known is not None and known.until > self.now
 
-    def in_trouble(self, cluster: str) -> bool:
-        """Whether an API server said no to the last removal of one of the copies on a cluster."""
+    def removal_failed(self, cluster: str) -> bool:
+        """Whether an API server refused the last removal of one of the copies on a cluster."""
         troubles = (self.state.trouble.get(f"{cluster}/{where}") for where in ("Workload", "Job"))
         return any(trouble is not None and trouble.action in _REMOVALS for trouble in troubles)
 

@@ -1,8 +1,9 @@
-"""A Workload that waits for a cluster: nominate, clone, choose the winner, create the job there, and only then say
-Ready.
+"""Brings a Workload that waits to a cluster: nominates, clones, chooses the winner, creates the job there, and only
+then sets the check Ready.
 
-In: a pass over a Workload with quota, not evicted, whose check is Pending. The order of specs 8.1 is kept: nomination
-and selection are two writes; the losers go before the job comes; the job is there before Ready."""
+In: a pass over a Workload with quota, not evicted, whose check is Pending. Out: decisions. Nomination and selection are
+two writes, because Kueue refuses a `clusterName` that the stored object does not nominate (kubernetes-sigs/kueue
+pkg/webhooks/workload_webhook.go, ff69552e); the losers go before the job comes; the job is there before Ready."""
 
 from __future__ import annotations
 
@@ -21,93 +22,94 @@ from controlplane.controllers.multikueue.events import (
     WinnerReleased,
     WorkloadObserved,
 )
-from controlplane.controllers.multikueue.ineligible import say_left_out
+from controlplane.controllers.multikueue.ineligible import report_left_out
 from controlplane.controllers.multikueue.objects import EVICTED_ON_MANAGER
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 
 
-def dispatch(turn: WorkloadPass, local: WorkloadObserved, check: CheckState, route: Route, job: JobObserved) -> None:
+def dispatch(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, route: Route, job: JobObserved) -> None:
     """Bring the Workload one step nearer to a cluster."""
     if local.cluster_name:
         # Left over from an attempt before: as long as it is set, nothing can be nominated.
-        turn.clear_names(local)
+        pass_.clear_names(local)
         return
-    if turn.state.winner:
-        if not _keeps(turn, local, turn.state.winner):
+    if pass_.state.winner:
+        if not _keeps(pass_, local, pass_.state.winner):
             return
-        _install(turn, local, check, job, turn.state.winner)
+        _install(pass_, local, check, job, pass_.state.winner)
         return
-    if turn.must_wait():
+    if pass_.must_wait():
         return
-    _refuse(turn, local)
-    eligible = _eligible(turn, route)
-    winner = _choose(turn, local, eligible)
+    _refuse(pass_, local)
+    eligible = _eligible(pass_, route)
+    winner = _choose(pass_, local, eligible)
     if winner:
-        _install(turn, local, check, job, winner)
+        _install(pass_, local, check, job, winner)
     else:
-        _offer(turn, local, check, eligible)
-        say_left_out(turn, local, check, route)
+        _offer(pass_, local, check, eligible)
+        report_left_out(pass_, local, check, route)
 
 
-def _eligible(turn: WorkloadPass, route: Route) -> list[str]:
+def _eligible(pass_: WorkloadPass, route: Route) -> list[str]:
     eligible = []
     for cluster in sorted(set(route.clusters)):
-        refused = turn.state.refused.get(cluster)
-        if refused is not None and refused.until > turn.now:
-            turn.wake_at(refused.until)
-        elif turn.context.available(cluster) and (turn.context.takes(cluster) or turn.state.remote(cluster).job):
-            # Where its job is already, perhaps since an attempt before, it goes on whatever is said of the cluster now.
+        refused = pass_.state.refused.get(cluster)
+        if refused is not None and refused.until > pass_.now:
+            pass_.wake_at(refused.until)
+        elif pass_.context.available(cluster) and (pass_.context.takes(cluster) or pass_.state.remote(cluster).job):
+            # Where its job is already, perhaps since an attempt before, it goes on whatever the judgement on the
+            # cluster is now.
             eligible.append(cluster)
     return eligible
 
 
-def _refuse(turn: WorkloadPass, local: WorkloadObserved) -> None:
+def _refuse(pass_: WorkloadPass, local: WorkloadObserved) -> None:
     """Leave out, for a while, a cluster whose Kueue deactivated the copy: offered again at once it would be rejected
     again.
     """
-    for cluster, remote in turn.state.remotes.items():
+    for cluster, remote in pass_.state.remotes.items():
         clone = remote.clone
-        if clone is None or clone.active or not local.active or clone.deleting or turn.refused(cluster):
+        if clone is None or clone.active or not local.active or clone.deleting or pass_.refused(cluster):
             continue
         evicted, target = clone.condition("Evicted"), clone.condition("DeactivationTarget")
         if target is not None and target.reason == EVICTED_ON_MANAGER:
             continue  # we had it stopped, and quota came back before it was gone
-        turn.say(
+        pass_.say(
             ClusterRefused(
                 cluster=cluster,
-                attempt=turn.state.attempt,
+                attempt=pass_.state.attempt,
                 message=evicted.message if evicted else "the worker deactivated its copy",
-                until=turn.now + turn.context.policy.refusal_pause,
+                until=pass_.now + pass_.context.policy.refusal_pause,
                 reason=WorkloadReason.REJECTED_BY_WORKER,
             )
         )
 
 
-def _choose(turn: WorkloadPass, local: WorkloadObserved, eligible: list[str]) -> str:
+def _choose(pass_: WorkloadPass, local: WorkloadObserved, eligible: list[str]) -> str:
     """Choose the cluster that admitted first by its own clock; equal seconds are decided by the order in which the log
     saw them.
 
-    Only a cluster that is nominated in the stored object can be selected (specs 1.5 rule 3).
+    Only a cluster that is nominated in the stored object can be selected (see the module).
     """
-    if not turn.state.dispatching:
+    if not pass_.state.dispatching:
         return ""
     ready = [
         c
         for c in eligible
-        if c in local.nominated and admitted(turn.state.remote(c), local) and not _lost_its_job(turn, c)
+        if c in local.nominated and admitted(pass_.state.remote(c), local) and not _lost_its_job(pass_, c)
     ]
     if not ready:
         return ""
     times = {}
     for cluster in ready:
-        clone = turn.state.remote(cluster).clone
+        clone = pass_.state.remote(cluster).clone
         condition = clone.condition("Admitted") if clone else None
         times[cluster] = condition.last_transition_time if condition else ""
-    winner = min(ready, key=lambda c: (stamp(times[c], turn.now), turn.state.remote(c).admitted_at))
-    turn.say(
+    winner = min(ready, key=lambda c: (stamp(times[c], pass_.now), pass_.state.remote(c).admitted_at))
+    pass_.say(
         WinnerChosen(
             cluster=winner,
-            attempt=turn.state.attempt,
+            attempt=pass_.state.attempt,
             among=times,
             reason=WorkloadReason.FIRST_ADMITTED if len(ready) > 1 else WorkloadReason.ONLY_ADMITTED,
         )
@@ -115,143 +117,141 @@ def _choose(turn: WorkloadPass, local: WorkloadObserved, eligible: list[str]) ->
     return winner
 
 
-def _lost_its_job(turn: WorkloadPass, cluster: str) -> bool:
+def _lost_its_job(pass_: WorkloadPass, cluster: str) -> bool:
     """Whether a copy had a job that was deleted: it is on its way out, and choosing it would be releasing it again."""
-    return turn.state.remote(cluster).job is None and cluster in turn.state.job_seen
+    return pass_.state.remote(cluster).job is None and cluster in pass_.state.job_seen
 
 
-def _keeps(turn: WorkloadPass, local: WorkloadObserved, winner: str) -> bool:
+def _keeps(pass_: WorkloadPass, local: WorkloadObserved, winner: str) -> bool:
     """Whether the chosen cluster still has the copy admitted; if not, release it, or wait while the job may run there
     unseen.
     """
-    remote = turn.state.remote(winner)
-    connection = turn.context.connections.get(winner)
+    remote = pass_.state.remote(winner)
+    connection = pass_.context.connections.get(winner)
     if connection is not None and connection.phase == "Unknown":
-        return False  # we have only just started: the first attempt to connect says more
-    if not turn.context.in_view(winner):
+        return False  # we have only just started: the first attempt to connect shows more
+    if not pass_.context.in_view(winner):
         # Its job may have been created and be running: elsewhere only after the grace.
-        started = winner in turn.state.job_seen or winner in turn.state.unsure or f"{winner}/Job" in turn.state.effects
-        until = turn.context.lost_until(winner, turn.now)
-        if started and (until is None or turn.now < until):
+        started = (
+            winner in pass_.state.job_seen or winner in pass_.state.unsure or f"{winner}/Job" in pass_.state.effects
+        )
+        until = pass_.context.lost_until(winner, pass_.now)
+        if started and (until is None or pass_.now < until):
             if until is not None:
-                turn.wake_at(until)
+                pass_.wake_at(until)
             return False
         reason = WorkloadReason.LOST_BEFORE_READY
     elif admitted(remote, local):
         return True
-    elif f"{winner}/Job" in turn.state.effects:
+    elif f"{winner}/Job" in pass_.state.effects:
         return False  # the job may be there already: another cluster would get a second one
     elif remote.clone is None or remote.clone.deleting:
         reason = WorkloadReason.GONE_BEFORE_READY
     else:
         reason = WorkloadReason.EVICTED_BEFORE_READY
-    turn.say(WinnerReleased(cluster=winner, attempt=turn.state.attempt, reason=reason))
+    pass_.say(WinnerReleased(cluster=winner, attempt=pass_.state.attempt, reason=reason))
     return False
 
 
-def _install(turn: WorkloadPass, local: WorkloadObserved, check: CheckState, job: JobObserved, winner: str) -> None:
-    waiting = turn.remove_everywhere(WorkloadReason.ANOTHER_CLUSTER_WON, keep=winner) and not _out_of_patience(
-        turn, winner
+def _install(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, job: JobObserved, winner: str) -> None:
+    waiting = pass_.remove_everywhere(WorkloadReason.ANOTHER_CLUSTER_WON, keep=winner) and not _out_of_patience(
+        pass_, winner
     )
-    remote = turn.state.remote(winner)
+    remote = pass_.state.remote(winner)
     if winner not in local.nominated:
-        # Taken back while nobody watched: only a cluster that the stored object nominates can be selected.
-        turn.write(
+        # Taken back while no process watched: only a cluster that the stored object nominates can be selected.
+        pass_.write(
             NominationDecided(
                 resource_version=local.resource_version,
-                attempt=turn.state.attempt,
+                attempt=pass_.state.attempt,
                 clusters=[winner],
                 reason=WorkloadReason.NOMINATED,
             )
         )
     elif remote.job is not None and not remote.job.deleting:
-        turn.write(
+        pass_.write(
             CheckStateDecided(
                 resource_version=local.resource_version,
                 check=check.name,
                 state="Ready",
                 message=f'The workload was admitted on "{winner}"',
                 winner=winner,
-                topology=ready_topology(turn, local, winner),
+                topology=ready_topology(pass_, local, winner),
                 reason=WorkloadReason.ADMITTED_ON_WORKER,
             )
         )
-    elif _lost_its_job(turn, winner):
-        # It was there and somebody deleted it: the copy has no job any more, and goes.
-        turn.remove(winner, WorkloadReason.STALE_COPY)
-        turn.say(WinnerReleased(cluster=winner, attempt=turn.state.attempt, reason=WorkloadReason.GONE_BEFORE_READY))
-    elif remote.job is None and not waiting and not turn.must_wait(but=winner) and not _job_refused(turn, winner):
-        turn.write(
-            JobCreationDecided(
-                cluster=winner,
-                attempt=turn.state.attempt,
-                kind=job.kind,
-                template=job.template,
-                reason=WorkloadReason.ADMITTED_ON_WORKER,
-            )
-        )
+    elif _lost_its_job(pass_, winner):
+        # It was there and was deleted: the copy has no job any more, and goes.
+        pass_.remove(winner, WorkloadReason.STALE_COPY)
+        pass_.say(WinnerReleased(cluster=winner, attempt=pass_.state.attempt, reason=WorkloadReason.GONE_BEFORE_READY))
+    elif remote.job is None and not waiting and not pass_.must_wait(but=winner) and not _job_refused(pass_, winner):
+        pass_.create_job(winner, job)
 
 
-def _out_of_patience(turn: WorkloadPass, winner: str) -> bool:
+def _out_of_patience(pass_: WorkloadPass, winner: str) -> bool:
     """Whether the losers had their time to go. While they hold no job, nothing runs twice if one of them is slow; an
     old copy of the job, on a cluster that came back, is waited for."""
     if any(
-        remote.job is not None and cluster != winner and turn.context.in_view(cluster) and not turn.in_trouble(cluster)
-        for cluster, remote in turn.state.remotes.items()
+        remote.job is not None
+        and cluster != winner
+        and pass_.context.in_view(cluster)
+        and not pass_.removal_failed(cluster)
+        for cluster, remote in pass_.state.remotes.items()
     ):
         return False
-    patience = turn.context.policy.loser_patience
-    since = [e.decided_at for target, e in turn.state.effects.items() if not target.startswith((winner + "/", "@"))]
+    patience = pass_.context.policy.loser_patience
+    since = [e.decided_at for target, e in pass_.state.effects.items() if not target.startswith((winner + "/", "@"))]
     if not since:
         return False
-    if turn.now >= min(since) + patience:
+    if pass_.now >= min(since) + patience:
         return True
-    turn.wake_at(min(since) + patience)
+    pass_.wake_at(min(since) + patience)
     return False
 
 
-def _job_refused(turn: WorkloadPass, winner: str) -> bool:
-    """Leave the winner out if its API server will not have the job: the name is taken by somebody else's, or it said no
+def _job_refused(pass_: WorkloadPass, winner: str) -> bool:
+    """Leave the winner out if its API server refuses the job: the name is taken by another's, or it refused
     twice.
 
     Where it cannot be told whether an earlier attempt created the job, the winner counts as a cluster that is away: the
     grace applies."""
-    trouble = turn.state.trouble.get(f"{winner}/Job")
+    trouble = pass_.state.trouble.get(f"{winner}/Job")
     if trouble is None or trouble.action != JobCreationDecided.__name__:
         return False
     foreign = trouble.error == "Foreign"
     if trouble.error == "Unclear":
-        until = turn.context.grace_ends(trouble.since)
-        if until is None or turn.now < until:
+        until = pass_.context.grace_ends(trouble.since)
+        if until is None or pass_.now < until:
             if until is not None:
-                turn.wake_at(until)
+                pass_.wake_at(until)
             return False
     elif not foreign and (trouble.failures < 2 or trouble.decides_nothing):
         return False
-    turn.say(
+    pass_.say(
         ClusterRefused(
             cluster=winner,
-            attempt=turn.state.attempt,
+            attempt=pass_.state.attempt,
             message=trouble.message,
-            until=turn.now + turn.context.policy.refusal_pause,
+            until=pass_.now + pass_.context.policy.refusal_pause,
             reason=WorkloadReason.JOB_NAME_TAKEN if foreign else WorkloadReason.JOB_REFUSED,
         )
     )
     return True
 
 
-def _offer(turn: WorkloadPass, local: WorkloadObserved, check: CheckState, eligible: list[str]) -> None:
+def _offer(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, eligible: list[str]) -> None:
     """Nominate every available cluster, all at once, and create the clones on those whose nomination is stored."""
     if any(entry.state != "Ready" for entry in local.checks if entry.name != check.name):
         return
-    for cluster in sorted(turn.state.remotes):
-        if cluster not in eligible and turn.context.in_view(cluster):
-            turn.remove(cluster, WorkloadReason.NOT_NOMINATED)
+    for cluster in sorted(pass_.state.remotes):
+        if cluster not in eligible and pass_.context.in_view(cluster):
+            pass_.remove(cluster, WorkloadReason.NOT_NOMINATED)
     if not eligible:
         return
-    if set(eligible) != set(local.nominated) or not turn.state.dispatching:
-        attempt = turn.state.attempt + (0 if turn.state.dispatching else 1)
-        turn.write(
+    dispatching = pass_.state.dispatching
+    if not dispatching or set(eligible) != set(local.nominated):
+        attempt = pass_.state.attempt + (0 if dispatching else 1)
+        pass_.write(
             NominationDecided(
                 resource_version=local.resource_version,
                 attempt=attempt,
@@ -259,28 +259,34 @@ def _offer(turn: WorkloadPass, local: WorkloadObserved, check: CheckState, eligi
                 reason=WorkloadReason.AVAILABLE_CLUSTERS,
             )
         )
-    if not turn.state.dispatching:
-        return
-    for cluster in eligible:
-        if cluster not in local.nominated:
-            continue
-        remote = turn.state.remote(cluster)
-        if remote.empty:
-            turn.write(
-                CloneDecided(
-                    cluster=cluster,
-                    attempt=turn.state.attempt,
-                    template=local.template,
-                    reason=WorkloadReason.NOMINATED,
-                )
+    if dispatching:
+        for cluster in eligible:
+            if cluster in local.nominated:
+                _clone(pass_, local, cluster)
+
+
+def _clone(pass_: WorkloadPass, local: WorkloadObserved, cluster: str) -> None:
+    """Create the clone on a nominated cluster, keep the one that is there in step, or remove it if it cannot be
+    used."""
+    remote = pass_.state.remote(cluster)
+    if remote.empty:
+        pass_.write(
+            CloneDecided(
+                cluster=cluster,
+                attempt=pass_.state.attempt,
+                template=local.template,
+                reason=WorkloadReason.NOMINATED,
             )
-        elif usable(remote, local) and not _lost_its_job(turn, cluster):
-            mend(turn, local, cluster)
-        else:
-            turn.remove(cluster, WorkloadReason.STALE_COPY)
+        )
+    elif usable(remote, local) and not _lost_its_job(pass_, cluster):
+        mend(pass_, local, cluster)
+    else:
+        pass_.remove(cluster, WorkloadReason.STALE_COPY)
 
 
-def ready_topology(turn: WorkloadPass, local: WorkloadObserved, winner: str) -> list[str]:
-    """Return the pod sets whose delayed topology request the winner has answered (specs 2.9)."""
-    clone = turn.state.remote(winner).clone
+def ready_topology(pass_: WorkloadPass, local: WorkloadObserved, winner: str) -> list[str]:
+    """Return the pod sets whose delayed topology request the winner has answered (`updateDelayedTopologyRequest` in
+    kubernetes-sigs/kueue pkg/controller/admissionchecks/multikueue/workload.go, ff69552e).
+    """
+    clone = pass_.state.remote(winner).clone
     return [name for name in local.delayed_topology if clone is not None and name in clone.topology]

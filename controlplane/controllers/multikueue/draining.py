@@ -1,8 +1,9 @@
-"""An evicted Workload that still holds quota: stop its copy, mirror that it stopped, and offer it to nobody.
+"""Drains an evicted Workload that still holds quota: stops its copy, mirrors that it stopped, and offers it to no
+cluster.
 
 In: a pass over a Workload with Evicted and QuotaReserved both True. What Kueue waits for before it gives the quota back
-is the *mirrored* status of the user's job, so whoever takes a copy away must also bring that status to rest (specs 8.2
-step 3, 8.3)."""
+is the *mirrored* status of the user's job, so whoever takes a copy away must also bring that status to rest
+(`IsActive` in kubernetes-sigs/kueue pkg/controller/jobframework/reconciler.go, ff69552e)."""
 
 from __future__ import annotations
 
@@ -17,46 +18,45 @@ from controlplane.controllers.multikueue.events import (
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 
 
-def drain(turn: WorkloadPass, local: WorkloadObserved, check: CheckState, job: JobObserved) -> None:
-    """Bring an evicted Workload that still holds quota to rest: stop its copy, mirror that, and offer it to nobody
-    (specs 8.2, 8.3).
-    """
+def drain(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, job: JobObserved) -> None:
+    """Bring an evicted Workload that still holds quota to rest: stop its copy, mirror that, and offer it to no
+    cluster."""
     if check.state == "Pending":
-        turn.clear_names(local)
-    evicted = local.condition("Evicted")
-    message = f"Evicted on manager: {evicted.message if evicted else ''}"
+        pass_.clear_names(local)
     # A copy that may run on a cluster that is away keeps the quota: until the grace is over.
-    running = turn.must_wait()
-    for cluster, remote in sorted(turn.state.remotes.items()):
-        if not turn.context.in_view(cluster) or turn.verdicts.get(cluster) == "Wait":
-            continue
-        if remote.job is None or remote.clone is None:
-            # A job that lost its clone runs until it is gone. Under a slice's name, or the next one's, it may be meant to.
-            if not local.sliced:
-                turn.remove(cluster, WorkloadReason.DRAINING)
-            running = running or remote.job is not None
-        elif remote.clone.is_true("Evicted") or remote.clone.is_true("Finished"):
-            running = True
-            if not remote.job.inactive:
-                continue
-            if not turn.context.fences:
-                _relay_rest(turn, job, cluster)
-            elif not job.inactive and job.suspended:
-                # What was stopped says that it has ended; the user's job has not, it begins anew.
-                _write_rest(turn, job)
-        else:
-            running = True
-            _deactivate(turn, cluster, message)
+    running = pass_.must_wait()
+    for cluster in sorted(pass_.state.remotes):
+        if pass_.context.in_view(cluster) and pass_.verdicts.get(cluster) != "Wait":
+            running = _drain_copy(pass_, local, job, cluster) or running
     # Of a slice that never had the job, the job may run under the name of the slice before.
-    owns = not local.sliced or any(remote.job is not None for remote in turn.state.remotes.values())
-    if owns and not running and not job.inactive and job.suspended:
-        _write_rest(turn, job)
+    owns = not local.sliced or any(remote.job is not None for remote in pass_.state.remotes.values())
+    if owns and not running:
+        _write_rest(pass_, job)
 
 
-def _deactivate(turn: WorkloadPass, cluster: str, message: str) -> None:
-    clone = turn.state.remote(cluster).clone
+def _drain_copy(pass_: WorkloadPass, local: WorkloadObserved, job: JobObserved, cluster: str) -> bool:
+    """Stop the copy on one cluster, or mirror that it stopped; return whether something of it may run there."""
+    remote = pass_.state.remote(cluster)
+    if remote.job is None or remote.clone is None:
+        # A job that lost its clone runs until it is gone. Under a slice's name, or the next one's, it may be meant to.
+        if not local.sliced:
+            pass_.remove(cluster, WorkloadReason.DRAINING)
+        return remote.job is not None
+    if not (remote.clone.is_true("Evicted") or remote.clone.is_true("Finished")):
+        evicted = local.condition("Evicted")
+        _deactivate(pass_, cluster, f"Evicted on manager: {evicted.message if evicted else ''}")
+    elif remote.job.inactive and pass_.context.fences:
+        # The status of what was stopped is final; the user's job has not, it begins anew.
+        _write_rest(pass_, job)
+    elif remote.job.inactive:
+        _relay_rest(pass_, job, cluster)
+    return True
+
+
+def _deactivate(pass_: WorkloadPass, cluster: str, message: str) -> None:
+    clone = pass_.state.remote(cluster).clone
     if clone is not None and not clone.is_true("DeactivationTarget"):
-        turn.write(
+        pass_.write(
             DeactivationDecided(
                 cluster=cluster,
                 resource_version=clone.resource_version,
@@ -66,25 +66,22 @@ def _deactivate(turn: WorkloadPass, cluster: str, message: str) -> None:
         )
 
 
-def _relay_rest(turn: WorkloadPass, job: JobObserved, cluster: str) -> None:
+def _relay_rest(pass_: WorkloadPass, job: JobObserved, cluster: str) -> None:
     """Mirror the status of a copy that rests, so that Kueue sees that nothing runs any more."""
-    remote = turn.state.remote(cluster).job
+    remote = pass_.state.remote(cluster).job
     if remote is None or job.inactive or job.deleting or remote.status == job.status:
         return
-    turn.write(
-        StatusRelayDecided(
-            kind=job.kind,
-            resource_version=job.resource_version,
-            source=cluster,
-            status=remote.status,
-            reason=WorkloadReason.STATUS_CHANGED,
-        )
-    )
+    pass_.relay(job, cluster, remote, WorkloadReason.STATUS_CHANGED)
 
 
-def _write_rest(turn: WorkloadPass, job: JobObserved) -> None:
-    """Nobody runs the job and nobody will say so: write a status in which nothing runs (specs section 9, 5)."""
-    turn.write(
+def _write_rest(pass_: WorkloadPass, job: JobObserved) -> None:
+    """Write a status in which nothing runs: nobody runs the job, and no worker will report that.
+
+    Kueue keeps the quota until then.
+    """
+    if job.inactive or not job.suspended:
+        return
+    pass_.write(
         StatusRelayDecided(
             kind=job.kind,
             resource_version=job.resource_version,

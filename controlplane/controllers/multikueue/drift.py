@@ -1,5 +1,5 @@
-"""A clone whose priority differs from the Workload's is updated in place (specs 2.5 step 5); any other difference
-replaces the copy.
+"""Updates a clone in place whose priority differs from the Workload's, as Kueue does; any other difference replaces
+the copy.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from controlplane.controllers.multikueue.events import CloneUpdateDecided, Workl
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 
 
-def mend(turn: WorkloadPass, local: WorkloadObserved, cluster: str) -> None:
+def mend(pass_: WorkloadPass, local: WorkloadObserved, cluster: str) -> None:
     """Bring one clone's priority in line; a class of another sort cannot be set in place, and replaces the copy."""
-    clone = turn.state.remote(cluster).clone
+    clone = pass_.state.remote(cluster).clone
     if clone is None or clone.priority == local.priority:
         return
     sort = (local.priority.class_group, local.priority.class_kind, bool(local.priority.class_name))
     if sort != (clone.priority.class_group, clone.priority.class_kind, bool(clone.priority.class_name)):
-        turn.remove(cluster, WorkloadReason.SPEC_DIFFERS)
+        pass_.remove(cluster, WorkloadReason.SPEC_DIFFERS)
         return
-    turn.write(
+    pass_.write(
         CloneUpdateDecided(
             cluster=cluster,
             resource_version=clone.resource_version,

@@ -1,8 +1,7 @@
-"""What was judged of the clusters for each job, by whoever knows its kind: the part of the index that hears another
-room.
+"""Keeps which clusters can take each job, as the controller that knows its kind judged it.
 
-In: the events of `fit/KIND/NS/NAME`. Out: which clusters can take a job, None where nobody judges its kind. A judgement
-on another job that had the name before counts for nothing."""
+In: the events of `fit/KIND/NS/NAME`. Out: which clusters can take a job, None where no controller judges its kind. A
+judgement on another job that had the name before counts for nothing."""
 
 from __future__ import annotations
 
@@ -34,8 +33,8 @@ class Judgements:
         self._said.pop(stream, None)
 
     def of(self, job: JobObserved | None, judged: Collection[str]) -> Mapping[str, Fit] | None:
-        """Return what is said of each cluster; `judged` are the kinds of which somebody says something sooner or
-        later.
+        """Return the judgement on each cluster; `judged` are the kinds that a controller judges
+        sooner or later.
         """
         if job is None:
             return None

@@ -1,4 +1,4 @@
-"""What MultiKueue records: what was seen, what was decided, and what could not be done.
+"""Defines what MultiKueue records: what was seen, what was decided, and what could not be done.
 
 Observations carry only the fields that something decides on; specs and statuses are bodies, named by hash. Every
 decision that means a write names its target: the cluster and whether it is the Workload or the job there. Streams:
@@ -19,7 +19,6 @@ from controlplane.controllers.multikueue.observations import (
     CloneObserved,
     ClusterQueueGone,
     ClusterQueueObserved,
-    Condition,
     Conditioned,
     JobGone,
     JobObserved,
@@ -54,7 +53,6 @@ __all__ = [
     "ClusterQueueGone",
     "ClusterQueueObserved",
     "ClusterRefused",
-    "Condition",
     "ConditionDecided",
     "Conditioned",
     "CopyJudged",

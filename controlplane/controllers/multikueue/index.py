@@ -1,5 +1,4 @@
-"""The folds of all streams, and what has to be looked up across them: which job a Workload owns, which clusters a check
-leads to, whom a change concerns.
+"""Folds the events of all streams, and finds the streams that a change concerns.
 
 In: events in the log's order. Out: states by stream, a `WorkloadContext` for each Workload, the streams to decide
 about. A replay builds the same."""
@@ -12,7 +11,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from controlplane.controllers.connectivity import events as connectivity
-from controlplane.controllers.connectivity.eligibility import ROOM as FIT
+from controlplane.controllers.connectivity.eligibility import FIT
 from controlplane.controllers.connectivity.events import (
     FLEET_STREAM,
     MANAGEMENT,
@@ -26,8 +25,7 @@ from controlplane.controllers.connectivity.state import Connection, restarted
 from controlplane.controllers.connectivity.state import fold as fold_connection
 from controlplane.controllers.connectivity.watched import Watched
 from controlplane.controllers.multikueue.condition_writes import Slots
-from controlplane.controllers.multikueue.conditions import route_of
-from controlplane.controllers.multikueue.context import MultiKueuePolicy, Route, WorkloadContext
+from controlplane.controllers.multikueue.context import MultiKueuePolicy, WorkloadContext
 from controlplane.controllers.multikueue.context_marks import ContextMarks
 from controlplane.controllers.multikueue.eligibility import Judgements
 from controlplane.controllers.multikueue.events import (
@@ -50,9 +48,8 @@ from controlplane.controllers.multikueue.events import (
     WorkloadGone,
     WorkloadObserved,
 )
-from controlplane.controllers.multikueue.existing import existing
+from controlplane.controllers.multikueue.existing import ExistingObjects
 from controlplane.controllers.multikueue.marks import of_workload
-from controlplane.controllers.multikueue.observe import job_stream
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.state import (
     WorkloadState,
@@ -75,18 +72,12 @@ _CONNECTIVITY = connectivity.EVENTS
 _NEEDED_IDLE = (MULTIKUEUE_CLUSTERS.name,)
 
 
-class WorkloadIndex:
-    """The states, and the ways between them."""
+class WorkloadIndex(ExistingObjects):
+    """The states of all streams, and which of them a change concerns."""
 
     def __init__(self, policy: MultiKueuePolicy) -> None:
-        self.policy = policy
+        super().__init__(policy)
         self.position = 0
-        self.workloads: dict[str, WorkloadState] = {}
-        self.jobs: dict[str, JobObserved] = {}
-        self.checks: dict[str, AdmissionCheckObserved] = {}
-        self.configs: dict[str, MultiKueueConfigObserved] = {}
-        self.clusters: dict[str, MultiKueueClusterObserved] = {}
-        self.queues: dict[str, ClusterQueueObserved] = {}
         self.connections: dict[str, Connection] = {}
         self.outage = Outage()
         self.watched = Watched()
@@ -98,7 +89,6 @@ class WorkloadIndex:
         self._judgements = Judgements()
         self.around = ContextMarks()
         self._dependents: dict[str, set[str]] = {}
-        self._remote_jobs: dict[tuple[str, str], str] = {}
         self._dirty: dict[str, None] = {}
         self._ready = False
 
@@ -117,8 +107,8 @@ class WorkloadIndex:
         self.position = recorded.position
         self.watched.fold(recorded)
         self.newest.fold(recorded)
-        room, _, name = recorded.stream.partition("/")
-        match room:
+        kind, _, name = recorded.stream.partition("/")
+        match kind:
             case "workload":
                 self._fold_workload(recorded)
             case "job":
@@ -131,7 +121,7 @@ class WorkloadIndex:
                 self._fold_config(recorded, name)
             case "clusterqueue":
                 self._fold_queue(recorded, name)
-            case room if room == FIT:
+            case _ if kind == FIT:
                 self._dirty.update(dict.fromkeys(sorted(self._dependents.get(self._judgements.fold(recorded), ()))))
             case "refused" if isinstance(recorded.event, ObservationRefused):
                 self._fold_refused(recorded, recorded.event)
@@ -168,10 +158,10 @@ class WorkloadIndex:
         return WorkloadContext(
             policy=self.policy,
             ready=self._ready,
-            route=self._route(local) if local else None,
+            route=self.route(local) if local else None,
             adapter=adapter,
             job=self.job_of(state),
-            queue_policy=self._queue_policy(local),
+            queue_policy=self.queue_policy(local),
             mass_outage=self.outage.holds,
             outage_ended=self.outage.ended,
             watched_since=self.watched.since,
@@ -181,7 +171,7 @@ class WorkloadIndex:
 
     def marks(self, state: WorkloadState) -> Marks:
         """Return where in the log what is around a Workload came to be as it is."""
-        local, route = state.local, self._route(state.local) if state.local is not None else None
+        local, route = state.local, self.route(state.local) if state.local is not None else None
         check = self.checks.get(route.check) if route is not None else None
         config = check.parameters.get("name", "") if check is not None else ""
         queue = local.cluster_queue if local is not None else ""
@@ -189,48 +179,10 @@ class WorkloadIndex:
             self.stream_of_job(state), queue, check.name if check else "", config, route.clusters if route else ()
         )
 
-    def _queue_policy(self, local: WorkloadObserved | None) -> str:
-        queue = self.queues.get(local.cluster_queue) if local else None
-        return queue.execution_policy if queue else ""
-
     def away(self) -> tuple[list[str], int]:
         """Return the workers that are lost, and how many were ever connected: what a mass outage is judged by."""
         once = [name for name in sorted(self.clusters) if (c := self.connections.get(name)) and c.connected_once]
         return [name for name in once if self.connections[name].phase == "Lost"], len(once)
-
-    def job_of(self, state: WorkloadState) -> JobObserved | None:
-        """Return the user's job of a Workload, if it is the one that the owner reference means."""
-        stream, owner = self.stream_of_job(state), state.owner
-        job = self.jobs.get(stream) if stream else None
-        if job is None or owner is None or (owner.uid and owner.uid != job.uid):
-            return None
-        return job
-
-    def stream_of_remote_job(self, cluster: str, uid: str) -> str:
-        """Return the stream that a job's copy was recorded on; "" if it is not known."""
-        return self._remote_jobs.get((cluster, uid), "")
-
-    def known(self, cluster: str, kind: str) -> dict[str, tuple[str, str, str]]:
-        """Return what the log says exists of a kind on a cluster: UID to (namespace, name, resourceVersion).
-
-        A reflector that starts with it notices what vanished while nobody watched.
-        """
-        return {seen.uid: (seen.namespace, seen.name, seen.resource_version) for seen in existing(self, cluster, kind)}
-
-    def _route(self, local: WorkloadObserved) -> Route | None:
-        for entry in local.checks:
-            check = self.checks.get(entry.name)
-            if check is not None and check.controller_name == self.policy.controller_name:
-                clusters, error = route_of(check, self.configs)
-                return Route(entry.name, clusters, error)
-        return None
-
-    def stream_of_job(self, state: WorkloadState | None) -> str:
-        """Return the stream of the job of a Workload, "" if that cannot be told."""
-        if state is None or state.owner is None:
-            return ""
-        adapter = self.policy.adapters.get(state.owner.gvk)
-        return job_stream(adapter.kind.name, state.namespace, state.owner.name) if adapter else ""
 
     def _mark(self, stream: str) -> None:
         self._dirty[stream] = None

@@ -1,8 +1,8 @@
-"""Which clusters are not offered a Workload because its job would not fit there, and how its user learns of it.
+"""Writes into our admission check which clusters are not offered a Workload because its job would not fit there.
 
-In: a pass over a Workload that waits for a cluster, and the judgement on its job (`connectivity.fitness`). Out: the
+In: a pass over a Workload that waits for a cluster, and the judgement on its job (`connectivity.eligibility`). Out: the
 message of our admission check, which is where people look while nothing happens. A cluster that is not judged yet is
-not offered the Workload either, and nothing is said of it: that is over in a moment."""
+not offered the Workload either, and the message does not name it: that is over in a moment."""
 
 from __future__ import annotations
 
@@ -21,23 +21,31 @@ def left_out(context: WorkloadContext, route: Route) -> dict[str, str]:
     return {name: judged[name].detail for name in route.clusters if name in judged and not judged[name].fits}
 
 
-def say_left_out(turn: WorkloadPass, local: WorkloadObserved, check: CheckState, route: Route) -> None:
+def report_left_out(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, route: Route) -> None:
     """Keep the message of our check in line with the judgement. It changes when the judgement does, and never else."""
-    context = turn.context
+    context = pass_.context
     if context.judged is None:
         return
     if any(context.available(name) and name not in context.judged for name in route.clusters):
         return  # half an answer would only be written twice
-    found = {name: why for name, why in left_out(context, route).items() if not turn.state.remote(name).job}
-    fitting = [name for name in route.clusters if context.available(name) and name not in found]
-    short = {name: why for name in fitting if (why := context.judged[name].short)}
-    if not found and not short and not check.message.startswith((_NONE, _SOME, _SHORT)):
+    found = {name: why for name, why in left_out(context, route).items() if not pass_.state.remote(name).job}
+    message = _message(context, route, found)
+    if not message and not check.message.startswith((_NONE, _SOME, _SHORT)):
         return
+    message = message or _ALL
+    if message != check.message:
+        pass_.set_check_message(local, check, check.state, message, WorkloadReason.CLUSTERS_JUDGED)
+
+
+def _message(context: WorkloadContext, route: Route, found: dict[str, str]) -> str:
+    """Return which clusters are left out (`found`) and where the job asks for too little quota, "" if there are
+    none."""
+    judged = context.judged or {}
+    fitting = [name for name in route.clusters if context.available(name) and name not in found]
+    short = {name: why for name in fitting if (why := judged[name].short)}
     parts = [f"{_SOME if fitting else _NONE}{_each(found)}"] if found else []
     parts += [f"{_SHORT}{_each(short)}"] if short else []
-    message = ". ".join(parts) or _ALL
-    if message != check.message:
-        turn.set_check_message(local, check, check.state, message, WorkloadReason.CLUSTERS_JUDGED)
+    return ". ".join(parts)
 
 
 def _each(why: dict[str, str]) -> str:

@@ -1,5 +1,5 @@
-"""What of a Workload, its copies, its job and the clusters something is decided on, marked with where in the log it
-came to be so.
+"""Marks what a decision looks at, of a Workload, its copies, its job and the clusters, with the position in the log
+at which it came to be so.
 
 In: states before and after an event. Out: `controlplane.runtime.marks.Marks`. The names are `w` for the Workload,
 `CLUSTER/w` and `CLUSTER/j` for its copy and the job's there, and outside a Workload's stream those of streams."""
@@ -87,11 +87,11 @@ def of_workload(before: WorkloadState, after: WorkloadState, recorded: Recorded)
             marks = moved(marks, f"{cluster}/w", CLONE, one.clone, other.clone, at)
             marks = moved(marks, f"{cluster}/j", REMOTE_JOB, one.job, other.job, at)
         return marks
-    named = said(event)
+    named = mark_of(event)
     return {**before.marks, named: at} if named else before.marks
 
 
-def said(event: object) -> str:
+def mark_of(event: object) -> str:
     """Return the name of the mark that an event sets by itself, "" if it sets none."""
     match event:
         case WinnerChosen():

@@ -1,5 +1,5 @@
-"""The Kubernetes shapes that MultiKueue reads: objects as dicts in, typed fields out, or `Misfit` with the field that
-is wrong.
+"""Reads the Kubernetes shapes of MultiKueue: objects as dicts in, typed fields out, or `Misfit` with the field that is
+wrong.
 
 The CRDs guarantee most of it; what reaches us from an older or patched API server may still not fit, and is then
 refused by name."""
@@ -10,8 +10,9 @@ import hashlib
 from typing import Any
 
 from controlplane.controllers.multikueue.adapters.base import FINALIZER
-from controlplane.controllers.multikueue.events import CheckState, Condition, Owner, Priority
+from controlplane.controllers.multikueue.events import CheckState, Owner, Priority
 from controlplane.kube import fields
+from controlplane.kube.conditions import Condition
 from controlplane.kube.fields import items, number, section, strings, text
 from controlplane.kube.kinds import Json, meta
 from controlplane.log.event import Body, body_of, canonical
@@ -88,9 +89,9 @@ def check_json(check: CheckState) -> Json:
 
 
 def owner(obj: Json) -> Owner | None:
-    """Return the owner that decides the adapter (specs 2.3): by annotation, else the controller, else the first owner
-    reference.
-    """
+    """Return the owner that decides the adapter, as Kueue does (`adapter` in kubernetes-sigs/kueue
+    pkg/controller/admissionchecks/multikueue/workload.go, ff69552e): by annotation, else the controller, else the first
+    owner reference."""
     annotations = section(meta(obj), "annotations")
     gvk, name = annotations.get(JOB_OWNER_GVK), annotations.get(JOB_OWNER_NAME)
     references = items(meta(obj), "ownerReferences", "metadata")

@@ -1,4 +1,4 @@
-"""What MultiKueue sees: the observations, narrowed to the fields that something decides on.
+"""Defines what MultiKueue observes, narrowed to the fields that something decides on.
 
 Specs and statuses are bodies, named by hash. `events` has these and the decisions; import from there.
 """
@@ -7,20 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from controlplane.kube.conditions import Condition
 from controlplane.log.event import Event, Kept, Part
 
 _REPLACED = "WorkloadSliceReplaced"
-
-
-class Condition(Part, frozen=True, kw_only=True):
-    """A Kubernetes condition; `last_transition_time` as the server wrote it."""
-
-    type: str
-    status: str
-    reason: str = ""
-    message: str = ""
-    last_transition_time: str = ""
-    observed_generation: int = 0
 
 
 class CheckState(Part, frozen=True, kw_only=True):
@@ -157,7 +147,7 @@ class JobGone(ObjectGone, frozen=True, kw_only=True):
 
 
 class AdmissionCheckObserved(Conditioned, frozen=True, kw_only=True):
-    """An AdmissionCheck, ours or not: only `controller_name` tells."""
+    """An AdmissionCheck, ours or not: `controller_name` distinguishes them."""
 
     controller_name: str
     parameters: dict[str, str] = {}

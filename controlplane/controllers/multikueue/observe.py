@@ -1,4 +1,4 @@
-"""From an object that an API server showed to the narrow event that is recorded of it.
+"""Makes of an object that an API server showed the narrow event that is recorded of it.
 
 In: cluster, incarnation, the change. Out: events on their streams with their bodies and their identity; none for
 objects that are not ours to know. An object that does not fit its API becomes `ObservationRefused` and nothing else:
@@ -95,31 +95,31 @@ class WorkloadObserver:
             ),
         }
 
-    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
+    def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
         """Return the event of one change, or None for what concerns nobody."""
         cluster, kind, obj, resource_version = (
-            sighting.cluster,
-            sighting.kind,
-            sighting.object,
-            sighting.resource_version,
+            change.cluster,
+            change.kind,
+            change.object,
+            change.resource_version,
         )
         try:
-            built = self._gone(cluster, kind, obj) if sighting.gone else self._seen(cluster, kind, sighting.whole())
+            built = self._gone(cluster, kind, obj) if change.gone else self._seen(cluster, kind, change.whole())
         except UNFIT as error:
             built = _refused(cluster, kind, obj, error)
         if built is None:
             return None
         stream, event, bodies = built
-        if isinstance(event, ClusterQueueObserved) and self._says_nothing_new(sighting.incarnation, event):
+        if isinstance(event, ClusterQueueObserved) and self._unchanged(change.incarnation, event):
             return None
         if isinstance(event, ClusterQueueGone):
             self._offered.pop(event.name, None)
         if isinstance(event, ObjectGone):  # a tombstone of a relist has no version of its own
             event = msgspec.structs.replace(event, resource_version=resource_version)
-        return sighting.observed(stream, event, now, bodies)
+        return change.observed(stream, event, now, bodies)
 
-    def _says_nothing_new(self, incarnation: str, event: ClusterQueueObserved) -> bool:
-        """Whether a ClusterQueue shows nothing else that is decided on than it did last, in the same life of the
+    def _unchanged(self, incarnation: str, event: ClusterQueueObserved) -> bool:
+        """Whether a ClusterQueue shows nothing else that is decided on than it did last, in the same incarnation of the
         cluster.
 
         What was handed out last counts, since the log may not have it yet; and the log counts, since it may have

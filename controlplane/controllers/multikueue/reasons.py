@@ -1,4 +1,5 @@
-"""Why a decision was taken: a closed set. Text for people is made of it at the edge (`controlplane.audit.explain`)."""
+"""Lists why a decision can be taken: a closed set. Text for people is made of it at the edge
+(`controlplane.audit.explain`)."""
 
 from __future__ import annotations
 

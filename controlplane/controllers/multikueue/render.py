@@ -1,8 +1,9 @@
-"""From an open write to the request that carries it out, and to the Kubernetes Event that tells the user.
+"""Makes of an open write the request that carries it out, and the Kubernetes Event that informs the user.
 
 In: the decision, the state it was based on, the bodies it names, the time. Out: `controlplane.kube.kinds.Request`.
-Pure. Status writes are JSON merge patches with the resourceVersion that the decision saw, and explicit nulls (specs
-8.4, way d): a list that is patched is therefore always the whole list as it was read at that version."""
+Pure. Status writes are JSON merge patches with the resourceVersion that the decision saw, and explicit nulls: a null
+removes a field whichever field manager owns it. A list that is patched is therefore always the whole list as it was
+read at that version."""
 
 from __future__ import annotations
 
@@ -17,7 +18,6 @@ from controlplane.controllers.multikueue.events import (
     CheckStateDecided,
     CloneDecided,
     CloneUpdateDecided,
-    Condition,
     DeactivationDecided,
     FinalizerRemovalDecided,
     FinishDecided,
@@ -33,6 +33,7 @@ from controlplane.controllers.multikueue.events import (
 from controlplane.controllers.multikueue.objects import EVICTED_ON_MANAGER, PRIORITY_BOOST, check_json, condition_json
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.kube.conditions import Condition
 from controlplane.kube.kinds import ADMISSION_CHECKS, MULTIKUEUE_CLUSTERS, WORKLOADS, Json, ObjectRef, Request
 from controlplane.kube.requests import Obsolete, body_in, event_about, merge_diff, timestamp
 
@@ -239,8 +240,8 @@ def render_condition(decision: WorkloadWrite, name: str, conditions: list[Condit
 def announcement(
     local: WorkloadObserved, decision: WorkloadWrite, position: int, identity: str, now: datetime
 ) -> Request | None:
-    """Return the Kubernetes Event that tells the user of a decision, as Kueue does (specs 6.4); None if it tells of
-    none.
+    """Return the Kubernetes Event that informs the user of a decision, as Kueue does; None if there is none for
+    it.
 
     The name is made of the decision's position, so that an Event that is sent twice is refused the second time.
     """

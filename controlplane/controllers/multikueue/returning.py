@@ -1,12 +1,13 @@
-"""What becomes of a copy that is found on a cluster which came back: one table, recorded once for each return.
+"""Judges a copy that is found on a cluster which came back: one table, recorded once for each return.
 
 In: the Workload, what the cluster shows now, the time. Out: a verdict and its reason. The procedures keep to it: what
-is to wait is not removed, what finished counts, and of two that run the one that is not the winner goes (KEP-693; specs
-section 9, 1–3).
+is to wait is not removed, what finished counts, and of two that run the one that is not the winner goes (the section
+"Verdicts" of docs/explanation/failure-model.md; Kueue's intent: kubernetes-sigs/kueue
+keps/693-multikueue/README.md, ff69552e).
 
     the Workload is gone or finished              remove
     the copy finished, and it is the winner's,
-      or nobody's turn, or it succeeded           finish: its result counts, once
+      or no cluster's, or it succeeded           finish: its result counts, once
       (of a kind whose attempts are fenced, one
       that was overtaken does not count)
     it runs elsewhere                             remove
@@ -21,44 +22,51 @@ from __future__ import annotations
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass, usable
 from controlplane.controllers.multikueue.events import CopyJudged, Verdict, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.kube.conditions import Condition
 
 
-def judge_returned(turn: WorkloadPass, local: WorkloadObserved) -> None:
+def judge_returned(pass_: WorkloadPass, local: WorkloadObserved) -> None:
     """Judge every copy on a cluster that came back, and record a verdict that is new."""
-    for cluster in sorted(turn.state.returned):
-        if not turn.context.in_view(cluster):
+    for cluster in sorted(pass_.state.returned):
+        if not pass_.context.in_view(cluster):
             continue
-        verdict, reason = judge(turn, local, cluster)
-        turn.verdicts[cluster] = verdict
-        if turn.state.judged.get(cluster) != verdict:
-            turn.say(CopyJudged(cluster=cluster, verdict=verdict, reason=reason))
+        verdict, reason = judge(pass_, local, cluster)
+        pass_.verdicts[cluster] = verdict
+        if pass_.state.judged.get(cluster) != verdict:
+            pass_.say(CopyJudged(cluster=cluster, verdict=verdict, reason=reason))
         if verdict == "Wait":
-            turn.wake_at(turn.state.returned[cluster] + turn.context.policy.readmission_grace)
+            pass_.wake_at(pass_.state.returned[cluster] + pass_.context.policy.readmission_grace)
 
 
-def judge(turn: WorkloadPass, local: WorkloadObserved, cluster: str) -> tuple[Verdict, WorkloadReason]:
+def judge(pass_: WorkloadPass, local: WorkloadObserved, cluster: str) -> tuple[Verdict, WorkloadReason]:
     """Return the verdict on the copy on one cluster."""
-    remote = turn.state.remote(cluster)
-    current = local.cluster_name or turn.state.winner
-    finished = remote.clone.condition("Finished") if remote.clone else None
-    fences = turn.context.fences
-    overtaken = WorkloadReason.FENCED if fences else WorkloadReason.ANOTHER_CLUSTER_WON
+    remote = pass_.state.remote(cluster)
+    current = local.cluster_name or pass_.state.winner
     if local.is_true("Finished"):
         return "Remove", WorkloadReason.FINISHED
-    if finished is not None and finished.status == "True":
-        if finished.reason in ("OutOfSync", "OwnerNotFound"):
-            return "Remove", WorkloadReason.STALE_COPY
-        if current in ("", cluster) or (finished.reason == "Succeeded" and not fences):
-            return "Finish", WorkloadReason.FINISHED_MEANWHILE
-        return "Remove", overtaken
+    if remote.finished is not None:
+        return _judge_finished(pass_, remote.finished, counts=current in ("", cluster))
     if current == cluster:
         return "Keep", WorkloadReason.STILL_THE_WINNER
     if current:
-        return "Remove", overtaken
+        return "Remove", _overtaken(pass_)
     if not usable(remote, local) or not local.active:
         return "Remove", WorkloadReason.STALE_COPY
     if local.is_true("QuotaReserved") and not local.is_true("Evicted"):
         return "Adopt", WorkloadReason.READMITTED
-    if remote.job is not None and turn.now < turn.state.returned[cluster] + turn.context.policy.readmission_grace:
+    if remote.job is not None and pass_.now < pass_.state.returned[cluster] + pass_.context.policy.readmission_grace:
         return "Wait", WorkloadReason.AWAITS_QUOTA
     return "Remove", WorkloadReason.QUOTA_NOT_RESERVED
+
+
+def _judge_finished(pass_: WorkloadPass, finished: Condition, *, counts: bool) -> tuple[Verdict, WorkloadReason]:
+    """Return the verdict on a copy that finished; `counts`: the Workload is with its cluster, or with none."""
+    if finished.reason in ("OutOfSync", "OwnerNotFound"):
+        return "Remove", WorkloadReason.STALE_COPY
+    if counts or (finished.reason == "Succeeded" and not pass_.context.fences):
+        return "Finish", WorkloadReason.FINISHED_MEANWHILE
+    return "Remove", _overtaken(pass_)
+
+
+def _overtaken(pass_: WorkloadPass) -> WorkloadReason:
+    return WorkloadReason.FENCED if pass_.context.fences else WorkloadReason.ANOTHER_CLUSTER_WON

@@ -1,7 +1,9 @@
-"""A Workload that has a cluster: relay its status, finish it, take it back when the copy is evicted, gone or lost.
+"""Serves a Workload that has a cluster: relays its status, finishes it, takes it back when the copy is evicted, gone or
+lost.
 
-In: a pass over a Workload with quota, its check Ready, or with a finished copy. Out: the writes of specs 2.5 steps 3, 4
-and 6."""
+In: a pass over a Workload with quota, its check Ready, or with a finished copy. Out: the writes of
+Kueue's own procedure for it (`reconcileGroup` in kubernetes-sigs/kueue
+pkg/controller/admissionchecks/multikueue/workload.go, ff69552e)."""
 
 from __future__ import annotations
 
@@ -16,14 +18,13 @@ from controlplane.controllers.multikueue.events import (
     CheckState,
     CheckStateDecided,
     ClusterRefused,
-    Condition,
     FinishDecided,
-    JobCreationDecided,
     JobObserved,
     StatusRelayDecided,
     WorkloadObserved,
 )
 from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.kube.conditions import Condition
 
 _GONE = "Admitting remote no longer exists"
 _LOST = "Admitting remote lost"
@@ -33,23 +34,21 @@ _FINAL_STATUS_TRIES = 3
 _FINAL_STATUS_PATIENCE = timedelta(seconds=30)
 
 
-def finish(turn: WorkloadPass, local: WorkloadObserved, check: CheckState, job: JobObserved) -> bool:
-    """Finish the Workload as its copy finished (specs 2.5 step 3); return whether there is a finished copy to deal
-    with.
-    """
-    found = _finished(turn, local)
+def finish(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, job: JobObserved) -> bool:
+    """Finish the Workload as its copy finished; return whether there is a finished copy to deal with."""
+    found = _finished(pass_, local)
     if found is None:
         return False
     cluster, condition = found
     if local.is_true("Evicted") and condition.reason in ("OutOfSync", "OwnerNotFound"):
         return False
     if condition.reason == "OutOfSync":
-        _out_of_sync(turn, local, check, cluster)
+        _out_of_sync(pass_, local, check, cluster)
     elif condition.reason == "OwnerNotFound":
         # The job was deleted on the worker. It did not finish: it is queued again (KEP-693; Kueue's code finishes it).
-        _taken_back(turn, local, check, cluster)
-    elif not _final_status(turn, job, cluster):
-        turn.write(
+        _taken_back(pass_, local, check, cluster)
+    elif not _final_status(pass_, job, cluster):
+        pass_.write(
             FinishDecided(
                 resource_version=local.resource_version,
                 source=cluster,
@@ -61,118 +60,110 @@ def finish(turn: WorkloadPass, local: WorkloadObserved, check: CheckState, job: 
     return True
 
 
-def _finished(turn: WorkloadPass, local: WorkloadObserved) -> tuple[str, Condition] | None:
-    pinned = local.cluster_name or turn.state.winner
+def _finished(pass_: WorkloadPass, local: WorkloadObserved) -> tuple[str, Condition] | None:
+    pinned = local.cluster_name or pass_.state.winner
     best: tuple[str, Condition] | None = None
-    for cluster, remote in sorted(turn.state.remotes.items()):
-        condition = remote.clone.condition("Finished") if remote.clone else None
-        counts = not pinned or cluster == pinned or turn.verdicts.get(cluster) == "Finish"
-        if condition is None or condition.status != "True" or not counts or _was_stopped(turn, cluster, condition):
+    for cluster, remote in sorted(pass_.state.remotes.items()):
+        condition = remote.finished
+        counts = not pinned or cluster == pinned or pass_.verdicts.get(cluster) == "Finish"
+        if condition is None or not counts or _was_stopped(pass_, cluster, condition):
             continue
-        if best is None or stamp(condition.last_transition_time, turn.now) < stamp(
-            best[1].last_transition_time, turn.now
+        if best is None or stamp(condition.last_transition_time, pass_.now) < stamp(
+            best[1].last_transition_time, pass_.now
         ):
             best = cluster, condition
     return best
 
 
-def _was_stopped(turn: WorkloadPass, cluster: str, finished: Condition) -> bool:
+def _was_stopped(pass_: WorkloadPass, cluster: str, finished: Condition) -> bool:
     """Whether a copy ended because Kueue took its quota: of a kind that cannot be suspended, that is no result."""
-    clone = turn.state.remote(cluster).clone
+    clone = pass_.state.remote(cluster).clone
     evicted = clone is not None and clone.is_true("Evicted")
-    return evicted and finished.reason != "Succeeded" and turn.context.fences
+    return evicted and finished.reason != "Succeeded" and pass_.context.fences
 
 
-def _final_status(turn: WorkloadPass, job: JobObserved, cluster: str) -> bool:
+def _final_status(pass_: WorkloadPass, job: JobObserved, cluster: str) -> bool:
     """Write the last status before the Workload is finished; return whether there is still something to wait for.
 
     The Workload and the job come over two watches: the job's own last status may be a little behind.
     """
-    known = turn.state.remote(cluster)
+    known = pass_.state.remote(cluster)
     remote = known.job
     if remote is None or not remote.finished:
-        if not turn.context.available(cluster):
-            return True  # what the job says last is out of view; its Workload has finished, so nothing runs meanwhile
+        if not pass_.context.available(cluster):
+            return True  # the job's last status is out of view; its Workload has finished, so nothing runs meanwhile
         bound = remote is not None or (known.clone is not None and known.clone.bound_to != "")
-        until = (known.finished_at or turn.now) + _FINAL_STATUS_PATIENCE
-        if bound and turn.now < until:
-            turn.wake_at(until)
+        until = (known.finished_at or pass_.now) + _FINAL_STATUS_PATIENCE
+        if bound and pass_.now < until:
+            pass_.wake_at(until)
             return True
-    return _relay_final(turn, job, cluster)
+    return _relay_final(pass_, job, cluster)
 
 
-def late_status(turn: WorkloadPass, local: WorkloadObserved) -> str:
+def late_status(pass_: WorkloadPass, local: WorkloadObserved) -> str:
     """Write the last status that came after the Workload was finished without it; return the cluster whose copy has to
     stay for it.
 
     A copy is removed at the version that was seen, so one whose last status is still on its way refuses to go.
     """
-    job = turn.context.job
+    job = pass_.context.job
     if job is None or job.finished:
         return ""
-    for cluster, remote in sorted(turn.state.remotes.items()):
+    for cluster, remote in sorted(pass_.state.remotes.items()):
         if remote.job is None or not remote.job.finished or cluster != (local.cluster_name or cluster):
             continue
-        if _relay_final(turn, job, cluster):
+        if _relay_final(pass_, job, cluster):
             return cluster
     return ""
 
 
-def _relay_final(turn: WorkloadPass, job: JobObserved, cluster: str) -> bool:
+def _relay_final(pass_: WorkloadPass, job: JobObserved, cluster: str) -> bool:
     """Write the status of a copy to the user's job; return whether there is still something to wait for."""
-    remote = turn.state.remote(cluster).job
+    remote = pass_.state.remote(cluster).job
     if remote is None or remote.status == job.status or job.deleting:
         return False
-    if remote.status == turn.state.relayed and (job.finished or not remote.finished):
+    if remote.status == pass_.state.relayed and (job.finished or not remote.finished):
         return False
-    trouble = turn.state.trouble.get("@management/Job")
+    trouble = pass_.state.trouble.get("@management/Job")
     # A conflict is no refusal, however often it comes: the next try is made of what is there then.
     refused = trouble is not None and 400 <= trouble.code < 500 and trouble.code not in (409, 429)
     if refused and trouble is not None and trouble.failures >= _FINAL_STATUS_TRIES:
         return False
-    turn.write(
-        StatusRelayDecided(
-            kind=job.kind,
-            resource_version=job.resource_version,
-            source=cluster,
-            status=remote.status,
-            reason=WorkloadReason.FINAL_STATUS,
-        )
-    )
+    pass_.relay(job, cluster, remote, WorkloadReason.FINAL_STATUS)
     return True
 
 
-def _out_of_sync(turn: WorkloadPass, local: WorkloadObserved, check: CheckState, cluster: str) -> None:
+def _out_of_sync(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, cluster: str) -> None:
     if check.state == "Ready":
         text = (
             f'Remote workload on worker cluster "{cluster}" is out of sync with its user job, resetting for re-dispatch'
         )
-        turn.set_check(local, check, "Retry", text, WorkloadReason.OUT_OF_SYNC)
+        pass_.set_check(local, check, "Retry", text, WorkloadReason.OUT_OF_SYNC)
         return
     # Kueue stops here and holds quota for ever. The copy goes, and the cluster is left out for a while.
-    if not turn.refused(cluster):
-        turn.say(
+    if not pass_.refused(cluster):
+        pass_.say(
             ClusterRefused(
                 cluster=cluster,
-                attempt=turn.state.attempt,
+                attempt=pass_.state.attempt,
                 message="the prebuilt workload is out of sync with its user job",
-                until=turn.now + turn.context.policy.refusal_pause,
+                until=pass_.now + pass_.context.policy.refusal_pause,
                 reason=WorkloadReason.OUT_OF_SYNC,
             )
         )
-    if turn.context.in_view(cluster):
-        turn.remove(cluster, WorkloadReason.OUT_OF_SYNC)
+    if pass_.context.in_view(cluster):
+        pass_.remove(cluster, WorkloadReason.OUT_OF_SYNC)
 
 
-def _taken_back(turn: WorkloadPass, local: WorkloadObserved, check: CheckState, cluster: str) -> None:
+def _taken_back(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, cluster: str) -> None:
     if check.state == "Ready":
-        turn.set_check(local, check, "Retry", _GONE, WorkloadReason.REMOTE_GONE)
-    elif turn.context.in_view(cluster):
-        turn.remove(cluster, WorkloadReason.STALE_COPY)
+        pass_.set_check(local, check, "Retry", _GONE, WorkloadReason.REMOTE_GONE)
+    elif pass_.context.in_view(cluster):
+        pass_.remove(cluster, WorkloadReason.STALE_COPY)
 
 
 def steady(
-    turn: WorkloadPass, local: WorkloadObserved, check: CheckState, route: Route, adapter: Adapter, job: JobObserved
+    pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, route: Route, adapter: Adapter, job: JobObserved
 ) -> None:
     """Keep a dispatched Workload as it is, or take it back: evicted on the worker, gone, or lost for longer than the
     grace.
@@ -180,78 +171,69 @@ def steady(
     cluster = local.cluster_name
     if not cluster:
         text = "Admission check is Ready but no admitting cluster is recorded; this is unexpected, please report it"
-        turn.set_check(local, check, "Retry", text, WorkloadReason.NO_CLUSTER_NAME)
+        pass_.set_check(local, check, "Retry", text, WorkloadReason.NO_CLUSTER_NAME)
         return
-    turn.remove_everywhere(WorkloadReason.ANOTHER_CLUSTER_WON, keep=cluster)
-    remote = turn.state.remote(cluster)
-    if not turn.context.in_view(cluster):
-        _away(turn, local, check, cluster)
+    pass_.remove_everywhere(WorkloadReason.ANOTHER_CLUSTER_WON, keep=cluster)
+    remote = pass_.state.remote(cluster)
+    if not pass_.context.in_view(cluster):
+        _away(pass_, local, check, cluster)
     elif remote.clone is not None and remote.clone.is_true("Evicted"):
         # Kueue's full stop before `Previously` is part of the message.
         text = f'Workload evicted on worker cluster: "{cluster}", resetting for re-admission. Previously: "Ready"'
-        turn.set_check_message(local, check, "Retry", text, WorkloadReason.REMOTE_EVICTED)
-    elif not admitted(remote, local) or cluster not in route.clusters or _job_vanished(turn, cluster):
-        _reclaim(turn, local, check, route, cluster)
+        pass_.set_check_message(local, check, "Retry", text, WorkloadReason.REMOTE_EVICTED)
+    elif not admitted(remote, local) or cluster not in route.clusters or _job_vanished(pass_, cluster):
+        _reclaim(pass_, local, check, route, cluster)
     else:
-        _serve(turn, local, check, adapter, job, cluster)
+        _serve(pass_, local, check, adapter, job, cluster)
 
 
-def _away(turn: WorkloadPass, local: WorkloadObserved, check: CheckState, cluster: str) -> None:
+def _away(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, cluster: str) -> None:
     """The winner cannot be reached: queue the Workload again once its grace is over, unless that would do more harm
     than good.
     """
-    context = turn.context
-    until = context.lost_until(cluster, stamp(check.last_transition_time, turn.now))
+    context = pass_.context
+    until = context.lost_until(cluster, stamp(check.last_transition_time, pass_.now))
     if until is None:
         return
-    if turn.now < until:
-        turn.wake_at(until)
+    if pass_.now < until:
+        pass_.wake_at(until)
     elif context.requeue_at is not None:
-        turn.wake_at(context.requeue_at)
+        pass_.wake_at(context.requeue_at)
     else:
-        turn.set_check(local, check, "Retry", _LOST, WorkloadReason.REMOTE_LOST)
+        pass_.set_check(local, check, "Retry", _LOST, WorkloadReason.REMOTE_LOST)
 
 
-def _job_vanished(turn: WorkloadPass, cluster: str) -> bool:
-    return turn.state.remote(cluster).job is None and cluster in turn.state.job_seen
+def _job_vanished(pass_: WorkloadPass, cluster: str) -> bool:
+    return pass_.state.remote(cluster).job is None and cluster in pass_.state.job_seen
 
 
-def _reclaim(turn: WorkloadPass, local: WorkloadObserved, check: CheckState, route: Route, cluster: str) -> None:
+def _reclaim(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, route: Route, cluster: str) -> None:
     """The copy is not what it should be: take it away if it is still there, then queue the Workload again.
 
-    A cluster that was taken out of the config would run its copy on (specs section 9, 3): it goes before the Workload
-    does."""
-    remote = turn.state.remote(cluster)
-    never_twice = turn.context.execution_policy == NEVER_TWICE
-    runs = remote.job is not None and (never_twice or not turn.in_trouble(cluster))
+    A cluster that was taken out of the config would run its copy on: it goes before the Workload does."""
+    remote = pass_.state.remote(cluster)
+    never_twice = pass_.context.execution_policy == NEVER_TWICE
+    runs = remote.job is not None and (never_twice or not pass_.removal_failed(cluster))
     if runs and (cluster not in route.clusters or not usable(remote, local)):
-        turn.remove(
+        pass_.remove(
             cluster, WorkloadReason.NOT_NOMINATED if cluster not in route.clusters else WorkloadReason.SPEC_DIFFERS
         )
         return
-    turn.set_check(local, check, "Retry", _GONE, WorkloadReason.REMOTE_GONE)
+    pass_.set_check(local, check, "Retry", _GONE, WorkloadReason.REMOTE_GONE)
 
 
 def _serve(
-    turn: WorkloadPass, local: WorkloadObserved, check: CheckState, adapter: Adapter, job: JobObserved, cluster: str
+    pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, adapter: Adapter, job: JobObserved, cluster: str
 ) -> None:
-    if turn.state.remote(cluster).job is None:
-        if local.sliced or turn.must_wait(but=cluster):
+    if pass_.state.remote(cluster).job is None:
+        if local.sliced or pass_.must_wait(but=cluster):
             return
-        turn.write(
-            JobCreationDecided(
-                cluster=cluster,
-                attempt=turn.state.attempt,
-                kind=job.kind,
-                template=job.template,
-                reason=WorkloadReason.ADMITTED_ON_WORKER,
-            )
-        )
+        pass_.create_job(cluster, job)
         return
-    mend(turn, local, cluster)
-    topology = ready_topology(turn, local, cluster)
+    mend(pass_, local, cluster)
+    topology = ready_topology(pass_, local, cluster)
     if topology:
-        turn.write(
+        pass_.write(
             CheckStateDecided(
                 resource_version=local.resource_version,
                 check=check.name,
@@ -262,34 +244,34 @@ def _serve(
                 reason=WorkloadReason.TOPOLOGY_ASSIGNED,
             )
         )
-    relay(turn, check, adapter, job, cluster)
+    relay(pass_, check, adapter, job, cluster)
 
 
-def relay(turn: WorkloadPass, check: CheckState, adapter: Adapter, job: JobObserved, cluster: str) -> None:
+def relay(pass_: WorkloadPass, check: CheckState, adapter: Adapter, job: JobObserved, cluster: str) -> None:
     """Write the copy's status to the user's job when it differs: at most once an interval, so that many changes are few
     writes.
     """
-    remote = turn.state.remote(cluster).job
-    if remote is None or job.deleting or remote.status in (job.status, turn.state.relayed):
+    remote = pass_.state.remote(cluster).job
+    if remote is None or job.deleting or remote.status in (job.status, pass_.state.relayed):
         return
     allowed = adapter.may_relay(
         local_suspended=job.suspended, remote_suspended=remote.suspended, remote_finished=remote.finished
     )
-    mark = not allowed and adapter.marks_suspended() and not job.says_suspended
-    if not allowed and not mark:
+    suspend = not allowed and adapter.marks_suspended() and not job.says_suspended
+    if not allowed and not suspend:
         return
-    ready = stamp(check.last_transition_time, turn.now)
-    due = max(turn.state.relayed_at or ready, ready) + turn.context.policy.status_interval
-    if turn.now < due and not remote.finished:
-        turn.wake_at(due)
+    ready = stamp(check.last_transition_time, pass_.now)
+    due = max(pass_.state.relayed_at or ready, ready) + pass_.context.policy.status_interval
+    if pass_.now < due and not remote.finished:
+        pass_.wake_at(due)
         return
-    turn.write(
+    pass_.write(
         StatusRelayDecided(
             kind=job.kind,
             resource_version=job.resource_version,
             source=cluster,
-            status=job.status if mark else remote.status,
-            mark_suspended=mark,
+            status=job.status if suspend else remote.status,
+            mark_suspended=suspend,
             reason=WorkloadReason.FINAL_STATUS if remote.finished else WorkloadReason.STATUS_CHANGED,
         )
     )

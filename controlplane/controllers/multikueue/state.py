@@ -1,8 +1,8 @@
-"""The fold of one Workload: what is known of it on the management cluster and of its copies, and which writes are open.
+"""Folds one Workload: what is known of it on the management cluster and of its copies, and which writes are open.
 
 In: the events of `workload/NS/NAME`, in order. Out: `WorkloadState`, a value. A write is open from its decision until
 its target is seen to change (whatever the change was: then it is decided anew from what is there) or until an API
-server said no."""
+server refused it."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ from controlplane.controllers.multikueue.events import (
     WorkloadObserved,
     WorkloadWrite,
 )
+from controlplane.kube.conditions import Condition
 from controlplane.log.event import Recorded
 from controlplane.runtime import writes
 from controlplane.runtime.writes import OpenWrites, closed, dropped, opened, refused, without
 
 
 class RepeatedWriteFailure(writes.WriteFailure, frozen=True):
-    """What an API server last said against a write to a target, and since when it has been saying no to it."""
+    """The last refusal of a write to a target, and since when it has been refused."""
 
     since: datetime
 
     @property
     def decides_nothing(self) -> bool:
-        """Whether it is only the API server's own trouble: an error, or too much to do. It says nothing of the attempts
-        before.
-        """
+        """Whether it is only the API server's own failure: an error, or too much to do. It does not answer for the
+        attempts before."""
         return self.code == 429 or self.code >= 500
 
 
@@ -69,6 +69,12 @@ class Remote(msgspec.Struct, frozen=True):
         """Whether nothing of ours is there."""
         return self.clone is None and self.job is None
 
+    @property
+    def finished(self) -> Condition | None:
+        """The true Finished condition of the clone."""
+        condition = self.clone.condition("Finished") if self.clone is not None else None
+        return condition if condition is not None and condition.status == "True" else None
+
 
 class WorkloadState(OpenWrites[WorkloadWrite, RepeatedWriteFailure], frozen=True, kw_only=True):
     """A Workload, its copies and its open writes.
@@ -76,7 +82,7 @@ class WorkloadState(OpenWrites[WorkloadWrite, RepeatedWriteFailure], frozen=True
     `attempt` counts dispatch attempts; one is `dispatching` from its first nomination until the Workload loses quota or
     is evicted. `winner` is the cluster chosen in it, `refused` the clusters that cannot have it in this attempt,
     `job_seen` where its job was seen. `relayed` is the status that was last written to the user's job, as it was on the
-    worker. `returned`: the clusters that came back with a copy of it, and when; `judged`: what was said of each.
+    worker. `returned`: the clusters that came back with a copy of it, and when; `judged`: the verdict on each.
     `unsure`: where the job may have been created although the attempt ended before that was seen, and its kind;
     `runs_for`: the UID of the job whose copies these are. `slice_of`: the elastic job of which this was a slice, until
     another one took its place. `marks`: where in the log it came to be as it is
@@ -262,7 +268,7 @@ def _fold_refusal(state: WorkloadState, event: ClusterRefused) -> WorkloadState:
 
 
 def _end_attempt(state: WorkloadState) -> WorkloadState:
-    trouble = {target: said for target, said in state.trouble.items() if said.action == "RemovalDecided"}
+    trouble = {target: failure for target, failure in state.trouble.items() if failure.action == "RemovalDecided"}
     state = _withdrawn(state, *state.effects)
     return _replace(state, dispatching=False, winner="", refused={}, job_seen=frozenset(), trouble=trouble)
 
@@ -287,40 +293,51 @@ def _fold_remote(
     recorded: Recorded,
 ) -> WorkloadState:
     cluster = recorded.cluster
-    remote = state.remote(cluster)
-    match event:
-        case CloneObserved():
-            state = closed(state, f"{cluster}/Workload")
-            same = remote.clone is not None and remote.clone.uid == event.uid and remote.admitted_at
-            admitted = (same or recorded.position) if event.is_true("Admitted") else 0
-            known = remote.clone is not None and remote.clone.uid == event.uid
-            since = (remote.finished_at if known else None) or recorded.recorded_at
-            finished_at = since if event.is_true("Finished") else None
-            remote = _replace(remote, clone=event, admitted_at=admitted, finished_at=finished_at, clone_version="")
-        case CloneGone():
-            state = closed(state, f"{cluster}/Workload")
-            if remote.clone is not None and remote.clone.uid == event.uid:
-                remote = _replace(remote, clone=None, admitted_at=0, finished_at=None, clone_version="")
-        case RemoteJobObserved():
-            state = closed(state, f"{cluster}/Job")
-            remote = _replace(remote, job=event, job_version="")
+    remote = _remote_after(state.remote(cluster), event, recorded)
+    if isinstance(event, (CloneObserved, CloneGone)):
+        state = closed(state, f"{cluster}/Workload")
+    else:
+        state = closed(state, f"{cluster}/Job")
+        if isinstance(event, RemoteJobObserved):
             state = _replace(state, job_seen=state.job_seen | {cluster})
-        case RemoteJobGone():
-            state = closed(state, f"{cluster}/Job")
-            if remote.job is not None and remote.job.uid == event.uid:
-                remote = _replace(remote, job=None, job_version="")
+        if cluster in state.unsure:
+            state = _replace(state, unsure={name: kind for name, kind in state.unsure.items() if name != cluster})
     remotes = {name: known for name, known in state.remotes.items() if name != cluster}
     if not remote.empty:
         remotes[cluster] = remote
     else:
         # A copy that is made there from now on has not lost anything.
         state = _replace(_without_return(state, cluster), job_seen=state.job_seen - {cluster})
-    if isinstance(event, (RemoteJobObserved, RemoteJobGone)) and cluster in state.unsure:
-        state = _replace(state, unsure={name: kind for name, kind in state.unsure.items() if name != cluster})
     orphan_since = state.orphan_since
     if state.local is None:
         orphan_since = (orphan_since or recorded.recorded_at) if remotes else None
     return _replace(state, remotes=remotes, orphan_since=orphan_since)
+
+
+def _remote_after(
+    remote: Remote, event: CloneObserved | CloneGone | RemoteJobObserved | RemoteJobGone, recorded: Recorded
+) -> Remote:
+    """Return what is on a cluster after one more observation of a copy there."""
+    match event:
+        case CloneObserved():
+            known = remote.clone is not None and remote.clone.uid == event.uid
+            admitted_at = (known and remote.admitted_at) or recorded.position
+            finished_at = (remote.finished_at if known else None) or recorded.recorded_at
+            return _replace(
+                remote,
+                clone=event,
+                admitted_at=admitted_at if event.is_true("Admitted") else 0,
+                finished_at=finished_at if event.is_true("Finished") else None,
+                clone_version="",
+            )
+        case CloneGone() if remote.clone is not None and remote.clone.uid == event.uid:
+            return _replace(remote, clone=None, admitted_at=0, finished_at=None, clone_version="")
+        case RemoteJobObserved():
+            return _replace(remote, job=event, job_version="")
+        case RemoteJobGone() if remote.job is not None and remote.job.uid == event.uid:
+            return _replace(remote, job=None, job_version="")
+        case _:
+            return remote
 
 
 def _fold_write(state: WorkloadState, decision: WorkloadWrite, recorded: Recorded) -> WorkloadState:
@@ -345,8 +362,8 @@ def _fold_unneeded(state: WorkloadState, event: EffectUnneeded) -> WorkloadState
     return closed(state, event.target)
 
 
-def trouble_after(before: RepeatedWriteFailure | None, event: EffectFailed, recorded: Recorded) -> RepeatedWriteFailure:
-    """Return the trouble with a write after one more refusal of it."""
+def failure_after(before: RepeatedWriteFailure | None, event: EffectFailed, recorded: Recorded) -> RepeatedWriteFailure:
+    """Return the failure of a write after one more refusal of it."""
     since = before.since if before is not None and before.action == event.action else recorded.recorded_at
     return RepeatedWriteFailure(
         event.failures, event.code, event.error, event.message, event.retry_at, event.action, since
@@ -354,8 +371,8 @@ def trouble_after(before: RepeatedWriteFailure | None, event: EffectFailed, reco
 
 
 def _fold_failure(state: WorkloadState, event: EffectFailed, recorded: Recorded) -> WorkloadState:
-    said = trouble_after(state.trouble.get(event.target), event, recorded)
+    failure = failure_after(state.trouble.get(event.target), event, recorded)
     effect = state.effects.get(event.target)
-    if effect is not None and isinstance(effect.decision, JobCreationDecided) and said.decides_nothing:
+    if effect is not None and isinstance(effect.decision, JobCreationDecided) and failure.decides_nothing:
         state = _replace(state, unsure={**state.unsure, effect.decision.cluster: effect.decision.kind})
-    return refused(state, event, said)
+    return refused(state, event, failure)

@@ -1,4 +1,4 @@
-"""Whether a job may run where nobody can see it: then it is not started elsewhere before that cluster's grace is over.
+"""Finds where a job may run unseen: it is not started elsewhere before that cluster's grace is over.
 
 In: the Workload and what the log knows of its copies, the connections, the time. Out: the clusters to wait for, and
 until when. Pure. A Workload may have forgotten that it was dispatched (its quota was taken, or the management cluster
@@ -29,16 +29,15 @@ def unseen(state: WorkloadState, context: WorkloadContext, now: datetime, but: s
 
 
 def rests_on(state: WorkloadState, context: WorkloadContext, cluster: str, now: datetime) -> bool:
-    """Whether a job may run on a cluster that is away, or was sent there, and the Workload still has to wait for word
-    from there.
-    """
+    """Whether a job may run on a cluster that is away, or was sent there, and the Workload still has to wait
+    until the cluster shows it."""
     if state.local is None or state.local.is_true("Finished") or of_another_job(state):
         return False
     if not may_run(state, cluster) and f"{cluster}/Job" not in state.effects:
         return False
     connection = context.connections.get(cluster)
     if connection is None or connection.lost_since is None:
-        return True  # nobody has said yet that it is away: its grace has not begun
+        return True  # it is not recorded yet that it is away: its grace has not begun
     until = context.lost_until(cluster, now)
     return until is None or now < until
 

@@ -1,4 +1,4 @@
-"""What MultiKueue's observations say of objects' versions, for `controlplane.controllers.connectivity.versions`."""
+"""Reads objects' versions from MultiKueue's observations, for `controlplane.controllers.connectivity.versions`."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from controlplane.app import scheduler_leadership as scheduling
-from controlplane.clusters import connection, history, listing
+from controlplane.clusters import connection_watches, history, listing
 from controlplane.controllers.candidates.reasons import CandidateReason, TargetReason
 from controlplane.controllers.candidates.references import controller as copies
 from controlplane.controllers.candidates.source import decide, permits, pod_status, pods, render
@@ -339,14 +339,14 @@ def the_forgotten_are_unknown(patch: pytest.MonkeyPatch) -> None:
 
 
 def namespaces_are_not_listed_again(patch: pytest.MonkeyPatch) -> None:
-    original = connection.ClusterConnection._place_reflectors
+    original = connection_watches.ConnectionWatches.place
 
     def place(self: Any, incarnation: str, server: str) -> None:
         extra, self._extra = self._extra, {}
         original(self, incarnation, server)
         self._extra = extra
 
-    patch.setattr(connection.ClusterConnection, "_place_reflectors", place)
+    patch.setattr(connection_watches.ConnectionWatches, "place", place)
 
 
 def parked_writes_are_forgotten(patch: pytest.MonkeyPatch) -> None:

@@ -10,17 +10,8 @@ from datetime import datetime
 
 from controlplane.controllers.candidates.objects import Origin
 from controlplane.controllers.candidates.references.decide import NamedObject
+from controlplane.kube.conditions import Condition
 from controlplane.log.event import Event, Kept, Part
-
-
-class Condition(Part, frozen=True, kw_only=True):
-    """A Kubernetes condition; `last_transition_time` as the server wrote it."""
-
-    type: str
-    status: str
-    reason: str = ""
-    message: str = ""
-    last_transition_time: str = ""
 
 
 class PlacementOptions(Part, frozen=True, kw_only=True):

@@ -27,7 +27,6 @@ from controlplane.controllers.candidates.source.events import (
     CandidateUnreserved,
     CandidateUnschedulable,
     CandidateWaiting,
-    Condition,
     DelegateMissing,
     DelegateStatus,
     PlacementOptions,
@@ -39,6 +38,7 @@ from controlplane.controllers.candidates.source.policy import LARGEST_SKEW, LONG
 from controlplane.controllers.candidates.source.state import source_stream
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.kube import fields
+from controlplane.kube.conditions import Condition
 from controlplane.kube.fields import Misfit, section, text
 from controlplane.kube.kinds import Json, Kind, meta
 from controlplane.kube.pod_groups import GROUP_NAME

@@ -12,8 +12,9 @@ from typing import ClassVar
 
 from controlplane.controllers.candidates.objects import Origin, PermitSpec
 from controlplane.controllers.candidates.reasons import TargetReason
-from controlplane.controllers.candidates.source.observations import Condition, SourceObjectGone, SourceObservation
+from controlplane.controllers.candidates.source.observations import SourceObjectGone, SourceObservation
 from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.kube.conditions import Condition
 from controlplane.log.event import Event, Kept, Part
 from controlplane.runtime.writes import WriteRefused, WriteUnneeded
 

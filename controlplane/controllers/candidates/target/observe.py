@@ -19,7 +19,7 @@ from controlplane.controllers.candidates.objects import (
     SOURCE_LABEL,
 )
 from controlplane.controllers.candidates.reasons import TargetReason
-from controlplane.controllers.candidates.source.events import Condition, SourceObjectGone
+from controlplane.controllers.candidates.source.events import SourceObjectGone
 from controlplane.controllers.candidates.target.events import (
     CandidateObserved,
     CandidatePodGone,
@@ -32,6 +32,7 @@ from controlplane.controllers.candidates.target.events import (
 )
 from controlplane.controllers.candidates.target.state import candidate_stream
 from controlplane.kube import fields, pod_security
+from controlplane.kube.conditions import Condition
 from controlplane.kube.fields import Misfit, number, section, text
 from controlplane.kube.kinds import Json, Kind, meta
 from controlplane.log.event import Body, Event, NewEvent, body_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from controlplane.controllers.connectivity.eligibility import ROOM, ClustersJudged, Fit
+from controlplane.controllers.connectivity.eligibility import FIT, ClustersJudged, Fit
 from controlplane.controllers.coscheduling.feasibility.decide import Judged
 from controlplane.controllers.coscheduling.feasibility.observe import WORKER
 from controlplane.runtime.marks import ANY, Table, Words
@@ -19,7 +19,7 @@ CAUSES: Table = {
 }
 """What a judgement may rest on: the run, and what is known of the clusters whose judgement changed."""
 
-MAY_CAUSE: Mapping[str, frozenset[str]] = {ROOM: frozenset((ROOM, WORKER, "cluster"))}
+MAY_CAUSE: Mapping[str, frozenset[str]] = {FIT: frozenset((FIT, WORKER, "cluster"))}
 """First words of the streams on which there is the cause of what is decided on a stream, by its first word."""
 
 

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from controlplane.controllers.connectivity import events as connectivity
-from controlplane.controllers.connectivity.eligibility import ROOM, ClustersJudged, Fit
+from controlplane.controllers.connectivity.eligibility import FIT, ClustersJudged, Fit
 from controlplane.controllers.connectivity.events import MANAGEMENT, ServiceStarted
 from controlplane.controllers.connectivity.objects import Places, Repeats
 from controlplane.controllers.connectivity.state import fold as fold_connection
@@ -32,7 +32,7 @@ from controlplane.runtime.controller import Decided, ObjectChange, OpenRead, Rea
 from controlplane.runtime.marks import Facets, Marks, cause_of, changes
 from controlplane.runtime.writes import WritesNothing
 
-OWNS = frozenset({ROOM, WORKER})
+OWNS = frozenset({FIT, WORKER})
 HEARS = frozenset({"cluster", "service"})
 _SEEN: dict[type[Event], str] = {
     events.DispatchedRunObserved: PIPELINE_RUNS.name,
@@ -132,7 +132,7 @@ class FeasibilityController(WritesNothing):
         """Take one more event, in the log's order."""
         self.places.fold(recorded)
         first, _, rest = recorded.stream.partition("/")
-        if first == ROOM:
+        if first == FIT:
             self._fold_run(recorded)
         elif first == WORKER:
             self._fold_worker(recorded, rest.partition("/")[0])

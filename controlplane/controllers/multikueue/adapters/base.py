@@ -1,4 +1,5 @@
-"""The shape that every adapter has, and what they share (Kueue's `MultiKueueAdapter`, specs section 5)."""
+"""The shape that every adapter has, and what they share (Kueue's `MultiKueueAdapter`: kubernetes-sigs/kueue
+pkg/controller/jobframework/multikueue.go, ff69552e)."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ FINALIZER = "kueue.x-k8s.io/resource-in-use"
 JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 ATTEMPT = "controlplane/attempt"
-"""The annotation of a copy that says which attempt it is, where attempts are fenced."""
+"""The annotation of a copy with the number of its attempt, where attempts are fenced."""
 
 
 class Adapter(Protocol):
@@ -42,13 +43,53 @@ class Adapter(Protocol):
         """Whether the remote status may be written to the user's job now."""
 
     def drained(self, status: Json) -> Json:
-        """Return the status with everything that says that something runs set to nothing."""
+        """Return the status in which nothing runs."""
 
     def overtaken_counts(self) -> bool:
         """Whether a copy that was overtaken by another attempt and succeeded all the same gives the result."""
 
     def marks_suspended(self) -> bool:
         """Whether a suspended local job gets a `Suspended` condition while its copy already runs."""
+
+
+class SuspendedJobAdapter:
+    """What the kinds with `spec.suspend` and `spec.managedBy` share."""
+
+    kind: Kind
+    FINAL: tuple[str, str]
+    """The types of the two final conditions."""
+
+    def managed_by(self, job: Json) -> str:
+        """Return `spec.managedBy`."""
+        return str(job.get("spec", {}).get("managedBy") or "")
+
+    def suspended(self, job: Json) -> bool:
+        """Whether `spec.suspend` is true."""
+        return job.get("spec", {}).get("suspend") is True
+
+    def finished(self, status: Json) -> bool:
+        """Whether one of the final conditions is True."""
+        return any(
+            condition.get("type") in self.FINAL and condition.get("status") == "True"
+            for condition in status.get("conditions") or []
+        )
+
+    def clone(self, template: Json, namespace: str, name: str, workload: str, origin: str) -> Json:
+        """Return the copy: managedBy cleared, and suspended."""
+        spec = self.clone_spec(template)
+        spec.pop("managedBy", None)
+        # The worker's Kueue starts it when the clone's quota is there; until it has seen the job it must not run.
+        spec["suspend"] = True
+        metadata = clone_metadata(template, namespace, name, workload, origin)
+        return {"apiVersion": self.kind.api_version, "kind": self.kind.kind, "metadata": metadata, "spec": spec}
+
+    def clone_spec(self, template: Json) -> Json:
+        """Return the spec of the copy, without what only its kind has to leave out."""
+        return spec_of(template)
+
+    def overtaken_counts(self) -> bool:
+        """Yes: what succeeded need not be done again."""
+        return True
 
 
 def clone_metadata(template: Json, namespace: str, name: str, workload: str, origin: str) -> Json:

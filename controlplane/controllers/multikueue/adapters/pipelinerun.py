@@ -1,5 +1,5 @@
-"""`tekton.dev/v1` PipelineRun (specs/coscheduling section 8): a run is dispatched whole, with all of its pods, claims
-and placeholders.
+"""`tekton.dev/v1` PipelineRun (docs/explanation/coscheduling.md, "Many clusters"): a run is dispatched whole, with all
+of its pods, claims and placeholders.
 
 Kueue's integrations do not know the kind; it takes part as an external one (tekton-kueue). The user's copy stays inert
 because `spec.managedBy` names another controller than Tekton's; the worker's copy has no such field, and waits as

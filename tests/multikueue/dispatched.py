@@ -1,4 +1,4 @@
-"""Lives of a Workload up to where it runs, and what is looked for in decisions."""
+"""Brings a Workload to where it runs, and finds decisions: for the tests of what comes after."""
 
 from __future__ import annotations
 
