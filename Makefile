@@ -17,10 +17,10 @@ SEEDS ?= 300
 PROCESSES ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test sim lint types bench lock clean
+.PHONY: help demo up test test-deep sim lint types bench lock clean
 
 help:  ## show this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-7s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
 
 demo: $(VENV)/.runtime  ## twenty Jobs over simulated clusters, with an embedded PostgreSQL; ends by itself
 	@$(BIN)/controlplane demo $(ARGS)
@@ -28,8 +28,11 @@ demo: $(VENV)/.runtime  ## twenty Jobs over simulated clusters, with an embedded
 up: $(VENV)/.runtime  ## the same, to stay: the service, its database and the clusters, until Ctrl-C
 	@$(BIN)/controlplane up $(ARGS)
 
-test: $(VENV)/.dev  ## run every test; needs neither Docker nor a cluster
-	$(BIN)/python -m pytest --numprocesses auto --dist loadgroup $(ARGS)
+test: $(VENV)/.dev  ## run the tests; needs neither Docker nor a cluster
+	$(BIN)/python -m pytest --numprocesses auto --dist loadgroup -m 'not deep' $(ARGS)
+
+test-deep: $(VENV)/.dev  ## the tests that take long: every state of a protocol, hundreds of seeds, every deliberate bug
+	$(BIN)/python -m pytest --numprocesses auto --dist loadgroup -m deep $(ARGS)
 
 sim: $(VENV)/.runtime  ## play seeds of the deterministic simulation: make sim SEEDS=10000
 	@$(BIN)/controlplane simulate --seeds 1..$(SEEDS) --processes $(PROCESSES) $(ARGS)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from controlplane.dst.play import SCENES, plan_of, play
+from tests.support.deep import deep_after
 
 FILE = Path(__file__).parent / "digests.json"
 SEEDS = range(1, 11)
@@ -23,7 +24,7 @@ def digest(scene: str, seed: int) -> dict[str, Any]:
     return {"digest": outcome.digest[:16], "events": outcome.events, "steps": outcome.steps}
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", deep_after(2, SEEDS))
 @pytest.mark.parametrize("scene", SCENES)
 def test_a_seed_is_played_as_it_was(scene: str, seed: int) -> None:
     assert digest(scene, seed) == json.loads(FILE.read_text())[scene][str(seed)]

@@ -13,6 +13,8 @@ from tests.candidates.model.gang_mutants import GANG_MUTANTS, GangMutant
 from tests.candidates.model.gang_rules import check, settled
 from tests.candidates.model.gang_world import GangConfig
 
+pytestmark = pytest.mark.deep
+
 
 @pytest.mark.parametrize("config", GANGS_CI, ids=lambda config: config.name)
 def test_it_holds(config: GangConfig) -> None:

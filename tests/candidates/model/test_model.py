@@ -14,6 +14,8 @@ from tests.candidates.model.moves import Moves
 from tests.candidates.model.mutants import MUTANTS, Mutant
 from tests.candidates.model.world import Config
 
+pytestmark = pytest.mark.deep
+
 
 @pytest.mark.parametrize("config", [*CI, TOLD], ids=lambda config: config.name)
 def test_it_holds(config: Config) -> None:

@@ -23,6 +23,8 @@ from tests.candidates.model.projection import Projection
 from tests.candidates.model.shapes import Global
 from tests.candidates.model.world import EVEN_WAITS, KINDS, Config, Faults
 
+pytestmark = pytest.mark.deep
+
 
 @pytest.mark.parametrize("config", CI, ids=lambda config: config.name)
 def test_it_holds(config: Config) -> None:

@@ -10,6 +10,8 @@ import pytest
 from controlplane.dst.play import play
 from tests.dst.mutants.candidates import BUGS, find
 
+pytestmark = pytest.mark.deep
+
 PAGE = Path(__file__).resolve().parents[3] / "docs/explanation/simulation.md"
 MORE = range(1, 21)  # where to look when the service has changed so much that the known seed no longer shows it
 

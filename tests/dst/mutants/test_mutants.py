@@ -9,6 +9,8 @@ import pytest
 
 from tests.dst.mutants.mutants import MUTANTS, find
 
+pytestmark = pytest.mark.deep
+
 PAGE = Path(__file__).resolve().parents[3] / "docs/explanation/simulation.md"
 MORE = range(1, 40)  # where to look when the service has changed so much that the known seed no longer shows it
 

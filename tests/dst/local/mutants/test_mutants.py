@@ -11,6 +11,8 @@ import pytest
 
 from tests.dst.local.mutants.mutants import MUTANTS, find
 
+pytestmark = pytest.mark.deep
+
 PAGE = Path(__file__).resolve().parents[4] / "docs/explanation/simulation.md"
 MORE = range(1, 40)  # where to look when the rooms have changed so much that the known seed no longer shows it
 
