@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from controlplane.controllers.multikueue.adapters.base import FINALIZER
 from controlplane.controllers.multikueue.events import CheckState, Owner, Priority
 from controlplane.kube import fields
 from controlplane.kube.conditions import Condition
@@ -173,11 +172,6 @@ def finalizers(obj: Json) -> list[str]:
 def assignments(status: Json) -> list[Json]:
     """Return `status.admission.podSetAssignments`."""
     return items(section(status, "admission"), "podSetAssignments", "status.admission")
-
-
-def without_own_finalizer(names: list[str]) -> list[str]:
-    """Return the finalizers that stay when Kueue's own is removed."""
-    return [name for name in names if name != FINALIZER]
 
 
 def identity(obj: Json) -> dict[str, Any]:

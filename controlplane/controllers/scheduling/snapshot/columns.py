@@ -57,13 +57,6 @@ class LabelColumn:
         """Copy a row over another."""
         self._codes[target] = self._codes[source]
 
-    def per_value(self, codes_counted: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the sum over the nodes of each value; `codes_counted` has one number a node."""
-        codes = self.codes
-        present = codes >= 0
-        sums = np.bincount(codes[present], weights=codes_counted[present], minlength=len(self.values))
-        return sums.astype(np.int64)
-
     def meets(self, requirement: Requirement) -> NDArray[np.bool_]:
         """Return which nodes meet a requirement on this label."""
         met = np.zeros(len(self.values) + 1, dtype=np.bool_)  # the last is that of a missing label
