@@ -48,7 +48,7 @@ def judging(settings: Settings) -> FeasibilityController:
 
 def room_of(found: FeasibilityController) -> Registration:
     """Return its part of the log."""
-    return Registration("judging", found, OWNS, HEARS, mark="judging", reading=found)
+    return Registration("judging", found, OWNS, HEARS, identities="judging", reading=found)
 
 
 def watches(settings: Settings) -> list[WatchSpec]:

@@ -1,4 +1,4 @@
-"""Which capabilities a process hosts, by its settings: their rooms in the log, and what they want to see of which
+"""Hosts controllers in a process, by its settings: their streams in the log, and what they want to see of which
 cluster.
 
 In: settings. Out: one `Capability` for the loop, the watches of the management cluster and of the others, and what the
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from controlplane.app import feasibility, own_cluster
-from controlplane.app.own_cluster import Knows
+from controlplane.app.own_cluster import KnownObjects
 from controlplane.app.policy import candidate_policy, candidate_targets, policy_of
 from controlplane.clusters.streams import WatchSpec
 from controlplane.controllers.candidates.objects import CANDIDATE_TARGETS, CANDIDATES, PODS, SOURCE_LABEL
@@ -75,7 +75,7 @@ class HostedControllers:
         self.copies: ReferenceController | None = None
         self.follows = policy.dispatches or "candidates" in settings.run.controllers
         self._registrations = [Registration("multikueue", self.fleet, _FLEET_STREAMS, frozenset({FIT}))]
-        self._indices: list[Knows] = [self.fleet.index]
+        self._indices: list[KnownObjects] = [self.fleet.index]
         home, workers = self._dispatch(policy)
         if policy.dispatches and policy.judged:
             judge = feasibility.judging(settings)
@@ -85,14 +85,14 @@ class HostedControllers:
         if "candidates" in settings.run.controllers:
             self._place(settings, home, workers)
         self.local = own_cluster.local(settings)
-        self._registrations += self.local.rooms
+        self._registrations += self.local.registrations
         self._indices += self.local.knows
         home += self.local.home
         self.router = ControllerRouter(self._registrations)
         # Alone, the dispatch of Workloads knows of an object what its reflector knows.
         self.sole = len(self._registrations) == 1
         self.home, self.workers = united(home), united(workers)
-        placed: tuple[Knows | None, ...] = (self.sources, self.copies)
+        placed: tuple[KnownObjects | None, ...] = (self.sources, self.copies)
         self._indices += [one for one in placed if one is not None]
 
     def _dispatch(self, policy: MultiKueuePolicy) -> tuple[list[WatchSpec], list[WatchSpec]]:
@@ -114,7 +114,9 @@ class HostedControllers:
         )
         self.sources = SourceController(chosen, identity, candidate_targets(settings), labelled=bool(selector))
         hears = candidates.HEARS | {"refused"}
-        self._registrations.append(Registration("candidates", self.sources, candidates.OWNS, hears, mark="candidates"))
+        self._registrations.append(
+            Registration("candidates", self.sources, candidates.OWNS, hears, identities="candidates")
+        )
         home += [
             WatchSpec(PODS, field_selector=f"spec.schedulerName={chosen.scheduler_name}"),
             WatchSpec(CANDIDATE_TARGETS),
@@ -125,7 +127,7 @@ class HostedControllers:
         if settings.candidates.follow == "yes":
             self.copies = ReferenceController(self.sources)
             self._registrations.append(
-                Registration("copies", self.copies, followed.OWNS, followed.HEARS, mark="copies")
+                Registration("copies", self.copies, followed.OWNS, followed.HEARS, identities="copies")
             )
         if "*" in chosen.namespaces:
             workers.append(candidates_in("", chosen.cluster))

@@ -2,7 +2,7 @@
 ends.
 
 In: what the service shares between turns. Out: first a warm follower, then the leader's loop with its connections,
-effects and wires. It is where the rooms meet; what each does is in the room."""
+effects and wires. It puts the controllers, the connections and the effects together."""
 
 from __future__ import annotations
 

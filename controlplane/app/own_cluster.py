@@ -42,7 +42,7 @@ _ROOM_STREAM = frozenset({"podgroup-room"})
 _RUN_STREAMS = frozenset({"pipelinerun", "node", "coscheduling"})
 
 
-class Knows(Protocol):
+class KnownObjects(Protocol):
     """What a controller knows of objects, as far as reflectors begin with it."""
 
     @property
@@ -54,22 +54,22 @@ class Knows(Protocol):
 
 
 @dataclass(slots=True)
-class Local:
+class OwnCluster:
     """What the controllers of one's own cluster add to a leadership term. `ready` tells of each whether it sees all
     that is to be had.
     """
 
-    rooms: list[Registration] = field(default_factory=list)
+    registrations: list[Registration] = field(default_factory=list)
     home: list[WatchSpec] = field(default_factory=list)
-    knows: list[Knows] = field(default_factory=list)
+    knows: list[KnownObjects] = field(default_factory=list)
     ready: dict[str, Callable[[], bool]] = field(default_factory=dict)
     groups: PodGroupController | None = None
     runs: CoschedulingController | None = None
 
 
-def local(settings: Settings) -> Local:
+def local(settings: Settings) -> OwnCluster:
     """Return the controllers that are on."""
-    found = Local()
+    found = OwnCluster()
     if "podgroups" in settings.run.controllers:
         _add_groups(settings, found)
     if "coscheduling" in settings.run.controllers:
@@ -105,10 +105,12 @@ def runs_policy(settings: Settings) -> CoschedulingPolicy:
     )
 
 
-def _add_groups(settings: Settings, found: Local) -> None:
+def _add_groups(settings: Settings, found: OwnCluster) -> None:
     groups = found.groups = PodGroupController(groups_policy(settings), settings.leader.identity)
     hears = _CONNECTIONS | _ROOM_STREAM | {"refused"}
-    found.rooms.append(Registration("podgroups", groups, _GROUP_STREAMS, hears, mark="podgroups", reading=groups))
+    found.registrations.append(
+        Registration("podgroups", groups, _GROUP_STREAMS, hears, identities="podgroups", reading=groups)
+    )
     found.knows.append(groups)
     found.ready["podgroups"] = lambda: settled(groups.index.connection, (PODS.name, POD_GROUPS.name))
     name = f"metadata.name={rules.NAME}"
@@ -117,14 +119,14 @@ def _add_groups(settings: Settings, found: Local) -> None:
         WatchSpec(CONFIG_MAPS, namespace=rules.NAMESPACE, field_selector=name),
         *(WatchSpec(kind) for kind in WATCHED_OWNERS),
     ]
-    found.rooms.append(Registration("capacity", Capacity(), _ROOM_STREAM, _CONNECTIONS, mark="capacity"))
+    found.registrations.append(Registration("capacity", Capacity(), _ROOM_STREAM, _CONNECTIONS, identities="capacity"))
     found.home += [WatchSpec(PODS), WatchSpec(NODES)]  # what others' pods use counts
 
 
-def _add_runs(settings: Settings, found: Local) -> None:
+def _add_runs(settings: Settings, found: OwnCluster) -> None:
     runs = found.runs = CoschedulingController(runs_policy(settings), settings.leader.identity)
-    found.rooms.append(
-        Registration("coscheduling", runs, _RUN_STREAMS, _CONNECTIONS | {"refused"}, mark="coscheduling")
+    found.registrations.append(
+        Registration("coscheduling", runs, _RUN_STREAMS, _CONNECTIONS | {"refused"}, identities="coscheduling")
     )
     found.knows.append(runs.places)
     found.ready["coscheduling"] = lambda: settled(runs.connection, NEEDED)

@@ -65,11 +65,13 @@ class SchedulerControllers:
         self.router = ControllerRouter(
             [
                 Registration("placements", self.placements, frozenset({"pod"})),
-                Registration("evictions", self.evictions, frozenset({"victim"}), mark="victim"),
-                Registration("verdicts", self.verdicts, frozenset({"gang"}), mark="gang"),
-                Registration("candidates", self.targets, candidates, hears=frozenset({"cluster"}), mark="candidate"),
+                Registration("evictions", self.evictions, frozenset({"victim"}), identities="victim"),
+                Registration("verdicts", self.verdicts, frozenset({"gang"}), identities="gang"),
                 Registration(
-                    "here", self.here, frozenset({"cluster", "service"}), hears=candidates | ours, mark="here"
+                    "candidates", self.targets, candidates, hears=frozenset({"cluster"}), identities="candidate"
+                ),
+                Registration(
+                    "here", self.here, frozenset({"cluster", "service"}), hears=candidates | ours, identities="here"
                 ),
             ]
         )

@@ -1,8 +1,8 @@
-"""The contract between the loop and a capability: fold events, decide about a stream, say what an open write looks
+"""The contract between the loop and a controller: fold events, decide about a stream, say what an open write looks
 like.
 
 All of it is synchronous; the loop (`controlplane.runtime`) brings the time and carries things out. It stands above
-both, so that a capability need not know the loop."""
+both, so that a controller need not know the loop."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class ReadAnswer(msgspec.Struct, frozen=True):
 
 
 class ReadingController(Protocol):
-    """What a capability adds to `Controller` if its decisions need objects that are not watched (docs/decisions/0017).
+    """What a controller adds to `Controller` if its decisions need objects that are not watched (docs/decisions/0017).
 
     A read changes nothing on the cluster, so it needs no decision in the log before it; its answer is an event like any
     observation."""
@@ -144,11 +144,11 @@ class ReadingController(Protocol):
 
 
 class Controller(Protocol):
-    """A capability as the loop sees it."""
+    """A controller as the loop sees it."""
 
     types: Sequence[type[Event]]
 
-    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
+    def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
         """Return the event of something seen on a cluster; None if it concerns nobody."""
 
     def fold(self, recorded: Recorded) -> None:

@@ -3,7 +3,7 @@ again.
 
 In: a state with its open writes (`controlplane.runtime.writes`), and the time. Out: a `PassResult`. A write is left out
 while its target is busy, or rests after an API server said no; then the plan says when to look again. What to decide is
-each room's own."""
+each controller's own."""
 
 from __future__ import annotations
 

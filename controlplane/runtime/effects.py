@@ -57,7 +57,7 @@ class Effects:
     def __init__(
         self,
         log: Log,
-        capability: Controller,
+        controller: Controller,
         bodies: Bodies,
         clock: Clock,
         gate: Gate,
@@ -70,7 +70,7 @@ class Effects:
         on_outcome: Outcome = lambda cluster, action, outcome: None,
         sure: Callable[[], bool] = lambda: True,
     ) -> None:
-        self._write, self._capability, self._bodies, self._clock, self._gate = log, capability, bodies, clock, gate
+        self._write, self._controller, self._bodies, self._clock, self._gate = log, controller, bodies, clock, gate
         self._executor, self._rng, self._concurrency = executor, rng, concurrency
         self._settle, self._news = settle, news
         self._on_outcome, self._sure = on_outcome, sure
@@ -84,7 +84,7 @@ class Effects:
 
     def sync(self, stream: str) -> None:
         """Compare a stream's open writes with those under way: start the new ones; closed ones end by themselves."""
-        writes = self._capability.open_writes(stream)
+        writes = self._controller.open_writes(stream)
         known = self._known.get(stream, {})
         now = {write.target: write.position for write in writes}
         if now:
@@ -183,13 +183,13 @@ class Effects:
         return not self._closing and self._gate.is_open and self._sure()
 
     def _is_open(self, write: OpenWrite) -> bool:
-        if self._capability.is_open(write):
+        if self._controller.is_open(write):
             return True
         self._conflicted.discard(write)
         return False
 
     async def _carry_out(self, write: OpenWrite, executor: Executes) -> None:
-        needed = self._capability.bodies_needed(write)
+        needed = self._controller.bodies_needed(write)
         try:
             bodies = await self._bodies.get(needed)
         except LogUnavailable:
@@ -202,14 +202,14 @@ class Effects:
         if not self._may_act() or not self._is_open(write):
             self._again(write, 0.1)
             return
-        request = self._capability.request(write, bodies, self._clock.now())
+        request = self._controller.request(write, bodies, self._clock.now())
         if request is None:
             await self._overtaken(
                 write, WriteRefusal(404, "Obsolete", "what the decision was based on is no longer there")
             )
             return
         # Rendered before the watch can close the write: afterwards its decision is no longer at hand.
-        announcement = self._capability.announcement(write, self._clock.now())
+        announcement = self._controller.announcement(write, self._clock.now())
         try:
             answer = await executor.execute(request)
         except Unreachable as error:
@@ -283,14 +283,14 @@ class Effects:
             message=failure.message,
             trace=self._write.traces.of(write.position),
         )
-        await self._note(write, self._capability.failed(write, failure, self._clock.now()))
+        await self._note(write, self._controller.failed(write, failure, self._clock.now()))
 
     async def _done(self, write: OpenWrite, request: Request, answer: Json | None) -> bool:
         """Settle a success; returns whether it may have changed something."""
         self._on_outcome(write.cluster, write.action, "done")
         version = str(meta(answer).get("resourceVersion", "")) if answer else ""
         if request.verb == "patch" and version and version == request.resource_version:
-            await self._note(write, self._capability.unneeded(write, version))
+            await self._note(write, self._controller.unneeded(write, version))
             return False
         if answer:
             # The watch will show what was made: it belongs to what led to it.

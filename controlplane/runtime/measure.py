@@ -15,7 +15,7 @@ from controlplane.telemetry import Metrics
 
 
 class ProcessMeasure:
-    """Counts into a `Metrics`; each process adds what its own rooms say."""
+    """Counts into a `Metrics`; each process adds what its own controllers say."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics

@@ -36,14 +36,14 @@ class Reads:
     def __init__(
         self,
         log: Log,
-        capability: ReadingController,
+        controller: ReadingController,
         clock: Clock,
         look: Callable[[str], Looks | None],
         *,
         rng: random.Random,
         concurrency: int = 16,
     ) -> None:
-        self._write, self._capability, self._clock, self._look, self._rng = log, capability, clock, look, rng
+        self._write, self._controller, self._clock, self._look, self._rng = log, controller, clock, look, rng
         self._slots = asyncio.Semaphore(concurrency)
         self._under_way: dict[str, asyncio.Task[None]] = {}
         self._answered: set[str] = set()
@@ -54,7 +54,7 @@ class Reads:
         """Start the reads that a stream waits for, unless they are under way."""
         if self._closing:
             return
-        for read in self._capability.open_reads(stream, self._clock.now()):
+        for read in self._controller.open_reads(stream, self._clock.now()):
             if read.stream not in self._under_way and read.stream not in self._answered:
                 task = asyncio.create_task(self._carry_out(read), name=f"read-{read.kind}-{read.name}")
                 self._under_way[read.stream] = task
@@ -87,7 +87,7 @@ class Reads:
                 _log.error("reader ended", error=repr(error))
 
     async def _carry_out(self, read: OpenRead) -> None:
-        while self._capability.is_wanted(read):
+        while self._controller.is_wanted(read):
             pause: float | None
             try:
                 async with self._slots:
@@ -121,11 +121,11 @@ class Reads:
             if error.status == 401:  # the connection's own events tell of refused credentials
                 return self._rng.uniform(1.0, 4.0)
             answer = ReadAnswer(failure=WriteRefusal(error.status, error.reason or str(error.status), error.message))
-        if not self._capability.is_wanted(read):
+        if not self._controller.is_wanted(read):
             return None
         self._answered.add(read.stream)  # before the append: it may be folded before we hear that it is done
         try:
-            await self._write.append(Append([self._capability.answered(read, answer, self._clock.now())]))
+            await self._write.append(Append([self._controller.answered(read, answer, self._clock.now())]))
         except BaseException:
             self._answered.discard(read.stream)
             raise

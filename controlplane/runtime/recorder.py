@@ -34,7 +34,7 @@ class Recorder:
     """A `Sink` that writes to the log. `lift` makes the event of a list that is complete or a kind that is off.
 
     `incarnations` is told, before the first delta of a connection, which life of the cluster it shows. `sole`: one
-    capability alone looks at every kind, so what reflectors know of it is in the log, and a list after a takeover or a
+    controller alone looks at every kind, so what reflectors know of it is in the log, and a list after a takeover or a
     cut costs only what is new. `refused(event, error)` makes the event that takes the place of one that the database
     refuses; `stuck(why)` hears when it takes neither, and None when it takes something again. `redaction` says what the
     log keeps of bodies, which are whole in memory alone."""
@@ -42,7 +42,7 @@ class Recorder:
     def __init__(
         self,
         log: Log,
-        capability: Controller,
+        controller: Controller,
         bodies: Bodies,
         clock: Clock,
         lift: Callable[[str, Synced | Off], NewEvent],
@@ -55,7 +55,7 @@ class Recorder:
         self._redaction = redaction or Redaction()
         self._write, self._bodies, self._clock, self._lift = log, bodies, clock, lift
         self._refused, self._stuck = refused, stuck
-        self._observe, self._sole = _observing(capability), sole
+        self._observe, self._sole = _observing(controller), sole
         self.incarnations: dict[str, str] = {}
 
     async def __call__(self, cluster: str, deltas: Sequence[Delta]) -> None:
@@ -85,19 +85,17 @@ class Recorder:
     def bodies_of(self, place: BodyOwner, obj: Json) -> list[Body]:
         """Return the bodies of an object that was looked at again."""
         version = str(meta(obj).get("resourceVersion", ""))
-        sighting = ObjectChange(
-            place.cluster, self.incarnations.get(place.cluster, ""), place.kind, obj, version, False
-        )
-        return [body for event in self._observe(sighting, self._clock.now()) for body in event.bodies]
+        shown = ObjectChange(place.cluster, self.incarnations.get(place.cluster, ""), place.kind, obj, version, False)
+        return [body for event in self._observe(shown, self._clock.now()) for body in event.bodies]
 
     def _seen(self, cluster: str, change: Change, now: datetime) -> Sequence[NewEvent]:
         """Return the events of a change; the bodies are at hand before any of them is in the log."""
         gone, life = change.op == "gone", self.incarnations.get(cluster, "")
-        sighting = ObjectChange(
+        shown = ObjectChange(
             cluster, life, change.kind, change.object, change.resource_version, gone, change.unreadable
         )
-        events = self._observe(sighting, now)
-        self._bodies.saw(sighting, [body for event in events for body in event.bodies])
+        events = self._observe(shown, now)
+        self._bodies.saw(shown, [body for event in events for body in event.bodies])
         return events
 
     async def _take(self, events: Sequence[NewEvent]) -> None:
@@ -158,13 +156,13 @@ class Recorder:
                 return
 
 
-def _observing(capability: Controller) -> Callable[[ObjectChange, datetime], Sequence[NewEvent]]:
-    """Return how something seen becomes events: of several capabilities each that is concerned records its own."""
-    if isinstance(capability, ControllerRouter):
-        return capability.observations
+def _observing(controller: Controller) -> Callable[[ObjectChange, datetime], Sequence[NewEvent]]:
+    """Return how something seen becomes events: of several controllers each that is concerned records its own."""
+    if isinstance(controller, ControllerRouter):
+        return controller.observations
 
-    def observe(sighting: ObjectChange, now: datetime) -> Sequence[NewEvent]:
-        event = capability.observe(sighting, now)
+    def observe(shown: ObjectChange, now: datetime) -> Sequence[NewEvent]:
+        event = controller.observe(shown, now)
         return () if event is None else (event,)
 
     return observe

@@ -1,10 +1,10 @@
-"""Several capabilities in one log and one loop: whoever owns a stream decides about it, whoever is concerned hears of
-it.
+"""Gives each event to the controllers that it concerns, and asks the owner of each stream what follows.
 
-In: rooms, each a capability with the first words of the streams that are its own and of those that it hears besides.
-Out: what the loop asks of one capability, answered by the right one. A room sees the events that it would see if it
-were alone, in the same order, so it decides the same; it cannot write to another's streams. A stream with an event that
-cannot be folded is left alone: nothing more is folded, decided or carried out on it (`left_alone`)."""
+In: registrations, each a controller with the first words of the streams that it owns and of those that it hears besides. Out: what the
+loop asks of one controller, answered by the right one. A controller sees the events that it would see if it were alone, in the same order,
+so it decides the same; it cannot write to another's streams. A stream with an event that cannot be folded is left alone: nothing more is
+folded, decided or carried out on it (`left_alone`).
+"""
 
 from __future__ import annotations
 
@@ -36,41 +36,45 @@ _NOTHING = Decided()
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A capability and its part of the log.
+    """A controller and its part of the log.
 
-    `owns` and `hears` are first words of streams (`workload` of `workload/NS/NAME`). `mark` sets the identities of its
-    observations apart from those of the other rooms, which may see the same object; "" for the one room whose
-    identities stay as they are, since the log has them already. `reading` is the capability again if its decisions need
-    reads (docs/decisions/0017)."""
+    `owns` and `hears` are first words of streams (`workload` of `workload/NS/NAME`). `identities` is a prefix that sets the identities of
+    its observations apart from those of the others, which may see the same object; "" for the one whose identities stay as they are, since
+    the log has them already. `reading` is the controller again if its decisions need reads (docs/decisions/0017).
+    """
 
     name: str
-    capability: Controller
+    controller: Controller
     owns: frozenset[str]
     hears: frozenset[str] = frozenset()
-    mark: str = ""
+    identities: str = ""
     reading: ReadingController | None = None
 
 
 class ControllerRouter:
-    """Rooms behind the loop's contract. Raises `ValueError` for rooms that claim the same streams, identities or event
+    """Controllers behind the loop's contract. Raises `ValueError` for those that claim the same streams, identities or event
     names.
     """
 
-    def __init__(self, rooms: Sequence[Registration]) -> None:
-        self.rooms = tuple(rooms)
+    def __init__(self, registrations: Sequence[Registration]) -> None:
+        self.registrations = tuple(registrations)
         self._owners: dict[str, Registration] = {}
         self._hearers: dict[str, list[Controller]] = {}
-        for room in rooms:
-            for word in sorted(room.owns):
+        for one in registrations:
+            for word in sorted(one.owns):
                 if word in self._owners:
-                    raise ValueError(f'rooms "{self._owners[word].name}" and "{room.name}" both own streams "{word}/…"')
-                self._owners[word] = room
-            for word in room.owns | room.hears:
-                self._hearers.setdefault(word, []).append(room.capability)
-        marks = [room.mark for room in rooms]
-        if len(set(marks)) != len(marks):
-            raise ValueError("two rooms mark their observations alike: the log would drop one of them as seen already")
-        self.types: Sequence[type[Event]] = merged(room.capability.types for room in rooms)
+                    raise ValueError(
+                        f'controllers "{self._owners[word].name}" and "{one.name}" both own streams "{word}/…"'
+                    )
+                self._owners[word] = one
+            for word in one.owns | one.hears:
+                self._hearers.setdefault(word, []).append(one.controller)
+        prefixes = [one.identities for one in registrations]
+        if len(set(prefixes)) != len(prefixes):
+            raise ValueError(
+                "two controllers give observations the same identities: the log would drop one of them as seen already"
+            )
+        self.types: Sequence[type[Event]] = merged(one.controller.types for one in registrations)
         self._folding = Folding(self._give, _left)
 
     @property
@@ -80,34 +84,34 @@ class ControllerRouter:
 
     # --- what was seen -----------------------------------------------------------------------------------------------
 
-    def observations(self, sighting: ObjectChange, now: datetime) -> list[NewEvent]:
-        """Return what each room records of something seen; several may be concerned by the same object."""
+    def observations(self, change: ObjectChange, now: datetime) -> list[NewEvent]:
+        """Return what each controller records of something seen; several may be concerned by the same object."""
         found = []
-        for room in self.rooms:
-            event = room.capability.observe(sighting, now)
+        for one in self.registrations:
+            event = one.controller.observe(change, now)
             if event is not None:
-                found.append(_marked(event, room.mark))
+                found.append(_marked(event, one.identities))
         return found
 
-    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
-        """Return what the first room that is concerned records. The recorder asks for `observations`, which are all."""
-        return next(iter(self.observations(sighting, now)), None)
+    def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
+        """Return what the first controller that is concerned records. The recorder asks for `observations`, which are all."""
+        return next(iter(self.observations(change, now)), None)
 
     def fold(self, recorded: Recorded) -> None:
         """Give one more event to its owner and to whoever hears of it."""
         self._folding(recorded)
 
     def _give(self, recorded: Recorded) -> None:
-        for capability in self._hearers.get(_word(recorded.stream), ()):
-            capability.fold(recorded)
+        for controller in self._hearers.get(_word(recorded.stream), ()):
+            controller.fold(recorded)
 
     def take_dirty(self) -> list[str]:
-        """Return the streams to decide about, room after room, each once."""
+        """Return the streams to decide about, controller after controller, each once."""
         return [
             stream
-            for room in self.rooms
-            for stream in room.capability.take_dirty()
-            if self._owners.get(_word(stream)) is room and stream not in self.left_alone
+            for one in self.registrations
+            for stream in one.controller.take_dirty()
+            if self._owners.get(_word(stream)) is one and stream not in self.left_alone
         ]
 
     # --- what follows ------------------------------------------------------------------------------------------------
@@ -115,12 +119,12 @@ class ControllerRouter:
     def decide(self, stream: str, now: datetime) -> Decided:
         """Return what the owner of a stream decides."""
         owner = self._owner(stream)
-        return owner.capability.decide(stream, now) if owner is not None else _NOTHING
+        return owner.controller.decide(stream, now) if owner is not None else _NOTHING
 
     def open_writes(self, stream: str) -> Sequence[OpenWrite]:
         """Return the open writes of a stream."""
         owner = self._owner(stream)
-        return owner.capability.open_writes(stream) if owner is not None else ()
+        return owner.controller.open_writes(stream) if owner is not None else ()
 
     def is_open(self, write: OpenWrite) -> bool:
         """Whether a write is still to be carried out."""
@@ -150,8 +154,8 @@ class ControllerRouter:
 
     @property
     def reads(self) -> bool:
-        """Whether any room's decisions need reads."""
-        return any(room.reading is not None for room in self.rooms)
+        """Whether any controller's decisions need reads."""
+        return any(one.reading is not None for one in self.registrations)
 
     def open_reads(self, stream: str, now: datetime) -> Sequence[OpenRead]:
         """Return the reads that a stream waits for now."""
@@ -175,7 +179,7 @@ class ControllerRouter:
         return self._owners.get(_word(stream)) if stream not in self.left_alone else None
 
     def _of(self, write: OpenWrite) -> Controller:
-        return self._owners[_word(write.stream)].capability
+        return self._owners[_word(write.stream)].controller
 
 
 def merged(types: Iterable[Iterable[type[Event]]]) -> tuple[type[Event], ...]:

@@ -30,16 +30,16 @@ _AGAIN = timedelta(milliseconds=100)
 
 
 class Runner:
-    """One capability over one log.
+    """One controller over one log.
 
-    `reads` carries out the reads of a capability that is `Reading`; `on_folded(events)` hears each batch after it was
+    `reads` carries out the reads of a controller that is `Reading`; `on_folded(events)` hears each batch after it was
     folded; `poll` is the longest nap in seconds; `slice_` bounds how many streams are decided about before the event
     loop gets a turn."""
 
     def __init__(
         self,
         log: Log,
-        capability: Controller,
+        controller: Controller,
         effects: Effects,
         gate: Gate,
         clock: Clock,
@@ -50,7 +50,7 @@ class Runner:
         batch: int = 2000,
         slice_: int = 250,
     ) -> None:
-        self._log_, self._capability, self._effects, self._gate, self._clock = log, capability, effects, gate, clock
+        self._log_, self._controller, self._effects, self._gate, self._clock = log, controller, effects, gate, clock
         self._reads = reads
         self._on_folded, self._poll, self._batch, self._slice = on_folded, poll, batch, slice_
         self._timers: list[tuple[datetime, str]] = []
@@ -91,7 +91,7 @@ class Runner:
     async def _fold_next(self) -> bool:
         events = await self._log_.read(self.position, self._batch)
         for recorded in events:
-            self._capability.fold(recorded)
+            self._controller.fold(recorded)
         if events:
             self.position = events[-1].position
             if self._reads is not None:
@@ -100,7 +100,7 @@ class Runner:
         return bool(events)
 
     async def _react(self) -> None:
-        streams = list(dict.fromkeys([*self._capability.take_dirty(), *self._due()]))
+        streams = list(dict.fromkeys([*self._controller.take_dirty(), *self._due()]))
         for start in range(0, len(streams), self._slice):
             await self._decide(streams[start : start + self._slice])
 
@@ -116,7 +116,7 @@ class Runner:
         """Return what is decided about a stream, as it is to be appended; None if nothing is."""
         self._effects.sync(stream)
         try:
-            decided = self._capability.decide(stream, now)
+            decided = self._controller.decide(stream, now)
         except Exception:
             # A fault of ours on one stream must not stop the others; it is tried again when the stream changes, or later.
             _log.exception("deciding failed", stream=stream)

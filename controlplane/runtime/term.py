@@ -80,7 +80,7 @@ class HostedSet(Protocol):
 
 
 class LeadershipTerm(ABC):
-    """See the module. `rooms` are those of the process; `concurrency` is how many writes to one cluster are on their
+    """See the module. `hosted` are the controllers of the process; `concurrency` is how many writes to one cluster are on their
     way at once.
     """
 

@@ -1,10 +1,10 @@
-"""Open writes, as every room that writes keeps them: decided and without an outcome yet, refused and resting, or
+"""Open writes, as every controller that writes keeps them: decided and without an outcome yet, refused and resting, or
 settled.
 
-In: a room's decisions that mean a write, and how those ended. Out: what a state holds of them (`OpenWrites`), its
-folds, and the answers that the loop asks of every capability alike (`WritingController`). A write is open from its
-decision until its object is seen to change, which each room tells by its own events, or until an API server said no.
-The events stay each room's own: their names are in the log."""
+In: a controller's decisions that mean a write, and how those ended. Out: what a state holds of them (`OpenWrites`), its
+folds, and the answers that the loop asks of every controller alike (`WritingController`). A write is open from its
+decision until its object is seen to change, which each controller tells by its own events, or until an API server said no.
+The events stay each controller's own: their names are in the log."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def opened(state: W, decision: Targeted, recorded: Recorded) -> W:
 
 
 def refused(state: W, event: WriteFailed, trouble: WriteFailure | None = None) -> W:
-    """Return the state after an API server's no to a write; `trouble` if the room remembers more of it than all do."""
+    """Return the state after an API server's no to a write; `trouble` if the controller remembers more of it than all do."""
     return _replace(dropped(state, event.target), trouble={**state.trouble, event.target: trouble or trouble_of(event)})
 
 
@@ -148,7 +148,7 @@ def without(entries: Mapping[str, V], key: str) -> dict[str, V]:
 
 
 class WritingController(Generic[D]):
-    """What a `Capability` answers about its open writes. `FAILED` and `UNNEEDED` are its events of how one ended."""
+    """What a `Controller` answers about its open writes. `FAILED` and `UNNEEDED` are its events of how one ended."""
 
     FAILED: ClassVar[type[WriteFailed]]
     UNNEEDED: ClassVar[type[WriteUnneeded]]
@@ -206,7 +206,7 @@ class WritingController(Generic[D]):
 
 
 class WritesNothing:
-    """What a `Capability` answers about its open writes that has none."""
+    """What a `Controller` answers about its open writes that has none."""
 
     def open_writes(self, stream: str) -> Sequence[OpenWrite]:
         """Return nothing."""

@@ -1,4 +1,4 @@
-"""Is this process ready? Named checks, each set by the room that knows.
+"""Is this process ready? Named checks, each set by whoever knows.
 
 In: `health.set("schema", ok, detail)` from anywhere on the event loop. Out: one verdict with its reasons, which /readyz
 shows. A check that was announced and has not been heard from yet is not ok, so a process is never ready by being too

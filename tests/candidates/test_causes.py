@@ -421,7 +421,7 @@ class Following(Told):
             ControllerRouter(
                 [
                     Registration("candidates", self.placing, placing.OWNS, placing.HEARS),
-                    Registration("copies", self.copies, copies.OWNS, copies.HEARS, mark="copies"),
+                    Registration("copies", self.copies, copies.OWNS, copies.HEARS, identities="copies"),
                 ]
             ),
             (*SourceController.types, *COPY_EVENTS),

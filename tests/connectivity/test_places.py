@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from controlplane.controllers.connectivity.events import KindSynced, cluster_stream
-from controlplane.controllers.connectivity.objects import Places, Repeats
+from controlplane.controllers.connectivity.objects import Deduplicator, Places
 from controlplane.controllers.coscheduling.events import NodeGone, NodeObserved
 from controlplane.log.event import Event, Recorded
 
@@ -40,7 +40,7 @@ def test_a_whole_list_counts_for_the_kind() -> None:
 
 
 def test_only_another_version_is_no_news() -> None:
-    repeats = Repeats()
+    repeats = Deduplicator()
     assert not repeats.says_nothing_new("s", node("1"))
     assert repeats.says_nothing_new("s", node("2"))
     assert not repeats.says_nothing_new("s", node("3", cordoned=True))

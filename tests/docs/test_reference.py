@@ -53,7 +53,7 @@ def test_writes_are_told_from_other_decisions(page: str, manifest: Manifest) -> 
 
 def test_the_streams_are_those_that_somebody_owns() -> None:
     for page, process in (("events.md", service()), ("scheduler-events.md", scheduler())):
-        owned = {word for registration in process.rooms for word in registration.owns}
+        owned = {word for registration in process.registrations for word in registration.owns}
         documented = {re.split("[/,]", pattern)[0] for pattern in first_column(page, "Streams")}
         known = {word for manifest in (*SERVICE, *SCHEDULER) for word in first_words(manifest)}
         assert documented <= owned | {"fit", "worker"}

@@ -62,7 +62,7 @@ def fields(event: type[Event]) -> dict[str, Any]:
 
 def streams(hosted: ControllerRouter) -> dict[str, str]:
     """Of each first word of a stream what the identities of its owner's observations begin with."""
-    return {word: room.mark for room in hosted.rooms for word in sorted(room.owns)}
+    return {word: room.identities for room in hosted.registrations for word in sorted(room.owns)}
 
 
 def commands(command: click.Command, path: str) -> dict[str, list[str]]:

@@ -107,7 +107,9 @@ class Watched:
     """A process that watches a cluster: what a line comes to, and what is recorded of it."""
 
     def __init__(self, capability: ControllerRouter) -> None:
-        types = {type_: None for room in capability.rooms for type_ in room.capability.types} | dict.fromkeys(TYPES)
+        types = {type_: None for room in capability.registrations for type_ in room.controller.types} | dict.fromkeys(
+            TYPES
+        )
         self.capability, self.codec, self.position = capability, Codec(tuple(types)), 0
 
     def take(self, cluster: str, change: Change) -> list[str]:

@@ -60,13 +60,13 @@ def test_decisions_depend_on_what_was_set() -> None:
 
 def test_a_controller_that_is_off_adds_nothing() -> None:
     found = local(settings("multikueue"))
-    assert (found.rooms, found.home, found.knows, found.ready) == ([], [], [], {})
+    assert (found.registrations, found.home, found.knows, found.ready) == ([], [], [], {})
 
 
 def test_the_capacity_is_summed_up_from_nodes_and_all_pods() -> None:
     found = local(settings("podgroups"))
     assert [spec.field_selector for spec in found.home if spec.kind.name in ("nodes", "pods")] == ["", ""]
-    assert [room.name for room in found.rooms] == ["podgroups", "capacity"]
+    assert [one.name for one in found.registrations] == ["podgroups", "capacity"]
 
 
 def test_a_capacity_that_nobody_records_is_refused_with_what_to_do() -> None:

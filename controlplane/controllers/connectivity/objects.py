@@ -48,7 +48,7 @@ class Places:
         return ShownVersion(kind, event.resource_version, event.uid) if kind is not None else None
 
 
-class Repeats:
+class Deduplicator:
     """What was recorded last of each object by this process. It is not from the log: a process that starts records
     everything once.
     """

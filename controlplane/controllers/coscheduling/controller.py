@@ -14,7 +14,7 @@ import msgspec
 from controlplane.controllers.connectivity import events as connectivity
 from controlplane.controllers.connectivity.events import MANAGEMENT, ServiceStarted, cluster_stream
 from controlplane.controllers.connectivity.marks import ConnectionMarks
-from controlplane.controllers.connectivity.objects import Places, Repeats
+from controlplane.controllers.connectivity.objects import Deduplicator, Places
 from controlplane.controllers.connectivity.state import Connection, restarted
 from controlplane.controllers.connectivity.state import fold as fold_connection
 from controlplane.controllers.coscheduling import render
@@ -135,7 +135,7 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
         self.flags, self.defaults = Flags(), ""
         self.places = Places(_SEEN, _GONE)
         self._marks, self._connections = RunMarks(), ConnectionMarks()
-        self._repeats, self._whose = Repeats(), Whose()
+        self._repeats, self._whose = Deduplicator(), Whose()
         self._refusals: dict[str, str] = {}
         self._said: dict[str, str] = {}
         self._refused_at: dict[str, int] = {}

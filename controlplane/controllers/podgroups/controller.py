@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from controlplane.controllers.connectivity import events as connectivity
-from controlplane.controllers.connectivity.objects import Repeats
+from controlplane.controllers.connectivity.objects import Deduplicator
 from controlplane.controllers.connectivity.versions import ResourceVersionTracker
 from controlplane.controllers.podgroups import render
 from controlplane.controllers.podgroups.causes import cause
@@ -65,7 +65,7 @@ class PodGroupController(WritingController[GroupWrite]):
         self.index = PodGroupIndex(policy)
         self.newest = ResourceVersionTracker(shown)
         self._wanted: dict[str, Read] = {}
-        self._repeats = Repeats()
+        self._repeats = Deduplicator()
         self._shown: set[str] = set()
 
     # --- what was seen -----------------------------------------------------------------------------------------------

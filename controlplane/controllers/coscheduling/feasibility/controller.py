@@ -15,7 +15,7 @@ import msgspec
 from controlplane.controllers.connectivity import events as connectivity
 from controlplane.controllers.connectivity.eligibility import FIT, ClustersJudged, Fit
 from controlplane.controllers.connectivity.events import MANAGEMENT, ServiceStarted
-from controlplane.controllers.connectivity.objects import Places, Repeats
+from controlplane.controllers.connectivity.objects import Deduplicator, Places
 from controlplane.controllers.connectivity.state import fold as fold_connection
 from controlplane.controllers.connectivity.state import restarted
 from controlplane.controllers.coscheduling.feasibility import events
@@ -95,7 +95,7 @@ class FeasibilityController(WritesNothing):
         self.runs: dict[str, JudgedRun] = {}
         self.workers: dict[str, Worker] = {}
         self.places = Places(_SEEN, _GONE)
-        self._repeats = Repeats()
+        self._repeats = Deduplicator()
         self._shown: set[str] = set()
         self._needed: dict[str, dict[str, OpenRead]] = {}
         self._needers: dict[str, set[str]] = {}

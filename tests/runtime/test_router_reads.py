@@ -1,4 +1,4 @@
-"""Reads among several rooms: the room that owns a stream answers for it, and the others are not asked."""
+"""Reads among router controllers: the room that owns a stream answers for it, and the others are not asked."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ class Reader(Capacity):
         return NewEvent(stream=read.stream, event=RoomObserved(room=Sums()))
 
 
-def rooms(*, reads: bool) -> ControllerRouter:
+def controllers(*, reads: bool) -> ControllerRouter:
     reader = Reader()
     first = Registration("first", reader, frozenset({"member", "owner"}), reading=reader if reads else None)
-    return ControllerRouter([first, Registration("second", Capacity(), frozenset({"node"}), mark="second")])
+    return ControllerRouter([first, Registration("second", Capacity(), frozenset({"node"}), identities="second")])
 
 
 def test_reads_go_to_the_owner_of_the_stream() -> None:
-    several = rooms(reads=True)
-    assert several.reads
-    assert list(several.open_reads("member/a", NOW)) == [READ]
-    assert list(several.open_reads("node/a", NOW)) == list(several.open_reads("nobody/a", NOW)) == []
-    assert several.is_wanted(READ)
-    assert several.answered(READ, ReadAnswer(not_served=True), NOW).stream == "owner/a"
+    router = controllers(reads=True)
+    assert router.reads
+    assert list(router.open_reads("member/a", NOW)) == [READ]
+    assert list(router.open_reads("node/a", NOW)) == list(router.open_reads("nobody/a", NOW)) == []
+    assert router.is_wanted(READ)
+    assert router.answered(READ, ReadAnswer(not_served=True), NOW).stream == "owner/a"
 
 
-def test_rooms_that_read_nothing_need_nobody_who_reads() -> None:
-    several = rooms(reads=False)
-    assert not several.reads
-    assert list(several.open_reads("member/a", NOW)) == []
+def test_controllers_that_read_nothing_need_nobody_who_reads() -> None:
+    router = controllers(reads=False)
+    assert not router.reads
+    assert list(router.open_reads("member/a", NOW)) == []

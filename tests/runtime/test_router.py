@@ -131,13 +131,13 @@ def pears() -> Picker:
     return Picker("pear", PearSeen, PearPicked)
 
 
-def room(picker: Picker, *, mark: str = "") -> Registration:
+def registration(picker: Picker, *, mark: str = "") -> Registration:
     return Registration(picker.word, picker, frozenset({picker.word}), frozenset({"weather"}), mark)
 
 
 def both() -> tuple[ControllerRouter, Picker, Picker]:
     a, p = apples(), pears()
-    return ControllerRouter([room(a), room(p, mark="pear")]), a, p
+    return ControllerRouter([registration(a), registration(p, mark="pear")]), a, p
 
 
 SEEN: dict[str, type[Event]] = {"apple": AppleSeen, "pear": PearSeen}
@@ -190,19 +190,19 @@ def test_each_decides_in_company_as_it_does_alone(script: list[tuple[str, object
 
 
 def test_a_sighting_is_recorded_by_each_whom_it_concerns_under_an_identity_of_its_own() -> None:
-    several, _, _ = both()
-    seen = several.observations(sighting("x", 5), NOW)
+    router, _, _ = both()
+    seen = router.observations(sighting("x", 5), NOW)
     assert [(e.stream, e.source) for e in seen] == [("apple/x", "garden/x"), ("pear/x", "pear:garden/x")]
-    one = several.observations(sighting("x", 6, fruit=("pear",)), NOW)
+    one = router.observations(sighting("x", 6, fruit=("pear",)), NOW)
     assert [e.stream for e in one] == ["pear/x"]
 
 
 async def test_the_recorder_appends_all_of_them_and_the_log_drops_none() -> None:
-    several, _, _ = both()
+    router, _, _ = both()
     store, clock = MemoryStore(), ManualClock()
-    log = MemoryLog(store, Codec(several.types), clock.now)
+    log = MemoryLog(store, Codec(router.types), clock.now)
     await log.take_epoch("test")
-    recorder = Recorder(log, several, Bodies(log), clock, lift, refused=event_refused)
+    recorder = Recorder(log, router, Bodies(log), clock, lift, refused=event_refused)
     for _ in range(2):  # the second time both are old news
         await recorder("garden", [Change("added", JOBS, {"metadata": {"name": "x", "uid": "u"}}, "5")])
     assert [recorded.stream for recorded in await log.read(0)] == ["apple/x", "pear/x"]
@@ -213,21 +213,21 @@ def sighting(name: str, version: int, **more: object) -> ObjectChange:
 
 
 def test_writes_go_to_the_owner_of_their_stream() -> None:
-    several, a, p = both()
-    play(several, [("apple", "a"), ("pear", "b")])
-    [apple], [pear] = several.open_writes("apple/a"), several.open_writes("pear/b")
-    assert several.is_open(apple)
-    assert several.is_open(pear)
+    router, a, p = both()
+    play(router, [("apple", "a"), ("pear", "b")])
+    [apple], [pear] = router.open_writes("apple/a"), router.open_writes("pear/b")
+    assert router.is_open(apple)
+    assert router.is_open(pear)
     for write, word in ((apple, "apple"), (pear, "pear")):
-        assert several.bodies_needed(write) == [word]
-        request, told = several.request(write, {}, NOW), several.announcement(write, NOW)
+        assert router.bodies_needed(write) == [word]
+        request, told = router.request(write, {}, NOW), router.announcement(write, NOW)
         assert request is not None
         assert told is not None
         assert (request.ref.namespace, told.ref.name) == (word, "told")
-    assert isinstance(several.failed(pear, WriteRefusal(409, "Conflict", ""), NOW).event, PearSeen)
-    assert isinstance(several.unneeded(apple, "7").event, AppleSeen)
+    assert isinstance(router.failed(pear, WriteRefusal(409, "Conflict", ""), NOW).event, PearSeen)
+    assert isinstance(router.unneeded(apple, "7").event, AppleSeen)
     p.open.clear()
-    assert not several.is_open(pear)
+    assert not router.is_open(pear)
     assert a.open
 
 
@@ -246,47 +246,45 @@ class Reader(Picker):
 
 def test_reads_are_those_of_the_owner_and_of_nobody_who_does_not_read() -> None:
     a, p = apples(), Reader("pear", PearSeen, PearPicked)
-    several = ControllerRouter(
-        [room(a), Registration("pear", p, frozenset({"pear"}), frozenset({"weather"}), "pear", reading=p)]
+    router = ControllerRouter(
+        [registration(a), Registration("pear", p, frozenset({"pear"}), frozenset({"weather"}), "pear", reading=p)]
     )
-    play(several, [("weather", True), ("apple", "a"), ("pear", "b")])
-    assert several.open_reads("apple/a", NOW) == several.open_reads("plum/x", NOW) == ()
-    [read] = several.open_reads("pear/b", NOW)
-    assert several.is_wanted(read)
-    assert not several.is_wanted(OpenRead("apple/a", "garden", "v1", "ConfigMap", "apple", "ladder"))
-    assert several.answered(read, ReadAnswer(not_served=True), NOW).stream == "pear/b"
+    play(router, [("weather", True), ("apple", "a"), ("pear", "b")])
+    assert router.open_reads("apple/a", NOW) == router.open_reads("plum/x", NOW) == ()
+    [read] = router.open_reads("pear/b", NOW)
+    assert router.is_wanted(read)
+    assert not router.is_wanted(OpenRead("apple/a", "garden", "v1", "ConfigMap", "apple", "ladder"))
+    assert router.answered(read, ReadAnswer(not_served=True), NOW).stream == "pear/b"
     p.ripe.clear()
-    assert not several.is_wanted(read)
+    assert not router.is_wanted(read)
 
 
 def test_what_nobody_owns_is_left_alone() -> None:
-    several, _, _ = both()
+    router, _, _ = both()
     unknown = Recorded(position=1, stream="plum/x", version=1, event=Rain(wet=True), recorded_at=NOW)
-    several.fold(unknown)
-    assert several.take_dirty() == []
-    assert several.decide("plum/x", NOW) == Decided()
-    assert several.open_writes("plum/x") == ()
+    router.fold(unknown)
+    assert router.take_dirty() == []
+    assert router.decide("plum/x", NOW) == Decided()
+    assert router.open_writes("plum/x") == ()
 
 
 def test_events_that_this_version_does_not_know_reach_their_owner_and_harm_nobody() -> None:
-    several, a, p = both()
-    several.fold(
-        Recorded(position=1, stream="apple/a", version=1, event=Unknown("AppleFell", 1, "{}"), recorded_at=NOW)
-    )
-    assert (a.ripe, p.ripe, several.take_dirty()) == ({}, {}, [])
+    router, a, p = both()
+    router.fold(Recorded(position=1, stream="apple/a", version=1, event=Unknown("AppleFell", 1, "{}"), recorded_at=NOW))
+    assert (a.ripe, p.ripe, router.take_dirty()) == ({}, {}, [])
 
 
-def test_a_room_cannot_make_another_ones_stream_dirty() -> None:
-    several, a, _ = both()
+def test_a_controller_cannot_make_another_ones_stream_dirty() -> None:
+    router, a, _ = both()
     a._dirty["pear/x"] = None
-    assert several.take_dirty() == []
+    assert router.take_dirty() == []
 
 
-def test_rooms_that_contradict_each_other_are_refused() -> None:
+def test_controllers_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(ValueError, match=r'"apple" and "apple" both own streams "apple/…"'):
-        ControllerRouter([room(apples()), room(apples(), mark="other")])
-    with pytest.raises(ValueError, match="mark their observations alike"):
-        ControllerRouter([room(apples()), room(pears())])
+        ControllerRouter([registration(apples()), registration(apples(), mark="other")])
+    with pytest.raises(ValueError, match="give observations the same identities"):
+        ControllerRouter([registration(apples()), registration(pears())])
 
     other = type("Rain", (Event,), {"__module__": "elsewhere"}, frozen=True)
     with pytest.raises(ValueError, match=r"two event types are called Rain: in .* and elsewhere"):
@@ -314,14 +312,14 @@ def at(position: int, stream: str, event: Event | Unknown) -> Recorded:
 def test_a_stream_whose_event_cannot_be_folded_is_left_alone_and_the_others_go_on(event: Event | Unknown) -> None:
     """The log keeps it for ever: a reader that stopped at it would stop at each start."""
     apples = Brittle("apple", AppleSeen, ApplePicked)
-    several = ControllerRouter([Registration("apples", apples, frozenset({"apple"}))])
-    several.fold(at(1, "apple/x", event))
-    several.fold(at(2, "apple/y", AppleSeen(name="y")))
+    router = ControllerRouter([Registration("apples", apples, frozenset({"apple"}))])
+    router.fold(at(1, "apple/x", event))
+    router.fold(at(2, "apple/y", AppleSeen(name="y")))
     apples._dirty["apple/x"] = None
-    assert several.take_dirty() == ["apple/y"]
-    assert list(several.left_alone) == ["apple/x"]
-    assert "position 1" in several.left_alone["apple/x"]
-    assert several.decide("apple/y", NOW).events
-    assert not several.decide("apple/x", NOW).events
-    assert several.open_writes("apple/x") == ()
-    assert not several.is_open(OpenWrite(stream="apple/x", target="t", cluster="east", position=1, action="pick"))
+    assert router.take_dirty() == ["apple/y"]
+    assert list(router.left_alone) == ["apple/x"]
+    assert "position 1" in router.left_alone["apple/x"]
+    assert router.decide("apple/y", NOW).events
+    assert not router.decide("apple/x", NOW).events
+    assert router.open_writes("apple/x") == ()
+    assert not router.is_open(OpenWrite(stream="apple/x", target="t", cluster="east", position=1, action="pick"))
