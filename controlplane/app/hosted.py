@@ -61,7 +61,7 @@ _FLEET_STREAMS = frozenset(
 
 
 class HostedControllers:
-    """The capabilities of one turn. `capability` is what the loop sees; `sources` is there if candidates are on,
+    """The controllers of one leadership term. `router` is what the loop sees; `sources` is there if candidates are on,
     `local` holds what is on of one's own cluster. `follows`: whether other clusters are connected to.
 
     `policy` takes the place of what the settings say of Workloads: simulations have their own.

@@ -1,8 +1,8 @@
-"""One turn of a process: everything that is built new when it starts to follow the log, and thrown away when its lead
-ends.
+"""Leads a log for the service: what is built new when a process starts to follow it, and thrown away when its lead ends.
 
-In: what the service shares between turns. Out: first a warm follower, then the leader's loop with its connections,
-effects and wires. It puts the controllers, the connections and the effects together."""
+In: what outlives a term, and the controllers that are hosted. Out: first a warm follower, then the leader's loop with its connections and
+effects. It connects to the management cluster and to the workers that the log knows, and keeps gauges and readiness up to date.
+"""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ class ServiceTerm(LeadershipTerm):
             if self._reads is not None:
                 await self._reads.close()
 
-    # --- the wires ---------------------------------------------------------------------------------------------------
+    # --- what is heard -----------------------------------------------------------------------------------------------
 
     def _executor(self, cluster: str) -> Executes | None:
         return self._home.executor if cluster == MANAGEMENT else self._connections.executor(cluster)

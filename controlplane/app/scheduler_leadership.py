@@ -99,7 +99,7 @@ class SchedulerTerm(LeadershipTerm):
         """Let the bindings that are on their way end."""
         await self._effects.close()
 
-    # --- the wires ---------------------------------------------------------------------------------------------------
+    # --- what is heard -----------------------------------------------------------------------------------------------
 
     def _executor(self, cluster: str) -> Executes | None:
         return self._home.executor if cluster == MANAGEMENT else None

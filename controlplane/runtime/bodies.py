@@ -46,17 +46,17 @@ class Bodies:
         self._refs: dict[tuple[str, Kind, str], tuple[str, ...]] = {}
         self._misses: OrderedDict[tuple[str, ...], int] = OrderedDict()
 
-    def saw(self, sighting: ObjectChange, bodies: Iterable[Body]) -> None:
+    def saw(self, change: ObjectChange, bodies: Iterable[Body]) -> None:
         """Take what an object showed, in the place of what it showed before."""
-        key = sighting.cluster, sighting.kind, sighting.uid
+        key = change.cluster, change.kind, change.uid
         for ref in self._refs.pop(key, ()):
             self._places.pop(ref, None)
         found = tuple(bodies)
-        if sighting.gone or not found:
+        if change.gone or not found:
             return
-        metadata = meta(sighting.object)
+        metadata = meta(change.object)
         place = BodyOwner(
-            sighting.cluster, sighting.kind, str(metadata.get("namespace", "")), str(metadata.get("name", ""))
+            change.cluster, change.kind, str(metadata.get("namespace", "")), str(metadata.get("name", ""))
         )
         self._refs[key] = tuple(body.ref for body in found)
         self._places.update(dict.fromkeys(self._refs[key], place))

@@ -143,7 +143,7 @@ class Effects:
         # A write that came after the worker had looked for more, and before it counted as gone, found nobody else.
         self._man(lane)
         if not worker.cancelled() and (error := worker.exception()) is not None:
-            # Only a fence gets here; it ends the service's turn as the leader.
+            # Only a fence gets here; it ends the leadership term.
             if self.failure is not None and not self.failure.done():
                 self.failure.set_exception(error)
             elif not isinstance(error, Fenced):  # of several fences the first one has ended it

@@ -80,7 +80,7 @@ class Reads:
     def _ended(self, key: str, task: asyncio.Task[None]) -> None:
         self._under_way.pop(key, None)
         if not task.cancelled() and (error := task.exception()) is not None:
-            # Only a fence gets here; it ends the service's turn as the leader.
+            # Only a fence gets here; it ends the leadership term.
             if self.failure is not None and not self.failure.done():
                 self.failure.set_exception(error)
             elif not isinstance(error, Fenced):  # of several fences the first one has ended it

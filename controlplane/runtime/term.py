@@ -293,7 +293,7 @@ class LeadershipTerm(ABC):
                 return silent
         return None if self.leader.sure else "the database has not answered for too long"
 
-    # --- the wires ---------------------------------------------------------------------------------------------------
+    # --- what is heard -----------------------------------------------------------------------------------------------
 
     def _noted(self, cluster: str, fact: Fact, kinds: Sequence[Kind]) -> Event | None:
         """Return the event of a fact, if there is one, once the recorder knows which life of the cluster it begins."""
