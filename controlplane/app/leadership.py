@@ -1,8 +1,9 @@
-"""Leads a log for the service: what is built new when a process starts to follow it, and thrown away when its lead ends.
+"""Leads a log for the service: what is built new when a process starts to follow it, and thrown away when its lead
+ends.
 
-In: what outlives a term, and the controllers that are hosted. Out: first a warm follower, then the leader's loop with its connections and
-effects. It connects to the management cluster and to the workers that the log knows, and keeps gauges and readiness up to date.
-"""
+In: what outlives a term, and the controllers that are hosted. Out: first a warm follower, then the leader's loop with
+its connections and effects. It connects to the management cluster and to the workers that the log knows, and keeps
+gauges and readiness up to date."""
 
 from __future__ import annotations
 
@@ -121,7 +122,9 @@ class ServiceTerm(LeadershipTerm):
         return self._fleet.index.watched
 
     async def leave(self, head: Head) -> None:
-        """Say in the log that we look at no cluster from now on, if it can be said at once: resigning leaves no sign of life behind."""
+        """Say in the log that we look at no cluster from now on, if it can be said at once: resigning leaves no sign of
+        life behind.
+        """
         if self.leader.sure:
             with contextlib.suppress(LogError, TimeoutError):
                 async with asyncio.timeout(_LEAVE):

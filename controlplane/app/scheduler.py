@@ -1,7 +1,7 @@
 """The scheduler beside a target cluster: one replica that follows its log and, when it leads, schedules.
 
-In: settings, profiles, a way to the log and one to the API server. Out: everything that `controlplane scheduler run` does.
-"""
+In: settings, profiles, a way to the log and one to the API server. Out: everything that `controlplane scheduler run`
+does."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """The service: one process that follows a log and, when it leads, keeps it and acts on it.
 
 In: settings, a way to the log and one to the management cluster. Out: everything that `controlplane run` does. A term
-(`controlplane.app.leadership`) ends with a fence or a fault; the process then starts over as a follower, with nothing but what the log
-says.
-"""
+(`controlplane.app.leadership`) ends with a fence or a fault; the process then starts over as a follower, with nothing
+but what the log says."""
 
 from __future__ import annotations
 
@@ -29,8 +28,8 @@ from controlplane.web.health import Health
 
 _log = structlog.get_logger(__name__)
 
-# What a page of a list is decoded into lives for milliseconds, and is more than the collector's own first thresholds many times over: it
-# would look at each page several times while it is made. `python -m benchmarks failover` shows it.
+# What a page of a list is decoded into lives for milliseconds, and is more than the collector's own first thresholds
+# many times over: it would look at each page several times while it is made. `python -m benchmarks failover` shows it.
 _COLLECT = (50_000, 20, 50)
 
 CHECKS = ("schema", "database", "leader", "caches", "clusters")

@@ -1,8 +1,7 @@
 """`docs/reference/events.md` and `scheduler-events.md`, written from the manifests of the controllers.
 
-In: `python -m controlplane.audit.reference [scheduler]`; the event classes with their docstrings and fields, the streams, the reasons. Out:
-Markdown. A test compares the pages with it.
-"""
+In: `python -m controlplane.audit.reference [scheduler]`; the event classes with their docstrings and fields, the
+streams, the reasons. Out: Markdown. A test compares the pages with it."""
 
 from __future__ import annotations
 

@@ -51,8 +51,8 @@ class WriteRefusal(msgspec.Struct, frozen=True):
 
 
 class ObjectChange(msgspec.Struct, frozen=True):
-    """An object as a cluster showed it, or as it last was if it is `gone`; `incarnation` tells the cluster's incarnations
-    apart.
+    """An object as a cluster showed it, or as it last was if it is `gone`; `incarnation` tells the cluster's
+    incarnations apart.
 
     `unreadable`: why no more of it could be read than its identity; `object` holds nothing else then.
     """

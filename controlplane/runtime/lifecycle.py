@@ -1,8 +1,7 @@
 """Runs one replica of a process: it follows its log, leads it, and starts over, until it is stopped.
 
-In: how a term is made, and the ports of the process. Out: follow, catch up, lead, close, in this order: once for the service, for the
-scheduler beside a target, and for both of them in a simulation, which gives them other ports.
-"""
+In: how a term is made, and the ports of the process. Out: follow, catch up, lead, close, in this order: once for the
+service, for the scheduler beside a target, and for both of them in a simulation, which gives them other ports."""
 
 from __future__ import annotations
 
@@ -73,10 +72,10 @@ class Observer:
 class Ports:
     """What differs between a process on a machine and one in a simulation.
 
-    `lease`, `renew` and `poll` are seconds: how long a lead lasts without a sign of life, how often one is given, and the longest pause
-    between two reads of the log. `stopwatch` measures what scheduling cycles take of the processor. `gauges`: whether anybody reads them.
-    `tunes_collector`: whether the process may set the garbage collector, which is the interpreter's.
-    """
+    `lease`, `renew` and `poll` are seconds: how long a lead lasts without a sign of life, how often one is given, and
+    the longest pause between two reads of the log. `stopwatch` measures what scheduling cycles take of the processor.
+    `gauges`: whether anybody reads them. `tunes_collector`: whether the process may set the garbage collector, which is
+    the interpreter's."""
 
     open_log: OpenLog
     open_worker: OpenWorker | None = None
@@ -229,7 +228,9 @@ class Process(ABC):
 async def run_terms(
     term: Callable[[asyncio.Event], Coroutine[Any, Any, None]], stop: asyncio.Event, lost_log: LostLog
 ) -> None:
-    """Begin a term whenever the one before was fenced, or its log went back, until `stop` is set; raises what else ends one."""
+    """Begin a term whenever the one before was fenced, or its log went back, until `stop` is set; raises what else ends
+    one.
+    """
     stopping = asyncio.create_task(stop.wait())
     running: asyncio.Task[None] | None = None
     try:

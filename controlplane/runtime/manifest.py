@@ -1,7 +1,7 @@
 """What a controller says of itself. Whatever lists controllers, their events or their reasons is made of manifests.
 
-In: the tables of a controller's own folder. Out: one value, of which the readers of a log, its codec and the reference pages are made.
-"""
+In: the tables of a controller's own folder. Out: one value, of which the readers of a log, its codec and the reference
+pages are made."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from controlplane.runtime.phrases import Phrase, Sentence
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """A controller, or a part of one that has events of its own.
 
-    `title` heads its part of the reference; `intro` and `fields_intro` are prose below the headings. `streams` says of each stream, by its
-    pattern (`workload/NS/NAME`), the history of what it is. `decision` is what all of its decisions are, `write` those that mean a write;
-    `writes` says to what. `reasons` has the sentence of each member of its closed set.
-    """
+    `title` heads its part of the reference; `intro` and `fields_intro` are prose below the headings. `streams` says of
+    each stream, by its pattern (`workload/NS/NAME`), the history of what it is. `decision` is what all of its decisions
+    are, `write` those that mean a write; `writes` says to what. `reasons` has the sentence of each member of its closed
+    set."""
 
     title: str
     events: tuple[type[Event], ...]

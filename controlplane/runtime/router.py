@@ -1,9 +1,9 @@
 """Gives each event to the controllers that it concerns, and asks the owner of each stream what follows.
 
-In: registrations, each a controller with the first words of the streams that it owns and of those that it hears besides. Out: what the
-loop asks of one controller, answered by the right one. A controller sees the events that it would see if it were alone, in the same order,
-so it decides the same; it cannot write to another's streams. A stream with an event that cannot be folded is left alone: nothing more is
-folded, decided or carried out on it (`left_alone`).
+In: registrations, each a controller with the first words of the streams that it owns and of those that it hears
+besides. Out: what the loop asks of one controller, answered by the right one. A controller sees the events that it
+would see if it were alone, in the same order, so it decides the same; it cannot write to another's streams. A stream
+with an event that cannot be folded is left alone: nothing more is folded, decided or carried out on it (`left_alone`).
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _NOTHING = Decided()
 class Registration:
     """A controller and its part of the log.
 
-    `owns` and `hears` are first words of streams (`workload` of `workload/NS/NAME`). `identities` is a prefix that sets the identities of
-    its observations apart from those of the others, which may see the same object; "" for the one whose identities stay as they are, since
-    the log has them already. `reading` is the controller again if its decisions need reads (docs/decisions/0017).
-    """
+    `owns` and `hears` are first words of streams (`workload` of `workload/NS/NAME`). `identities` is a prefix that sets
+    the identities of its observations apart from those of the others, which may see the same object; "" for the one
+    whose identities stay as they are, since the log has them already. `reading` is the controller again if its
+    decisions need reads (docs/decisions/0017)."""
 
     name: str
     controller: Controller
@@ -52,9 +52,8 @@ class Registration:
 
 
 class ControllerRouter:
-    """Controllers behind the loop's contract. Raises `ValueError` for those that claim the same streams, identities or event
-    names.
-    """
+    """Controllers behind the loop's contract. Raises `ValueError` for those that claim the same streams, identities or
+    event names."""
 
     def __init__(self, registrations: Sequence[Registration]) -> None:
         self.registrations = tuple(registrations)
@@ -94,7 +93,9 @@ class ControllerRouter:
         return found
 
     def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
-        """Return what the first controller that is concerned records. The recorder asks for `observations`, which are all."""
+        """Return what the first controller that is concerned records. The recorder asks for `observations`, which are
+        all.
+        """
         return next(iter(self.observations(change, now)), None)
 
     def fold(self, recorded: Recorded) -> None:

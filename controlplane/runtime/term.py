@@ -1,10 +1,10 @@
-"""Follows a log and leads it, once: what is built new when a process starts to follow, and thrown away when its lead ends.
+"""Follows a log and leads it, once: what is built new when a process starts to follow, and thrown away when its lead
+ends.
 
-In: what outlives a term, the controllers that are hosted, a log. Out: a warm follower until the lead is ours, then parts that run
-together until the first of them ends; the recorder, the clock and the executors that every process has, and what its connections are
-given. What is watched, and which parts there are, is said by the two kinds of terms (`controlplane.app.leadership`,
-`controlplane.app.scheduler_leadership`).
-"""
+In: what outlives a term, the controllers that are hosted, a log. Out: a warm follower until the lead is ours, then
+parts that run together until the first of them ends; the recorder, the clock and the executors that every process has,
+and what its connections are given. What is watched, and which parts there are, is said by the two kinds of terms
+(`controlplane.app.leadership`, `controlplane.app.scheduler_leadership`)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ ReadSecret = Callable[[str], Awaitable[bytes]]
 
 
 class WrongCluster(Exception):  # noqa: N818 - what an operator is told
-    """The log belongs to another cluster than the one that this process stands beside; the message says which, and what to do."""
+    """The log belongs to another cluster than the one that this process stands beside; the message says which, and what
+    to do.
+    """
 
 
 class HostedSet(Protocol):
@@ -80,9 +82,8 @@ class HostedSet(Protocol):
 
 
 class LeadershipTerm(ABC):
-    """See the module. `hosted` are the controllers of the process; `concurrency` is how many writes to one cluster are on their
-    way at once.
-    """
+    """See the module. `hosted` are the controllers of the process; `concurrency` is how many writes to one cluster are
+    on their way at once."""
 
     CHECKS: Sequence[str]  # the checks of readiness that only a leader can fail
     runner: Runner
@@ -227,7 +228,9 @@ class LeadershipTerm(ABC):
         return None
 
     def _policy(self) -> Event | None:
-        """Return the settings that this process decides by, if they are others than the log says; None if there is nothing to say."""
+        """Return the settings that this process decides by, if they are others than the log says; None if there is
+        nothing to say.
+        """
         return None
 
     async def leave(self, head: Head) -> None:  # noqa: B027 - most have nothing to say

@@ -3,8 +3,8 @@ settled.
 
 In: a controller's decisions that mean a write, and how those ended. Out: what a state holds of them (`OpenWrites`), its
 folds, and the answers that the loop asks of every controller alike (`WritingController`). A write is open from its
-decision until its object is seen to change, which each controller tells by its own events, or until an API server said no.
-The events stay each controller's own: their names are in the log."""
+decision until its object is seen to change, which each controller tells by its own events, or until an API server said
+no. The events stay each controller's own: their names are in the log."""
 
 from __future__ import annotations
 
@@ -121,7 +121,9 @@ def opened(state: W, decision: Targeted, recorded: Recorded) -> W:
 
 
 def refused(state: W, event: WriteFailed, trouble: WriteFailure | None = None) -> W:
-    """Return the state after an API server's no to a write; `trouble` if the controller remembers more of it than all do."""
+    """Return the state after an API server's no to a write; `trouble` if the controller remembers more of it than all
+    do.
+    """
     return _replace(dropped(state, event.target), trouble={**state.trouble, event.target: trouble or trouble_of(event)})
 
 
