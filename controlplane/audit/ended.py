@@ -6,7 +6,7 @@ In: a `Case`. Out: `Statement`s, in the order in which things happened; those ab
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Literal
 
@@ -146,21 +146,30 @@ def _taken_back(case: Case, number: int, attempt: int) -> Statement:
 
 
 def _outages(case: Case, begin: Recorded, end: Recorded) -> Iterator[Statement]:
-    """Tell when a cluster could not be reached that had been chosen for it, and had not been left since."""
+    """Say when a cluster could not be reached that had been chosen for it, and had not been left since."""
     placed = {e.cluster for e in case.events if isinstance(e.event, JobCreationDecided) and e.stream == case.stream}
     for cluster in sorted(placed):
-        own = [e for e in case.events if e.stream == cluster_stream(cluster)]
         held = _held(case, cluster, begin)
-        lost: Recorded | None = None
-        for recorded in own:
-            if isinstance(recorded.event, ClusterLost | ClusterConnectFailed | ClusterDisconnected):
-                lost = lost or recorded
-            elif isinstance(recorded.event, ClusterConnected) and lost is not None:
-                if any(since <= recorded.position and lost.position <= until for since, until in held):
-                    yield _away(cluster, lost, recorded)
-                lost = None
-        if lost is not None and lost.position < end.position and any(lost.position <= until for _, until in held):
-            yield _away(cluster, lost, None)
+        for lost, back in _absences(case.events, cluster):
+            if back is None and lost.position >= end.position:
+                continue
+            if any((back is None or since <= back.position) and lost.position <= until for since, until in held):
+                yield _away(cluster, lost, back)
+
+
+def _absences(events: Sequence[Recorded], cluster: str) -> Iterator[tuple[Recorded, Recorded | None]]:
+    """Yield each absence of a cluster: the event that began it, and the one that ended it, None while it lasts."""
+    lost: Recorded | None = None
+    for recorded in events:
+        if recorded.stream != cluster_stream(cluster):
+            continue
+        if isinstance(recorded.event, ClusterLost | ClusterConnectFailed | ClusterDisconnected):
+            lost = lost or recorded
+        elif isinstance(recorded.event, ClusterConnected) and lost is not None:
+            yield lost, recorded
+            lost = None
+    if lost is not None:
+        yield lost, None
 
 
 def _held(case: Case, cluster: str, begin: Recorded) -> list[tuple[int, int]]:

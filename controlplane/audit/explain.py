@@ -8,7 +8,7 @@ caused it (`caused_by`), so that nobody has to believe the sentence."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 
 import msgspec
@@ -181,30 +181,49 @@ def _closed(case: Case, cluster: str) -> str:
 
 
 def _nominated(case: Case) -> Answer:
-    local = case.state.local
     offer = case.last(NominationDecided)
-    nominated = local.nominated if local is not None else []
-    names = nominated or (offer.event.clusters if offer and isinstance(offer.event, NominationDecided) else [])
-    each = [f"{name} {_on_worker(case, name)}" for name in names if name not in case.state.refused]
+    names = _offered_to(case, offer)
     held = _held(case)
-    if held:
-        each.insert(0, f"the job may run on {listed(held)}, so nobody else gets it yet ({_not_reached(case, held)})")
+    context = case.context
+    unfit = left_out(context, context.route) if context.route is not None else {}
+    each = (
+        [f"the job may run on {listed(held)}, so nobody else gets it yet ({_not_reached(case, held)})"] if held else []
+    )
+    each += [f"{name} {_on_worker(case, name)}" for name in names if name not in case.state.refused]
     each += [
         f"{name} is left out until {r.until:{STAMP}} because {because(r)}" for name, r in case.state.refused.items()
     ]
-    unfit = left_out(case.context, case.context.route) if case.context.route is not None else {}
     each += [f"{name} is not offered it: {why}" for name, why in unfit.items() if name not in names]
     released = case.last(
         WinnerReleased, test=lambda e: offer is None or getattr(e.event, "attempt", 0) == case.state.attempt
     )
-    first = f"It was offered to {listed(names)} (attempt {case.state.attempt}) and none of them has it yet"
-    if released is not None and isinstance(released.event, WinnerReleased):
-        first += f", after {released.event.cluster} was chosen and given up because {because(released.event)}"
-    seen = [_seen_on(case, name) or (_refusal(case, name) or [None])[0] for name in names]
-    refused = [case.on(name, ClusterRefused) for name in case.state.refused]
-    judged = [case.last(ClustersJudged)] if unfit else []
-    evidence = [offer, released, *seen, *refused, *judged, *(away(case, name) for name in held)]
+    after = _after_release(released)
+    first = f"It was offered to {listed(names)} (attempt {case.state.attempt}) and none of them has it yet{after}"
+    evidence = [offer, released, *_answers(case, names), *([case.last(ClustersJudged)] if unfit else [])]
+    evidence += [away(case, name) for name in held]
     return f"{first}{': ' if each else ''}{'; '.join(each)}.", evidence
+
+
+def _offered_to(case: Case, offer: Recorded | None) -> list[str]:
+    """Return the clusters that the Workload names, else those that it was last offered to."""
+    local = case.state.local
+    if local is not None and local.nominated:
+        return local.nominated
+    return offer.event.clusters if offer is not None and isinstance(offer.event, NominationDecided) else []
+
+
+def _answers(case: Case, names: Iterable[str]) -> Iterator[Recorded | None]:
+    """Yield what each of the clusters said last, and the refusals that still hold."""
+    for name in names:
+        yield _seen_on(case, name) or (_refusal(case, name) or [None])[0]
+    for name in case.state.refused:
+        yield case.on(name, ClusterRefused)
+
+
+def _after_release(released: Recorded | None) -> str:
+    if released is None or not isinstance(released.event, WinnerReleased):
+        return ""
+    return f", after {released.event.cluster} was chosen and given up because {because(released.event)}"
 
 
 def _held(case: Case) -> list[str]:

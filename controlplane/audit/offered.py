@@ -71,13 +71,8 @@ def explain_candidate(stream: str, events: Sequence[Recorded]) -> Explanation:
 
 def _said(state: TargetState, events: Sequence[Recorded]) -> Said:
     seen = state.seen
-    if seen is None:
-        left = " Its pod is still to go." if state.pod is not None else ""
-        text = f"It is gone{_deleted_by(events)}.{left}"
-        return "Deleted", "its pod to go" if left else "", text, (Bound, CandidateObserved, CandidateVanished)
-    if seen.deleting:
-        left = ", and its pod stops first" if state.pod is not None else ""
-        return "Deleting", "its pod to stop" if left else "", f"It is being deleted{left}.", (CandidateObserved,)
+    if seen is None or seen.deleting:
+        return _going(state, events)
     if state.bound is not None:
         return _bound(state, state.bound, seen, events)
     if state.refused is not None:
@@ -86,14 +81,23 @@ def _said(state: TargetState, events: Sequence[Recorded]) -> Said:
     if not state.admitted:
         return "Pending", "its turn", "It is there, and it was not looked at yet.", (CandidateObserved,)
     if state.pod is None:
-        trouble = state.trouble.get(POD)
-        refused = f": {WRITES['PodMade']} was refused ({trouble.message})" if trouble is not None else ""
+        failure = state.trouble.get(POD)
+        refused = f": {WRITES['PodMade']} was refused ({failure.message})" if failure is not None else ""
         return "Pending", "its pod", f"It was taken, and its pod is being made{refused}.", (Admitted, TargetWriteFailed)
     if state.binding is not None:
         return _binding(state, state.binding)
     if state.held is not None:
         return _held(state, state.held, seen)
     return _without_node(state, seen, events)
+
+
+def _going(state: TargetState, events: Sequence[Recorded]) -> Said:
+    if state.seen is None:
+        left = " Its pod is still to go." if state.pod is not None else ""
+        text = f"It is gone{_deleted_by(events)}.{left}"
+        return "Deleted", "its pod to go" if left else "", text, (Bound, CandidateObserved, CandidateVanished)
+    left = ", and its pod stops first" if state.pod is not None else ""
+    return "Deleting", "its pod to stop" if left else "", f"It is being deleted{left}.", (CandidateObserved,)
 
 
 def _deleted_by(events: Sequence[Recorded]) -> str:
@@ -148,19 +152,8 @@ def _held(state: TargetState, held: Reserved, seen: CandidateObserved) -> Said:
 
 
 def _without_node(state: TargetState, seen: CandidateObserved, events: Sequence[Recorded]) -> Said:
-    told, source = state.told, seen.origin.cluster
-    if told is not None:
-        text = f"No node: {told.message.rstrip('.')}. {source} hears of it."
-        found = last(events, SchedulingFailed)
-        if found is not None and isinstance(found.event, SchedulingFailed) and found.event.plugins:
-            again = helped_by(found.event.plugins)
-            text += f" It is tried again when {again}; and after five minutes in any case."
-        if told.preemptable:
-            text += f" Pods of lower priority are in its way: they go only if {source} permits it to make room."
-        permit = seen.permit
-        if permit is not None and permit.kind == "Preempt" and permit.number > max(state.withdrawn, state.tried):
-            text += f" {source} does, until {permit.until:%H:%M:%S} (permit {permit.number})."
-        return "Pending", "a node that fits it", text, (NotSchedulable,)
+    if state.told is not None:
+        return _unschedulable(state, state.told, seen, events)
     if state.unreserved is not None:
         why = target_because(state.unreserved)
         text = f"Its reservation {state.unreserved.number} was given up, because {why}. A node is looked for again."
@@ -176,6 +169,22 @@ def _without_node(state: TargetState, seen: CandidateObserved, events: Sequence[
         "Its pod is there; no cycle has looked for a node for it yet.",
         (CandidatePodObserved,),
     )
+
+
+def _unschedulable(
+    state: TargetState, last_answer: NotSchedulable, seen: CandidateObserved, events: Sequence[Recorded]
+) -> Said:
+    source, permit = seen.origin.cluster, seen.permit
+    text = f"No node: {last_answer.message.rstrip('.')}. {source} hears of it."
+    found = last(events, SchedulingFailed)
+    if found is not None and isinstance(found.event, SchedulingFailed) and found.event.plugins:
+        again = helped_by(found.event.plugins)
+        text += f" It is tried again when {again}; and after five minutes in any case."
+    if last_answer.preemptable:
+        text += f" Pods of lower priority are in its way: they go only if {source} permits it to make room."
+    if permit is not None and permit.kind == "Preempt" and permit.number > max(state.withdrawn, state.tried):
+        text += f" {source} does, until {permit.until:%H:%M:%S} (permit {permit.number})."
+    return "Pending", "a node that fits it", text, (NotSchedulable,)
 
 
 def explain_gang(stream: str, events: Sequence[Recorded]) -> Explanation:

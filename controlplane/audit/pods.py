@@ -27,7 +27,14 @@ from controlplane.controllers.candidates.source.events import (
 from controlplane.controllers.candidates.source.gang_state import group_stream
 from controlplane.controllers.candidates.source.phrases import pod_because
 from controlplane.controllers.candidates.source.state import STREAM as SOURCES
-from controlplane.controllers.candidates.source.state import Candidate, SourceState, fold, initial, source_stream
+from controlplane.controllers.candidates.source.state import (
+    Candidate,
+    Permit,
+    SourceState,
+    fold,
+    initial,
+    source_stream,
+)
 from controlplane.controllers.connectivity.events import cluster_stream
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.connectivity.state import fold as fold_connection
@@ -77,26 +84,33 @@ def explain_pod(
     PodGroup.
     """
     state = folded(events)
-    pod, permit = state.pod, state.permit
+    pod = state.pod
     if pod is None or pod.deleting:
         return _gone(state, events, deleting=pod is not None)
     if state.shown is not None and state.shown.uid == pod.uid and state.shown.failed:
         return _answer("Finished", "", f"It is over: {state.shown.message}.", events, DelegateLost)
-    chosen = state.chosen
-    if chosen is not None:
-        return _placed(state, chosen, events, connected)
+    if state.chosen is not None:
+        return _placed(state, state.chosen, events, connected)
     if state.refused is not None and state.refused.uid == pod.uid and not state.electing:
         sentence = f"It is not placed, because {pod_because(state.refused)}."
         return _answer("Pending", "", sentence, events, type(state.refused))
-    if permit is not None:
-        granted = _last(events, PermitGranted)
-        why = pod_because(granted.event) if granted and isinstance(granted.event, CandidateDecision) else ""
-        taking = " It is being taken back." if permit.revoking else ""
-        sentence = f"{permit.cluster} has the permit until {permit.until:%H:%M:%S}, because {why}.{taking}"
-        return _answer("Pending", permit.cluster, sentence, events, PermitGranted)
-    said = "; ".join(_of_target(state, name, connected) for name in sorted(state.targets)) or "it has no targets"
+    if state.permit is not None:
+        return _permitted(state.permit, events)
     together = _of_gang(pod.group, gang) if pod.group else ""
-    return _answer("Pending", "", f"No cluster has it yet: {said}.{together}", events, CandidateSeen)
+    sentence = f"No cluster has it yet: {_of_targets(state, connected)}.{together}"
+    return _answer("Pending", "", sentence, events, CandidateSeen)
+
+
+def _of_targets(state: SourceState, connected: Mapping[str, Connection]) -> str:
+    return "; ".join(_of_target(state, name, connected) for name in sorted(state.targets)) or "it has no targets"
+
+
+def _permitted(permit: Permit, events: Sequence[Recorded]) -> Explanation:
+    granted = _last(events, PermitGranted)
+    why = pod_because(granted.event) if granted and isinstance(granted.event, CandidateDecision) else ""
+    taking = " It is being taken back." if permit.revoking else ""
+    sentence = f"{permit.cluster} has the permit until {permit.until:%H:%M:%S}, because {why}.{taking}"
+    return _answer("Pending", permit.cluster, sentence, events, PermitGranted)
 
 
 def _of_gang(group: str, gang: Sequence[Recorded]) -> str:

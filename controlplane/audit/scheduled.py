@@ -68,22 +68,30 @@ def victims(events: Sequence[Recorded]) -> dict[str, VictimState]:
 def explain_scheduled(stream: str, events: Sequence[Recorded], around: Sequence[Recorded]) -> Explanation:
     """Return why a plain pod is where it is."""
     state = pod_state(stream, events)
-    word, waits_for, sentence, rests_on = _said(state, events, around)
-    newest = [last(events, kind) for kind in rests_on]
     own = victim_stream(state.namespace, state.name)
+    state_word, waits_for, sentence, rests_on = _said(state, events, around)
+    newest = [last(events, kind) for kind in rests_on]
     as_victim = [recorded for recorded in around if recorded.stream == own]
     chosen = last(as_victim, VictimChosen)
     if chosen is not None and isinstance(chosen.event, VictimChosen) and _is_of(chosen.event, state, events):
-        gone = last(as_victim, VictimGone)
-        if gone is not None and gone.position < chosen.position:
-            gone = None
-        why = f"pod {chosen.event.preemptor} has a higher priority and needs its place"
-        word, waits_for = ("Deleted", "") if gone or state.pod is None else ("Evicted", "its containers to stop")
-        now = "is gone: it was" if word == "Deleted" else "is being"
-        sentence = f"It {now} evicted from node {chosen.event.node}, because {why}"
+        gone = _gone_after(chosen, as_victim)
+        deleted = gone is not None or state.pod is None
+        state_word, waits_for = ("Deleted", "") if deleted else ("Evicted", "its containers to stop")
+        sentence = _evicted(chosen.event, deleted=deleted)
         newest += [chosen, gone]
     made = [e for e in around if isinstance(e.event, VictimChosen) and e.stream != own]
-    return answer(Standing(word, "", waits_for), sentence, [*newest, *(made if word == "Pending" else [])])
+    standing = Standing(state_word, "", waits_for)
+    return answer(standing, sentence, [*newest, *(made if state_word == "Pending" else [])])
+
+
+def _gone_after(chosen: Recorded, as_victim: Sequence[Recorded]) -> Recorded | None:
+    gone = last(as_victim, VictimGone)
+    return gone if gone is not None and gone.position >= chosen.position else None
+
+
+def _evicted(chosen: VictimChosen, *, deleted: bool) -> str:
+    why = f"pod {chosen.preemptor} has a higher priority and needs its place"
+    return f"It {'is gone: it was' if deleted else 'is being'} evicted from node {chosen.node}, because {why}"
 
 
 def _is_of(chosen: VictimChosen, state: PodState, events: Sequence[Recorded]) -> bool:

@@ -130,6 +130,7 @@ def _before_the_job(state: WorkloadState, context: WorkloadContext, cluster: str
 
 def _before_the_offer(local: WorkloadObserved, check: CheckState, context: WorkloadContext) -> str:
     assert context.route is not None
+    clusters = context.route.clusters
     others = [entry.name for entry in local.checks if entry.name != check.name and entry.state != "Ready"]
     if context.route.error:
         return "a MultiKueueConfig that can be used"
@@ -137,10 +138,11 @@ def _before_the_offer(local: WorkloadObserved, check: CheckState, context: Workl
         return "its job to be seen"
     if others:
         return f"the admission check {', '.join(others)}"
-    if not any(context.available(cluster) for cluster in context.route.clusters):
-        return f"a cluster that can be reached ({', '.join(context.route.clusters) or 'none is configured'})"
-    if not any(context.available(cluster) and context.takes(cluster) for cluster in context.route.clusters):
-        return f"a cluster that can take it ({', '.join(context.route.clusters)})"
+    reachable = [cluster for cluster in clusters if context.available(cluster)]
+    if not reachable:
+        return f"a cluster that can be reached ({', '.join(clusters) or 'none is configured'})"
+    if not any(map(context.takes, reachable)):
+        return f"a cluster that can take it ({', '.join(clusters)})"
     return "its nomination"
 
 

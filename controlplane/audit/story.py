@@ -6,7 +6,7 @@ one name and tell one story; a pod of that name that is not the candidate's has 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -44,7 +44,7 @@ def streams_of(kind: str, namespace: str, name: str) -> list[str]:
 
 
 def scheduler_story(reader: LogReader, kind: str, namespace: str, name: str) -> Story | None:
-    """Return the story of a pod, a candidate or a PodGroup in the log of a scheduler; None if it has none."""
+    """Return the history of a pod, a candidate or a PodGroup in the log of a scheduler; None if it has none."""
     streams = streams_of(kind, namespace, name)
     events = list(reader.events(Filter(streams=streams))) if streams else []
     if not events:
@@ -52,18 +52,23 @@ def scheduler_story(reader: LogReader, kind: str, namespace: str, name: str) -> 
     if kind == "podgroup":
         return Story("gang", streams[0], events)
     own, offered, evicted = (stream(namespace, name) for stream in (pod_stream, candidate_stream, victim_stream))
-    mine = [e for e in events if e.stream == own]
-    if kind == "candidate" and not mine:
-        mine = list(reader.events(Filter(streams=[own])))
-        events = list(heapq.merge(events, mine, key=lambda recorded: recorded.position))
-    candidates = [e for e in events if e.stream == offered]
-    if candidates and (kind == "candidate" or _is_candidate(own, mine)):
-        kept = [e for e in events if e.stream in (offered, own)]
-        around = _victims(reader, mine, evicted)
-        return Story("candidate", offered, kept, around, around)
-    as_victim = [e for e in events if e.stream == evicted]
-    around = list(heapq.merge(as_victim, _victims(reader, mine, evicted), key=lambda recorded: recorded.position))
-    return Story("scheduled", own, mine, around, around)
+    of_pod = _of_stream(events, own)
+    if kind == "candidate" and not of_pod:
+        of_pod = list(reader.events(Filter(streams=[own])))
+    of_candidate = _of_stream(events, offered)
+    victims = _victims(reader, of_pod, evicted)
+    if of_candidate and (kind == "candidate" or _is_candidate(own, of_pod)):
+        return Story("candidate", offered, _merged(of_candidate, of_pod), victims, victims)
+    around = _merged(_of_stream(events, evicted), victims)
+    return Story("scheduled", own, of_pod, around, around)
+
+
+def _of_stream(events: Sequence[Recorded], stream: str) -> list[Recorded]:
+    return [recorded for recorded in events if recorded.stream == stream]
+
+
+def _merged(some: Sequence[Recorded], others: Sequence[Recorded]) -> list[Recorded]:
+    return list(heapq.merge(some, others, key=lambda recorded: recorded.position))
 
 
 def _is_candidate(stream: str, events: Sequence[Recorded]) -> bool:
@@ -78,22 +83,27 @@ def _victims(reader: LogReader, events: Sequence[Recorded], own: str) -> list[Re
     uids = {e.event.uid for e in events if isinstance(e.event, PendingPodObserved)}
     if not nominated:
         return []
-    chosen = reader.events(Filter(after=nominated[0].position - 1, types=[VictimChosen.__name__]))
-    mine = [
-        e for e in chosen if isinstance(e.event, VictimChosen) and e.event.preemptor_uid in uids and e.stream != own
+    chosen = [
+        e
+        for e in reader.events(Filter(after=nominated[0].position - 1, types=[VictimChosen.__name__]))
+        if isinstance(e.event, VictimChosen) and e.event.preemptor_uid in uids and e.stream != own
     ]
-    if not mine:
+    if not chosen:
         return []
-    told: list[Recorded] = []
+    streams = sorted({e.stream for e in chosen})
+    return list(_evictions(reader.events(Filter(streams=streams, after=chosen[0].position - 1)), uids))
+
+
+def _evictions(events: Iterable[Recorded], preemptors: set[str]) -> Iterator[Recorded]:
+    """Yield of the victims' events those of evictions for these pods."""
     open_now: dict[str, bool] = {}
-    for recorded in reader.events(Filter(streams=sorted({e.stream for e in mine}), after=mine[0].position - 1)):
+    for recorded in events:
         if isinstance(recorded.event, VictimChosen):
-            open_now[recorded.stream] = recorded.event.preemptor_uid in uids
+            open_now[recorded.stream] = recorded.event.preemptor_uid in preemptors
         if open_now.get(recorded.stream):
-            told.append(recorded)
+            yield recorded
         if isinstance(recorded.event, VictimGone):
             open_now[recorded.stream] = False
-    return told
 
 
 def explain_of(found: Story) -> Explanation:

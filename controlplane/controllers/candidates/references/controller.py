@@ -82,28 +82,28 @@ class ReferenceController(WritingController[CandidateWrite]):
 
     # --- what was seen -----------------------------------------------------------------------------------------------
 
-    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
+    def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
         """Return the event of a named object or of a copy; None if it concerns nobody."""
-        kind = next((name for name, kind in KINDS.items() if kind == sighting.kind), "")
+        kind = next((name for name, kind in KINDS.items() if kind == change.kind), "")
         if not kind:
             return None
-        if sighting.cluster != MANAGEMENT and not sighting.gone and not follow.known(kind, sighting.object).mark:
+        if change.cluster != MANAGEMENT and not change.gone and not follow.known(kind, change.object).mark:
             return None  # nobody's copy: another controller watches ConfigMaps there
-        head = meta(sighting.object)
+        head = meta(change.object)
         namespace, name, uid = (str(head.get(key, "")) for key in ("namespace", "name", "uid"))
-        known = follow.known(kind, sighting.object)
+        known = follow.known(kind, change.object)
         last: dict[str, Any] = {"namespace": namespace, "name": name, "kind": kind}
-        shown = {**last, "uid": uid, "resource_version": sighting.resource_version}
+        shown = {**last, "uid": uid, "resource_version": change.resource_version}
         event: Event
-        if sighting.cluster == MANAGEMENT:
+        if change.cluster == MANAGEMENT:
             stream = f"{NAMED}/{kind}/{namespace}/{name}"
             missing = NamedMissing(**last, message="it was deleted")
-            event = missing if sighting.gone else NamedObserved(**shown, type=known.type)
+            event = missing if change.gone else NamedObserved(**shown, type=known.type)
         else:
-            stream = f"{COPIES}/{sighting.cluster}/{namespace}"
+            stream = f"{COPIES}/{change.cluster}/{namespace}"
             copy = CopyObserved(**shown, mark=known.mark, followed=known.followed)
-            event = CopyGone(**shown) if sighting.gone else copy
-        return sighting.observed(stream, event, now)
+            event = CopyGone(**shown) if change.gone else copy
+        return change.observed(stream, event, now)
 
     def missing(self, kind: str, namespace: str, name: str, message: str) -> NewEvent | None:
         """Return the event of a named object that a list does not contain; None if that is known."""

@@ -199,21 +199,21 @@ def said(decision: CandidateDecision) -> str:
             return ""
 
 
-def words_of(decision: CandidateDecision, turn: PodPass) -> Words:
+def words_of(decision: CandidateDecision, pass_: PodPass) -> Words:
     """Return what the words in the table stand for, in a decision about a pod."""
-    state, gang, current = turn.state, turn.context.gang, turn.current()
+    state, gang, current = pass_.state, pass_.context.gang, pass_.current()
     mine = {name for name, _ in current.values()}
     permit, chosen, home = state.permit, state.chosen, gang.home if gang is not None else ""
     about = getattr(decision, "candidate", "") or state.delegate or (permit.candidate if permit else "")
     there = chosen.cluster if chosen else permit.cluster if permit else ""
     cluster = getattr(decision, "cluster", "")
-    rivals = _rivals(decision, turn) if isinstance(decision, PermitGranted) else []
+    rivals = _rivals(decision, pass_) if isinstance(decision, PermitGranted) else []
     told = ("obstacles", "pod.told") if getattr(decision, "obstacles", "") else ("obstacles",)
     return {
         "x": (about,),
         "c": (there if cluster in ("", MANAGEMENT) else cluster,),
         "mine": mine,
-        "every": turn.targets(),
+        "every": pass_.targets(),
         "rival": [current[name][0] for name in rivals if name in current],
         "rivals_at": rivals,
         "home": [current[home][0]] if home in current else (),
@@ -222,13 +222,13 @@ def words_of(decision: CandidateDecision, turn: PodPass) -> Words:
     }
 
 
-def _rivals(decision: PermitGranted, turn: PodPass) -> list[str]:
+def _rivals(decision: PermitGranted, pass_: PodPass) -> list[str]:
     """Return the targets for whose answer the choice waited: all where the best of several is chosen, else those that
     come before.
     """
-    failures, targets = turn.state.failures, turn.targets()
+    failures, targets = pass_.state.failures, pass_.targets()
     others = targets.keys() - {decision.cluster}
-    if decision.cluster not in targets or turn.placement.mode == "BestOf":
+    if decision.cluster not in targets or pass_.placement.mode == "BestOf":
         return sorted(others)
     tried, tier = failures.get(decision.cluster, 0), targets[decision.cluster].tier
     return sorted(name for name in others if failures.get(name, 0) < tried or targets[name].tier < tier)

@@ -87,23 +87,23 @@ class SourceController(SourceCandidates):
             own[seen.cluster] = Target(name=seen.cluster, tier=tier)
         return sorted((self._common | own).values(), key=lambda target: target.name)
 
-    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
+    def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
         """Return the event of something seen on a cluster; None if it concerns nobody."""
-        if sighting.cluster != MANAGEMENT or sighting.kind == PODS:
-            return super().observe(sighting, now)
-        place = surroundings.gone if sighting.gone else surroundings.seen
+        if change.cluster != MANAGEMENT or change.kind == PODS:
+            return super().observe(change, now)
+        place = surroundings.gone if change.gone else surroundings.seen
         bodies: tuple[Body, ...] = ()
         try:
-            found = place(sighting.kind, sighting.object if sighting.gone else sighting.whole())
+            found = place(change.kind, change.object if change.gone else change.whole())
         except UNFIT as error:
-            stream, event, bodies = refused(MANAGEMENT, sighting.kind, sighting.object, error)
+            stream, event, bodies = refused(MANAGEMENT, change.kind, change.object, error)
         else:
             if found is None:
                 return None
             stream, event = found
         if isinstance(event, SourceObjectGone):
-            event = msgspec.structs.replace(event, resource_version=sighting.resource_version)
-        return sighting.observed(stream, event, now, bodies)
+            event = msgspec.structs.replace(event, resource_version=change.resource_version)
+        return change.observed(stream, event, now, bodies)
 
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""

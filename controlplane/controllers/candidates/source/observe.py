@@ -58,21 +58,21 @@ class SourceObserver:
         self._cluster, self._scheduler, self._stream_of = cluster, scheduler_name, stream_of
         self._coming: dict[tuple[str, str], str] = {}
 
-    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
+    def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
         """Return the event of one change, or None for what concerns nobody."""
-        place, kind, obj = sighting.cluster, sighting.kind, sighting.object
+        place, kind, obj = change.cluster, change.kind, change.object
         try:
-            built = self._gone(place, kind, obj) if sighting.gone else self._seen(place, kind, sighting.whole())
+            built = self._gone(place, kind, obj) if change.gone else self._seen(place, kind, change.whole())
         except fields.UNFIT as error:
             built = refused(place, kind, obj, error)
         if built is None:
             return None
         stream, event, bodies = built
         if isinstance(event, SourceObjectGone):
-            event = msgspec.structs.replace(event, resource_version=sighting.resource_version)
+            event = msgspec.structs.replace(event, resource_version=change.resource_version)
         if isinstance(event, CandidateSeen):
-            self._coming[place, sighting.uid] = stream
-        return sighting.observed(stream, event, now, bodies)
+            self._coming[place, change.uid] = stream
+        return change.observed(stream, event, now, bodies)
 
     def _seen(self, place: str, kind: Kind, obj: Json) -> _Built | None:
         if place == MANAGEMENT and kind == PODS:

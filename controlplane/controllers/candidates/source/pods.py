@@ -78,11 +78,11 @@ class SourceCandidates(WritingController[CandidateWrite]):
 
     # --- what was seen -----------------------------------------------------------------------------------------------
 
-    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
+    def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
         """Return the event of something seen on a cluster; None if it concerns nobody."""
-        new = self._observer.observe(sighting, now)
-        spec = sighting.object.get("spec")
-        if new is not None and sighting.gone and sighting.cluster == MANAGEMENT and isinstance(spec, dict):
+        new = self._observer.observe(change, now)
+        spec = change.object.get("spec")
+        if new is not None and change.gone and change.cluster == MANAGEMENT and isinstance(spec, dict):
             # What was seen just now may not be folded yet, so that the stream is unknown says nothing.
             return new if spec.get("schedulerName") == self.policy.scheduler_name else None
         return new
@@ -242,17 +242,17 @@ class SourceCandidates(WritingController[CandidateWrite]):
         return Decided(events, state.version, plan.wake, others)
 
     def _causes(
-        self, stream: str, state: SourceState, turn: PodPass, decisions: Sequence[CandidateDecision]
+        self, stream: str, state: SourceState, pass_: PodPass, decisions: Sequence[CandidateDecision]
     ) -> list[int]:
-        gang = turn.context.gang
-        known = {known.cluster for known in state.candidates.values()} | turn.targets().keys()
+        gang = pass_.context.gang
+        known = {known.cluster for known in state.candidates.values()} | pass_.targets().keys()
         own = self.marks.of(stream, gang.stream if gang is not None else "", state.namespace, known)
         own["obstacles"] = self.obstacles_at(stream)
-        if turn.placement.max_skew > 0 and state.pod is not None:
+        if pass_.placement.max_skew > 0 and state.pod is not None:
             own["spread"] = self.marks.around.get(f"spread/{state.pod.workload}", 0)
 
         def cause(decision: CandidateDecision, own: Marks) -> int:
-            return cause_of(CAUSES, decision, own, words_of(decision, turn)) or state.position
+            return cause_of(CAUSES, decision, own, words_of(decision, pass_)) or state.position
 
         return causes_of(decisions, own, cause, said)
 

@@ -63,16 +63,16 @@ class TargetController(WritingController[TargetWrite]):
 
     # --- the capability ----------------------------------------------------------------------------------------------
 
-    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
+    def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
         """Return the event of something seen on this cluster; None if it concerns nobody."""
-        new = observe(sighting, now)
+        new = observe(change, now)
         if new is None:
             return None
         if isinstance(new.event, CandidatePodObserved):
             self._pods.add(new.event.uid)
         if isinstance(new.event, CandidatePodGone):
             # Pods of all sorts share one watch. That the stream is unknown says nothing: what was seen just now may not be folded yet.
-            ours = new.event.uid in self._pods or CANDIDATE_LABEL in (meta(sighting.object).get("labels") or {})
+            ours = new.event.uid in self._pods or CANDIDATE_LABEL in (meta(change.object).get("labels") or {})
             return new if ours or new.stream in self.candidates else None
         return new
 

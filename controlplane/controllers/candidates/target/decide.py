@@ -130,34 +130,34 @@ class _Pass(DecisionPass[TargetState, TargetDecision | Unreserved, TargetWrite])
 
 def target_decide(state: TargetState, context: TargetContext, now: datetime) -> PassResult[TargetDecision | Unreserved]:
     """Return what follows from the state; nothing while this cluster's objects are not in view."""
-    turn = _Pass(state, now)
+    pass_ = _Pass(state, now)
     if not context.ready:
-        return turn.plan
+        return pass_.plan
     seen = state.seen
     if seen is None:
-        _remove_pod(turn, TargetReason.DELETED)
+        _remove_pod(pass_, TargetReason.DELETED)
     elif seen.deleting:
-        _let_go(turn, seen)
-    elif _admit(turn, seen, context):
-        _keep(turn, seen, context)
-    return turn.plan
+        _let_go(pass_, seen)
+    elif _admit(pass_, seen, context):
+        _keep(pass_, seen, context)
+    return pass_.plan
 
 
-def _remove_pod(turn: _Pass, reason: TargetReason) -> None:
-    pod = turn.state.pod
+def _remove_pod(pass_: _Pass, reason: TargetReason) -> None:
+    pod = pass_.state.pod
     if pod is not None and not pod.deleting:
-        turn.write(PodRemoved(uid=pod.uid, reason=reason))
+        pass_.write(PodRemoved(uid=pod.uid, reason=reason))
 
 
-def _let_go(turn: _Pass, seen: CandidateObserved) -> None:
+def _let_go(pass_: _Pass, seen: CandidateObserved) -> None:
     """The Candidate is being deleted: its Pod first, and the object only when the Pod has stopped (H12)."""
-    state = turn.state
+    state = pass_.state
     if state.held is not None and state.binding is None:
-        turn.say(Unreserved(number=state.held.number, reason=TargetReason.DELETED))
+        pass_.say(Unreserved(number=state.held.number, reason=TargetReason.DELETED))
     if state.pod is not None:
-        _remove_pod(turn, TargetReason.DELETED)
+        _remove_pod(pass_, TargetReason.DELETED)
     elif FINALIZER in seen.finalizers:
-        turn.write(
+        pass_.write(
             FinalizerReleased(
                 uid=seen.uid,
                 finalizers=[name for name in seen.finalizers if name != FINALIZER],
@@ -167,30 +167,30 @@ def _let_go(turn: _Pass, seen: CandidateObserved) -> None:
         )
 
 
-def _admit(turn: _Pass, seen: CandidateObserved, context: TargetContext) -> bool:
+def _admit(pass_: _Pass, seen: CandidateObserved, context: TargetContext) -> bool:
     """Take the candidate or refuse it; return whether it was taken before. What is bound is not refused any more."""
-    state = turn.state
+    state = pass_.state
     if state.bound is not None:
         return True
     reason, message = judge(seen, context, state.trouble.get(POD), state.refused)
     if not reason:
         if state.admitted:
             return True
-        turn.say(Admitted(reason=TargetReason.INVITED))
+        pass_.say(Admitted(reason=TargetReason.INVITED))
         return False
     if state.binding is not None:
         return True  # too late to say no before it is known whether it was bound
     if state.refused is None or (state.refused.reason, state.refused.message) != (reason, message):
-        turn.say(Refused(reason=TargetReason(reason), message=message))
+        pass_.say(Refused(reason=TargetReason(reason), message=message))
         if state.held is not None:
-            turn.say(Unreserved(number=state.held.number, reason=TargetReason.DELETED))
+            pass_.say(Unreserved(number=state.held.number, reason=TargetReason.DELETED))
         return False
-    _remove_pod(turn, state.refused.reason)
-    _withdraw(turn, seen)
+    _remove_pod(pass_, state.refused.reason)
+    _withdraw(pass_, seen)
     if reason == TargetReason.POD_NOT_CREATED:
         # Somebody may have mended it: a quota, an account, a policy. It is taken again once its Pod is there.
-        _make(turn, seen, context)
-    _report(turn, seen)
+        _make(pass_, seen, context)
+    _report(pass_, seen)
     return False
 
 
@@ -242,73 +242,73 @@ def judge(
     return "", ""
 
 
-def _keep(turn: _Pass, seen: CandidateObserved, context: TargetContext) -> None:
-    state = turn.state
+def _keep(pass_: _Pass, seen: CandidateObserved, context: TargetContext) -> None:
+    state = pass_.state
     if state.pod is not None and state.pod.owner != seen.uid:
         # The Pod of a Candidate of this name before: it has to go before ours can be made.
-        _remove_pod(turn, TargetReason.DELETED)
+        _remove_pod(pass_, TargetReason.DELETED)
         return
     if state.bound is None:
-        _unbound(turn, seen, context)
-    _report(turn, seen)
+        _unbound(pass_, seen, context)
+    _report(pass_, seen)
 
 
-def _make(turn: _Pass, seen: CandidateObserved, context: TargetContext) -> None:
-    turn.write(
+def _make(pass_: _Pass, seen: CandidateObserved, context: TargetContext) -> None:
+    pass_.write(
         PodMade(
             template=seen.template, token=lends_token(seen, context.invitations), reason=TargetReason.TO_BE_SCHEDULED
         )
     )
 
 
-def _unbound(turn: _Pass, seen: CandidateObserved, context: TargetContext) -> None:
-    state, pod, policy = turn.state, turn.state.pod, context.policy
+def _unbound(pass_: _Pass, seen: CandidateObserved, context: TargetContext) -> None:
+    state, pod, policy = pass_.state, pass_.state.pod, context.policy
     if pod is not None and pod.node:
-        _found_bound(turn, pod.uid, pod.node)
+        _found_bound(pass_, pod.uid, pod.node)
         return
     if pod is None:
         if state.held is not None:
-            turn.say(Unreserved(number=state.held.number, reason=TargetReason.POD_GONE))
-        _withdraw(turn, seen)
-        _make(turn, seen, context)
+            pass_.say(Unreserved(number=state.held.number, reason=TargetReason.POD_GONE))
+        _withdraw(pass_, seen)
+        _make(pass_, seen, context)
         return
     if state.binding is not None:
-        _settle_binding(turn, state.binding, seen)
+        _settle_binding(pass_, state.binding, seen)
         return
-    if _withdraw(turn, seen) or state.held is None:
+    if _withdraw(pass_, seen) or state.held is None:
         return
     until = usable_until(state, policy)
     ends = state.held.expires if until is None else until
-    if turn.now >= ends:
-        turn.say(Unreserved(number=state.held.number, reason=TargetReason.TIMEOUT))
+    if pass_.now >= ends:
+        pass_.say(Unreserved(number=state.held.number, reason=TargetReason.TIMEOUT))
         return
-    turn.wake_at(ends)
+    pass_.wake_at(ends)
     permit = seen.permit
     known = state.permit.number if state.permit is not None else 0
     if until is not None and permit is not None and permit.number > known:
-        turn.say(
+        pass_.say(
             PermitSeen(
                 number=permit.number, reservation=permit.reservation, until=permit.until, reason=TargetReason.PERMITTED
             )
         )
 
 
-def _found_bound(turn: _Pass, uid: str, node: str) -> None:
+def _found_bound(pass_: _Pass, uid: str, node: str) -> None:
     """The Pod is on a node: by our binding, or by somebody else's, which is reported as number 0 and so allowed by
     nothing.
     """
-    binding = turn.state.binding
+    binding = pass_.state.binding
     number = binding.number if binding is not None and binding.uid == uid else 0
-    turn.say(Bound(number=number, node=node, uid=uid, reason=TargetReason.PERMITTED))
+    pass_.say(Bound(number=number, node=node, uid=uid, reason=TargetReason.PERMITTED))
 
 
-def _settle_binding(turn: _Pass, binding: BindStarted, seen: CandidateObserved) -> None:
+def _settle_binding(pass_: _Pass, binding: BindStarted, seen: CandidateObserved) -> None:
     """A binding may be on its way. Wait for it; when it is not to be any more, fence it, and know for sure."""
     revoked = seen.withdrawn >= binding.number
-    if revoked or turn.state.bind_failed or turn.now >= binding.before:
-        pod = turn.state.pod
+    if revoked or pass_.state.bind_failed or pass_.now >= binding.before:
+        pod = pass_.state.pod
         assert pod is not None
-        turn.write(
+        pass_.write(
             PodFenced(
                 uid=pod.uid,
                 number=binding.number,
@@ -317,19 +317,19 @@ def _settle_binding(turn: _Pass, binding: BindStarted, seen: CandidateObserved) 
             )
         )
     else:
-        turn.wake_at(binding.before)
+        pass_.wake_at(binding.before)
 
 
-def _withdraw(turn: _Pass, seen: CandidateObserved) -> bool:
+def _withdraw(pass_: _Pass, seen: CandidateObserved) -> bool:
     """Keep to a withdrawal: what is held under it is given up, and only then is it acknowledged. Return whether there
     was one.
     """
-    state = turn.state
+    state = pass_.state
     if seen.withdrawn <= state.withdrawn:
         return False
     if state.held is not None and state.pod is not None:
-        turn.say(Unreserved(number=state.held.number, reason=TargetReason.REVOKED))
-    turn.say(Withdrawn(number=seen.withdrawn, reason=TargetReason.WITHDRAWN))
+        pass_.say(Unreserved(number=state.held.number, reason=TargetReason.REVOKED))
+    pass_.say(Withdrawn(number=seen.withdrawn, reason=TargetReason.WITHDRAWN))
     return True
 
 
@@ -369,16 +369,16 @@ def report_of(state: TargetState) -> Reported:
     )
 
 
-def _report(turn: _Pass, seen: CandidateObserved) -> None:
-    wanted = report_of(turn.state)
-    if wanted == seen.reported or turn.plan.decisions:
+def _report(pass_: _Pass, seen: CandidateObserved) -> None:
+    wanted = report_of(pass_.state)
+    if wanted == seen.reported or pass_.plan.decisions:
         return  # what was decided just now is reported when it is in the log
     if wanted == Reported(phase="Pending") and not seen.reported.phase:
         return  # that it was taken is no news: the source hears of it when there is a node, or none
-    turn.write(
+    pass_.write(
         StatusReported(
             reported=wanted,
-            status=turn.state.pod_status if wanted.sequence else "",
+            status=pass_.state.pod_status if wanted.sequence else "",
             resource_version=seen.resource_version,
             reason=TargetReason.REPORT,
         )

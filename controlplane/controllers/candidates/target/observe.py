@@ -46,19 +46,19 @@ def invitation_stream(namespace: str, name: str) -> str:
     return f"invitation/{namespace}/{name}"
 
 
-def observe(sighting: ObjectChange, now: datetime) -> NewEvent | None:
+def observe(change: ObjectChange, now: datetime) -> NewEvent | None:
     """Return the event of one change, or None for what concerns nobody."""
-    kind, obj = sighting.kind, sighting.object
+    kind, obj = change.kind, change.object
     try:
-        built = _gone(kind, obj) if sighting.gone else _seen(kind, sighting.whole())
+        built = _gone(kind, obj) if change.gone else _seen(kind, change.whole())
     except fields.UNFIT as error:
-        built = _refused(sighting.cluster, kind, obj, error)
+        built = _refused(change.cluster, kind, obj, error)
     if built is None:
         return None
     stream, event, bodies = built
     if isinstance(event, SourceObjectGone):
-        event = msgspec.structs.replace(event, resource_version=sighting.resource_version)
-    return sighting.observed(stream, event, now, bodies)
+        event = msgspec.structs.replace(event, resource_version=change.resource_version)
+    return change.observed(stream, event, now, bodies)
 
 
 def _seen(kind: Kind, obj: Json) -> _Built | None:
