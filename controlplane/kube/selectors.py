@@ -2,7 +2,8 @@
 
 In: `labelSelector`, `nodeSelector` and `nodeSelectorTerms` as dicts. Out: hashable values with `matches`. A selector
 that the API would refuse raises `InvalidSelector`, which names the field; a node selector term that does not parse
-matches nothing, and the others are still asked (specs/scheduler.md sections 1.1, 3 and 5)."""
+matches nothing, and the others are still asked (kubernetes/kubernetes
+staging/src/k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go, v1.36)."""
 
 from __future__ import annotations
 

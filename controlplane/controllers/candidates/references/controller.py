@@ -145,16 +145,7 @@ class ReferenceController(WritingController[CandidateWrite]):
 
     def _fold_source(self, stream: str, position: int) -> None:
         """Note where a source pod may run, and what it names."""
-        state = self._placing.sources.get(stream)
-        now: dict[str, frozenset[NamedObject]] = {}
-        if state is not None and state.pod is not None:
-            names = frozenset(state.pod.references)
-            now = {
-                f"{COPIES}/{known.cluster}/{state.namespace}": names
-                for known in state.candidates.values()
-                if known.may_run and names
-            }
-        before = self._where.get(stream, {})
+        now, before = self._needed_by(stream), self._where.get(stream, {})
         if now == before:
             return
         self.watch_changed = True
@@ -170,6 +161,16 @@ class ReferenceController(WritingController[CandidateWrite]):
         self._where.pop(stream, None)
         if now:
             self._where[stream] = now
+
+    def _needed_by(self, stream: str) -> dict[str, frozenset[NamedObject]]:
+        """Return what a source pod names, by the namespaces of targets in which it may run."""
+        state = self._placing.sources.get(stream)
+        names = frozenset(state.pod.references) if state is not None and state.pod is not None else frozenset()
+        if state is None or not names:
+            return {}
+        return {
+            f"{COPIES}/{known.cluster}/{state.namespace}": names for known in state.candidates.values() if known.may_run
+        }
 
     def _fold_copy(self, recorded: Recorded) -> None:
         there, event = self._there.get(recorded.stream, _There()), recorded.event

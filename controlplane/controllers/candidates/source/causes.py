@@ -35,6 +35,7 @@ from controlplane.controllers.candidates.source.gang_events import (
     GangWaits,
     GangWithdrawn,
 )
+from controlplane.controllers.candidates.source.state import SourceState
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.runtime.marks import ANY, Table, Words
 
@@ -200,26 +201,42 @@ def said(decision: CandidateDecision) -> str:
 
 
 def words_of(decision: CandidateDecision, pass_: PodPass) -> Words:
-    """Return what the words in the table stand for, in a decision about a pod."""
-    state, gang, current = pass_.state, pass_.context.gang, pass_.current()
-    mine = {name for name, _ in current.values()}
-    permit, chosen, home = state.permit, state.chosen, gang.home if gang is not None else ""
-    about = getattr(decision, "candidate", "") or state.delegate or (permit.candidate if permit else "")
-    there = chosen.cluster if chosen else permit.cluster if permit else ""
-    cluster = getattr(decision, "cluster", "")
+    """Return what the placeholders in the table stand for, in a decision about a pod."""
+    gang, current = pass_.context.gang, pass_.current()
+    home = gang.home if gang is not None else ""
     rivals = _rivals(decision, pass_) if isinstance(decision, PermitGranted) else []
-    told = ("obstacles", "pod.told") if getattr(decision, "obstacles", "") else ("obstacles",)
     return {
-        "x": (about,),
-        "c": (there if cluster in ("", MANAGEMENT) else cluster,),
-        "mine": mine,
+        "x": (_about(decision, pass_.state),),
+        "c": (_target_of(decision, pass_.state),),
+        "mine": {name for name, _ in current.values()},
         "every": pass_.targets(),
         "rival": [current[name][0] for name in rivals if name in current],
         "rivals_at": rivals,
         "home": [current[home][0]] if home in current else (),
         "homes_at": (home,),
-        "told": told if isinstance(decision, StatusShown) else (),
+        "told": _shown_because_of(decision),
     }
+
+
+def _about(decision: CandidateDecision, state: SourceState) -> str:
+    """Return the candidate that a decision is about: its own, else the delegate, else who has the permit."""
+    permitted = state.permit.candidate if state.permit else ""
+    return getattr(decision, "candidate", "") or state.delegate or permitted
+
+
+def _target_of(decision: CandidateDecision, state: SourceState) -> str:
+    """Return the target that a decision is about: its own, else the delegate's, else that of the permit."""
+    cluster: str = getattr(decision, "cluster", "")
+    if cluster not in ("", MANAGEMENT):
+        return cluster
+    known = state.chosen or state.permit
+    return known.cluster if known else ""
+
+
+def _shown_because_of(decision: CandidateDecision) -> tuple[str, ...]:
+    if not isinstance(decision, StatusShown):
+        return ()
+    return ("obstacles", "pod.told") if decision.obstacles else ("obstacles",)
 
 
 def _rivals(decision: PermitGranted, pass_: PodPass) -> list[str]:

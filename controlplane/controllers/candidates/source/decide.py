@@ -7,6 +7,7 @@ decides and never what."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 
 from controlplane.controllers.candidates.reasons import CandidateReason
@@ -167,7 +168,7 @@ def _refusal(pass_: PodPass, pod: SourcePodObserved) -> tuple[CandidateReason, s
 
 
 def _held(pass_: PodPass) -> tuple[CandidateReason, str] | None:
-    """Return why a member of a gang is held before it is offered to anybody (specs/podgroups.md 3.1, 3.11)."""
+    """Return why a member of a gang is held before it is offered to anybody."""
     gang = pass_.context.gang
     if gang is None:
         return None
@@ -224,19 +225,30 @@ def _request(pass_: PodPass, pod: SourcePodObserved) -> None:
 
 def _tidy(pass_: PodPass) -> None:
     """Delete whatever is not, or not any more, part of the choice."""
-    state = pass_.state
     targets = pass_.targets()
-    for name, known in sorted(state.candidates.items()):
-        if (known.uid, known.epoch) != (state.uid, state.epoch) or pass_.closed:
-            pass_.drop(name, CandidateReason.OLD_EPOCH)
-        elif state.delegate and name != state.delegate:
-            pass_.drop(name, CandidateReason.ANOTHER_TARGET_WON)
-        elif known.cluster not in targets and not state.delegate and not _permitted(pass_, name):
-            pass_.drop(name, CandidateReason.NOT_A_TARGET)
-        elif _gang_is_elsewhere(pass_, known.cluster) and not _permitted(pass_, name):
-            pass_.drop(name, CandidateReason.ANOTHER_TARGET_WON)
-        elif isinstance(known.seen, CandidateBound) and name != state.delegate:
-            pass_.drop(name, CandidateReason.BOUND_WITHOUT_PERMIT)
+    for name, known in sorted(pass_.state.candidates.items()):
+        reason = _not_wanted(pass_, name, known, targets)
+        if reason is not None:
+            pass_.drop(name, reason)
+
+
+def _not_wanted(pass_: PodPass, name: str, known: Candidate, targets: Collection[str]) -> CandidateReason | None:
+    """Return why a candidate is no part of the choice, None if it is."""
+    state = pass_.state
+    if (known.uid, known.epoch) != (state.uid, state.epoch) or pass_.closed:
+        return CandidateReason.OLD_EPOCH
+    if state.delegate:
+        return CandidateReason.ANOTHER_TARGET_WON if name != state.delegate else _gang_elsewhere(pass_, name, known)
+    if known.cluster not in targets and not _permitted(pass_, name):
+        return CandidateReason.NOT_A_TARGET
+    if isinstance(known.seen, CandidateBound):
+        return _gang_elsewhere(pass_, name, known) or CandidateReason.BOUND_WITHOUT_PERMIT
+    return _gang_elsewhere(pass_, name, known)
+
+
+def _gang_elsewhere(pass_: PodPass, name: str, known: Candidate) -> CandidateReason | None:
+    elsewhere = _gang_is_elsewhere(pass_, known.cluster) and not _permitted(pass_, name)
+    return CandidateReason.ANOTHER_TARGET_WON if elsewhere else None
 
 
 def _gang_is_elsewhere(pass_: PodPass, cluster: str) -> bool:
@@ -258,23 +270,25 @@ def _delegated(pass_: PodPass) -> None:
         pass_.say(EpochClosed(epoch=pass_.state.epoch, reason=CandidateReason.GANG_DISSOLVED))
         pass_.closed = True
     elif seen is None or isinstance(seen, (DelegateMissing, CandidateRefused)) or seen.uid != known.bound:
-        _lost(
-            pass_,
-            known,
-            CandidateReason.POD_MISSING,
-            seen.message if seen else "the candidate was deleted in its target",
-        )
-    # While the target is in view nothing follows from a Candidate that somebody deletes there, until its pod has stopped; nor from one that
-    # a backup put back to what it said before it was bound: whether its pod runs, the target's scheduler will say.
+        message = seen.message if seen else "the candidate was deleted in its target"
+        _lost(pass_, known, CandidateReason.POD_MISSING, message)
+    # While the target is in view nothing follows from a Candidate that somebody deletes there, until its pod has
+    # stopped; nor from one that a backup put back to what it said before it was bound: whether its pod runs, the
+    # target's scheduler will say.
     elif context.forgotten(known.cluster):
         _lost(pass_, known, CandidateReason.TARGET_FORGOTTEN, "an operator gave the target up")
     elif not context.in_view(known.cluster):
-        until = context.lost_until(known.cluster)
-        if until is not None and pass_.now >= until:
-            why = context.unreadable(known.cluster)
-            shows = f"showed no candidates ({why})" if why else "could not be reached"
-            _lost(pass_, known, CandidateReason.TARGET_LOST, f"the target {shows} for too long")
-        pass_.wake_at(until)
+        _out_of_view(pass_, known)
+
+
+def _out_of_view(pass_: PodPass, known: Candidate) -> None:
+    """Give a delegate up whose target has shown nothing for as long as the policy allows."""
+    until = pass_.context.lost_until(known.cluster)
+    if until is not None and pass_.now >= until:
+        why = pass_.context.unreadable(known.cluster)
+        shows = f"showed no candidates ({why})" if why else "could not be reached"
+        _lost(pass_, known, CandidateReason.TARGET_LOST, f"the target {shows} for too long")
+    pass_.wake_at(until)
 
 
 def _lost(pass_: PodPass, known: Candidate, reason: CandidateReason, message: str) -> None:

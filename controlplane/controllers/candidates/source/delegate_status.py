@@ -23,6 +23,7 @@ _OF_THE_DELEGATE = frozenset(
     {"Initialized", "Ready", "ContainersReady", "PodReadyToStartContainers", "DisruptionTarget"}
 )
 _NETWORK = ("podIP", "podIPs", "hostIP", "hostIPs")
+_OF_ITS_CLUSTER = ("resourceClaimStatuses", "nominatedNodeName", "observedGeneration", "resize")
 
 
 def rank(phase: str) -> int:
@@ -56,11 +57,8 @@ def mirrored(
 
     Only containers that the source pod has; the addresses of another cluster only where its network reaches.
     PodScheduled is ours."""
-    status: Json = {
-        key: value for key, value in delegate.items() if key not in (*_LISTS, *_NETWORK, "conditions", "phase")
-    }
-    for field in ("resourceClaimStatuses", "nominatedNodeName", "observedGeneration", "resize"):
-        status.pop(field, None)
+    left_out = (*_LISTS, *_NETWORK, *_OF_ITS_CLUSTER, "conditions", "phase")
+    status: Json = {key: value for key, value in delegate.items() if key not in left_out}
     if with_network:
         status |= {key: delegate[key] for key in _NETWORK if key in delegate}
     for field in _LISTS:

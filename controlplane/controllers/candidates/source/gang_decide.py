@@ -77,10 +77,7 @@ def _placed(pass_: GangPass, placed: Placed) -> None:
         if not pass_.lingering:
             _release(pass_, placed, bound)
     elif placed.withdrawing:
-        if running and not open_ and not placed.dissolved:
-            pass_.say(
-                GangKept(cluster=placed.cluster, number=placed.number, reason=CandidateReason.GANG_BOUND_MEANWHILE)
-            )
+        _withdrawing(pass_, placed, running, open_)
     elif placed.formed:
         return
     elif len(bound) >= placed.least:
@@ -94,6 +91,12 @@ def _placed(pass_: GangPass, placed: Placed) -> None:
         )
     elif running:
         _together_in_time(pass_, placed)
+
+
+def _withdrawing(pass_: GangPass, placed: Placed, running: list[str], open_: list[str]) -> None:
+    """Keep a gang where some of it was bound before its permits were back, unless it is dissolved."""
+    if running and not open_ and not placed.dissolved:
+        pass_.say(GangKept(cluster=placed.cluster, number=placed.number, reason=CandidateReason.GANG_BOUND_MEANWHILE))
 
 
 def _firm(pass_: GangPass, open_: list[str]) -> list[str]:
@@ -147,31 +150,34 @@ def _release(pass_: GangPass, placed: Placed, done: list[str]) -> None:
 
 
 def _free(pass_: GangPass, ahead: Callable[[], bool]) -> None:
-    if _adopt(pass_):
+    if _adopt(pass_) or _rests(pass_):
         return
-    group = pass_.group
-    if group.rests_until is not None and pass_.now < group.rests_until:
-        pass_.wake_at(group.rests_until)
-        return
-    placement, targets = _placement(pass_), targets_for(pass_)
+    targets = targets_for(pass_)
     places = {name: place_in(pass_, name) for name in targets}
     offers = [_offer(pass_, targets[name], place) for name, place in places.items() if place.whole]
-    pending = {
-        name: targets[name] for name, place in places.items() if not place.whole and _may_come(pass_, name, place)
-    }
+    pending = _pending(pass_, targets, places)
     if making_room(pass_, {offer.cluster for offer in offers}):
         return
-    verdict = choose(offers, pending, group.failures, {}, placement, pass_.now)
-    if isinstance(verdict, PermitChoice):
+    choice = choose(offers, pending, pass_.group.failures, {}, _placement(pass_), pass_.now)
+    if isinstance(choice, PermitChoice):
         among = {offer.cluster: offer.score for offer in offers}
-        place = places[verdict.cluster]
-        permit_in(pass_, verdict.cluster, "Bind", verdict.reason, place.ready, among, place.need)
+        place = places[choice.cluster]
+        permit_in(pass_, choice.cluster, "Bind", choice.reason, place.ready, among, place.need)
         return
-    pass_.wake_at(verdict.until)
-    if offers or rest(pass_, places, targets, ahead):
-        return
-    if not pending:
+    pass_.wake_at(choice.until)
+    if not (offers or rest(pass_, places, targets, ahead) or pending):
         nowhere(pass_, places, targets)
+
+
+def _rests(pass_: GangPass) -> bool:
+    until = pass_.group.rests_until
+    pass_.wake_at(until)
+    return until is not None and pass_.now < until
+
+
+def _pending(pass_: GangPass, targets: Mapping[str, Target], places: Mapping[str, TargetPlaces]) -> dict[str, Target]:
+    """Return the targets that do not have a place for all of it yet, and may."""
+    return {name: targets[name] for name, place in places.items() if not place.whole and _may_come(pass_, name, place)}
 
 
 def _adopt(pass_: GangPass) -> bool:

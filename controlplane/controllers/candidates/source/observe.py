@@ -167,8 +167,8 @@ def _asked(obj: Json, annotations: Json) -> tuple[str, str, PlacementOptions]:
 
 
 def group_of(annotations: Json) -> str:
-    """Return the PodGroup that a pod names, "" if it names none (specs/podgroups.md 1.2: empty text counts as
-    absent).
+    """Return the PodGroup that a pod names, "" if it names none; empty text counts as absent, as in Volcano
+    (volcano-sh/volcano pkg/controllers/podgroup/pg_controller_handler.go, ed72c7c81).
     """
     return str(annotations.get(GROUP_NAME) or "")
 

@@ -71,7 +71,7 @@ def _answer(pass_: PodPass, permit: Permit, seen: CandidateSeen | None) -> Candi
 
 def _acked(pass_: PodPass, permit: Permit, reason: CandidateReason) -> None:
     pass_.say(RevokeAcked(cluster=permit.cluster, candidate=permit.candidate, number=permit.number, reason=reason))
-    pass_.acked = True  # who is next is decided when this is in the log (S3)
+    pass_.acked = True  # who is next is decided when this is in the log
 
 
 def _settle_preemption(pass_: PodPass, permit: Permit, seen: CandidateSeen | None) -> None:
@@ -159,22 +159,27 @@ def grant(pass_: PodPass) -> CandidateReason | None:
     gang = pass_.context.gang
     if gang is not None:
         return _follow(pass_, gang.home) if gang.follows else CandidateReason.AWAITS_GANG
-    offers, pending, state = pass_.offers(), pass_.pending(), pass_.state
-    # Who does not take the pod is no place that it could be spread to: it would be the emptiest for ever.
-    counts = {
+    offers, pending, counts = pass_.offers(), pass_.pending(), _counts(pass_)
+    choice = choose(offers, pending, pass_.state.failures, counts, pass_.placement, pass_.now)
+    if isinstance(choice, PermitChoice):
+        among = {offer.cluster: offer.score for offer in offers}
+        _new(pass_, choice.cluster, "Bind", choice.reason, among)
+        return None
+    pass_.wake_at(choice.until)
+    if not offers and not pending:
+        return _make_room(pass_, counts)
+    return choice.reason
+
+
+def _counts(pass_: PodPass) -> dict[str, int]:
+    """Return how many of the workload's other pods are in each target that the pod could be spread to.
+
+    Who does not take the pod is no such target: it would be the emptiest for ever."""
+    return {
         name: pass_.context.counts.get(name, 0)
         for name in pass_.targets()
         if pass_.context.in_view(name) and not pass_.declined(name)
     }
-    verdict = choose(offers, pending, state.failures, counts, pass_.placement, pass_.now)
-    if isinstance(verdict, PermitChoice):
-        among = {offer.cluster: offer.score for offer in offers}
-        _new(pass_, verdict.cluster, "Bind", verdict.reason, among)
-        return None
-    pass_.wake_at(verdict.until)
-    if not offers and not pending:
-        return _make_room(pass_, counts)
-    return verdict.reason
 
 
 def _follow(pass_: PodPass, home: str) -> CandidateReason | None:

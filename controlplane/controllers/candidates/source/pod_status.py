@@ -5,6 +5,8 @@ off the pod itself, by the mark in our own condition."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from controlplane.controllers.candidates.objects import HINT_CLUSTER, HINT_NAMESPACE, HINT_POD
@@ -14,6 +16,7 @@ from controlplane.controllers.candidates.source.delegate_status import DELEGATED
 from controlplane.controllers.candidates.source.events import (
     CandidateBound,
     CandidateRefused,
+    CandidateSeen,
     CandidateUnschedulable,
     CandidateWaiting,
     DelegateHinted,
@@ -22,16 +25,21 @@ from controlplane.controllers.candidates.source.events import (
     StatusShown,
 )
 from controlplane.controllers.candidates.source.permits import silent_from
+from controlplane.controllers.candidates.source.state import SourceState
 
 _SAID = 900  # characters of what the targets say
+_ALL_ANSWERED = (
+    CandidateReason.UNSCHEDULABLE_EVERYWHERE,
+    CandidateReason.SKEW_TOO_LARGE,
+    CandidateReason.PREDECESSOR_STOPS,
+)
 
 
 def show(pass_: PodPass, pod: SourcePodObserved, waits: CandidateReason | None = None) -> None:
-    """Bring what the pod shows in line with what is known; never back in life, and never after its end."""
+    """Bring what the pod shows in line with what is known; never back in its phases, and never after its end."""
     if pod.deleting or pod.phase in TERMINAL:
         return
-    known = pass_.state.chosen
-    shown = pass_.state.shown if pass_.state.shown is not None and pass_.state.shown.uid == pod.uid else None
+    known, shown = pass_.state.chosen, _shown(pass_, pod)
     if shown is not None and (shown.failed or rank(shown.phase) == 2):
         _write(pass_, pod, shown)  # what ended it is said until it is there
     elif shown is not None and ended_by_loss(pass_, pod):
@@ -43,21 +51,22 @@ def show(pass_: PodPass, pod: SourcePodObserved, waits: CandidateReason | None =
         _waiting(pass_, pod, waits, shown)
 
 
+def _shown(pass_: PodPass, pod: SourcePodObserved) -> StatusShown | None:
+    """Return what this pod was last to show, None if nothing, or if that was one that had its name before."""
+    shown = pass_.state.shown
+    return shown if shown is not None and shown.uid == pod.uid else None
+
+
 def _delegate(
     pass_: PodPass, pod: SourcePodObserved, cluster: str, seen: CandidateBound, shown: StatusShown | None
 ) -> None:
-    said = seen if isinstance(seen, DelegateStatus) else None
-    sequence = said.sequence if said else 0
-    if shown is not None and shown.source == seen.name and shown.sequence > sequence:
+    reported = _reported(seen)
+    if shown is not None and shown.source == seen.name and shown.sequence > reported.sequence:
         return
-    # One that a backup brought back has shown more than anybody remembers.
-    base = pod.restarts if shown is None else shown.restarts
-    if shown is not None and shown.source not in ("", seen.name):
-        base = {name: count + 1 for name, count in shown.totals.items()}
-    own = said.restarts if said else {}
-    before = shown.phase if shown is not None else later("Pending", pod.phase)
+    base = _restarts_before(pod, seen.name, shown)
     message = f"bound on node {seen.node} of cluster {cluster}"
-    told = any(entry.type == "PodScheduled" and entry.message == message for entry in pod.conditions)
+    announced = any(entry.type == "PodScheduled" and entry.message == message for entry in pod.conditions)
+    final = rank(reported.phase) == 2
     _write(
         pass_,
         pod,
@@ -65,20 +74,46 @@ def _delegate(
             uid=pod.uid,
             epoch=pass_.state.epoch,
             source=seen.name,
-            sequence=sequence,
-            status=said.pod_status if said else "",
-            phase=later(before, said.pod_phase if said else "Pending"),
-            mark=f"{cluster}/{seen.name} status {sequence}",
+            sequence=reported.sequence,
+            status=reported.status,
+            phase=later(_phase_before(pod, shown), reported.phase),
+            mark=f"{cluster}/{seen.name} status {reported.sequence}",
             message=message,
             restarts=base,
-            totals={name: base.get(name, 0) + own.get(name, 0) for name in {*base, *own}},
-            # After the word that it is bound, so that each of the two is an Event of its own.
-            obstacles=pass_.context.obstacles[:_SAID] if told else "",
-            reason=CandidateReason.STATUS_FINAL
-            if said and rank(said.pod_phase) == 2
-            else CandidateReason.STATUS_CHANGED,
+            totals={name: base.get(name, 0) + reported.restarts.get(name, 0) for name in {*base, *reported.restarts}},
+            # Once it is said that it is bound, so that each of the two is an Event of its own.
+            obstacles=pass_.context.obstacles[:_SAID] if announced else "",
+            reason=CandidateReason.STATUS_FINAL if final else CandidateReason.STATUS_CHANGED,
         ),
     )
+
+
+class _Reported(msgspec.Struct, frozen=True, kw_only=True):
+    """What a delegate's target reports of its status; the defaults are of one that reports none yet."""
+
+    sequence: int = 0
+    status: str = ""
+    phase: str = "Pending"
+    restarts: Mapping[str, int] = {}
+
+
+def _reported(seen: CandidateBound) -> _Reported:
+    if not isinstance(seen, DelegateStatus):
+        return _Reported()
+    return _Reported(sequence=seen.sequence, status=seen.pod_status, phase=seen.pod_phase, restarts=seen.restarts)
+
+
+def _restarts_before(pod: SourcePodObserved, delegate: str, shown: StatusShown | None) -> dict[str, int]:
+    """Return how often each container was restarted before this delegate."""
+    if shown is None:  # one that a backup brought back has shown more than anybody remembers
+        return pod.restarts
+    if shown.source not in ("", delegate):
+        return {name: count + 1 for name, count in shown.totals.items()}
+    return shown.restarts
+
+
+def _phase_before(pod: SourcePodObserved, shown: StatusShown | None) -> str:
+    return shown.phase if shown is not None else later("Pending", pod.phase)
 
 
 def ended_by_loss(pass_: PodPass, pod: SourcePodObserved) -> bool:
@@ -119,28 +154,11 @@ def _fail(pass_: PodPass, pod: SourcePodObserved, shown: StatusShown) -> None:
 
 def _waiting(pass_: PodPass, pod: SourcePodObserved, waits: CandidateReason | None, shown: StatusShown | None) -> None:
     """Say why nobody has it yet, once there is something to say: everybody has answered, or it cannot be elected."""
-    refused = pass_.state.refused
-    message = ""
-    reason = CandidateReason.NOT_PLACED
-    if refused is not None and refused.uid == pod.uid and not pass_.state.electing:
-        reason, message = refused.reason, refused.message
-    elif waits in (
-        CandidateReason.UNSCHEDULABLE_EVERYWHERE,
-        CandidateReason.SKEW_TOO_LARGE,
-        CandidateReason.PREDECESSOR_STOPS,
-    ):
-        reason, message = waits, _everybody(pass_)
-    elif waits == CandidateReason.AWAITS_GANG and (said := _of_gang(pass_)):
-        reason, message = waits, said
-    elif waits == CandidateReason.PERMIT_OPEN and (said := _unanswered(pass_)):
-        reason, message = CandidateReason.AWAITS_ANSWER, said
-    elif shown is not None and shown.source and not pass_.state.delegate and pass_.state.electing:
-        reason, message = CandidateReason.DELEGATE_WAS_LOST, "its delegate was lost; another cluster is looked for"
+    reason, message = _why_waiting(pass_, pod, waits, shown)
     if not message:
         return
     if reason == CandidateReason.UNSCHEDULABLE_EVERYWHERE and pass_.unreadable():
         reason = CandidateReason.CANDIDATES_UNREADABLE
-    phase = shown.phase if shown is not None else later("Pending", pod.phase)
     _write(
         pass_,
         pod,
@@ -149,7 +167,7 @@ def _waiting(pass_: PodPass, pod: SourcePodObserved, waits: CandidateReason | No
             epoch=pass_.state.epoch,
             source=shown.source if shown is not None else "",
             sequence=shown.sequence if shown is not None else 0,
-            phase=phase,
+            phase=_phase_before(pod, shown),
             mark=f"{reason}: {message}"[:_SAID],
             message=message,
             restarts=shown.restarts if shown is not None else pod.restarts,
@@ -157,6 +175,29 @@ def _waiting(pass_: PodPass, pod: SourcePodObserved, waits: CandidateReason | No
             reason=reason,
         ),
     )
+
+
+def _why_waiting(
+    pass_: PodPass, pod: SourcePodObserved, waits: CandidateReason | None, shown: StatusShown | None
+) -> tuple[CandidateReason, str]:
+    """Return why nobody has it, with no message while there is nothing to say."""
+    refused = pass_.state.refused
+    if refused is not None and refused.uid == pod.uid and not pass_.state.electing:
+        return refused.reason, refused.message
+    if waits in _ALL_ANSWERED:
+        return waits, _everybody(pass_)
+    if waits == CandidateReason.AWAITS_GANG and (said := _of_gang(pass_)):
+        return waits, said
+    if waits == CandidateReason.PERMIT_OPEN and (said := _unanswered(pass_)):
+        return CandidateReason.AWAITS_ANSWER, said
+    if _delegate_was_lost(pass_.state, shown):
+        return CandidateReason.DELEGATE_WAS_LOST, "its delegate was lost; another cluster is looked for"
+    return CandidateReason.NOT_PLACED, ""
+
+
+def _delegate_was_lost(state: SourceState, shown: StatusShown | None) -> bool:
+    """Whether the pod shows a delegate that it does not have any more, and another one is looked for."""
+    return shown is not None and bool(shown.source) and not state.delegate and state.electing
 
 
 def _of_gang(pass_: PodPass) -> str:
@@ -200,23 +241,32 @@ def silence(pass_: PodPass) -> str:
 
 def _everybody(pass_: PodPass) -> str:
     """Return what each target says, as kube-scheduler does of nodes."""
-    targets, current, said = pass_.targets(), pass_.current(), []
-    for name in sorted(targets):
-        known = current.get(name)
-        seen = known[1].seen if known else None
-        if not pass_.context.in_view(name) and (why := pass_.context.unreadable(name)):
-            said.append(f"{name}: it answers, but candidates of this namespace cannot be read there ({why})")
-        elif not pass_.context.in_view(name):
-            said.append(f"{name}: cannot be reached")
-        elif isinstance(seen, (CandidateRefused, CandidateUnschedulable)):
-            said.append(f"{name}: {seen.message or seen.why or 'no node'}")
-        elif seen is None and (trouble := pass_.state.trouble.get(f"{name}/{pass_.name_for(name)}")) is not None:
-            said.append(f"{name}: {trouble.message or trouble.error}")
-        elif pass_.silent(name):
-            said.append(f"{name}: {(seen.message if isinstance(seen, CandidateWaiting) else '') or silence(pass_)}")
-        elif seen is not None:
-            said.append(f"{name}: {type(seen).__name__.removeprefix('Candidate').lower()}")
-    return f"0/{len(targets)} clusters have it: {'; '.join(said)}"[:_SAID]
+    targets, current = pass_.targets(), pass_.current()
+    answers = {
+        name: _answer(pass_, name, current[name][1].seen if name in current else None) for name in sorted(targets)
+    }
+    said = "; ".join(f"{name}: {answer}" for name, answer in answers.items() if answer is not None)
+    return f"0/{len(targets)} clusters have it: {said}"[:_SAID]
+
+
+def _answer(pass_: PodPass, name: str, seen: CandidateSeen | None) -> str | None:
+    """Return what a target says about the pod, None if it is not known yet."""
+    if not pass_.context.in_view(name):
+        return _out_of_view(pass_.context.unreadable(name))
+    if isinstance(seen, (CandidateRefused, CandidateUnschedulable)):
+        return seen.message or seen.why or "no node"
+    failure = pass_.state.trouble.get(f"{name}/{pass_.name_for(name)}") if seen is None else None
+    if failure is not None:
+        return failure.message or failure.error
+    if pass_.silent(name):
+        return (seen.message if isinstance(seen, CandidateWaiting) else "") or silence(pass_)
+    return type(seen).__name__.removeprefix("Candidate").lower() if seen is not None else None
+
+
+def _out_of_view(unreadable: str) -> str:
+    if unreadable:
+        return f"it answers, but candidates of this namespace cannot be read there ({unreadable})"
+    return "cannot be reached"
 
 
 def _hint(pass_: PodPass, pod: SourcePodObserved, cluster: str, seen: CandidateBound) -> None:

@@ -229,17 +229,17 @@ class SourceCandidates(WritingController[CandidateWrite]):
         context = self.context(stream, state)
         plan = decide(state, context, now)
         self._granted.pop(stream, None)
-        for decision in plan.decisions:
-            if isinstance(decision, PermitGranted) and decision.kind == "Bind":
-                self._granted[stream] = decision.cluster
+        granted = [one for one in plan.decisions if isinstance(one, PermitGranted)]
+        for permit in granted:
+            if permit.kind == "Bind":
+                self._granted[stream] = permit.cluster
         causes = self._causes(stream, state, PodPass(state, context, now), plan.decisions) if plan.decisions else []
         events = [
             NewEvent(stream=stream, event=one, cluster=getattr(one, "cluster", "") or MANAGEMENT, caused_by=cause)
             for one, cause in zip(plan.decisions, causes, strict=True)
         ]
-        permits = context.gang is not None and any(isinstance(one, PermitGranted) for one in plan.decisions)
-        others = {context.gang.stream: context.gang.version} if context.gang is not None and permits else {}
-        return Decided(events, state.version, plan.wake, others)
+        gang = context.gang if granted else None
+        return Decided(events, state.version, plan.wake, {gang.stream: gang.version} if gang is not None else {})
 
     def _causes(
         self, stream: str, state: SourceState, pass_: PodPass, decisions: Sequence[CandidateDecision]

@@ -147,21 +147,24 @@ def _by_preference(
     offers: Sequence[Offer], pending: Mapping[str, Target], placement: PlacementPolicy, now: datetime
 ) -> PermitChoice | PermitWait:
     until = min(offer.since for offer in offers) + placement.max_wait
-    tier = min(offer.tier for offer in offers)
+    best = _best_tier(offers)
+    tier = best[0].tier
     if now < until and any(target.tier < tier for target in pending.values()):
         return PermitWait(until, CandidateReason.AWAITS_TIER)
-    best = [offer for offer in offers if offer.tier == tier]
     if placement.mode == "FirstReady":
         first = min(best, key=lambda offer: (offer.since, -offer.score, offer.cluster))
         return PermitChoice(first.cluster, _why(offers, best, CandidateReason.FIRST_READY))
-    may_come = any(target.tier == tier for target in pending.values())
-    if may_come and len(best) < placement.min_candidates and now < until:
+    few = len(best) < placement.min_candidates and any(target.tier == tier for target in pending.values())
+    if few and now < until:
         return PermitWait(until, CandidateReason.AWAITS_CANDIDATES)
     top = max(best, key=lambda offer: (offer.score, -offer.since.timestamp(), offer.cluster))
-    closed = may_come and len(best) < placement.min_candidates
-    return PermitChoice(
-        top.cluster, CandidateReason.WINDOW_CLOSED if closed else _why(offers, best, CandidateReason.BEST_SCORE)
-    )
+    why = CandidateReason.WINDOW_CLOSED if few else _why(offers, best, CandidateReason.BEST_SCORE)
+    return PermitChoice(top.cluster, why)
+
+
+def _best_tier(offers: Sequence[Offer]) -> list[Offer]:
+    tier = min(offer.tier for offer in offers)
+    return [offer for offer in offers if offer.tier == tier]
 
 
 def _why(offers: Sequence[Offer], best: Sequence[Offer], otherwise: CandidateReason) -> CandidateReason:

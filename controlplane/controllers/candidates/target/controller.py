@@ -4,7 +4,7 @@ scheduling cycle.
 In: events in the log's order, and what the scheduler finds. Out: decisions and requests; for the scheduler the pods
 that wait for a node, what is taken on which node, and who may be bound or may preempt now. A call returns events to be
 appended with the stream's version; only when they are in the log does the scheduler act on them. Nothing is remembered
-beside the log, so a restart forgets no reservation (S7)."""
+beside the log, so a restart forgets no reservation."""
 
 from __future__ import annotations
 

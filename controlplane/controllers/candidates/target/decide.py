@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from controlplane.controllers.candidates.objects import FINALIZER
+from controlplane.controllers.candidates.objects import FINALIZER, PermitSpec
 from controlplane.controllers.candidates.reasons import TargetReason
 from controlplane.controllers.candidates.target.events import (
     Admitted,
@@ -67,7 +67,7 @@ class TargetContext(msgspec.Struct, frozen=True, kw_only=True):
 def usable_until(state: TargetState, policy: TargetPolicy) -> datetime | None:
     """Return until when the source's permit lets a binding begin; None if there is no permit for what is held.
 
-    A permit is for one reservation: one for an older reservation, or one that was withdrawn, is void (S2).
+    A permit is for one reservation: one for an older reservation, or one that was withdrawn, is void.
     """
     seen = state.seen
     permit = seen.permit if seen is not None else None
@@ -79,7 +79,7 @@ def usable_until(state: TargetState, policy: TargetPolicy) -> datetime | None:
 
 
 def may_preempt(state: TargetState, policy: TargetPolicy, now: datetime) -> int:
-    """Return the number of the permit by which room may be made for the candidate now; 0 if none allows it (H9)."""
+    """Return the number of the permit by which room may be made for the candidate now; 0 if none allows it."""
     seen = state.seen
     permit = seen.permit if seen is not None else None
     if seen is None or permit is None or permit.kind != "Preempt" or seen.deleting or state.held is not None:
@@ -150,7 +150,7 @@ def _remove_pod(pass_: _Pass, reason: TargetReason) -> None:
 
 
 def _let_go(pass_: _Pass, seen: CandidateObserved) -> None:
-    """The Candidate is being deleted: its Pod first, and the object only when the Pod has stopped (H12)."""
+    """The Candidate is being deleted: its Pod first, and the object only when the Pod has stopped."""
     state = pass_.state
     if state.held is not None and state.binding is None:
         pass_.say(Unreserved(number=state.held.number, reason=TargetReason.DELETED))
@@ -195,28 +195,38 @@ def _admit(pass_: _Pass, seen: CandidateObserved, context: TargetContext) -> boo
 
 
 def judge(
-    seen: CandidateObserved, context: TargetContext, trouble: WriteFailure | None, refused: Refused | None
+    seen: CandidateObserved, context: TargetContext, failure: WriteFailure | None, refused: Refused | None
 ) -> tuple[str, str]:
     """Return why a candidate is refused and what to do about it; two empty strings if it is not."""
     cluster = seen.origin.cluster
-    invited = [invitation for invitation in context.invitations if invitation.cluster == cluster]
     if seen.problem:
         return seen.problem, seen.problem_message
-    if not invited:
+    invitation = next((one for one in context.invitations if one.cluster == cluster), None)
+    if invitation is None:
         return (
             TargetReason.NOT_INVITED,
             f'cluster "{cluster}" is not invited into namespace "{seen.namespace}": create a CandidateSource there',
         )
-    invitation = invited[0]
     if invitation.most and context.others.get(cluster, 0) >= invitation.most:
         return (
             TargetReason.TOO_MANY_CANDIDATES,
             f'CandidateSource "{invitation.name}" allows {invitation.most} candidates of cluster "{cluster}" at a time',
         )
-    unfit = unfit_for(seen, invitation)
+    unfit = unfit_for(seen, invitation) or _unfit_class(seen, invitation, context.priority_classes)
     if unfit is not None:
         return unfit
-    wanted, known = seen.priority_class, context.priority_classes
+    if refused is not None and refused.reason in (TargetReason.POD_NAME_TAKEN, TargetReason.POD_REFUSED):
+        return refused.reason, refused.message
+    if failure is not None and failure.action == PodMade.__name__:
+        return _pod_not_made(seen, failure)
+    return "", ""
+
+
+def _unfit_class(
+    seen: CandidateObserved, invitation: InvitationObserved, known: frozenset[str] | None
+) -> tuple[str, str] | None:
+    """Return what is wrong with the priority class that a candidate asks for; `known`: those that exist here."""
+    wanted = seen.priority_class
     if wanted and invitation.priority_classes and wanted not in invitation.priority_classes:
         return (
             TargetReason.PRIORITY_CLASS_NOT_ALLOWED,
@@ -227,18 +237,19 @@ def judge(
             TargetReason.UNKNOWN_PRIORITY_CLASS,
             f'spec.priorityClassName: "{wanted}" does not exist in this cluster: create it, or name another',
         )
-    if refused is not None and refused.reason in (TargetReason.POD_NAME_TAKEN, TargetReason.POD_REFUSED):
-        return refused.reason, refused.message
-    if trouble is not None and trouble.action == PodMade.__name__:
-        if trouble.error == "Foreign":
-            return (
-                TargetReason.POD_NAME_TAKEN,
-                f'a Pod "{seen.name}" is there and is not this candidate\'s: {trouble.message}',
-            )
-        if trouble.code in (400, 422):
-            return TargetReason.POD_REFUSED, trouble.message
-        if says_no(trouble):
-            return TargetReason.POD_NOT_CREATED, f"its Pod cannot be made: {trouble.message or trouble.error}"
+    return None
+
+
+def _pod_not_made(seen: CandidateObserved, failure: WriteFailure) -> tuple[str, str]:
+    if failure.error == "Foreign":
+        return (
+            TargetReason.POD_NAME_TAKEN,
+            f'a Pod "{seen.name}" is there and is not this candidate\'s: {failure.message}',
+        )
+    if failure.code in (400, 422):
+        return TargetReason.POD_REFUSED, failure.message
+    if says_no(failure):
+        return TargetReason.POD_NOT_CREATED, f"its Pod cannot be made: {failure.message or failure.error}"
     return "", ""
 
 
@@ -283,9 +294,14 @@ def _unbound(pass_: _Pass, seen: CandidateObserved, context: TargetContext) -> N
         pass_.say(Unreserved(number=state.held.number, reason=TargetReason.TIMEOUT))
         return
     pass_.wake_at(ends)
-    permit = seen.permit
-    known = state.permit.number if state.permit is not None else 0
-    if until is not None and permit is not None and permit.number > known:
+    if until is not None and seen.permit is not None:
+        _take_note(pass_, seen.permit)
+
+
+def _take_note(pass_: _Pass, permit: PermitSpec) -> None:
+    """Record a permit that may be used, once: nothing is bound under one that is not in the log."""
+    known = pass_.state.permit
+    if permit.number > (known.number if known is not None else 0):
         pass_.say(
             PermitSeen(
                 number=permit.number, reservation=permit.reservation, until=permit.until, reason=TargetReason.PERMITTED
@@ -334,39 +350,46 @@ def _withdraw(pass_: _Pass, seen: CandidateObserved) -> bool:
 
 
 def report_of(state: TargetState) -> Reported:
-    """Return what the source is to be told."""
-    held, bound, told = state.held, state.bound, state.told
-    phase, reason, message = "Pending", "", ""
-    if bound is not None:
-        phase = "Missing" if state.missing else "Bound"
-        reason = TargetReason.POD_GONE if state.missing else ""
-        message = "the pod is not there any more, and had not ended" if state.missing else ""
-    elif state.refused is not None and state.binding is None:
-        phase, reason, message = "Refused", state.refused.reason, state.refused.message
-    elif held is not None:
-        phase = "Reserved"
-    elif told is not None:
-        phase, reason, message = "Unschedulable", told.reason, told.message
-    elif state.unreserved is not None:
-        phase, reason, message = "Unreserved", state.unreserved.reason, state.unreserved.message
-    elif state.pod is None and (trouble := state.trouble.get(POD)) is not None:
-        message = f"its Pod cannot be made yet: {trouble.message or trouble.error}"
-    shows = bound is not None and not state.missing
-    return Reported(
+    """Return what the Candidate's status is to say to the source."""
+    held, bound, answer = state.held, state.bound, state.told
+    phase, reason, message = _phase(state)
+    report = Reported(
         phase=phase,
         reservation=state.reservations,
-        node=bound.node if bound is not None else state.node,
+        node=state.node,
         score=held.score if held is not None else 0,
         expires=held.expires if held is not None and phase == "Reserved" else None,
         acknowledged=state.withdrawn,
         tried=state.tried,
-        preemptable=told is not None and told.preemptable and phase == "Unschedulable",
+        preemptable=answer is not None and answer.preemptable and phase == "Unschedulable",
         reason=reason,
         message=message[:1024],
-        pod=state.name if bound is not None else "",
-        bound_by=bound.number if bound is not None else 0,
-        sequence=state.sequence if shows or (bound is not None and state.sequence) else 0,
     )
+    if bound is None:
+        return report
+    return msgspec.structs.replace(
+        report, node=bound.node, pod=state.name, bound_by=bound.number, sequence=state.sequence
+    )
+
+
+def _phase(state: TargetState) -> tuple[str, str, str]:
+    """Return the phase of a candidate, and its reason and message where it has some."""
+    if state.bound is not None:
+        if state.missing:
+            return "Missing", TargetReason.POD_GONE, "the pod is not there any more, and had not ended"
+        return "Bound", "", ""
+    if state.refused is not None and state.binding is None:
+        return "Refused", state.refused.reason, state.refused.message
+    if state.held is not None:
+        return "Reserved", "", ""
+    if state.told is not None:
+        return "Unschedulable", state.told.reason, state.told.message
+    if state.unreserved is not None:
+        return "Unreserved", state.unreserved.reason, state.unreserved.message
+    failure = state.trouble.get(POD) if state.pod is None else None
+    if failure is not None:
+        return "Pending", "", f"its Pod cannot be made yet: {failure.message or failure.error}"
+    return "Pending", "", ""
 
 
 def _report(pass_: _Pass, seen: CandidateObserved) -> None:

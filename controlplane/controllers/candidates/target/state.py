@@ -1,7 +1,7 @@
 """The fold of one candidate in its target: what the source said, what the scheduler holds, what became of the Pod.
 
 In: the events of `candidate/NS/NAME`, in order. Out: `TargetState`, a value. What a node has given away is read from
-these states alone, so a scheduler that starts anew holds what it held (S7)."""
+these states alone, so a scheduler that starts anew holds what it held."""
 
 from __future__ import annotations
 
@@ -176,13 +176,8 @@ def _fold_candidate(state: TargetState, seen: CandidateObserved) -> TargetState:
 
 
 def _fold_pod(state: TargetState, event: CandidatePodObserved | CandidatePodGone) -> TargetState:
-    known = state.pod
     if isinstance(event, CandidatePodGone):
-        if known is not None and known.uid != event.uid:
-            return state
-        state = _replace(closed(state, POD), pod=None, binding=None, bind_failed=False)
-        ours = state.bound is not None and state.bound.uid == event.uid
-        return _replace(state, missing=True) if ours and state.pod_phase not in _OVER else state
+        return _fold_pod_gone(state, event)
     state = closed(state, POD)
     if state.binding is not None and not event.node and _moved_on(state.binding, event):
         # The binding named the version before this one: it cannot be made any more.
@@ -190,9 +185,18 @@ def _fold_pod(state: TargetState, event: CandidatePodObserved | CandidatePodGone
     if event.status != state.pod_status and event.node:
         state = _replace(state, sequence=state.sequence + 1, pod_status=event.status, pod_phase=event.phase)
     if state.bound is not None and state.pod_phase not in _OVER:
-        # What was bound stays bound, unless the cluster goes back to a backup: from before that, or from when it was not yet gone.
+        # What was bound stays bound, unless the cluster goes back to a backup: from before that, or from when it was
+        # not yet gone.
         state = _replace(state, missing=(event.uid, event.node) != (state.bound.uid, state.bound.node))
     return _replace(state, pod=event)
+
+
+def _fold_pod_gone(state: TargetState, event: CandidatePodGone) -> TargetState:
+    if state.pod is not None and state.pod.uid != event.uid:
+        return state
+    state = _replace(closed(state, POD), pod=None, binding=None, bind_failed=False)
+    ours = state.bound is not None and state.bound.uid == event.uid
+    return _replace(state, missing=True) if ours and state.pod_phase not in _OVER else state
 
 
 def _moved_on(binding: BindStarted, pod: CandidatePodObserved) -> bool:
