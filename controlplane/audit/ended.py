@@ -111,7 +111,10 @@ def _attempts(case: Case, begin: Recorded) -> Iterator[Statement]:
             case ClusterRefused():
                 yield _about("LeftOut", f"{event.cluster} was left out because {because(event)}", recorded, event)
             case CopyJudged():
-                text = f"{event.cluster} came back with a copy; the verdict on it was {event.verdict} because {because(event)}"
+                text = (
+                    f"{event.cluster} came back with a copy; the verdict on it was {event.verdict} because"
+                    f" {because(event)}"
+                )
                 yield Statement(about="Judged", text=text, events=[recorded], cluster=event.cluster)
             case WorkloadObserved():
                 if event.is_true("Evicted") and not evicted:

@@ -105,7 +105,7 @@ def _phase(group: PodGroupState) -> str:
 
 
 def explain_group(events: Sequence[Recorded], around: Sequence[Recorded]) -> Explanation:
-    """Return why a PodGroup is in its phase. `around` has the newest event of the cluster's capacity, if there is one."""
+    """Return why a PodGroup is in its phase. `around` has the newest event about the cluster's capacity."""
     state = PodGroupState()
     for recorded in events:
         state = fold_group(state, recorded)

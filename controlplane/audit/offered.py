@@ -130,7 +130,10 @@ def _bound(state: TargetState, bound: Bound, seen: CandidateObserved, events: Se
 
 
 def _binding(state: TargetState, binding: BindStarted) -> Said:
-    text = f"It is being bound to node {binding.node} by permit {binding.number}; that may begin until {binding.before:%H:%M:%S}."
+    text = (
+        f"It is being bound to node {binding.node} by permit {binding.number}; that may begin until"
+        f" {binding.before:%H:%M:%S}."
+    )
     if state.bind_failed:
         text += " The API server did not confirm the binding: the pod is touched, so that a late one cannot be made."
     return "Chosen", "its binding", text, (Reserved, PermitSeen, BindStarted, BindFailed)

@@ -17,13 +17,13 @@ from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.controllers.multikueue.unobserved_jobs import unseen
 
 Word = Literal[
-    "Pending", "Inactive", "Reserved", "Nominated", "Chosen", "Admitted", "Running", "Lost", "Retry", "Rejected", "Evicted",
-    "Deleting", "Finished", "Deleted",
+    "Pending", "Inactive", "Reserved", "Nominated", "Chosen", "Admitted", "Running", "Lost", "Retry", "Rejected",
+    "Evicted", "Deleting", "Finished", "Deleted",
 ]  # fmt: skip
-"""Pending: waits for quota. Inactive: deactivated. Reserved: has quota, offered to nobody. Nominated: offered to clusters.
-Chosen: one of them was chosen, its job is being made. Admitted: the check is Ready. Running: the job's copy is unsuspended.
-Lost: its cluster cannot be reached. Retry, Rejected: the check says so. Evicted: evicted, still holding quota.
-Deleted: not there any more."""
+"""Pending: waits for quota. Inactive: deactivated. Reserved: has quota, offered to nobody. Nominated: offered to
+clusters. Chosen: one of them was chosen, its job is being made. Admitted: the check is Ready. Running: the job's copy
+is unsuspended. Lost: its cluster cannot be reached. Retry, Rejected: the check says so. Evicted: evicted, still holding
+quota. Deleted: not there any more."""
 
 WORDS: tuple[Word, ...] = get_args(Word)
 

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from controlplane.local.history import LogHistory
 
 _RIGHT = (
-    "All is as it should be: {jobs} jobs in {seconds:.1f} s, each on one worker, each once, through the death of the service; "
-    "the log agrees with what the workers saw, and nothing is left on them."
+    "All is as it should be: {jobs} jobs in {seconds:.1f} s, each on one worker, each once, through the death of"
+    " the service; the log agrees with what the workers saw, and nothing is left on them."
 )
 
 
@@ -64,7 +64,8 @@ def demo(options: Options, keep: bool, data: Path | None) -> None:
         raise CommandFailure(str(error), Exit.FAILED) from error
     if (keep or data) and options.output == "table":
         line(
-            f"Everything is kept in {root}: {shlex.join(['controlplane', 'up', '--data', str(root)])} goes on from here."
+            f"Everything is kept in {root}: {shlex.join(['controlplane', 'up', '--data', str(root)])} goes on"
+            " from here."
         )
     if problems:
         raise CommandFailure("\n  ".join(["what was shown is not right:", *problems]), Exit.FAILED)

@@ -55,7 +55,10 @@ def policy_in_force(options: Options, reader: LogReader) -> MultiKueuePolicy:
 
     said = in_force(reader)
     if said is None and reader.log in reader.logs():
-        text = "The log does not say by which settings it is led: graces and policies are shown by the settings of this program."
+        text = (
+            "The log does not say by which settings it is led: graces and policies are shown by the settings of this"
+            " program."
+        )
         click.echo(text, err=True)
     return reading_policy(options.settings(), said)
 

@@ -46,7 +46,8 @@ def podgroups() -> None:
     multiple=True,
     required=True,
     metavar="OBJECTS",
-    help="Pods and their owners, in YAML or JSON, as `kubectl get -o yaml` prints them; - for standard input. Repeatable.",
+    help="Pods and their owners, in YAML or JSON, as `kubectl get -o yaml` prints them; - for standard input."
+    " Repeatable.",
 )
 @click.option(
     "--scheduler-name",

@@ -44,7 +44,8 @@ _Draw: TypeAlias = "Callable[[int], Plan]"
     type=click.Choice(("workloads", "candidates", "local")),
     default="workloads",
     show_default=True,
-    help="What is played: Workloads over many clusters, candidate pods with a scheduler beside each target, or one's own cluster's pods.",
+    help="What is played: Workloads over many clusters, candidate pods with a scheduler beside each target, or"
+    " one's own cluster's pods.",
 )
 @click.option("--story", "tell", is_flag=True, help="Tell the story, also of a seed that holds.")
 @click.option("--trace", is_flag=True, help="Print every line of the trace.")
@@ -150,7 +151,8 @@ def _many(options: Options, seeds: Sequence[int], draw: _Draw, processes: int, *
     hours, seconds = figures["virtualSeconds"] / 3600, time.monotonic() - began
     held = figures["seeds"] - len(failed)
     line(
-        f"{held} of {figures['seeds']} seeds hold: {hours:.1f} virtual hours, {figures['events']} events, {seconds:.0f} s"
+        f"{held} of {figures['seeds']} seeds hold: {hours:.1f} virtual hours, {figures['events']} events,"
+        f" {seconds:.0f} s"
     )
     return Exit.FAILED if failed else Exit.OK
 

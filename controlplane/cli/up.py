@@ -148,7 +148,7 @@ def _proposed(place: LocalEnvironment, kubeconfig: str, inside: str) -> list[str
             shlex.join(["docker", "compose", "cp", f"{service}:{kubeconfig}", file]),
             _kubectl(file, "get", shown, "-A"),
         ]
-    # Somebody's own database: the password is not ours to print, and it was told to this process by the environment or a file.
+    # Somebody's own database: the password is not ours to print; this process has it from the environment or a file.
     url = () if "***" in place.shown_url else ("--database-url", place.shown_url)
     given = "  (with the database as it was given here)" if not url else ""
     return [

@@ -166,7 +166,8 @@ def hold(group: GroupSpec | None, gang: Gang, now: datetime) -> GangHold | None:
     if _has_quorum(group, gang):
         return None
     if gang.present < group.min_member:
-        missing = f"fewer than {group.min_member} pods of PodGroup {group.name} are there"  # a count would change with each pod
+        # How many are missing would change with each pod.
+        missing = f"fewer than {group.min_member} pods of PodGroup {group.name} are there"
         return GangHold(reason="TooFewMembers", message=missing)
     if gang.not_before is not None and now < gang.not_before:
         return GangHold(

@@ -17,7 +17,7 @@ Requests = dict[str, int]
 Spec = Mapping[str, Any]
 
 MOST = 2**53
-"""The largest amount that a node counts with. It is more than any machine has, and sums of it times 100 still fit into 64 bits."""
+"""The largest amount that a node counts with: more than any machine has, and sums of it times 100 fit into 64 bits."""
 
 FALLBACK: Mapping[str, int] = {"cpu": nanos("100m"), "memory": nanos("200Mi")}
 """What a container that names no cpu or no memory counts as where nodes are scored: 100m and 200 MiB."""

@@ -162,7 +162,10 @@ def _refusal(pass_: PodPass, pod: SourcePodObserved) -> tuple[CandidateReason, s
     if unknown:
         return (
             CandidateReason.UNKNOWN_TARGET,
-            f'namespace "{pod.namespace}" has no CandidateTarget "{unknown[0]}": its targets are {", ".join(sorted(known))}',
+            (
+                f'namespace "{pod.namespace}" has no CandidateTarget "{unknown[0]}": its targets are'
+                f" {', '.join(sorted(known))}"
+            ),
         )
     return _held(pass_)
 

@@ -289,7 +289,10 @@ def _held(
     if targets is not None and not targets:
         return (
             CandidateReason.GANG_TARGETS_DIFFER,
-            f"the pods of PodGroup {group.name} ask for targets that have none in common: they go to one cluster as a whole",
+            (
+                f"the pods of PodGroup {group.name} ask for targets that have none in common: they go to one cluster"
+                " as a whole"
+            ),
         )
     hold = rules.hold(group_of(group), gang_of(group, members.values()), _BEGINNING)
     if hold is None:

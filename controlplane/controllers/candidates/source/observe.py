@@ -159,8 +159,8 @@ def _asked(obj: Json, annotations: Json) -> tuple[str, str, PlacementOptions]:
         return CandidateReason.INVALID_OPTION, str(error), PlacementOptions()
     if asked.max_skew and group_of(annotations):
         message = (
-            f"annotation {objects.OPT_MAX_SKEW}: a pod of PodGroup {group_of(annotations)} cannot be spread over clusters: its group "
-            f"goes to one as a whole; remove this annotation, or {GROUP_NAME}"
+            f"annotation {objects.OPT_MAX_SKEW}: a pod of PodGroup {group_of(annotations)} cannot be spread over"
+            f" clusters: its group goes to one as a whole; remove this annotation, or {GROUP_NAME}"
         )
         return CandidateReason.GANG_NEVER_SPREADS, message, PlacementOptions()
     return "", "", asked

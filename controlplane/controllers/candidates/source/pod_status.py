@@ -229,8 +229,8 @@ def _unanswered(pass_: PodPass) -> str:
         return ""
     where = "does not say" if pass_.context.in_view(permit.cluster) else "cannot be reached to say"
     return (
-        f"{permit.cluster} was permitted to run it and {where} whether it does: nobody else is before that is known, or the target is "
-        "given up (controlplane clusters forget)"
+        f"{permit.cluster} was permitted to run it and {where} whether it does: nobody else is before that is"
+        " known, or the target is given up (controlplane clusters forget)"
     )
 
 

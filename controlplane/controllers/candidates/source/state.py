@@ -216,7 +216,8 @@ def _fold_acked(state: SourceState, event: RevokeAcked) -> SourceState:
     if known is not None and permit.kind == "Bind" and event.reason != CandidateReason.TARGET_FORGOTTEN:
         candidates = {**candidates, permit.candidate: _replace(known, may_run=False)}
     failures = state.failures
-    # Room that was made is no failure, whatever then comes of it; an attempt in vain is, so that another target is asked next.
+    # A preemption that was done is no failure, whatever then comes of it; one in vain is, so that another target is
+    # asked next.
     made = event.reason == CandidateReason.ANSWERED and known is not None and isinstance(known.seen, CandidateReserved)
     if not made and event.reason != CandidateReason.ANOTHER_READY:
         failures = {**failures, permit.cluster: failures.get(permit.cluster, 0) + 1}

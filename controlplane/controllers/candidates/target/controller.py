@@ -71,7 +71,8 @@ class TargetController(WritingController[TargetWrite]):
         if isinstance(new.event, CandidatePodObserved):
             self._pods.add(new.event.uid)
         if isinstance(new.event, CandidatePodGone):
-            # Pods of all sorts share one watch. That the stream is unknown says nothing: what was seen just now may not be folded yet.
+            # Pods of all sorts share one watch. That the stream is unknown says nothing: what was seen just now may not
+            # be folded yet.
             ours = new.event.uid in self._pods or CANDIDATE_LABEL in (meta(change.object).get("labels") or {})
             return new if ours or new.stream in self.candidates else None
         return new

@@ -34,7 +34,10 @@ def unfit_for(seen: CandidateObserved, invitation: InvitationObserved) -> tuple[
     if seen.token and not named:
         return (
             TargetReason.SERVICE_ACCOUNT_NOT_ALLOWED,
-            f'{where} lends no token of ServiceAccount "{seen.account}", and a volume asks for one: add it to spec.serviceAccounts',
+            (
+                f'{where} lends no token of ServiceAccount "{seen.account}", and a volume asks for one: add it to'
+                " spec.serviceAccounts"
+            ),
         )
     level = invitation.pod_security or pod_security.RESTRICTED
     beyond = seen.beyond_baseline if level != pod_security.PRIVILEGED else ""

@@ -159,7 +159,8 @@ def _room_permit(state: TargetState) -> int:
 def _fold_candidate(state: TargetState, seen: CandidateObserved) -> TargetState:
     before = state.seen
     if before is None and not state.reservations:
-        # A new candidate has reserved nothing. One that a backup brought back has, and old permits must not be for what is reserved now.
+        # A new candidate has reserved nothing. One that a backup brought back has, and old permits must not be for what
+        # is reserved now.
         state = _replace(state, reservations=seen.reported.reservation)
     state = closed(state, CANDIDATE)
     if before is not None and before.uid != seen.uid:
