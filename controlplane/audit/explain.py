@@ -18,7 +18,7 @@ from controlplane.audit.case import (
     Answer,
     Case,
     away,
-    by_whom,
+    by_operator,
     given_up,
     not_available,
     result_of,
@@ -72,8 +72,8 @@ def explain(state: WorkloadState, context: WorkloadContext, events: Sequence[Rec
     stands = standing(state, context, now)
     case = Case(state, context, now, events, stands)
     sentence, rests_on = ANSWERS[stands.word](case)
-    told = statements(case) if stands.word in ("Finished", "Deleted") else []
-    return Explanation(stands, " ".join(sentence.split()), _with_causes(rests_on, events, case.stream), told)
+    statement_list = statements(case) if stands.word in ("Finished", "Deleted") else []
+    return Explanation(stands, " ".join(sentence.split()), _with_causes(rests_on, events, case.stream), statement_list)
 
 
 def without_workload(events: Sequence[Recorded]) -> Explanation:
@@ -239,10 +239,10 @@ def _on_worker(case: Case, cluster: str) -> str:
     """Return what holds a Workload up on one of the clusters that it is offered to."""
     if not case.context.in_view(cluster):
         return f"cannot be asked ({not_available(case, cluster)})"
-    trouble = case.state.trouble.get(f"{cluster}/Workload")
+    failure = case.state.trouble.get(f"{cluster}/Workload")
     clone = case.state.remote(cluster).clone
-    if trouble is not None:
-        return f"refused our write: {trouble.message}"
+    if failure is not None:
+        return f"refused our write: {failure.message}"
     if clone is None:
         return "has no copy yet"
     return f"says: {face(clone)}{'' if clone.is_true('QuotaReserved') else said(clone, 'QuotaReserved')}"
@@ -274,8 +274,8 @@ def _choice(case: Case) -> tuple[str, Recorded | None]:
 def _chosen(case: Case) -> Answer:
     clause, chosen = _choice(case)
     cluster = case.standing.cluster
-    trouble = case.state.trouble.get(f"{cluster}/Job") or case.state.trouble.get("@management/Workload")
-    held = f"; a write was refused: {trouble.message}" if trouble else ""
+    failure = case.state.trouble.get(f"{cluster}/Job") or case.state.trouble.get("@management/Workload")
+    held = f"; a write was refused: {failure.message}" if failure else ""
     text = f"{cluster} was chosen {clause}, and it waits for {case.standing.waits_for}{held}."
     lost = [away(case, name) for name in _held(case)]
     return text, [
@@ -326,7 +326,7 @@ def _lost(case: Case) -> Answer:
     elif case.now < until:
         end = f"if it does not come back, the Workload is taken back at {until:{STAMP}}"
     else:
-        end = f"its time is over{by_whom(gave_up)}, and it is to be taken back now"
+        end = f"its time is over{by_operator(gave_up)}, and it is to be taken back now"
     text = f"It stays with {cluster}, which cannot be reached ({not_available(case, cluster)}); {end}."
     return text, [chosen, away(case, cluster), gave_up, outage if until is None else None, _is_placed(case)]
 
@@ -343,7 +343,7 @@ def _retry(case: Case) -> Answer:
     lost = away(case, cluster, decided.position) if decided is not None else None
     gave_up = given_up(case, cluster, decided.position) if decided is not None else None
     text = (
-        f"It is being taken back from {cluster or 'its cluster'} because {clause}{by_whom(gave_up)};"
+        f"It is being taken back from {cluster or 'its cluster'} because {clause}{by_operator(gave_up)};"
         " Kueue evicts it and queues it again."
     )
     return text, [chosen, lost, gave_up, decided, _says(case, "Retry")]

@@ -52,11 +52,11 @@ def explain_member(events: Sequence[Recorded], around: Sequence[Recorded]) -> Ex
         f"{group_because(state.resolved)}{_steps(found)} ({_chain(found)}). {_phase(group)}{waits} {odd}"
     )
     rests_on = [_last(events, OwnerResolved), _last(events, MembershipDecided), *rests]
-    word: Word = (
+    state_word: Word = (
         "Running" if seen.stage == "Bound" else "Finished" if seen.stage in ("Succeeded", "Failed") else "Pending"
     )
-    waits_for = "its PodGroup to be admitted" if word == "Pending" and group.phase == "Pending" else ""
-    return _answer(Standing(word, "", waits_for), sentence, rests_on)
+    waits_for = "its PodGroup to be admitted" if state_word == "Pending" and group.phase == "Pending" else ""
+    return _answer(Standing(state_word, "", waits_for), sentence, rests_on)
 
 
 def _unresolved(seen: MemberObserved, events: Sequence[Recorded], around: Sequence[Recorded]) -> Explanation:

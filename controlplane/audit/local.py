@@ -125,8 +125,8 @@ def _own(reader: LogReader, kind: str, namespace: str, name: str) -> Story | Non
     events = list(reader.events(Filter(streams=[stream])))
     if not events:
         return None
-    room = reader.events(Filter(streams=[ROOM_STREAM]), limit=1, newest=True) if kind == "podgroup" else ()
-    return Story(kind, stream, events, list(room))
+    capacity = reader.events(Filter(streams=[ROOM_STREAM]), limit=1, newest=True) if kind == "podgroup" else ()
+    return Story(kind, stream, events, list(capacity))
 
 
 def _pod(reader: LogReader, namespace: str, name: str) -> Story | None:
@@ -162,7 +162,7 @@ def explain_story(found: Story) -> Explanation:
 
 def story_moments(found: Story) -> list[TimelineEntry]:
     """Return the moment of each event of an object; what repeats itself is there, and not noteworthy."""
-    told: list[TimelineEntry] = []
+    entries: list[TimelineEntry] = []
     last: dict[Hashable, tuple[str, str]] = {}
     own = found.stream.partition("/")[2]
     for recorded in heapq.merge(found.events, found.others, key=lambda recorded: recorded.position):
@@ -171,7 +171,7 @@ def story_moments(found: Story) -> list[TimelineEntry]:
         new = last.get(chain) != said and not isinstance(event, _UNNEEDED | _SAYS) and not _lost_race(event)
         new = new and not (found.kind == "candidate" and _said_by_candidate(recorded, found.stream))
         last[chain] = said
-        told.append(
+        entries.append(
             TimelineEntry(
                 position=recorded.position,
                 at=recorded.recorded_at,
@@ -183,7 +183,7 @@ def story_moments(found: Story) -> list[TimelineEntry]:
                 noteworthy=new,
             )
         )
-    return told
+    return entries
 
 
 def _said_by_candidate(recorded: Recorded, stream: str) -> bool:

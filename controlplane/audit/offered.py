@@ -56,17 +56,17 @@ def candidate_state(stream: str, events: Sequence[Recorded]) -> TargetState:
 def explain_candidate(stream: str, events: Sequence[Recorded]) -> Explanation:
     """Return why a candidate is where it is."""
     state = candidate_state(stream, events)
-    word, waits_for, sentence, rests_on = _said(state, events)
-    trouble = state.trouble.get(CANDIDATE)
+    state_word, waits_for, sentence, rests_on = _said(state, events)
+    failure = state.trouble.get(CANDIDATE)
     evidence = [last(events, kind) for kind in rests_on]
-    if trouble is not None and trouble.action == StatusReported.__name__:
-        sentence += f" Its source has not been told: {WRITES[trouble.action]} was refused ({trouble.message})."
+    if failure is not None and failure.action == StatusReported.__name__:
+        sentence += f" Its source has not been told: {WRITES[failure.action]} was refused ({failure.message})."
         evidence.append(last(events, TargetWriteFailed))
     seen = state.seen
     if seen is not None:
         origin = seen.origin
         sentence += f" It is the candidate of pod {origin.namespace}/{origin.name} of {origin.cluster}."
-    return answer(Standing(word, "", waits_for), sentence, evidence)
+    return answer(Standing(state_word, "", waits_for), sentence, evidence)
 
 
 def _said(state: TargetState, events: Sequence[Recorded]) -> Said:
@@ -201,10 +201,10 @@ def explain_gang(stream: str, events: Sequence[Recorded]) -> Explanation:
     judged = state.judged
     if judged is None:
         return answer(Standing("Pending", "", "its members"), "None of its members was tried yet.", evidence)
-    trouble = next(iter(state.trouble.values()), None)
+    failure = next(iter(state.trouble.values()), None)
     mute = ""
-    if trouble is not None:
-        mute = f" The PodGroup does not say so: the write was refused ({trouble.message})."
+    if failure is not None:
+        mute = f" The PodGroup does not say so: the write was refused ({failure.message})."
         evidence.append(last(events, SchedulingWriteFailed))
     scheduled = judged.condition == "Scheduled"
     shown = (

@@ -155,16 +155,18 @@ def _of_target(state: SourceState, name: str, connected: Mapping[str, Connection
         if known.cluster == name and (known.uid, known.epoch) == (state.uid, state.epoch):
             if known.seen is not None:
                 return f"{name}: {what(known.seen)}"
-            trouble = state.trouble.get(f"{name}/{candidate}")
-            return f"{name}: {trouble.message}" if trouble is not None else f"{name} has not answered"
+            failure = state.trouble.get(f"{name}/{candidate}")
+            return f"{name}: {failure.message}" if failure is not None else f"{name} has not answered"
     return f"{name} has not been asked"
 
 
-def _answer(word: str, cluster: str, sentence: str, events: Sequence[Recorded], *rests_on: type[object]) -> Explanation:
+def _answer(
+    state_word: str, cluster: str, sentence: str, events: Sequence[Recorded], *rests_on: type[object]
+) -> Explanation:
     newest = [recorded for kind in rests_on if (recorded := _last(events, kind)) is not None]
     standing = Standing("Pending", cluster, "a cluster with a node for it")
-    if word in ("Running", "Finished"):
-        standing = Standing("Running" if word == "Running" else "Finished", cluster, "")
+    if state_word in ("Running", "Finished"):
+        standing = Standing("Running" if state_word == "Running" else "Finished", cluster, "")
     return Explanation(standing, _ended(" ".join(sentence.split())), sorted(newest, key=lambda one: one.position))
 
 
@@ -183,7 +185,7 @@ def _tail(events: Sequence[Recorded]) -> list[Recorded]:
 
 def pod_moments(events: Sequence[Recorded]) -> list[TimelineEntry]:
     """Return the moment of each event of a source pod; what repeats itself is there, and not noteworthy."""
-    told: list[TimelineEntry] = []
+    entries: list[TimelineEntry] = []
     last: dict[Hashable, tuple[str, str]] = {}
     for recorded in events:
         event = recorded.event
@@ -196,7 +198,7 @@ def pod_moments(events: Sequence[Recorded]) -> list[TimelineEntry]:
         why = pod_because(event) if isinstance(event, CandidateDecision) else ""
         if isinstance(event, CandidateWriteFailed):
             why = event.message
-        told.append(
+        entries.append(
             TimelineEntry(
                 position=recorded.position,
                 at=recorded.recorded_at,
@@ -208,7 +210,7 @@ def pod_moments(events: Sequence[Recorded]) -> list[TimelineEntry]:
                 noteworthy=new,
             )
         )
-    return told
+    return entries
 
 
 def _chain(recorded: Recorded) -> Hashable:

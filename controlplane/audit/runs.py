@@ -64,7 +64,7 @@ def _kept_together(
 def _placeholders(state: RunState, attempt: Attempt) -> str:
     if not attempt.placeholders:
         return "It has no placeholder yet."
-    told = []
+    parts = []
     for uid, made in sorted(attempt.placeholders.items(), key=lambda item: item[1].name):
         pod = next((one for one in state.pods.values() if one.owner == uid), None)
         if isinstance(pod, PlaceholderReady):
@@ -72,14 +72,14 @@ def _placeholders(state: RunState, attempt: Attempt) -> str:
         else:
             where = f"not ready, on node {pod.node}" if pod is not None and pod.node else "waiting for a node"
         beside = sum(task.placeholder == made.name for task in attempt.tasks.values())
-        told.append(f"placeholder {made.name} is {where}, and {beside} tasks follow it")
-    return f"Its {listed(told)}."
+        parts.append(f"placeholder {made.name} is {where}, and {beside} tasks follow it")
+    return f"Its {listed(parts)}."
 
 
 def _moved(events: Sequence[Recorded]) -> str:
     moves = [one.event for one in _all(events, PlaceholderEvicted) if isinstance(one.event, PlaceholderEvicted)]
-    told = [f"away from {move.node} because {run_because(move)}" for move in moves]
-    return f"It was moved {listed(told)}." if told else ""
+    parts = [f"away from {move.node} because {run_because(move)}" for move in moves]
+    return f"It was moved {listed(parts)}." if parts else ""
 
 
 def _write_failures(state: RunState) -> str:

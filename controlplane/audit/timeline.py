@@ -103,8 +103,8 @@ class Timeline:
 
 def moments(events: Iterable[Recorded]) -> list[TimelineEntry]:
     """Return the moment of each event of a Workload and its job; what repeats itself is there, and not noteworthy."""
-    teller = Timeline()
-    return [teller.tell(recorded) for recorded in events]
+    moments = Timeline()
+    return [moments.tell(recorded) for recorded in events]
 
 
 def why(event: Event | Unknown, winner: str = "") -> str:

@@ -81,8 +81,8 @@ def forget(options: Options, name: str, i_know: bool, by: str | None) -> None:
     pods = _pods(options, name)  # before anybody acts on the word
     copies = asyncio.run(operate.forget(database, log, policy, name, by or whoami()))
     also = f", and {_counted(pods, 'pod')} {_are(pods)} there or may be" if pods else ""
-    told = f'Cluster "{name}" is given up until it connects again; it has copies of {_workloads(copies)}{also}.'
-    _done(options, {"cluster": name, "copies": copies, "pods": pods}, told)
+    message = f'Cluster "{name}" is given up until it connects again; it has copies of {_workloads(copies)}{also}.'
+    _done(options, {"cluster": name, "copies": copies, "pods": pods}, message)
 
 
 @clusters.command("accept-outage")
@@ -111,8 +111,8 @@ def accept_outage(options: Options, i_know: bool, by: str | None) -> None:
             Exit.USAGE,
         )
     count = asyncio.run(operate.accept_outage(database, log, policy, by or whoami()))
-    told = f"The mass outage is accepted: Workloads of {count} clusters are queued again as their graces end."
-    _done(options, {"away": count}, told)
+    message = f"The mass outage is accepted: Workloads of {count} clusters are queued again as their graces end."
+    _done(options, {"away": count}, message)
 
 
 def whoami() -> str:
@@ -191,9 +191,9 @@ def _pods(options: Options, cluster: str) -> int:
         return len(placed_on(reader, cluster))
 
 
-def _done(options: Options, value: dict[str, Any], told: str) -> None:
+def _done(options: Options, value: dict[str, Any], message: str) -> None:
     if options.output == "table":
-        line(told)
+        line(message)
     else:
         dump(options.output, value)
 

@@ -140,7 +140,7 @@ def plan(
         return Exit.FAILED if found.error else Exit.OK
     if found.error:
         raise CommandFailure(found.error)
-    _tell(found)
+    _print_plan(found)
     return Exit.OK
 
 
@@ -201,7 +201,7 @@ def _named(source: Path) -> str:
     return "standard input" if source == _STDIN else str(source)
 
 
-def _tell(found: PlacementPlan) -> None:
+def _print_plan(found: PlacementPlan) -> None:
     line(f"PipelineRun {found.run}: mode {found.mode}")
     table(COLUMNS, _rows(found))
     for warning in found.warnings:

@@ -107,16 +107,16 @@ def _one(plan: Plan, steps: str | None, *, tell: bool, trace: bool, shrinking: b
             raise click.UsageError(f"--steps: {steps!r} is not a list of numbers such as 1,4-6") from None
     outcome = play(plan)
     if outcome.violation is not None:
-        _tell_failure(outcome, shrinking=shrinking, trace=trace)
+        _show_failure(outcome, shrinking=shrinking, trace=trace)
         return Exit.FAILED
     if tell or trace:
-        for told in story(outcome, whole=trace):
-            line(told)
+        for text in story(outcome, whole=trace):
+            line(text)
     line(verdict(outcome))
     return Exit.OK
 
 
-def _tell_failure(outcome: Outcome, *, shrinking: bool, trace: bool = False) -> None:
+def _show_failure(outcome: Outcome, *, shrinking: bool, trace: bool = False) -> None:
     from controlplane.dst.engine.shrink import shrink
     from controlplane.dst.engine.story import command, story, verdict
     from controlplane.dst.play import play
@@ -127,8 +127,8 @@ def _tell_failure(outcome: Outcome, *, shrinking: bool, trace: bool = False) -> 
         outcome = shrink(outcome, play)
     if not outcome.lines:
         outcome = play(outcome.plan)
-    for told in story(outcome, whole=trace):
-        line(told)
+    for text in story(outcome, whole=trace):
+        line(text)
     line(verdict(outcome))
     line(f"{len(outcome.plan.steps)} of {before} steps. Replay: {command(outcome.plan)}")
 
@@ -147,7 +147,7 @@ def _many(options: Options, seeds: Sequence[int], draw: _Draw, processes: int, *
         rules = Counter(outcome.violation.rule for outcome in failed if outcome.violation)
         firsts = {outcome.violation.rule: outcome.plan.seed for outcome in reversed(failed) if outcome.violation}
         table(("rule", "seeds", "first"), [(rule, count, firsts[rule]) for rule, count in rules.most_common()])
-        _tell_failure(failed[0], shrinking=shrinking)
+        _show_failure(failed[0], shrinking=shrinking)
     hours, seconds = figures["virtualSeconds"] / 3600, time.monotonic() - began
     held = figures["seeds"] - len(failed)
     line(

@@ -115,14 +115,14 @@ class ReferenceController(WritingController[CandidateWrite]):
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
         self.newest.fold(recorded)
-        room, _, name = recorded.stream.partition("/")
-        if room == "sourcepod":
+        kind, _, name = recorded.stream.partition("/")
+        if kind == "sourcepod":
             self._fold_source(recorded.stream, recorded.position)
-        elif room == "cluster":
+        elif kind == "cluster":
             self._dirty.update(dict.fromkeys(s for s in self._streams() if name in (MANAGEMENT, s.split("/")[1])))
             if isinstance(recorded.event, ClusterRestored):
                 self._fold_restored(name)
-        elif room == NAMED:
+        elif kind == NAMED:
             event = recorded.event
             if isinstance(event, (NamedObserved, NamedMissing)):
                 key = (event.kind, event.namespace, event.name)
@@ -130,7 +130,7 @@ class ReferenceController(WritingController[CandidateWrite]):
                 self._marks.named(recorded.stream, event, recorded.position)
                 self._missing[key] = event.message if isinstance(event, NamedMissing) else ""
                 self._dirty.update(dict.fromkeys(s for s in self._streams() if s.split("/")[2] == event.namespace))
-        elif room == COPIES:
+        elif kind == COPIES:
             self._fold_copy(recorded)
 
     def _fold_restored(self, cluster: str) -> None:
@@ -236,9 +236,9 @@ class ReferenceController(WritingController[CandidateWrite]):
         for obstacle in self._following(stream, there).obstacles:
             why = self._missing.get((obstacle.kind, namespace, obstacle.name), "")
             found[obstacle.kind, obstacle.name] = obstacle.why if why in ("", *_GONE) else why
-        for target, trouble in there.trouble.items():
+        for target, failure in there.trouble.items():
             kind, _, name = target.partition("/")
-            found[kind, name] = follow.FOREIGN if trouble.error == "Foreign" else trouble.message
+            found[kind, name] = follow.FOREIGN if failure.error == "Foreign" else failure.message
         return found
 
     # --- what is watched ---------------------------------------------------------------------------------------------
@@ -287,11 +287,11 @@ class ReferenceController(WritingController[CandidateWrite]):
         decisions: list[CandidateWrite] = []
         wake: datetime | None = None
         for wanted in self._wanted_writes(cluster, stream, there):
-            trouble = there.trouble.get(wanted.target)
+            failure = there.trouble.get(wanted.target)
             if wanted.target in there.effects:
                 continue
-            if trouble is not None and trouble.until > now:
-                wake = min(wake or trouble.until, trouble.until)
+            if failure is not None and failure.until > now:
+                wake = min(wake or failure.until, failure.until)
                 continue
             decisions.append(wanted)
         events = [

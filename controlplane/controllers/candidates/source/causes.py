@@ -181,10 +181,10 @@ MAY_CAUSE: Mapping[str, frozenset[str]] = {
 
 def may_cause(cause: str, stream: str) -> bool:
     """Whether an event on one stream can be what a decision on another rests on, by their names."""
-    room, of = cause.partition("/")[0], stream.partition("/")[0]
-    if room == of == "copies" or room == of == "sourcegroup":
+    stream_kind, decided_kind = cause.partition("/")[0], stream.partition("/")[0]
+    if stream_kind == decided_kind == "copies" or stream_kind == decided_kind == "sourcegroup":
         return cause == stream
-    return room in MAY_CAUSE.get(of, frozenset())
+    return stream_kind in MAY_CAUSE.get(decided_kind, frozenset())
 
 
 def said(decision: CandidateDecision) -> str:

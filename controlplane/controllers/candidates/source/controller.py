@@ -108,8 +108,8 @@ class SourceController(SourceCandidates):
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
         self.newest.fold(recorded)
-        room, _, name = recorded.stream.partition("/")
-        if room == "cluster":
+        kind, _, name = recorded.stream.partition("/")
+        if kind == "cluster":
             self._clusters.add(name)
         before = _places(self.sources.get(recorded.stream))
         super().fold(recorded)

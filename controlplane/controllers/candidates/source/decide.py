@@ -54,8 +54,8 @@ def _drop_all(pass_: PodPass, reason: CandidateReason) -> None:
 
 def _owed(pass_: PodPass, name: str) -> datetime | None:
     """Return when to look again at a candidate whose deletion was refused."""
-    trouble = pass_.state.trouble.get(f"{pass_.state.candidates[name].cluster}/{name}")
-    return trouble.until if trouble is not None and trouble.until > pass_.now else None
+    failure = pass_.state.trouble.get(f"{pass_.state.candidates[name].cluster}/{name}")
+    return failure.until if failure is not None and failure.until > pass_.now else None
 
 
 def _cleaned(pass_: PodPass) -> None:

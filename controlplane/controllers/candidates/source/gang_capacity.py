@@ -78,14 +78,14 @@ def nowhere(pass_: GangPass, places: Mapping[str, TargetPlaces], targets: Mappin
     """Everybody has answered and nobody has room for all: have one make some, or say so."""
     if _make_room(pass_, places, targets):
         return
-    said = "; ".join(f"{name}: {_word(pass_, name, places[name])}" for name in sorted(places))
+    said = "; ".join(f"{name}: {_says(pass_, name, places[name])}" for name in sorted(places))
     message = f"0/{len(places)} clusters have room for all of PodGroup {pass_.group.name}: {said}"[:_SAID]
     known = pass_.group.waits
     if known is None or known.message != message:
         pass_.say(GangWaits(message=message, reason=CandidateReason.GANG_FITS_NOWHERE))
 
 
-def _word(pass_: GangPass, cluster: str, place: TargetPlaces) -> str:
+def _says(pass_: GangPass, cluster: str, place: TargetPlaces) -> str:
     """Return what a target says: the first word against a member. How many there are would change with each pod."""
     if not pass_.context.in_view(cluster):
         return "cannot be reached"

@@ -211,11 +211,11 @@ def _bounded(annotations: Json, key: str, low: float, high: float) -> float | No
 def candidate(obj: Json) -> _Built:
     """Return the event of one of our candidates, by what its target says; `Misfit` if it does not fit."""
     spec, status = section(obj, "spec"), section(obj, "status")
-    whose, permit = objects.origin(obj), objects.permission(obj)
+    origin, permit = objects.origin(obj), objects.permission(obj)
     reservation = section(status, "reservation", "status")
     common = {
         **fields.identity(obj),
-        "origin": whose,
+        "origin": origin,
         "permit": permit.number if permit is not None else 0,
         "withdrawn": fields.number(spec, "withdrawn", "spec"),
         "reservation": fields.number(reservation, "number", "status.reservation"),
@@ -225,7 +225,7 @@ def candidate(obj: Json) -> _Built:
         "message": text(status, "message", "status"),
     }
     event, bodies = _by_phase(status, reservation, common)
-    return source_stream(whose.namespace, whose.name), event, bodies
+    return source_stream(origin.namespace, origin.name), event, bodies
 
 
 def _by_phase(status: Json, reservation: Json, common: Json) -> tuple[CandidateSeen, tuple[Body, ...]]:

@@ -89,15 +89,15 @@ class SourceCandidates(WritingController[CandidateWrite]):
 
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
-        room, _, name = recorded.stream.partition("/")
-        if room == STREAM:
+        kind, _, name = recorded.stream.partition("/")
+        if kind == STREAM:
             self._fold_source(recorded)
-        elif room == GROUP:
+        elif kind == GROUP:
             before = self.gangs.groups.get(recorded.stream)
             self.gangs.fold(recorded)
             self.marks.group(before, self.gangs.state(recorded.stream), recorded)
             self._tidy([recorded.stream])
-        elif room == "cluster" and isinstance(recorded.event, connectivity.EVENTS):
+        elif kind == "cluster" and isinstance(recorded.event, connectivity.EVENTS):
             self.connections[name] = fold_connection(self.connections.get(name, Connection(name=name)), recorded)
             self.marks.connections.fold(self.connections, [name], recorded.position)
             if name == MANAGEMENT:

@@ -80,17 +80,17 @@ class TargetController(WritingController[TargetWrite]):
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
         stream, event = recorded.stream, recorded.event
-        room = stream.partition("/")[0]
-        if room == "cluster":
+        kind = stream.partition("/")[0]
+        if kind == "cluster":
             self._fold_lists(event)
-        elif room == "invitation":
+        elif kind == "invitation":
             if isinstance(event, InvitationObserved):
                 self.invitations[stream] = event
             elif isinstance(event, InvitationGone):
                 self.invitations.pop(stream, None)
             self._around[f"invitation/{stream.split('/')[1]}"] = recorded.position
             self.touch_all()
-        elif room == STREAM:
+        elif kind == STREAM:
             if isinstance(event, CandidatePodObserved):
                 self._pods.add(event.uid)
             elif isinstance(event, CandidatePodGone):
@@ -234,10 +234,10 @@ class TargetController(WritingController[TargetWrite]):
         """Say that a node was reserved, by `scores` of the plugins among so many feasible ones; nothing comes back if
         the candidate does not wait for one any more."""
         state = self.candidates.get(stream)
-        word = calls.reserved(state, self.policy, node, score, now) if state else None
-        if word is not None and (scores or feasible):
-            word = msgspec.structs.replace(word, scores=dict(scores or {}), feasible=feasible)
-        return self._said(stream, state, word)
+        event = calls.reserved(state, self.policy, node, score, now) if state else None
+        if event is not None and (scores or feasible):
+            event = msgspec.structs.replace(event, scores=dict(scores or {}), feasible=feasible)
+        return self._said(stream, state, event)
 
     def not_schedulable(
         self, stream: str, message: str, now: datetime, *, preemptable: bool = False, making_room: bool = False
@@ -246,12 +246,12 @@ class TargetController(WritingController[TargetWrite]):
         are going.
         """
         state = self.candidates.get(stream)
-        word = None
+        event = None
         if state is not None:
-            word = calls.not_schedulable(
+            event = calls.not_schedulable(
                 state, self.policy, message, now, preemptable=preemptable, making_room=making_room
             )
-        return self._said(stream, state, word)
+        return self._said(stream, state, event)
 
     def must_unreserve(self, stream: str, reason: TargetReason, message: str = "") -> Decided:
         """Say that a reservation has to be given up (its node is gone, a more important pod needs it); nothing if it is

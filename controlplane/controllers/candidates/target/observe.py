@@ -165,12 +165,12 @@ def _asks(whole: Json, pod_spec: Json) -> Json:
 
 def _problem(obj: Json, whole: Json, pod_spec: Json) -> tuple[str, str]:
     """Return why the template cannot become a Pod."""
-    whose = objects.origin(obj)
+    origin = objects.origin(obj)
     label = section(meta(obj), "labels", "metadata").get(SOURCE_LABEL)
-    if label != whose.cluster:
+    if label != origin.cluster:
         return (
             TargetReason.FORGED_ANNOTATION,
-            f'label {SOURCE_LABEL} says "{label}" and spec.source.cluster "{whose.cluster}": they have to be the same',
+            f'label {SOURCE_LABEL} says "{label}" and spec.source.cluster "{origin.cluster}": they have to be the same',
         )
     head = section(whole, "metadata", "spec.template")
     for field in ("labels", "annotations"):

@@ -119,20 +119,20 @@ def target_fold(state: TargetState, recorded: Recorded) -> TargetState:
             state = opened(state, event, recorded)
             return _replace(state, binding=event, bind_failed=False) if isinstance(event, BindStarted) else state
         case _:
-            return _fold_word(state, event)
+            return _fold_answer(state, event)
 
 
 CANDIDATE, POD = f"{HERE}/{StatusReported.WHAT}", f"{HERE}/{PodMade.WHAT}"
 
 
-def _fold_word(state: TargetState, event: object) -> TargetState:
+def _fold_answer(state: TargetState, event: object) -> TargetState:
     match event:
         case Admitted():
             return _replace(state, admitted=True, refused=None)
         case Refused():
             return _replace(state, admitted=False, refused=event)
         case Reserved():
-            state = _replace(state, tried=max(state.tried, _room_permit(state)))
+            state = _replace(state, tried=max(state.tried, _preempt_permit(state)))
             return _replace(state, reservations=event.number, held=event, told=None, unreserved=None, permit=None)
         case NotSchedulable():
             return _replace(state, told=event, tried=max(state.tried, event.tried))
@@ -150,7 +150,7 @@ def _fold_word(state: TargetState, event: object) -> TargetState:
             return state
 
 
-def _room_permit(state: TargetState) -> int:
+def _preempt_permit(state: TargetState) -> int:
     """Return the number of the permit to preempt that a node answers, which is then used up; 0 if there is none."""
     permit = state.seen.permit if state.seen is not None else None
     return permit.number if permit is not None and permit.kind == "Preempt" else 0
