@@ -190,3 +190,28 @@ def not_available(case: Case, cluster: str) -> str:
     return (
         "; ".join(f"{kind}: {said}" for kind, said in sorted(connection.off.items())) or "not all kinds are listed yet"
     )
+
+
+def waits_since(case: Case) -> Recorded | None:
+    """Return since when the Workload has no quota, as its condition now says it."""
+    text = said(case.state.local, "QuotaReserved")
+    return case.shown(lambda seen: not seen.is_true("QuotaReserved") and said(seen, "QuotaReserved") == text)
+
+
+def quota_since(case: Case) -> Recorded | None:
+    """Return since when it has quota, with the states that its admission checks now have."""
+    local = case.state.local
+    checks = {entry.name: entry.state for entry in local.checks} if local is not None else {}
+    return case.shown(
+        lambda seen: seen.is_true("QuotaReserved") and {entry.name: entry.state for entry in seen.checks} == checks
+    )
+
+
+def placed_since(case: Case) -> Recorded | None:
+    """Return since when the Workload says that it is with its cluster."""
+    return case.shown(lambda seen: seen.cluster_name == case.standing.cluster)
+
+
+def true_since(case: Case, kind: str) -> Recorded | None:
+    """Return since when a condition is true."""
+    return case.shown(lambda seen: seen.is_true(kind))

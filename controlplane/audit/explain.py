@@ -21,9 +21,13 @@ from controlplane.audit.case import (
     by_operator,
     given_up,
     not_available,
+    placed_since,
+    quota_since,
     result_of,
     said,
     taken_back,
+    true_since,
+    waits_since,
 )
 from controlplane.audit.ended import Statement, statements
 from controlplane.audit.standing import Standing, Word, check_of, grace, standing
@@ -101,21 +105,6 @@ def _with_causes(chosen: Iterable[Recorded | None], events: Sequence[Recorded], 
     return [found[position] for position in sorted(found)]
 
 
-def _waits(case: Case) -> Recorded | None:
-    """Return since when the Workload has no quota, as its condition now says it."""
-    text = said(case.state.local, "QuotaReserved")
-    return case.shown(lambda seen: not seen.is_true("QuotaReserved") and said(seen, "QuotaReserved") == text)
-
-
-def _has_quota(case: Case) -> Recorded | None:
-    """Return since when it has quota, with the states that its admission checks now have."""
-    local = case.state.local
-    checks = {entry.name: entry.state for entry in local.checks} if local is not None else {}
-    return case.shown(
-        lambda seen: seen.is_true("QuotaReserved") and {entry.name: entry.state for entry in seen.checks} == checks
-    )
-
-
 def _says(case: Case, state: str) -> Recorded | None:
     """Return since when our admission check has a state."""
     check = check_of(case.state, case.context)
@@ -123,17 +112,7 @@ def _says(case: Case, state: str) -> Recorded | None:
     return case.shown(lambda seen: any(entry.name == name and entry.state == state for entry in seen.checks))
 
 
-def _is_placed(case: Case) -> Recorded | None:
-    """Return since when the Workload says that it is with its cluster."""
-    return case.shown(lambda seen: seen.cluster_name == case.standing.cluster)
-
-
-def _is(case: Case, kind: str) -> Recorded | None:
-    """Return since when a condition is true."""
-    return case.shown(lambda seen: seen.is_true(kind))
-
-
-# --- one sentence for each word
+# --- one sentence for each standing
 # -----------------------------------------------------------------------------------------
 
 
@@ -141,8 +120,8 @@ def _pending(case: Case) -> Answer:
     taken = taken_back(case)
     quota = said(case.state.local, "QuotaReserved")
     if taken is not None:
-        return f"It waits for quota again{quota}: {taken[0]}.", [*taken[1], _waits(case)]
-    return f"It waits for quota on the management cluster{quota}.", [_waits(case)]
+        return f"It waits for quota again{quota}: {taken[0]}.", [*taken[1], waits_since(case)]
+    return f"It waits for quota on the management cluster{quota}.", [waits_since(case)]
 
 
 def _inactive(case: Case) -> Answer:
@@ -156,18 +135,18 @@ def _inactive(case: Case) -> Answer:
 def _reserved(case: Case) -> Answer:
     route = case.context.route
     if route is None:
-        return "It has quota and none of its admission checks is ours: it is not dispatched.", [_has_quota(case)]
+        return "It has quota and none of its admission checks is ours: it is not dispatched.", [quota_since(case)]
     if route.error:
-        return f"It has quota and is offered to nobody: {route.error}.", [_has_quota(case)]
+        return f"It has quota and is offered to nobody: {route.error}.", [quota_since(case)]
     text = f"It has quota and waits for {case.standing.waits_for}"
     held = _held(case)
     if held:
-        return f"{text}: {_not_reached(case, held)}.", [_has_quota(case), *(away(case, name) for name in held)]
+        return f"{text}: {_not_reached(case, held)}.", [quota_since(case), *(away(case, name) for name in held)]
     reasons = {name: why for name in route.clusters if (why := _closed(case, name))}
     if len(reasons) < len(route.clusters) or case.context.job is None:
-        return f"{text}.", [_has_quota(case), *_refusal(case, "@management")]
+        return f"{text}.", [quota_since(case), *_refusal(case, "@management")]
     each = "; ".join(f"{name}: {why}" for name, why in reasons.items())
-    return f"{text}: {each}.", [_has_quota(case), *(away(case, name) for name in reasons), case.last(ClustersJudged)]
+    return f"{text}: {each}.", [quota_since(case), *(away(case, name) for name in reasons), case.last(ClustersJudged)]
 
 
 def _closed(case: Case, cluster: str) -> str:
@@ -300,7 +279,7 @@ def _placed(case: Case) -> Answer:
             and e.event.reason != WorkloadReason.TOPOLOGY_ASSIGNED
         ),
     )
-    evidence: list[Recorded | None] = [chosen, ready, _is_placed(case)]
+    evidence: list[Recorded | None] = [chosen, ready, placed_since(case)]
     if case.standing.word == "Running":
         evidence.append(case.since(RemoteJobObserved, lambda seen: not seen.suspended, cluster))
     if case.standing.waits_for:
@@ -328,7 +307,7 @@ def _lost(case: Case) -> Answer:
     else:
         end = f"its time is over{by_operator(gave_up)}, and it is to be taken back now"
     text = f"It stays with {cluster}, which cannot be reached ({not_available(case, cluster)}); {end}."
-    return text, [chosen, away(case, cluster), gave_up, outage if until is None else None, _is_placed(case)]
+    return text, [chosen, away(case, cluster), gave_up, outage if until is None else None, placed_since(case)]
 
 
 def _retry(case: Case) -> Answer:
@@ -364,13 +343,13 @@ def _evicted(case: Case) -> Answer:
     taken = taken_back(case)
     text = f"It waits for {case.standing.waits_for}, so that its quota is free for others"
     if taken is None:
-        return f"{text}.", [_is(case, "Evicted")]
-    return f"{text}: {taken[0]}.", [*taken[1], _is(case, "Evicted")]
+        return f"{text}.", [true_since(case, "Evicted")]
+    return f"{text}: {taken[0]}.", [*taken[1], true_since(case, "Evicted")]
 
 
 def _finished(case: Case) -> Answer:
     local = case.state.local
-    shows = _is(case, "Finished")
+    shows = true_since(case, "Finished")
     source, decided = result_of(case, shows)
     copy = case.since(CloneObserved, lambda seen: seen.is_true("Finished"), source) if source else None
     chosen = case.last(WinnerChosen, test=lambda e: e.cluster == source) if source else None
@@ -392,7 +371,10 @@ def _deleted(case: Case) -> Answer:
     left = f"; {case.standing.waits_for} are still to go" if case.standing.waits_for else ""
     if last is None:
         return f"No Workload of this name was ever seen{left}.", [case.last(CloneObserved)]
-    return f"It was deleted on the management cluster{ended}{left}.", [_is(case, "Finished"), case.last(WorkloadGone)]
+    return f"It was deleted on the management cluster{ended}{left}.", [
+        true_since(case, "Finished"),
+        case.last(WorkloadGone),
+    ]
 
 
 ANSWERS: dict[Word, Callable[[Case], Answer]] = {

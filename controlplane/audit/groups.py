@@ -31,7 +31,7 @@ _NO_CAPACITY = "room: not known, because nodes or pods are not in view"
 
 
 def explain_member(events: Sequence[Recorded], around: Sequence[Recorded]) -> Explanation:
-    """Return whose PodGroup a pod is in, and why."""
+    """Return which PodGroup a pod is in, and why."""
     state = MemberState()
     for recorded in events:
         state = fold_member(state, recorded)

@@ -1,4 +1,4 @@
-"""The outages in the story of a Workload: what happened to the clusters that held a copy of it, while they held one.
+"""The outages in the timeline of a Workload: what happened to the clusters that held a copy of it, while they held one.
 
 In: the events of the Workload and of what is around it (the clusters, the fleet, checks, queues), in order. Out:
 moments, to be told among those of `timeline`. A cluster's history is on its own stream, and most of it is nobody's

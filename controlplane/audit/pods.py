@@ -1,4 +1,4 @@
-"""The story of a source pod, and why it is where it is: one sentence and the events that it rests on.
+"""The timeline of a source pod, and why it is where it is: one sentence and the events that it rests on.
 
 In: a reader and a name. Out: an `Explanation` and moments, of the very folds that the service decides by. Nothing is
 asked of any cluster."""
@@ -58,7 +58,7 @@ def connections(reader: LogReader, clusters: Sequence[str]) -> dict[str, Connect
 
 
 def folded(events: Sequence[Recorded]) -> SourceState:
-    """Return the state of the source pod whose events these are."""
+    """Return the state of the source pod that these events are of."""
     state = initial(events[0].stream)
     for recorded in events:
         state = fold(state, recorded)

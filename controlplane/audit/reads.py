@@ -34,7 +34,7 @@ _COLUMNS: LiteralString = (
 _ALL_AT_ONCE = 5000  # rows that are fetched from the server in one go
 
 # Workload streams that something may still come of: the Workload is there and has not finished, or a copy is left, or a
-# decision was the last word. A stream is asked for more than its newest events only if its Workload is gone or
+# decision was the last event. A stream is asked for more than its newest events only if its Workload is gone or
 # finished.
 _LIVE: LiteralString = """
 SELECT s.stream FROM audit.streams s

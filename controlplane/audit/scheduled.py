@@ -43,7 +43,7 @@ from controlplane.runtime.phrases import listed
 
 AFTER = "What becomes of a pod on its node is not recorded here."
 Said = tuple[Word, str, str, Sequence[type[object]]]
-"""A word, what it waits for, the sentence, and the types of the events it rests on."""
+"""A standing, what it waits for, the sentence, and the types of the events it rests on."""
 
 
 def pod_state(stream: str, events: Sequence[Recorded]) -> PodState:
@@ -95,7 +95,7 @@ def _evicted(chosen: VictimChosen, *, deleted: bool) -> str:
 
 
 def _is_of(chosen: VictimChosen, state: PodState, events: Sequence[Recorded]) -> bool:
-    """Whether an eviction was of the pod that the story is about, and not of one that had its name before."""
+    """Whether an eviction was of the pod that is asked about, and not of one that had its name before."""
     known = [e.event.uid for e in events if isinstance(e.event, PendingPodObserved)]
     return not known or chosen.uid == (state.pod.uid if state.pod is not None else known[-1])
 

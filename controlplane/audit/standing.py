@@ -1,4 +1,4 @@
-"""How far a Workload has come, in one word, and what it waits for, in a few.
+"""How far a Workload has come, by one name, and what it waits for, in a few.
 
 In: the fold of a Workload and its context (`Index.context`), the time. Out: a `Standing`. Pure. The words are Kueue's
 where Kueue has one; the order of the questions is that of `controlplane.controllers.multikueue.decide`."""

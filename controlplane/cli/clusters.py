@@ -78,7 +78,7 @@ def forget(options: Options, name: str, i_know: bool, by: str | None) -> None:
             " What still runs there would run a second time, so say --i-know if nothing does.",
             Exit.USAGE,
         )
-    pods = _pods(options, name)  # before anybody acts on the word
+    pods = _pods(options, name)  # before anybody acts on it
     copies = asyncio.run(operate.forget(database, log, policy, name, by or whoami()))
     also = f", and {_counted(pods, 'pod')} {_are(pods)} there or may be" if pods else ""
     message = f'Cluster "{name}" is given up until it connects again; it has copies of {_workloads(copies)}{also}.'

@@ -1,9 +1,9 @@
 """`controlplane demo`: twenty jobs over three simulated clusters, with a service that is killed half-way; ends by
 itself.
 
-In: nothing. Out: a performance, then the story of one job, why it is where it is, and a query over the history; all of
-it with the verbs that everybody has. The exit code says whether what was shown was right, by the witness of those who
-were there."""
+In: nothing. Out: a run of the whole service, then the timeline of one job, why it is where it is, and a query over the
+history; all of it with the verbs that everybody has. The exit code says whether what was shown was right, by the
+witness of those who were there."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What the verbs that read the history share: a reader of the log, the way from a name to a story, and times as people
-read them.
+"""What the verbs that read the history share: a reader of the log, the way from a name to its events, and times as
+people read them.
 
 In: the options, and NAMESPACE/NAME as it was typed. Out: a `LogReader`, or a `CommandFailure` with the sentence that
 says what to do."""

@@ -1,6 +1,6 @@
 """`controlplane simulate`: the whole service against simulated clusters, from a seed, in virtual time.
 
-In: seeds. Out: a verdict each; for one that fails, the story of its smallest form, the command that replays it, and
+In: seeds. Out: whether each holds; for one that fails, the trace of its smallest form, the command that replays it, and
 exit code 1. Needs neither a database nor a cluster."""
 
 from __future__ import annotations

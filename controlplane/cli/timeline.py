@@ -1,4 +1,4 @@
-"""`controlplane timeline [pod/]NAMESPACE/NAME`: the story of a Workload and its job, or of a source pod and its
+"""`controlplane timeline [pod/]NAMESPACE/NAME`: the history of a Workload and its job, or of a source pod and its
 candidates.
 """
 
@@ -91,7 +91,7 @@ def _row(moment: TimelineEntry, start: datetime | None) -> tuple[str, ...]:
 
 def _story(options: Options, name: str) -> tuple[Found, list[TimelineEntry]]:
     """Return the streams that a name means and their moments."""
-    from controlplane.audit.answer import told
+    from controlplane.audit.answer import timeline_of
     from controlplane.audit.find import Found
     from controlplane.audit.pods import pod_moments
     from controlplane.cli.own_cluster_history import narrated
@@ -104,4 +104,4 @@ def _story(options: Options, name: str) -> tuple[Found, list[TimelineEntry]]:
             events = find_pod(reader, *pod)
             return Found(events[0].stream, []), pod_moments(events)
         found = find_story(reader, name)
-        return found, told(reader, policy_in_force(options, reader), found)
+        return found, timeline_of(reader, policy_in_force(options, reader), found)

@@ -385,5 +385,5 @@ def live_ref(kind: str, namespace: str, name: str) -> str:
 def _shown(event: Event) -> ShownVersion | None:
     if isinstance(event, (NamedObserved, CopyObserved)):
         return ShownVersion(KINDS[event.kind].name, event.resource_version)
-    # A name that is taken again has another UID; a copy that lost our mark may get it back.
+    # A name that is taken again has another UID; a copy that lost our label may get it back.
     return ShownVersion(KINDS[event.kind].name, event.resource_version) if isinstance(event, CopyGone) else None

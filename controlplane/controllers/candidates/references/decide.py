@@ -2,8 +2,8 @@
 
 In: the pod's template, the source's objects and the target's, by their metadata alone: data of Secrets never reaches
 the log. Out: copies to be written and to be removed, and the request of each. A copy carries the source cluster as its
-mark and the pods it is for; an object of the same name without that mark is somebody else's, is left alone, and is said
-to be in the way."""
+label and the pods it is for; an object of the same name without that label is somebody else's, is left alone, and is
+said to be in the way."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def copy_request(copy: Copy, namespace: str, source: Json, cluster: str) -> Requ
 
 
 def removal_request(removal: CopyRemoval, namespace: str, cluster: str) -> Request:
-    """Return the request that removes a copy, of exactly the version that was seen with our mark."""
+    """Return the request that removes a copy, of exactly the version that was seen with our source label."""
     return Request(
         "delete",
         ObjectRef(_KINDS[removal.kind], namespace, removal.name),

@@ -33,6 +33,7 @@ from controlplane.controllers.candidates.source.gang_events import (
     SourceGroupGone,
     SourceGroupObserved,
 )
+from controlplane.controllers.candidates.source.observations import event_of
 from controlplane.controllers.candidates.source.observe import refused
 from controlplane.controllers.candidates.source.pods import SourceCandidates
 from controlplane.controllers.candidates.source.policy import SourcePolicy, Target
@@ -49,9 +50,8 @@ from controlplane.controllers.candidates.source.targets import (
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.connectivity.versions import ResourceVersionTracker, ShownVersion
-from controlplane.kube.fields import UNFIT
 from controlplane.kube.kinds import MULTIKUEUE_CLUSTERS, NAMESPACES, POD_GROUPS
-from controlplane.log.event import Body, Event, NewEvent, Recorded
+from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange
 
 OWNS = frozenset({STREAM, TARGET, NAMESPACE, GROUP})
@@ -91,19 +91,13 @@ class SourceController(SourceCandidates):
         """Return the event of something seen on a cluster; None if it concerns nobody."""
         if change.cluster != MANAGEMENT or change.kind == PODS:
             return super().observe(change, now)
-        place = surroundings.gone if change.gone else surroundings.seen
-        bodies: tuple[Body, ...] = ()
-        try:
-            found = place(change.kind, change.object if change.gone else change.whole())
-        except UNFIT as error:
-            stream, event, bodies = refused(MANAGEMENT, change.kind, change.object, error)
-        else:
-            if found is None:
-                return None
-            stream, event = found
-        if isinstance(event, SourceObjectGone):
-            event = msgspec.structs.replace(event, resource_version=change.resource_version)
-        return change.observed(stream, event, now, bodies)
+        kind, obj = change.kind, change.object
+        return event_of(
+            change,
+            now,
+            lambda: surroundings.gone(kind, obj) if change.gone else surroundings.seen(kind, change.whole()),
+            lambda error: refused(MANAGEMENT, kind, obj, error),
+        )
 
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""

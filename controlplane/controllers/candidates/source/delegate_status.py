@@ -1,4 +1,4 @@
-"""The status of a source pod, made of its delegate's: it never goes back in life.
+"""The status of a source pod, made of its delegate's: its phase never goes back.
 
 In: what was shown, what the delegate's status says. Out: the status to write. A phase is never followed by an earlier
 one, restart counts never fall (those of delegates before are added), and a pod that has ended, or is being deleted, is
@@ -27,7 +27,7 @@ _OF_ITS_CLUSTER = ("resourceClaimStatuses", "nominatedNodeName", "observedGenera
 
 
 def rank(phase: str) -> int:
-    """Return how far a phase is in life: 0 before, 1 during, 2 after."""
+    """Return the order of a phase: 0 before the pod runs, 1 while it runs, 2 after."""
     return _RANK.get(phase, 0)
 
 

@@ -86,7 +86,7 @@ def nowhere(pass_: GangPass, places: Mapping[str, TargetPlaces], targets: Mappin
 
 
 def _says(pass_: GangPass, cluster: str, place: TargetPlaces) -> str:
-    """Return what a target says: the first word against a member. How many there are would change with each pod."""
+    """Return what a target says: the first objection to a member. How many there are would change with each pod."""
     if not pass_.context.in_view(cluster):
         return "cannot be reached"
     for name in place.without:

@@ -1,6 +1,6 @@
 """One pass over one gang: what each target has for it, and a permission for several of its members at once.
 
-What the decisions about a gang (`gang_decide`) and about its want of room (`gang_room`) have in common.
+What the decisions about a gang (`gang_decide`) and about a lack of capacity (`gang_capacity`) have in common.
 """
 
 from __future__ import annotations

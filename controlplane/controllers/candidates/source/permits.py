@@ -195,7 +195,7 @@ def _follow(pass_: PodPass, home: str) -> CandidateReason | None:
 
 
 def _make_room(pass_: PodPass, counts: dict[str, int]) -> CandidateReason | None:
-    """Ask one target to preempt, once all have said that there is no room without it (#97: not all of them at once)."""
+    """Ask one target to preempt, once all have said that there is no room without it: one target at a time."""
     targets = pass_.targets()
     able = {
         cluster: targets[cluster]

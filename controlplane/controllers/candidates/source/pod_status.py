@@ -1,7 +1,7 @@
 """What a source pod shows of itself: its delegate's status, where the delegate is, or why it has none.
 
 In: a pass. Out: `StatusShown` and `DelegateHinted`, when the pod does not say it yet. Whether a write arrived is read
-off the pod itself, by the mark in our own condition."""
+off the pod itself, by `mark` in the message of our own condition."""
 
 from __future__ import annotations
 

@@ -299,7 +299,8 @@ class SourceCandidates(WritingController[CandidateWrite]):
         )
 
     def resting_on(self, cluster: str, now: datetime) -> int:
-        """Return how many pods wait for word from a target that is away, in which they were permitted to run, or do."""
+        """Return how many pods wait for an answer from a target that is away, in which they were permitted to run, or
+        do."""
         return sum(self._rests_on(stream, state, cluster, now) for stream, state in self.sources.items())
 
     def _rests_on(self, stream: str, state: SourceState, cluster: str, now: datetime) -> bool:

@@ -26,7 +26,7 @@ class PlacementPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """How the target is chosen.
 
     `BestOf` waits until `min_candidates` are ready, but no longer than `max_wait` after the first of them; both are
-    bounded, the wait below the life of a reservation. `max_skew` (0: any) bounds by how many a target may hold more of
+    bounded, the wait shorter than a reservation lasts. `max_skew` (0: any) bounds by how many a target may hold more of
     a workload's pods than the target with the fewest; whose number cannot be known is left out, and so is one that does
     not take the pod. `retry_wait`: how long a target that failed waits for the untried ones."""
 
@@ -47,7 +47,7 @@ class SourcePolicy(msgspec.Struct, frozen=True, kw_only=True):
     `answer_timeout`: how long a target's answer is waited for, before its silence is a no. `lost_after`: the grace of a
     delegate whose target is away. `execution_policy` as for Workloads: whether to wait for, or to outlive, a target
     that may be running it. `gang_wait`: how long a gang holds places without a quorum anywhere before it gives them
-    back, below the life of a reservation; `gang_timeout`: how long some of its members run without one before they are
+    back, shorter than a reservation lasts; `gang_timeout`: how long some of its members run without one before they are
     taken back."""
 
     cluster: str

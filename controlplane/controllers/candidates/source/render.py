@@ -198,11 +198,11 @@ def _own_conditions(decision: StatusShown, by_type: Mapping[str, Json], at: str)
 
 
 def _of(decision: StatusShown) -> str:
-    """Return how the mark begins if the status is its source's own."""
+    """Return how `mark` begins if the status is its source's own."""
     return decision.mark.partition("/")[0] + f"/{decision.source} status"
 
 
 def _scheduling_reason(reason: str) -> str:
-    """Return kube-scheduler's word where it has one: autoscalers and users look for these two."""
+    """Return kube-scheduler's reason where it has one: autoscalers and users look for these two."""
     held = (CandidateReason.GATED, CandidateReason.GROUP_MISSING, CandidateReason.TOO_FEW_MEMBERS)
     return CandidateReason.GATED if reason in held else "Unschedulable"

@@ -45,7 +45,7 @@ def not_schedulable(
 ) -> NotSchedulable | None:
     """Return the event of a cycle that found no node, None if it says nothing new.
 
-    While room is being made, the permit for that is not used up: the source would let the next target evict too.
+    While victims are being evicted, the permit for that is not used up: the source would let the next target evict too.
     """
     if not waits_for_node(state):
         return None

@@ -262,7 +262,7 @@ class TargetController(WritingController[TargetWrite]):
         return self._said(stream, state, calls.unreserved(state, number, reason, message) if state else None)
 
     def may_preempt(self, stream: str, now: datetime) -> bool:
-        """Whether room may be made for a candidate now: only under a permit that says so."""
+        """Whether pods may be preempted for a candidate now: only under a permit that says so."""
         state = self.candidates.get(stream)
         return state is not None and calls.may_preempt(state, self.policy, now) > 0
 

@@ -33,7 +33,7 @@ from controlplane.controllers.candidates.target.events import (
     Unreserved,
     Withdrawn,
 )
-from controlplane.controllers.candidates.target.permissions import lends_token, unfit_for
+from controlplane.controllers.candidates.target.permissions import lends_token, unfit_class, unfit_for
 from controlplane.controllers.candidates.target.state import POD, TargetState
 from controlplane.runtime.decision_pass import DecisionPass, PassResult
 from controlplane.runtime.writes import WriteFailure, says_no
@@ -79,7 +79,7 @@ def usable_until(state: TargetState, policy: TargetPolicy) -> datetime | None:
 
 
 def may_preempt(state: TargetState, policy: TargetPolicy, now: datetime) -> int:
-    """Return the number of the permit by which room may be made for the candidate now; 0 if none allows it."""
+    """Return the number of the permit by which pods may be preempted for the candidate now; 0 if none allows it."""
     seen = state.seen
     permit = seen.permit if seen is not None else None
     if seen is None or permit is None or permit.kind != "Preempt" or seen.deleting or state.held is not None:
@@ -212,7 +212,7 @@ def judge(
             TargetReason.TOO_MANY_CANDIDATES,
             f'CandidateSource "{invitation.name}" allows {invitation.most} candidates of cluster "{cluster}" at a time',
         )
-    unfit = unfit_for(seen, invitation) or _unfit_class(seen, invitation, context.priority_classes)
+    unfit = unfit_for(seen, invitation) or unfit_class(seen, invitation, context.priority_classes)
     if unfit is not None:
         return unfit
     if refused is not None and refused.reason in (TargetReason.POD_NAME_TAKEN, TargetReason.POD_REFUSED):
@@ -220,24 +220,6 @@ def judge(
     if failure is not None and failure.action == PodMade.__name__:
         return _pod_not_made(seen, failure)
     return "", ""
-
-
-def _unfit_class(
-    seen: CandidateObserved, invitation: InvitationObserved, known: frozenset[str] | None
-) -> tuple[str, str] | None:
-    """Return what is wrong with the priority class that a candidate asks for; `known`: those that exist here."""
-    wanted = seen.priority_class
-    if wanted and invitation.priority_classes and wanted not in invitation.priority_classes:
-        return (
-            TargetReason.PRIORITY_CLASS_NOT_ALLOWED,
-            f'CandidateSource "{invitation.name}" does not allow priority class "{wanted}"',
-        )
-    if wanted and known is not None and wanted not in known:
-        return (
-            TargetReason.UNKNOWN_PRIORITY_CLASS,
-            f'spec.priorityClassName: "{wanted}" does not exist in this cluster: create it, or name another',
-        )
-    return None
 
 
 def _pod_not_made(seen: CandidateObserved, failure: WriteFailure) -> tuple[str, str]:

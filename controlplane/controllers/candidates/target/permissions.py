@@ -48,3 +48,21 @@ def unfit_for(seen: CandidateObserved, invitation: InvitationObserved) -> tuple[
             :1024
         ]
     return None
+
+
+def unfit_class(
+    seen: CandidateObserved, invitation: InvitationObserved, known: frozenset[str] | None
+) -> tuple[str, str] | None:
+    """Return what is wrong with the priority class that a candidate asks for; `known`: those that exist here."""
+    wanted = seen.priority_class
+    if wanted and invitation.priority_classes and wanted not in invitation.priority_classes:
+        return (
+            TargetReason.PRIORITY_CLASS_NOT_ALLOWED,
+            f'CandidateSource "{invitation.name}" does not allow priority class "{wanted}"',
+        )
+    if wanted and known is not None and wanted not in known:
+        return (
+            TargetReason.UNKNOWN_PRIORITY_CLASS,
+            f'spec.priorityClassName: "{wanted}" does not exist in this cluster: create it, or name another',
+        )
+    return None

@@ -44,7 +44,7 @@ class TargetState(OpenWrites[TargetWrite, WriteFailure], frozen=True, kw_only=Tr
     `binding` is a binding that may be on its way (`bind_failed`: nobody confirmed it), `bound` the one that was made;
     `missing`: its Pod is gone and had not ended. `withdrawn` is what was acknowledged, `tried` the last permit to
     preempt that was used up. `sequence` counts the changes of the bound Pod's status. `told` is the scheduler's last
-    word, if it found nothing."""
+    answer, if it found nothing."""
 
     namespace: str
     name: str

@@ -1,7 +1,7 @@
 """The stories that the log of a scheduler has: a pod with its candidate and its victims, and a PodGroup as a gang.
 
-In: a reader and a name. Out: a `Story`, its `Explanation`, and where its moments stand. A Candidate and its Pod have
-one name and tell one story; a pod of that name that is not the candidate's has its own."""
+In: a reader and a name. Out: an `ObjectHistory`, its `Explanation`, and where its moments stand. A Candidate and its
+Pod have one name and one history; a pod of that name that is not the candidate's has its own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from controlplane.controllers.scheduling.state import gang_stream, pod_stream, v
 from controlplane.log.event import Recorded
 
 
-class Story(msgspec.Struct, frozen=True):
+class ObjectHistory(msgspec.Struct, frozen=True):
     """The events of one object, and those around it that its sentence may rest on; `others` of them are told of in its
     timeline too.
     """
@@ -33,7 +33,7 @@ class Story(msgspec.Struct, frozen=True):
 
 
 def streams_of(kind: str, namespace: str, name: str) -> list[str]:
-    """Return the streams of a scheduler's log in which an object of this kind and name may have its story."""
+    """Return the streams of a scheduler's log in which an object of this kind and name may have its history."""
     if kind == "podgroup":
         return [gang_stream(namespace, name)]
     if kind == "candidate":
@@ -43,14 +43,14 @@ def streams_of(kind: str, namespace: str, name: str) -> list[str]:
     return [pod_stream(namespace, name), candidate_stream(namespace, name), victim_stream(namespace, name)]
 
 
-def scheduler_story(reader: LogReader, kind: str, namespace: str, name: str) -> Story | None:
+def scheduler_history(reader: LogReader, kind: str, namespace: str, name: str) -> ObjectHistory | None:
     """Return the history of a pod, a candidate or a PodGroup in the log of a scheduler; None if it has none."""
     streams = streams_of(kind, namespace, name)
     events = list(reader.events(Filter(streams=streams))) if streams else []
     if not events:
         return None
     if kind == "podgroup":
-        return Story("gang", streams[0], events)
+        return ObjectHistory("gang", streams[0], events)
     own, offered, evicted = (stream(namespace, name) for stream in (pod_stream, candidate_stream, victim_stream))
     of_pod = _of_stream(events, own)
     if kind == "candidate" and not of_pod:
@@ -58,9 +58,9 @@ def scheduler_story(reader: LogReader, kind: str, namespace: str, name: str) -> 
     of_candidate = _of_stream(events, offered)
     victims = _victims(reader, of_pod, evicted)
     if of_candidate and (kind == "candidate" or _is_candidate(own, of_pod)):
-        return Story("candidate", offered, _merged(of_candidate, of_pod), victims, victims)
+        return ObjectHistory("candidate", offered, _merged(of_candidate, of_pod), victims, victims)
     around = _merged(_of_stream(events, evicted), victims)
-    return Story("scheduled", own, of_pod, around, around)
+    return ObjectHistory("scheduled", own, of_pod, around, around)
 
 
 def _of_stream(events: Sequence[Recorded], stream: str) -> list[Recorded]:
@@ -106,8 +106,8 @@ def _evictions(events: Iterable[Recorded], preemptors: set[str]) -> Iterator[Rec
             open_now[recorded.stream] = False
 
 
-def explain_of(found: Story) -> Explanation:
-    """Return why the object of a scheduler's story is where it is."""
+def explain_of(found: ObjectHistory) -> Explanation:
+    """Return why the object of a scheduler's history is where it is."""
     if found.kind == "gang":
         return explain_gang(found.stream, found.events)
     if found.kind == "candidate":
