@@ -1,6 +1,7 @@
-"""The answers about one Workload of a log: reads its story and what is around it, folds both, and explains or tells.
+"""The answers about one Workload of a log: reads its events and those around it, folds both, and explains or tells.
 
-In: a reader, the settings that matter, the streams that were found. Out: an `Explanation`, or the moments of the story.
+In: a reader, the settings that matter, the streams that were found. Out: an `Explanation`, or the entries of its
+timeline.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import heapq
 from datetime import datetime
 
 from controlplane.audit.explain import Explanation, explain, without_workload
-from controlplane.audit.find import Found, story
+from controlplane.audit.find import Found, events_of
 from controlplane.audit.fleet import fold, judgements, surroundings
 from controlplane.audit.outages import outages
 from controlplane.audit.reads import Filter, LogReader
@@ -21,7 +22,7 @@ from controlplane.log.event import Recorded
 
 def answer(reader: LogReader, policy: MultiKueuePolicy, found: Found, now: datetime) -> Explanation:
     """Return why a Workload is where it is, by the log; of a job without a Workload, why it has none."""
-    events = story(reader, found)
+    events = events_of(reader, found)
     if not found.workload:
         return without_workload(events)
     everything = _with_surroundings(reader, events, judgements(found.jobs))
@@ -36,9 +37,9 @@ def answer(reader: LogReader, policy: MultiKueuePolicy, found: Found, now: datet
     return explain(state, index.context(state), everything, now)
 
 
-def told(reader: LogReader, policy: MultiKueuePolicy, found: Found) -> list[TimelineEntry]:
-    """Return the story of a Workload and its job, with the outages of its clusters told where they happened."""
-    events = story(reader, found)
+def timeline_of(reader: LogReader, policy: MultiKueuePolicy, found: Found) -> list[TimelineEntry]:
+    """Return the timeline of a Workload and its job, with the outages of its clusters where they happened."""
+    events = events_of(reader, found)
     around = outages(policy, _with_surroundings(reader, events), found.workload) if found.workload else []
     return sorted([*moments(events), *around], key=lambda moment: moment.position)
 

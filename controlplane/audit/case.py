@@ -112,8 +112,8 @@ def said(seen: Conditioned | None, kind: str) -> str:
     condition = seen.condition(kind) if seen is not None else None
     if condition is None:
         return ""
-    told = ": ".join(filter(None, [condition.reason, condition.message.rstrip(".")]))
-    return f" ({told})" if told else ""
+    text = ": ".join(filter(None, [condition.reason, condition.message.rstrip(".")]))
+    return f" ({text})" if text else ""
 
 
 def away(case: Case, cluster: str, position: int | None = None) -> Recorded | None:
@@ -139,7 +139,7 @@ def given_up(case: Case, cluster: str, position: int | None = None) -> Recorded 
     )
 
 
-def by_whom(gave_up: Recorded | None) -> str:
+def by_operator(gave_up: Recorded | None) -> str:
     """Return who gave a cluster up, in brackets and after a space; "" if nobody did."""
     return f" ({gave_up.event.by} gave it up)" if gave_up and isinstance(gave_up.event, ClusterForgotten) else ""
 
@@ -162,7 +162,7 @@ def taken_back(case: Case) -> Answer | None:
         cluster = chosen.cluster if chosen is not None else ""
         text = f"it was taken back from {cluster or 'its cluster'} because {because(retry.event, cluster)}"
         lost, gave_up = away(case, cluster, retry.position), given_up(case, cluster, retry.position)
-        return text + by_whom(gave_up), [chosen, lost, gave_up, retry, evicted]
+        return text + by_operator(gave_up), [chosen, lost, gave_up, retry, evicted]
     return f"it was evicted on the management cluster{said(evicted.event, 'Evicted')}", [chosen, evicted]
 
 
@@ -185,8 +185,33 @@ def not_available(case: Case, cluster: str) -> str:
         return "there is no connection to it"
     if not connection.connected:
         since = connection.lost_since or connection.since
-        told = f"{connection.phase.lower()}{f' since {since:{STAMP}}' if since else ''}"
-        return f"{told}{f': {connection.message}' if connection.message else ''}"
+        text = f"{connection.phase.lower()}{f' since {since:{STAMP}}' if since else ''}"
+        return f"{text}{f': {connection.message}' if connection.message else ''}"
     return (
         "; ".join(f"{kind}: {said}" for kind, said in sorted(connection.off.items())) or "not all kinds are listed yet"
     )
+
+
+def waits_since(case: Case) -> Recorded | None:
+    """Return since when the Workload has no quota, as its condition now says it."""
+    text = said(case.state.local, "QuotaReserved")
+    return case.shown(lambda seen: not seen.is_true("QuotaReserved") and said(seen, "QuotaReserved") == text)
+
+
+def quota_since(case: Case) -> Recorded | None:
+    """Return since when it has quota, with the states that its admission checks now have."""
+    local = case.state.local
+    checks = {entry.name: entry.state for entry in local.checks} if local is not None else {}
+    return case.shown(
+        lambda seen: seen.is_true("QuotaReserved") and {entry.name: entry.state for entry in seen.checks} == checks
+    )
+
+
+def placed_since(case: Case) -> Recorded | None:
+    """Return since when the Workload says that it is with its cluster."""
+    return case.shown(lambda seen: seen.cluster_name == case.standing.cluster)
+
+
+def true_since(case: Case, kind: str) -> Recorded | None:
+    """Return since when a condition is true."""
+    return case.shown(lambda seen: seen.is_true(kind))

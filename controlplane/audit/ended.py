@@ -6,7 +6,7 @@ In: a `Case`. Out: `Statement`s, in the order in which things happened; those ab
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Literal
 
@@ -64,9 +64,9 @@ def statements(case: Case) -> list[Statement]:
     assert isinstance(seen, WorkloadObserved)
     end = _end(case, begin)
     found = runs(case.context.policy, case.events, case.stream, seen.uid)
-    told = [*_attempts(case, begin), *_outages(case, begin, end), *_ran(case, found)]
-    told.sort(key=lambda statement: statement.events[0].position)
-    return [*told, _times(found, begin, end), *_at_once(found, begin, end)]
+    found_statements = [*_attempts(case, begin), *_outages(case, begin, end), *_ran(case, found)]
+    found_statements.sort(key=lambda statement: statement.events[0].position)
+    return [*found_statements, _times(found, begin, end), *_at_once(found, begin, end)]
 
 
 def _begin(case: Case) -> Recorded | None:
@@ -111,7 +111,10 @@ def _attempts(case: Case, begin: Recorded) -> Iterator[Statement]:
             case ClusterRefused():
                 yield _about("LeftOut", f"{event.cluster} was left out because {because(event)}", recorded, event)
             case CopyJudged():
-                text = f"{event.cluster} came back with a copy; the verdict on it was {event.verdict} because {because(event)}"
+                text = (
+                    f"{event.cluster} came back with a copy; the verdict on it was {event.verdict} because"
+                    f" {because(event)}"
+                )
                 yield Statement(about="Judged", text=text, events=[recorded], cluster=event.cluster)
             case WorkloadObserved():
                 if event.is_true("Evicted") and not evicted:
@@ -146,21 +149,30 @@ def _taken_back(case: Case, number: int, attempt: int) -> Statement:
 
 
 def _outages(case: Case, begin: Recorded, end: Recorded) -> Iterator[Statement]:
-    """Tell when a cluster could not be reached that had been chosen for it, and had not been left since."""
+    """Say when a cluster could not be reached that had been chosen for it, and had not been left since."""
     placed = {e.cluster for e in case.events if isinstance(e.event, JobCreationDecided) and e.stream == case.stream}
     for cluster in sorted(placed):
-        own = [e for e in case.events if e.stream == cluster_stream(cluster)]
         held = _held(case, cluster, begin)
-        lost: Recorded | None = None
-        for recorded in own:
-            if isinstance(recorded.event, ClusterLost | ClusterConnectFailed | ClusterDisconnected):
-                lost = lost or recorded
-            elif isinstance(recorded.event, ClusterConnected) and lost is not None:
-                if any(since <= recorded.position and lost.position <= until for since, until in held):
-                    yield _away(cluster, lost, recorded)
-                lost = None
-        if lost is not None and lost.position < end.position and any(lost.position <= until for _, until in held):
-            yield _away(cluster, lost, None)
+        for lost, back in _absences(case.events, cluster):
+            if back is None and lost.position >= end.position:
+                continue
+            if any((back is None or since <= back.position) and lost.position <= until for since, until in held):
+                yield _away(cluster, lost, back)
+
+
+def _absences(events: Sequence[Recorded], cluster: str) -> Iterator[tuple[Recorded, Recorded | None]]:
+    """Yield each absence of a cluster: the event that began it, and the one that ended it, None while it lasts."""
+    lost: Recorded | None = None
+    for recorded in events:
+        if recorded.stream != cluster_stream(cluster):
+            continue
+        if isinstance(recorded.event, ClusterLost | ClusterConnectFailed | ClusterDisconnected):
+            lost = lost or recorded
+        elif isinstance(recorded.event, ClusterConnected) and lost is not None:
+            yield lost, recorded
+            lost = None
+    if lost is not None:
+        yield lost, None
 
 
 def _held(case: Case, cluster: str, begin: Recorded) -> list[tuple[int, int]]:
@@ -181,7 +193,7 @@ def _away(cluster: str, lost: Recorded, back: Recorded | None) -> Statement:
     if back is None:
         return Statement(about="Away", text=f"{text} on", events=[lost], cluster=cluster)
     lasted = back.recorded_at - lost.recorded_at
-    text = f"{text} until {back.recorded_at:{STAMP}} ({_told(lasted)})"
+    text = f"{text} until {back.recorded_at:{STAMP}} ({_duration(lasted)})"
     return Statement(about="Away", text=text, events=[lost, back], cluster=cluster, seconds=lasted.total_seconds())
 
 
@@ -191,7 +203,9 @@ def _ran(case: Case, found: list[JobRun]) -> Iterator[Statement]:
     for run in found:
         lasted = run.until(case.now) - run.began.recorded_at
         verb = "its job ran on" if run.seen else "its job may have run unseen on"
-        text = f"{verb} {run.cluster} from {run.began.recorded_at:{STAMP}} for {_told(lasted)}{_ending(run, source)}"
+        text = (
+            f"{verb} {run.cluster} from {run.began.recorded_at:{STAMP}} for {_duration(lasted)}{_ending(run, source)}"
+        )
         proof = [run.began, *([run.ended] if run.ended is not None else [])]
         yield Statement(about="Ran", text=text, events=proof, cluster=run.cluster, seconds=lasted.total_seconds())
 
@@ -213,8 +227,8 @@ def _ending(run: JobRun, source: str) -> str:
 
 def _times(found: list[JobRun], begin: Recorded, end: Recorded) -> Statement:
     queued, ran, perhaps = times(found, begin.recorded_at, end.recorded_at)
-    unseen = f", and may have run unseen for {_told(perhaps)} more" if perhaps else ""
-    text = f"in all it was queued for {_told(queued)} and ran for {_told(ran)}{unseen}"
+    unseen = f", and may have run unseen for {_duration(perhaps)} more" if perhaps else ""
+    text = f"in all it was queued for {_duration(queued)} and ran for {_duration(ran)}{unseen}"
     proof = {e.position: e for run in found for e in (run.began, run.ended) if e is not None}
     proof |= {begin.position: begin} | ({} if found else {end.position: end})
     return Statement(
@@ -227,7 +241,7 @@ def _at_once(found: list[JobRun], begin: Recorded, end: Recorded) -> Iterator[St
     for overlap in both:
         one, other = overlap.clusters
         where = f"{one} and {other} at once"
-        lasted = _told(overlap.lasted)
+        lasted = _duration(overlap.lasted)
         text = (
             f"it ran on {where} for {lasted}" if overlap.seen else f"it may have run on {where}, for {lasted} at most"
         )
@@ -240,6 +254,6 @@ def _at_once(found: list[JobRun], begin: Recorded, end: Recorded) -> Iterator[St
         yield Statement(about="AtOnce", text=text, events=[unique[at] for at in sorted(unique)], seconds=0.0)
 
 
-def _told(lasted: timedelta) -> str:
+def _duration(lasted: timedelta) -> str:
     """Return a length of time for people, to the second."""
     return show(max(lasted, timedelta()) // _SECOND * _SECOND) if lasted >= _SECOND else "less than 1s"

@@ -8,7 +8,7 @@ caused it (`caused_by`), so that nobody has to believe the sentence."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 
 import msgspec
@@ -18,12 +18,16 @@ from controlplane.audit.case import (
     Answer,
     Case,
     away,
-    by_whom,
+    by_operator,
     given_up,
     not_available,
+    placed_since,
+    quota_since,
     result_of,
     said,
     taken_back,
+    true_since,
+    waits_since,
 )
 from controlplane.audit.ended import Statement, statements
 from controlplane.audit.standing import Standing, Word, check_of, grace, standing
@@ -72,8 +76,8 @@ def explain(state: WorkloadState, context: WorkloadContext, events: Sequence[Rec
     stands = standing(state, context, now)
     case = Case(state, context, now, events, stands)
     sentence, rests_on = ANSWERS[stands.word](case)
-    told = statements(case) if stands.word in ("Finished", "Deleted") else []
-    return Explanation(stands, " ".join(sentence.split()), _with_causes(rests_on, events, case.stream), told)
+    statement_list = statements(case) if stands.word in ("Finished", "Deleted") else []
+    return Explanation(stands, " ".join(sentence.split()), _with_causes(rests_on, events, case.stream), statement_list)
 
 
 def without_workload(events: Sequence[Recorded]) -> Explanation:
@@ -101,21 +105,6 @@ def _with_causes(chosen: Iterable[Recorded | None], events: Sequence[Recorded], 
     return [found[position] for position in sorted(found)]
 
 
-def _waits(case: Case) -> Recorded | None:
-    """Return since when the Workload has no quota, as its condition now says it."""
-    text = said(case.state.local, "QuotaReserved")
-    return case.shown(lambda seen: not seen.is_true("QuotaReserved") and said(seen, "QuotaReserved") == text)
-
-
-def _has_quota(case: Case) -> Recorded | None:
-    """Return since when it has quota, with the states that its admission checks now have."""
-    local = case.state.local
-    checks = {entry.name: entry.state for entry in local.checks} if local is not None else {}
-    return case.shown(
-        lambda seen: seen.is_true("QuotaReserved") and {entry.name: entry.state for entry in seen.checks} == checks
-    )
-
-
 def _says(case: Case, state: str) -> Recorded | None:
     """Return since when our admission check has a state."""
     check = check_of(case.state, case.context)
@@ -123,17 +112,7 @@ def _says(case: Case, state: str) -> Recorded | None:
     return case.shown(lambda seen: any(entry.name == name and entry.state == state for entry in seen.checks))
 
 
-def _is_placed(case: Case) -> Recorded | None:
-    """Return since when the Workload says that it is with its cluster."""
-    return case.shown(lambda seen: seen.cluster_name == case.standing.cluster)
-
-
-def _is(case: Case, kind: str) -> Recorded | None:
-    """Return since when a condition is true."""
-    return case.shown(lambda seen: seen.is_true(kind))
-
-
-# --- one sentence for each word
+# --- one sentence for each standing
 # -----------------------------------------------------------------------------------------
 
 
@@ -141,8 +120,8 @@ def _pending(case: Case) -> Answer:
     taken = taken_back(case)
     quota = said(case.state.local, "QuotaReserved")
     if taken is not None:
-        return f"It waits for quota again{quota}: {taken[0]}.", [*taken[1], _waits(case)]
-    return f"It waits for quota on the management cluster{quota}.", [_waits(case)]
+        return f"It waits for quota again{quota}: {taken[0]}.", [*taken[1], waits_since(case)]
+    return f"It waits for quota on the management cluster{quota}.", [waits_since(case)]
 
 
 def _inactive(case: Case) -> Answer:
@@ -156,18 +135,18 @@ def _inactive(case: Case) -> Answer:
 def _reserved(case: Case) -> Answer:
     route = case.context.route
     if route is None:
-        return "It has quota and none of its admission checks is ours: it is not dispatched.", [_has_quota(case)]
+        return "It has quota and none of its admission checks is ours: it is not dispatched.", [quota_since(case)]
     if route.error:
-        return f"It has quota and is offered to nobody: {route.error}.", [_has_quota(case)]
+        return f"It has quota and is offered to nobody: {route.error}.", [quota_since(case)]
     text = f"It has quota and waits for {case.standing.waits_for}"
     held = _held(case)
     if held:
-        return f"{text}: {_not_reached(case, held)}.", [_has_quota(case), *(away(case, name) for name in held)]
+        return f"{text}: {_not_reached(case, held)}.", [quota_since(case), *(away(case, name) for name in held)]
     reasons = {name: why for name in route.clusters if (why := _closed(case, name))}
     if len(reasons) < len(route.clusters) or case.context.job is None:
-        return f"{text}.", [_has_quota(case), *_refusal(case, "@management")]
+        return f"{text}.", [quota_since(case), *_refusal(case, "@management")]
     each = "; ".join(f"{name}: {why}" for name, why in reasons.items())
-    return f"{text}: {each}.", [_has_quota(case), *(away(case, name) for name in reasons), case.last(ClustersJudged)]
+    return f"{text}: {each}.", [quota_since(case), *(away(case, name) for name in reasons), case.last(ClustersJudged)]
 
 
 def _closed(case: Case, cluster: str) -> str:
@@ -181,30 +160,49 @@ def _closed(case: Case, cluster: str) -> str:
 
 
 def _nominated(case: Case) -> Answer:
-    local = case.state.local
     offer = case.last(NominationDecided)
-    nominated = local.nominated if local is not None else []
-    names = nominated or (offer.event.clusters if offer and isinstance(offer.event, NominationDecided) else [])
-    each = [f"{name} {_on_worker(case, name)}" for name in names if name not in case.state.refused]
+    names = _offered_to(case, offer)
     held = _held(case)
-    if held:
-        each.insert(0, f"the job may run on {listed(held)}, so nobody else gets it yet ({_not_reached(case, held)})")
+    context = case.context
+    unfit = left_out(context, context.route) if context.route is not None else {}
+    each = (
+        [f"the job may run on {listed(held)}, so nobody else gets it yet ({_not_reached(case, held)})"] if held else []
+    )
+    each += [f"{name} {_on_worker(case, name)}" for name in names if name not in case.state.refused]
     each += [
         f"{name} is left out until {r.until:{STAMP}} because {because(r)}" for name, r in case.state.refused.items()
     ]
-    unfit = left_out(case.context, case.context.route) if case.context.route is not None else {}
     each += [f"{name} is not offered it: {why}" for name, why in unfit.items() if name not in names]
     released = case.last(
         WinnerReleased, test=lambda e: offer is None or getattr(e.event, "attempt", 0) == case.state.attempt
     )
-    first = f"It was offered to {listed(names)} (attempt {case.state.attempt}) and none of them has it yet"
-    if released is not None and isinstance(released.event, WinnerReleased):
-        first += f", after {released.event.cluster} was chosen and given up because {because(released.event)}"
-    seen = [_seen_on(case, name) or (_refusal(case, name) or [None])[0] for name in names]
-    refused = [case.on(name, ClusterRefused) for name in case.state.refused]
-    judged = [case.last(ClustersJudged)] if unfit else []
-    evidence = [offer, released, *seen, *refused, *judged, *(away(case, name) for name in held)]
+    after = _after_release(released)
+    first = f"It was offered to {listed(names)} (attempt {case.state.attempt}) and none of them has it yet{after}"
+    evidence = [offer, released, *_answers(case, names), *([case.last(ClustersJudged)] if unfit else [])]
+    evidence += [away(case, name) for name in held]
     return f"{first}{': ' if each else ''}{'; '.join(each)}.", evidence
+
+
+def _offered_to(case: Case, offer: Recorded | None) -> list[str]:
+    """Return the clusters that the Workload names, else those that it was last offered to."""
+    local = case.state.local
+    if local is not None and local.nominated:
+        return local.nominated
+    return offer.event.clusters if offer is not None and isinstance(offer.event, NominationDecided) else []
+
+
+def _answers(case: Case, names: Iterable[str]) -> Iterator[Recorded | None]:
+    """Yield what each of the clusters said last, and the refusals that still hold."""
+    for name in names:
+        yield _seen_on(case, name) or (_refusal(case, name) or [None])[0]
+    for name in case.state.refused:
+        yield case.on(name, ClusterRefused)
+
+
+def _after_release(released: Recorded | None) -> str:
+    if released is None or not isinstance(released.event, WinnerReleased):
+        return ""
+    return f", after {released.event.cluster} was chosen and given up because {because(released.event)}"
 
 
 def _held(case: Case) -> list[str]:
@@ -220,10 +218,10 @@ def _on_worker(case: Case, cluster: str) -> str:
     """Return what holds a Workload up on one of the clusters that it is offered to."""
     if not case.context.in_view(cluster):
         return f"cannot be asked ({not_available(case, cluster)})"
-    trouble = case.state.trouble.get(f"{cluster}/Workload")
+    failure = case.state.trouble.get(f"{cluster}/Workload")
     clone = case.state.remote(cluster).clone
-    if trouble is not None:
-        return f"refused our write: {trouble.message}"
+    if failure is not None:
+        return f"refused our write: {failure.message}"
     if clone is None:
         return "has no copy yet"
     return f"says: {face(clone)}{'' if clone.is_true('QuotaReserved') else said(clone, 'QuotaReserved')}"
@@ -255,8 +253,8 @@ def _choice(case: Case) -> tuple[str, Recorded | None]:
 def _chosen(case: Case) -> Answer:
     clause, chosen = _choice(case)
     cluster = case.standing.cluster
-    trouble = case.state.trouble.get(f"{cluster}/Job") or case.state.trouble.get("@management/Workload")
-    held = f"; a write was refused: {trouble.message}" if trouble else ""
+    failure = case.state.trouble.get(f"{cluster}/Job") or case.state.trouble.get("@management/Workload")
+    held = f"; a write was refused: {failure.message}" if failure else ""
     text = f"{cluster} was chosen {clause}, and it waits for {case.standing.waits_for}{held}."
     lost = [away(case, name) for name in _held(case)]
     return text, [
@@ -281,7 +279,7 @@ def _placed(case: Case) -> Answer:
             and e.event.reason != WorkloadReason.TOPOLOGY_ASSIGNED
         ),
     )
-    evidence: list[Recorded | None] = [chosen, ready, _is_placed(case)]
+    evidence: list[Recorded | None] = [chosen, ready, placed_since(case)]
     if case.standing.word == "Running":
         evidence.append(case.since(RemoteJobObserved, lambda seen: not seen.suspended, cluster))
     if case.standing.waits_for:
@@ -307,9 +305,9 @@ def _lost(case: Case) -> Answer:
     elif case.now < until:
         end = f"if it does not come back, the Workload is taken back at {until:{STAMP}}"
     else:
-        end = f"its time is over{by_whom(gave_up)}, and it is to be taken back now"
+        end = f"its time is over{by_operator(gave_up)}, and it is to be taken back now"
     text = f"It stays with {cluster}, which cannot be reached ({not_available(case, cluster)}); {end}."
-    return text, [chosen, away(case, cluster), gave_up, outage if until is None else None, _is_placed(case)]
+    return text, [chosen, away(case, cluster), gave_up, outage if until is None else None, placed_since(case)]
 
 
 def _retry(case: Case) -> Answer:
@@ -324,7 +322,7 @@ def _retry(case: Case) -> Answer:
     lost = away(case, cluster, decided.position) if decided is not None else None
     gave_up = given_up(case, cluster, decided.position) if decided is not None else None
     text = (
-        f"It is being taken back from {cluster or 'its cluster'} because {clause}{by_whom(gave_up)};"
+        f"It is being taken back from {cluster or 'its cluster'} because {clause}{by_operator(gave_up)};"
         " Kueue evicts it and queues it again."
     )
     return text, [chosen, lost, gave_up, decided, _says(case, "Retry")]
@@ -345,13 +343,13 @@ def _evicted(case: Case) -> Answer:
     taken = taken_back(case)
     text = f"It waits for {case.standing.waits_for}, so that its quota is free for others"
     if taken is None:
-        return f"{text}.", [_is(case, "Evicted")]
-    return f"{text}: {taken[0]}.", [*taken[1], _is(case, "Evicted")]
+        return f"{text}.", [true_since(case, "Evicted")]
+    return f"{text}: {taken[0]}.", [*taken[1], true_since(case, "Evicted")]
 
 
 def _finished(case: Case) -> Answer:
     local = case.state.local
-    shows = _is(case, "Finished")
+    shows = true_since(case, "Finished")
     source, decided = result_of(case, shows)
     copy = case.since(CloneObserved, lambda seen: seen.is_true("Finished"), source) if source else None
     chosen = case.last(WinnerChosen, test=lambda e: e.cluster == source) if source else None
@@ -373,7 +371,10 @@ def _deleted(case: Case) -> Answer:
     left = f"; {case.standing.waits_for} are still to go" if case.standing.waits_for else ""
     if last is None:
         return f"No Workload of this name was ever seen{left}.", [case.last(CloneObserved)]
-    return f"It was deleted on the management cluster{ended}{left}.", [_is(case, "Finished"), case.last(WorkloadGone)]
+    return f"It was deleted on the management cluster{ended}{left}.", [
+        true_since(case, "Finished"),
+        case.last(WorkloadGone),
+    ]
 
 
 ANSWERS: dict[Word, Callable[[Case], Answer]] = {

@@ -28,7 +28,7 @@ class Found(msgspec.Struct, frozen=True):
 
     @property
     def streams(self) -> list[str]:
-        """All streams of the story."""
+        """All streams of the Workload and its job."""
         return [*filter(None, [self.workload]), *self.jobs]
 
 
@@ -45,7 +45,7 @@ def find(reader: LogReader, namespace: str, name: str) -> Found | None:
     return Found(workloads[0], reader.streams("job", namespace=namespace, name=owner.name) if owner else [])
 
 
-def story(reader: LogReader, found: Found) -> list[Recorded]:
+def events_of(reader: LogReader, found: Found) -> list[Recorded]:
     """Return the events of a Workload and of the job that owns it: not those of another job that had its name before or
     after.
     """

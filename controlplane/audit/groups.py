@@ -26,11 +26,12 @@ from controlplane.controllers.podgroups.reasons import PodGroupReason
 from controlplane.controllers.podgroups.state import MemberState, PodGroupState, fold_group, fold_member
 from controlplane.log.event import Recorded
 
-_WORDS: dict[str, Word] = {"Inqueue": "Admitted", "Running": "Running", "Completed": "Finished"}
+_STANDING: dict[str, Word] = {"Inqueue": "Admitted", "Running": "Running", "Completed": "Finished"}
+_NO_CAPACITY = "room: not known, because nodes or pods are not in view"
 
 
 def explain_member(events: Sequence[Recorded], around: Sequence[Recorded]) -> Explanation:
-    """Return whose PodGroup a pod is in, and why."""
+    """Return which PodGroup a pod is in, and why."""
     state = MemberState()
     for recorded in events:
         state = fold_member(state, recorded)
@@ -51,11 +52,11 @@ def explain_member(events: Sequence[Recorded], around: Sequence[Recorded]) -> Ex
         f"{group_because(state.resolved)}{_steps(found)} ({_chain(found)}). {_phase(group)}{waits} {odd}"
     )
     rests_on = [_last(events, OwnerResolved), _last(events, MembershipDecided), *rests]
-    word: Word = (
+    state_word: Word = (
         "Running" if seen.stage == "Bound" else "Finished" if seen.stage in ("Succeeded", "Failed") else "Pending"
     )
-    waits_for = "its PodGroup to be admitted" if word == "Pending" and group.phase == "Pending" else ""
-    return _answer(Standing(word, "", waits_for), sentence, rests_on)
+    waits_for = "its PodGroup to be admitted" if state_word == "Pending" and group.phase == "Pending" else ""
+    return _answer(Standing(state_word, "", waits_for), sentence, rests_on)
 
 
 def _unresolved(seen: MemberObserved, events: Sequence[Recorded], around: Sequence[Recorded]) -> Explanation:
@@ -104,34 +105,41 @@ def _phase(group: PodGroupState) -> str:
 
 
 def explain_group(events: Sequence[Recorded], around: Sequence[Recorded]) -> Explanation:
-    """Return why a PodGroup is in its phase. `around` has the newest event of the cluster's room, if there is one."""
+    """Return why a PodGroup is in its phase. `around` has the newest event about the cluster's capacity."""
     state = PodGroupState()
     for recorded in events:
         state = fold_group(state, recorded)
     if state.seen is None:
-        last = events[-1] if events else None
-        gone = last is not None and isinstance(last.event, GroupGone)
-        text = "It is gone." if gone else "It is not there yet."
-        return _answer(Standing("Deleted" if gone else "Pending"), text, [last])
-    seen = state.seen
+        return _no_group(events)
+    seen, waits = state.seen, state.phase == "Pending"
     decided = _last(events, GroupStatusDecided)
-    why = ""
-    if decided is not None and isinstance(decided.event, GroupStatusDecided):
-        why = f", because {group_because(decided.event)}"
-        if state.phase == "Pending" and decided.event.reason == PodGroupReason.MEMBERS_CHANGED:
-            asks = ", ".join(f"{name} {amount}" for name, amount in sorted(seen.min_resources.items())) or "nothing"
-            why = f": it waits for {seen.min_member} members, and for room for what they ask for together ({asks})"
-    room = around[-1] if around and state.phase == "Pending" else None
-    if state.phase == "Pending":
-        known = what(room.event) if room is not None else "room: not known, because nodes or pods are not in view"
+    why = _why_phase(state, seen, decided)
+    capacity = around[-1] if around and waits else None
+    if waits:
+        known = what(capacity.event) if capacity is not None else _NO_CAPACITY
         why += f"; {known}"
-    trouble = f" The last write failed: {state.slot.trouble.message}." if state.slot.trouble is not None else ""
+    failure = f" The last write failed: {state.slot.trouble.message}." if state.slot.trouble is not None else ""
     owner = f" It is owned by {seen.owner}." if seen.owner else " Nobody owns it."
     counts = f" Of its members {seen.running} run, {seen.succeeded} succeeded and {seen.failed} failed."
-    waits = "members and room" if state.phase == "Pending" else ""
-    sentence = f"It is {state.phase}{why}.{counts}{owner}{trouble}"
-    rests_on = [_last(events, GroupObserved), decided, room]
-    return _answer(Standing(_WORDS.get(state.phase, "Pending"), "", waits), sentence, rests_on)
+    sentence = f"It is {state.phase}{why}.{counts}{owner}{failure}"
+    standing = Standing(_STANDING.get(state.phase, "Pending"), "", "members and room" if waits else "")
+    return _answer(standing, sentence, [_last(events, GroupObserved), decided, capacity])
+
+
+def _no_group(events: Sequence[Recorded]) -> Explanation:
+    last = events[-1] if events else None
+    if last is not None and isinstance(last.event, GroupGone):
+        return _answer(Standing("Deleted"), "It is gone.", [last])
+    return _answer(Standing("Pending"), "It is not there yet.", [last])
+
+
+def _why_phase(state: PodGroupState, seen: GroupObserved, decided: Recorded | None) -> str:
+    if decided is None or not isinstance(decided.event, GroupStatusDecided):
+        return ""
+    if state.phase == "Pending" and decided.event.reason == PodGroupReason.MEMBERS_CHANGED:
+        asks = ", ".join(f"{name} {amount}" for name, amount in sorted(seen.min_resources.items())) or "nothing"
+        return f": it waits for {seen.min_member} members, and for room for what they ask for together ({asks})"
+    return f", because {group_because(decided.event)}"
 
 
 def _answer(stands: Standing, sentence: str, rests_on: Sequence[Recorded | None]) -> Explanation:

@@ -1,5 +1,5 @@
 """The stories of one's own cluster: a pod and its PodGroup, a PodGroup, a PipelineRun and what was made for it; and
-those that the log of a scheduler has (`controlplane.audit.story`).
+those that the log of a scheduler has (`controlplane.audit.object_history`).
 
 In: a reader and what people type (`pod/NS/NAME`, `podgroup/NS/NAME`, `candidate/NS/NAME`, `pipelinerun/NS/NAME`). Out:
 the events, why it is where it is, and the moments. The sentences are made of the folds by which the service decides.
@@ -13,9 +13,9 @@ from collections.abc import Hashable
 
 from controlplane.audit.explain import Explanation
 from controlplane.audit.groups import explain_group, explain_member
+from controlplane.audit.object_history import ObjectHistory, explain_of, scheduler_history, streams_of
 from controlplane.audit.reads import Filter, LogReader
 from controlplane.audit.runs import explain_run
-from controlplane.audit.story import Story, explain_of, scheduler_story, streams_of
 from controlplane.audit.timeline import TimelineEntry
 from controlplane.audit.words import reason_of, type_of, what
 from controlplane.controllers.candidates.target.events import (
@@ -82,13 +82,13 @@ _LOGS = 20  # logs of one database in which a name is looked for
 _BINDINGS = (BindingDecided.__name__, BindStarted.__name__)
 
 
-def story(reader: LogReader, kind: str, namespace: str, name: str) -> Story | None:
-    """Return the story of an object; None if the log has none of it."""
-    return _own(reader, kind, namespace, name) or scheduler_story(reader, kind, namespace, name)
+def history_of(reader: LogReader, kind: str, namespace: str, name: str) -> ObjectHistory | None:
+    """Return the history of an object; None if the log has none of it."""
+    return _own(reader, kind, namespace, name) or scheduler_history(reader, kind, namespace, name)
 
 
 def places(kind: str, namespace: str, name: str) -> list[str]:
-    """Return the streams by which the story of an object is found in a log."""
+    """Return the streams by which the history of an object is found in a log."""
     own = {
         "pod": [member_stream(namespace, name), f"sourcepod/{namespace}/{name}"],
         "podgroup": [group_stream(namespace, name)],
@@ -116,7 +116,7 @@ def near_elsewhere(reader: LogReader, kind: str, namespace: str, name: str) -> d
     return {other.log: found for other in others if (found := near(other, kind, namespace, name))}
 
 
-def _own(reader: LogReader, kind: str, namespace: str, name: str) -> Story | None:
+def _own(reader: LogReader, kind: str, namespace: str, name: str) -> ObjectHistory | None:
     if kind == "pod":
         return _pod(reader, namespace, name)
     if kind == "candidate":
@@ -125,11 +125,11 @@ def _own(reader: LogReader, kind: str, namespace: str, name: str) -> Story | Non
     events = list(reader.events(Filter(streams=[stream])))
     if not events:
         return None
-    room = reader.events(Filter(streams=[ROOM_STREAM]), limit=1, newest=True) if kind == "podgroup" else ()
-    return Story(kind, stream, events, list(room))
+    capacity = reader.events(Filter(streams=[ROOM_STREAM]), limit=1, newest=True) if kind == "podgroup" else ()
+    return ObjectHistory(kind, stream, events, list(capacity))
 
 
-def _pod(reader: LogReader, namespace: str, name: str) -> Story | None:
+def _pod(reader: LogReader, namespace: str, name: str) -> ObjectHistory | None:
     stream = member_stream(namespace, name)
     events = list(reader.events(Filter(streams=[stream])))
     if not events:
@@ -146,11 +146,11 @@ def _pod(reader: LogReader, namespace: str, name: str) -> Story | None:
             if facts.controller is not None:
                 streams.add(owner_stream(namespace, facts.controller))
     around = list(reader.events(Filter(streams=sorted(streams)))) if streams else []
-    return Story("pod", stream, events, around)
+    return ObjectHistory("pod", stream, events, around)
 
 
-def explain_story(found: Story) -> Explanation:
-    """Return why the object of a story is where it is."""
+def explain_history(found: ObjectHistory) -> Explanation:
+    """Return why the object of a history is where it is."""
     if found.kind == "pod":
         return explain_member(found.events, found.around)
     if found.kind == "podgroup":
@@ -160,9 +160,9 @@ def explain_story(found: Story) -> Explanation:
     return explain_of(found)
 
 
-def story_moments(found: Story) -> list[TimelineEntry]:
+def history_moments(found: ObjectHistory) -> list[TimelineEntry]:
     """Return the moment of each event of an object; what repeats itself is there, and not noteworthy."""
-    told: list[TimelineEntry] = []
+    entries: list[TimelineEntry] = []
     last: dict[Hashable, tuple[str, str]] = {}
     own = found.stream.partition("/")[2]
     for recorded in heapq.merge(found.events, found.others, key=lambda recorded: recorded.position):
@@ -171,7 +171,7 @@ def story_moments(found: Story) -> list[TimelineEntry]:
         new = last.get(chain) != said and not isinstance(event, _UNNEEDED | _SAYS) and not _lost_race(event)
         new = new and not (found.kind == "candidate" and _said_by_candidate(recorded, found.stream))
         last[chain] = said
-        told.append(
+        entries.append(
             TimelineEntry(
                 position=recorded.position,
                 at=recorded.recorded_at,
@@ -183,7 +183,7 @@ def story_moments(found: Story) -> list[TimelineEntry]:
                 noteworthy=new,
             )
         )
-    return told
+    return entries
 
 
 def _said_by_candidate(recorded: Recorded, stream: str) -> bool:

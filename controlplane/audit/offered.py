@@ -56,28 +56,23 @@ def candidate_state(stream: str, events: Sequence[Recorded]) -> TargetState:
 def explain_candidate(stream: str, events: Sequence[Recorded]) -> Explanation:
     """Return why a candidate is where it is."""
     state = candidate_state(stream, events)
-    word, waits_for, sentence, rests_on = _said(state, events)
-    trouble = state.trouble.get(CANDIDATE)
+    state_word, waits_for, sentence, rests_on = _said(state, events)
+    failure = state.trouble.get(CANDIDATE)
     evidence = [last(events, kind) for kind in rests_on]
-    if trouble is not None and trouble.action == StatusReported.__name__:
-        sentence += f" Its source has not been told: {WRITES[trouble.action]} was refused ({trouble.message})."
+    if failure is not None and failure.action == StatusReported.__name__:
+        sentence += f" Its source has not been told: {WRITES[failure.action]} was refused ({failure.message})."
         evidence.append(last(events, TargetWriteFailed))
     seen = state.seen
     if seen is not None:
         origin = seen.origin
         sentence += f" It is the candidate of pod {origin.namespace}/{origin.name} of {origin.cluster}."
-    return answer(Standing(word, "", waits_for), sentence, evidence)
+    return answer(Standing(state_word, "", waits_for), sentence, evidence)
 
 
 def _said(state: TargetState, events: Sequence[Recorded]) -> Said:
     seen = state.seen
-    if seen is None:
-        left = " Its pod is still to go." if state.pod is not None else ""
-        text = f"It is gone{_deleted_by(events)}.{left}"
-        return "Deleted", "its pod to go" if left else "", text, (Bound, CandidateObserved, CandidateVanished)
-    if seen.deleting:
-        left = ", and its pod stops first" if state.pod is not None else ""
-        return "Deleting", "its pod to stop" if left else "", f"It is being deleted{left}.", (CandidateObserved,)
+    if seen is None or seen.deleting:
+        return _going(state, events)
     if state.bound is not None:
         return _bound(state, state.bound, seen, events)
     if state.refused is not None:
@@ -86,14 +81,23 @@ def _said(state: TargetState, events: Sequence[Recorded]) -> Said:
     if not state.admitted:
         return "Pending", "its turn", "It is there, and it was not looked at yet.", (CandidateObserved,)
     if state.pod is None:
-        trouble = state.trouble.get(POD)
-        refused = f": {WRITES['PodMade']} was refused ({trouble.message})" if trouble is not None else ""
+        failure = state.trouble.get(POD)
+        refused = f": {WRITES['PodMade']} was refused ({failure.message})" if failure is not None else ""
         return "Pending", "its pod", f"It was taken, and its pod is being made{refused}.", (Admitted, TargetWriteFailed)
     if state.binding is not None:
         return _binding(state, state.binding)
     if state.held is not None:
         return _held(state, state.held, seen)
     return _without_node(state, seen, events)
+
+
+def _going(state: TargetState, events: Sequence[Recorded]) -> Said:
+    if state.seen is None:
+        left = " Its pod is still to go." if state.pod is not None else ""
+        text = f"It is gone{_deleted_by(events)}.{left}"
+        return "Deleted", "its pod to go" if left else "", text, (Bound, CandidateObserved, CandidateVanished)
+    left = ", and its pod stops first" if state.pod is not None else ""
+    return "Deleting", "its pod to stop" if left else "", f"It is being deleted{left}.", (CandidateObserved,)
 
 
 def _deleted_by(events: Sequence[Recorded]) -> str:
@@ -126,7 +130,10 @@ def _bound(state: TargetState, bound: Bound, seen: CandidateObserved, events: Se
 
 
 def _binding(state: TargetState, binding: BindStarted) -> Said:
-    text = f"It is being bound to node {binding.node} by permit {binding.number}; that may begin until {binding.before:%H:%M:%S}."
+    text = (
+        f"It is being bound to node {binding.node} by permit {binding.number}; that may begin until"
+        f" {binding.before:%H:%M:%S}."
+    )
     if state.bind_failed:
         text += " The API server did not confirm the binding: the pod is touched, so that a late one cannot be made."
     return "Chosen", "its binding", text, (Reserved, PermitSeen, BindStarted, BindFailed)
@@ -148,19 +155,8 @@ def _held(state: TargetState, held: Reserved, seen: CandidateObserved) -> Said:
 
 
 def _without_node(state: TargetState, seen: CandidateObserved, events: Sequence[Recorded]) -> Said:
-    told, source = state.told, seen.origin.cluster
-    if told is not None:
-        text = f"No node: {told.message.rstrip('.')}. {source} hears of it."
-        found = last(events, SchedulingFailed)
-        if found is not None and isinstance(found.event, SchedulingFailed) and found.event.plugins:
-            again = helped_by(found.event.plugins)
-            text += f" It is tried again when {again}; and after five minutes in any case."
-        if told.preemptable:
-            text += f" Pods of lower priority are in its way: they go only if {source} permits it to make room."
-        permit = seen.permit
-        if permit is not None and permit.kind == "Preempt" and permit.number > max(state.withdrawn, state.tried):
-            text += f" {source} does, until {permit.until:%H:%M:%S} (permit {permit.number})."
-        return "Pending", "a node that fits it", text, (NotSchedulable,)
+    if state.told is not None:
+        return _unschedulable(state, state.told, seen, events)
     if state.unreserved is not None:
         why = target_because(state.unreserved)
         text = f"Its reservation {state.unreserved.number} was given up, because {why}. A node is looked for again."
@@ -178,6 +174,22 @@ def _without_node(state: TargetState, seen: CandidateObserved, events: Sequence[
     )
 
 
+def _unschedulable(
+    state: TargetState, last_answer: NotSchedulable, seen: CandidateObserved, events: Sequence[Recorded]
+) -> Said:
+    source, permit = seen.origin.cluster, seen.permit
+    text = f"No node: {last_answer.message.rstrip('.')}. {source} hears of it."
+    found = last(events, SchedulingFailed)
+    if found is not None and isinstance(found.event, SchedulingFailed) and found.event.plugins:
+        again = helped_by(found.event.plugins)
+        text += f" It is tried again when {again}; and after five minutes in any case."
+    if last_answer.preemptable:
+        text += f" Pods of lower priority are in its way: they go only if {source} permits it to make room."
+    if permit is not None and permit.kind == "Preempt" and permit.number > max(state.withdrawn, state.tried):
+        text += f" {source} does, until {permit.until:%H:%M:%S} (permit {permit.number})."
+    return "Pending", "a node that fits it", text, (NotSchedulable,)
+
+
 def explain_gang(stream: str, events: Sequence[Recorded]) -> Explanation:
     """Return how a PodGroup stands with the scheduler that places its pods."""
     state = gang_initial(stream)
@@ -189,10 +201,10 @@ def explain_gang(stream: str, events: Sequence[Recorded]) -> Explanation:
     judged = state.judged
     if judged is None:
         return answer(Standing("Pending", "", "its members"), "None of its members was tried yet.", evidence)
-    trouble = next(iter(state.trouble.values()), None)
+    failure = next(iter(state.trouble.values()), None)
     mute = ""
-    if trouble is not None:
-        mute = f" The PodGroup does not say so: the write was refused ({trouble.message})."
+    if failure is not None:
+        mute = f" The PodGroup does not say so: the write was refused ({failure.message})."
         evidence.append(last(events, SchedulingWriteFailed))
     scheduled = judged.condition == "Scheduled"
     shown = (

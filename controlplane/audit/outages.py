@@ -1,4 +1,4 @@
-"""The outages in the story of a Workload: what happened to the clusters that held a copy of it, while they held one.
+"""The outages in the timeline of a Workload: what happened to the clusters that held a copy of it, while they held one.
 
 In: the events of the Workload and of what is around it (the clusters, the fleet, checks, queues), in order. Out:
 moments, to be told among those of `timeline`. A cluster's history is on its own stream, and most of it is nobody's
@@ -34,7 +34,7 @@ def outages(policy: MultiKueuePolicy, events: Iterable[Recorded], stream: str) -
     """
     index = WorkloadIndex(policy)
     folding = Folding(index.fold)
-    told: list[TimelineEntry] = []
+    entries: list[TimelineEntry] = []
     outage_told = False
     for recorded in events:
         cluster = recorded.stream.removeprefix("cluster/")
@@ -51,14 +51,14 @@ def outages(policy: MultiKueuePolicy, events: Iterable[Recorded], stream: str) -
         else:
             moment = None
         if moment is not None:
-            told.append(moment)
-    return told
+            entries.append(moment)
+    return entries
 
 
-def _of_fleet(index: WorkloadIndex, state: WorkloadState, recorded: Recorded, told: bool) -> TimelineEntry | None:
+def _of_fleet(index: WorkloadIndex, state: WorkloadState, recorded: Recorded, shown: bool) -> TimelineEntry | None:
     """Tell of a mass outage if one of the Workload's clusters is away in it, and of its end if it was told of."""
     mine = {*state.remotes, placed(state)}
-    if not told and not any(is_away(c) for name, c in index.connections.items() if name in mine):
+    if not shown and not any(is_away(c) for name, c in index.connections.items() if name in mine):
         return None
     match recorded.event:
         case connectivity.MassOutageBegan():

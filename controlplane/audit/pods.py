@@ -1,4 +1,4 @@
-"""The story of a source pod, and why it is where it is: one sentence and the events that it rests on.
+"""The timeline of a source pod, and why it is where it is: one sentence and the events that it rests on.
 
 In: a reader and a name. Out: an `Explanation` and moments, of the very folds that the service decides by. Nothing is
 asked of any cluster."""
@@ -27,7 +27,14 @@ from controlplane.controllers.candidates.source.events import (
 from controlplane.controllers.candidates.source.gang_state import group_stream
 from controlplane.controllers.candidates.source.phrases import pod_because
 from controlplane.controllers.candidates.source.state import STREAM as SOURCES
-from controlplane.controllers.candidates.source.state import Candidate, SourceState, fold, initial, source_stream
+from controlplane.controllers.candidates.source.state import (
+    Candidate,
+    Permit,
+    SourceState,
+    fold,
+    initial,
+    source_stream,
+)
 from controlplane.controllers.connectivity.events import cluster_stream
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.connectivity.state import fold as fold_connection
@@ -51,7 +58,7 @@ def connections(reader: LogReader, clusters: Sequence[str]) -> dict[str, Connect
 
 
 def folded(events: Sequence[Recorded]) -> SourceState:
-    """Return the state of the source pod whose events these are."""
+    """Return the state of the source pod that these events are of."""
     state = initial(events[0].stream)
     for recorded in events:
         state = fold(state, recorded)
@@ -77,26 +84,33 @@ def explain_pod(
     PodGroup.
     """
     state = folded(events)
-    pod, permit = state.pod, state.permit
+    pod = state.pod
     if pod is None or pod.deleting:
         return _gone(state, events, deleting=pod is not None)
     if state.shown is not None and state.shown.uid == pod.uid and state.shown.failed:
         return _answer("Finished", "", f"It is over: {state.shown.message}.", events, DelegateLost)
-    chosen = state.chosen
-    if chosen is not None:
-        return _placed(state, chosen, events, connected)
+    if state.chosen is not None:
+        return _placed(state, state.chosen, events, connected)
     if state.refused is not None and state.refused.uid == pod.uid and not state.electing:
         sentence = f"It is not placed, because {pod_because(state.refused)}."
         return _answer("Pending", "", sentence, events, type(state.refused))
-    if permit is not None:
-        granted = _last(events, PermitGranted)
-        why = pod_because(granted.event) if granted and isinstance(granted.event, CandidateDecision) else ""
-        taking = " It is being taken back." if permit.revoking else ""
-        sentence = f"{permit.cluster} has the permit until {permit.until:%H:%M:%S}, because {why}.{taking}"
-        return _answer("Pending", permit.cluster, sentence, events, PermitGranted)
-    said = "; ".join(_of_target(state, name, connected) for name in sorted(state.targets)) or "it has no targets"
+    if state.permit is not None:
+        return _permitted(state.permit, events)
     together = _of_gang(pod.group, gang) if pod.group else ""
-    return _answer("Pending", "", f"No cluster has it yet: {said}.{together}", events, CandidateSeen)
+    sentence = f"No cluster has it yet: {_of_targets(state, connected)}.{together}"
+    return _answer("Pending", "", sentence, events, CandidateSeen)
+
+
+def _of_targets(state: SourceState, connected: Mapping[str, Connection]) -> str:
+    return "; ".join(_of_target(state, name, connected) for name in sorted(state.targets)) or "it has no targets"
+
+
+def _permitted(permit: Permit, events: Sequence[Recorded]) -> Explanation:
+    granted = _last(events, PermitGranted)
+    why = pod_because(granted.event) if granted and isinstance(granted.event, CandidateDecision) else ""
+    taking = " It is being taken back." if permit.revoking else ""
+    sentence = f"{permit.cluster} has the permit until {permit.until:%H:%M:%S}, because {why}.{taking}"
+    return _answer("Pending", permit.cluster, sentence, events, PermitGranted)
 
 
 def _of_gang(group: str, gang: Sequence[Recorded]) -> str:
@@ -141,16 +155,18 @@ def _of_target(state: SourceState, name: str, connected: Mapping[str, Connection
         if known.cluster == name and (known.uid, known.epoch) == (state.uid, state.epoch):
             if known.seen is not None:
                 return f"{name}: {what(known.seen)}"
-            trouble = state.trouble.get(f"{name}/{candidate}")
-            return f"{name}: {trouble.message}" if trouble is not None else f"{name} has not answered"
+            failure = state.trouble.get(f"{name}/{candidate}")
+            return f"{name}: {failure.message}" if failure is not None else f"{name} has not answered"
     return f"{name} has not been asked"
 
 
-def _answer(word: str, cluster: str, sentence: str, events: Sequence[Recorded], *rests_on: type[object]) -> Explanation:
+def _answer(
+    state_word: str, cluster: str, sentence: str, events: Sequence[Recorded], *rests_on: type[object]
+) -> Explanation:
     newest = [recorded for kind in rests_on if (recorded := _last(events, kind)) is not None]
     standing = Standing("Pending", cluster, "a cluster with a node for it")
-    if word in ("Running", "Finished"):
-        standing = Standing("Running" if word == "Running" else "Finished", cluster, "")
+    if state_word in ("Running", "Finished"):
+        standing = Standing("Running" if state_word == "Running" else "Finished", cluster, "")
     return Explanation(standing, _ended(" ".join(sentence.split())), sorted(newest, key=lambda one: one.position))
 
 
@@ -169,7 +185,7 @@ def _tail(events: Sequence[Recorded]) -> list[Recorded]:
 
 def pod_moments(events: Sequence[Recorded]) -> list[TimelineEntry]:
     """Return the moment of each event of a source pod; what repeats itself is there, and not noteworthy."""
-    told: list[TimelineEntry] = []
+    entries: list[TimelineEntry] = []
     last: dict[Hashable, tuple[str, str]] = {}
     for recorded in events:
         event = recorded.event
@@ -182,7 +198,7 @@ def pod_moments(events: Sequence[Recorded]) -> list[TimelineEntry]:
         why = pod_because(event) if isinstance(event, CandidateDecision) else ""
         if isinstance(event, CandidateWriteFailed):
             why = event.message
-        told.append(
+        entries.append(
             TimelineEntry(
                 position=recorded.position,
                 at=recorded.recorded_at,
@@ -194,7 +210,7 @@ def pod_moments(events: Sequence[Recorded]) -> list[TimelineEntry]:
                 noteworthy=new,
             )
         )
-    return told
+    return entries
 
 
 def _chain(recorded: Recorded) -> Hashable:

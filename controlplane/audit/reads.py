@@ -34,7 +34,7 @@ _COLUMNS: LiteralString = (
 _ALL_AT_ONCE = 5000  # rows that are fetched from the server in one go
 
 # Workload streams that something may still come of: the Workload is there and has not finished, or a copy is left, or a
-# decision was the last word. A stream is asked for more than its newest events only if its Workload is gone or
+# decision was the last event. A stream is asked for more than its newest events only if its Workload is gone or
 # finished.
 _LIVE: LiteralString = """
 SELECT s.stream FROM audit.streams s
@@ -73,8 +73,14 @@ ORDER BY o.position DESC"""
 LOCAL_EVENTS = (*_GROUP_EVENTS, *_RUN_EVENTS)
 """The events of one's own cluster: readable whether their controllers are on or off."""
 READ: tuple[type[Event], ...] = (
-    *MultiKueueController.types, *SourceController.types, *COPY_EVENTS, *JUDGING_EVENTS, *LOCAL_EVENTS, *SCHEDULING_EVENTS, *TARGET_EVENTS,
-)  # fmt: skip
+    *MultiKueueController.types,
+    *SourceController.types,
+    *COPY_EVENTS,
+    *JUDGING_EVENTS,
+    *LOCAL_EVENTS,
+    *SCHEDULING_EVENTS,
+    *TARGET_EVENTS,
+)
 """All that any log of ours may hold: the service's, and those of the schedulers beside target clusters."""
 
 # The names of all logs, one step in the primary key each: `streams` may have millions of rows.
@@ -82,7 +88,8 @@ _LOGS: LiteralString = """
 WITH RECURSIVE found (log) AS (
     (SELECT log FROM audit.streams ORDER BY log LIMIT 1)
     UNION ALL
-    SELECT (SELECT s.log FROM audit.streams s WHERE s.log > found.log ORDER BY s.log LIMIT 1) FROM found WHERE found.log IS NOT NULL
+    SELECT (SELECT s.log FROM audit.streams s WHERE s.log > found.log ORDER BY s.log LIMIT 1)
+    FROM found WHERE found.log IS NOT NULL
 ) SELECT log FROM found WHERE log IS NOT NULL"""
 
 
@@ -196,7 +203,8 @@ class LogReader:
         """Return the streams of some kinds, by name; of a namespace or of an object if given."""
         rows = self.connection.execute(
             "SELECT stream FROM audit.streams WHERE log = %(log)s AND kind = ANY(%(kinds)s)"
-            " AND (%(namespace)s::text IS NULL OR namespace = %(namespace)s) AND (%(name)s::text IS NULL OR name = %(name)s)"
+            " AND (%(namespace)s::text IS NULL OR namespace = %(namespace)s)"
+            " AND (%(name)s::text IS NULL OR name = %(name)s)"
             " ORDER BY stream",
             {"log": self.log, "kinds": list(kinds), "namespace": namespace, "name": name},
         )
@@ -225,7 +233,8 @@ class LogReader:
         """Return when each of some streams began."""
         rows = self.connection.execute(
             "SELECT s.stream, e.recorded_at FROM unnest(%(streams)s::text[]) s (stream) CROSS JOIN LATERAL ("
-            " SELECT recorded_at FROM audit.events WHERE log = %(log)s AND stream = s.stream ORDER BY position LIMIT 1) e",
+            " SELECT recorded_at FROM audit.events WHERE log = %(log)s AND stream = s.stream"
+            " ORDER BY position LIMIT 1) e",
             {"log": self.log, "streams": list(streams)},
         )
         return dict(rows.fetchall())

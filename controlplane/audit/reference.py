@@ -1,7 +1,8 @@
 """`docs/reference/events.md` and `scheduler-events.md`, written from the manifests of the controllers.
 
 In: `python -m controlplane.audit.reference [scheduler]`; the event classes with their docstrings and fields, the
-streams, the reasons. Out: Markdown. A test compares the pages with it."""
+streams, the reasons. Out: Markdown. A test compares the pages with it.
+"""
 
 from __future__ import annotations
 
@@ -23,23 +24,23 @@ _HEADS = {
 
 <!-- Written by `python -m controlplane.audit.reference`. Change the event classes or the manifests instead. -->
 
-Every event has a type (below), a `schema` (the number of its shape), a stream, and its fields as JSON in `data`, where a field that has its
-default is left out. [SQL](sql.md) says how to read them; `controlplane events --follow` shows them as they come. Those of a scheduler's own
-log are on [a page of their own](scheduler-events.md).
+Every event has a type (below), a `schema` (the number of its shape), a stream, and its fields as JSON in `data`, where
+a field that has its default is left out. [SQL](sql.md) says how to read them; `controlplane events --follow` shows them
+as they come. Those of a scheduler's own log are on [a page of their own](scheduler-events.md).
 """,
     "scheduler": """# Events and reasons of the scheduler
 
-<!-- Written by `python -m controlplane.audit.reference scheduler`. Change the event classes or the manifests instead. -->
+<!-- Written by `python -m controlplane.audit.reference scheduler`. Change event classes or manifests instead. -->
 
-What `controlplane scheduler run` records, in a log of its own (`scheduler.log`). Nodes, other schedulers' pods and everything else that a
-cycle looks at are not in it ([why](../decisions/0018-what-a-scheduler-records.md)). Events of the connection (`ClusterConnected` and the
-others) are those of [the service](events.md). `controlplane why`, `timeline` and `events` read it with `--log`:
-[how](../howto/run-a-scheduler.md#ask-why).
+What `controlplane scheduler run` records, in a log of its own (`scheduler.log`). Nodes, other schedulers' pods and
+everything else that a cycle looks at are not in it ([why](../decisions/0018-what-a-scheduler-records.md)). Events of
+the connection (`ClusterConnected` and the others) are those of [the service](events.md). `controlplane why`, `timeline`
+and `events` read it with `--log`: [how](../howto/run-a-scheduler.md#ask-why).
 """,
 }
 _DECISIONS = """
-Each decision carries a `reason`, in `data` and in the column of that name: a member of a closed set. Most mean a write to one object.
-Sentences for people are made of the reason and the event's fields: `controlplane why`.
+Each decision carries a `reason`, in `data` and in the column of that name: a member of a closed set. Most mean a write
+to one object. Sentences for people are made of the reason and the event's fields: `controlplane why`.
 """
 _MANIFESTS = {"service": SERVICE, "scheduler": tuple(one for one in SCHEDULER if one not in SERVICE)}
 

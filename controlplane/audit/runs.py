@@ -6,7 +6,7 @@ In: the events of a run's stream. Out: an `Explanation`, of the fold by which th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from controlplane.audit.explain import Explanation
 from controlplane.audit.standing import Standing
@@ -31,9 +31,9 @@ def explain_run(stream: str, events: Sequence[Recorded]) -> Explanation:
     state = initial(stream)
     for recorded in events:
         state = fold(state, recorded)
-    attempt = state.current or (list(state.attempts.values())[-1] if state.attempts else None)
+    attempt = state.current or next(reversed(state.attempts.values()), None)
     pinned = _last(events, ModePinned)
-    mode = pinned.event.mode if pinned is not None and isinstance(pinned.event, ModePinned) else ""
+    mode = pinned.event.mode if pinned and isinstance(pinned.event, ModePinned) else ""
     if attempt is None or not attempt.live or attempt.over:
         return _over(state, attempt, mode, events)
     if attempt.refused:
@@ -45,21 +45,26 @@ def explain_run(stream: str, events: Sequence[Recorded]) -> Explanation:
         return _answer(Standing("Pending"), sentence, pinned)
     if not mode:
         return _answer(Standing("Pending", "", "its mode"), "It was seen, and its mode is not decided yet.", events[-1])
+    return _kept_together(state, attempt, mode, pinned, events)
+
+
+def _kept_together(
+    state: RunState, attempt: Attempt, mode: str, pinned: Recorded | None, events: Sequence[Recorded]
+) -> Explanation:
     kept = f"Its mode is {mode}, kept from its start."
     if mode == "disabled":
         return _answer(Standing("Running"), f"{kept} Nothing keeps its pods together.", pinned)
-    sentence = f"{kept} {_placeholders(state, attempt)} {_moved(events)} {_trouble(state)}"
-    rests = [pinned, _last(events, PlaceholderReady), *_all(events, PlaceholderEvicted), _failure(state, events)]
     ready = any(isinstance(pod, PlaceholderReady) for pod in state.pods.values())
-    return _answer(
-        Standing("Running" if ready else "Pending", "", "" if ready else "its placeholder"), sentence, *rests
-    )
+    stands = Standing("Running") if ready else Standing("Pending", "", "its placeholder")
+    sentence = f"{kept} {_placeholders(state, attempt)} {_moved(events)} {_write_failures(state)}"
+    rests = [pinned, _last(events, PlaceholderReady), *_all(events, PlaceholderEvicted), _failure(state, events)]
+    return _answer(stands, sentence, *rests)
 
 
 def _placeholders(state: RunState, attempt: Attempt) -> str:
     if not attempt.placeholders:
         return "It has no placeholder yet."
-    told = []
+    parts = []
     for uid, made in sorted(attempt.placeholders.items(), key=lambda item: item[1].name):
         pod = next((one for one in state.pods.values() if one.owner == uid), None)
         if isinstance(pod, PlaceholderReady):
@@ -67,19 +72,19 @@ def _placeholders(state: RunState, attempt: Attempt) -> str:
         else:
             where = f"not ready, on node {pod.node}" if pod is not None and pod.node else "waiting for a node"
         beside = sum(task.placeholder == made.name for task in attempt.tasks.values())
-        told.append(f"placeholder {made.name} is {where}, and {beside} tasks follow it")
-    return f"Its {listed(told)}."
+        parts.append(f"placeholder {made.name} is {where}, and {beside} tasks follow it")
+    return f"Its {listed(parts)}."
 
 
 def _moved(events: Sequence[Recorded]) -> str:
     moves = [one.event for one in _all(events, PlaceholderEvicted) if isinstance(one.event, PlaceholderEvicted)]
-    told = [f"away from {move.node} because {run_because(move)}" for move in moves]
-    return f"It was moved {listed(told)}." if told else ""
+    parts = [f"away from {move.node} because {run_because(move)}" for move in moves]
+    return f"It was moved {listed(parts)}." if parts else ""
 
 
-def _trouble(state: RunState) -> str:
-    told = [f"{target}: {one.message or one.error}" for target, one in sorted(state.trouble.items())]
-    return f"The API server refuses {'; '.join(told)}." if told else ""
+def _write_failures(state: RunState) -> str:
+    refused = [f"{target}: {one.message or one.error}" for target, one in sorted(state.trouble.items())]
+    return f"The API server refuses {'; '.join(refused)}." if refused else ""
 
 
 def _failure(state: RunState, events: Sequence[Recorded]) -> Recorded | None:
@@ -90,20 +95,29 @@ def _over(state: RunState, attempt: Attempt | None, mode: str, events: Sequence[
     completed = _last(events, RunCompleted)
     gone = attempt is None or not attempt.live
     why = run_because(completed.event) if completed and isinstance(completed.event, RunCompleted) else "the run is gone"
-    removed = [
-        one.event.name
-        for one in _all(events, PlaceholderRemovalDecided, ClaimRemovalDecided)
-        if isinstance(one.event, PlaceholderRemovalDecided | ClaimRemovalDecided)
-    ]
-    left = [one.name for one in state.claims.values()]
-    left += [made.name for one in state.attempts.values() for made in one.placeholders.values()]
+    removed, left = _removed(events), sorted(_left(state))
     first = f"It is over, because {why}." if not gone else "It is gone."
-    cleaned = f" Cleaned up: {listed(list(dict.fromkeys(removed)))}." if removed else ""
-    rest = f" Still there: {listed(sorted(left))}." if left else " Nothing that was made for it is left."
+    cleaned = f" Cleaned up: {listed(removed)}." if removed else ""
+    rest = f" Still there: {listed(left)}." if left else " Nothing that was made for it is left."
     kept = f" Its mode was {mode}." if mode else ""
     stands = Standing("Deleted" if gone else "Finished", "", "what was made for it to go" if left and removed else "")
     rests = [completed, *_all(events, PlaceholderEvicted, PlaceholderRemovalDecided, ClaimRemovalDecided)]
     return _answer(stands, f"{first}{kept} {_moved(events)}{cleaned}{rest}", *(rests if any(rests) else [events[-1]]))
+
+
+def _removed(events: Sequence[Recorded]) -> list[str]:
+    """Return the names of what was made for a run and was removed, each once."""
+    removals = (one.event for one in events)
+    return list(
+        dict.fromkeys(e.name for e in removals if isinstance(e, PlaceholderRemovalDecided | ClaimRemovalDecided))
+    )
+
+
+def _left(state: RunState) -> Iterator[str]:
+    """Yield the names of what was made for a run and is still there."""
+    yield from (one.name for one in state.claims.values())
+    for attempt in state.attempts.values():
+        yield from (made.name for made in attempt.placeholders.values())
 
 
 def _answer(stands: Standing, sentence: str, *rests_on: Recorded | None) -> Explanation:

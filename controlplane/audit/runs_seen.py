@@ -13,7 +13,7 @@ from itertools import combinations
 import msgspec
 
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
-from controlplane.controllers.multikueue.events import WorkloadObserved
+from controlplane.controllers.multikueue.events import RemoteJobObserved, WorkloadObserved
 from controlplane.controllers.multikueue.index import WorkloadIndex
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.controllers.multikueue.unobserved_jobs import may_run, of_another_job
@@ -82,11 +82,13 @@ def _running(index: WorkloadIndex, state: WorkloadState | None) -> dict[str, tup
         if job is None:
             if may_run(state, cluster):
                 found[cluster] = ("", False)
-        elif in_view and not job.finished and not (job.suspended and job.inactive):
-            found[cluster] = (job.uid, True)
-        elif not in_view and not job.finished and may_run(state, cluster):
-            found[cluster] = (job.uid, False)
+        elif not job.finished and (_unsuspended(job) if in_view else may_run(state, cluster)):
+            found[cluster] = (job.uid, in_view)
     return found
+
+
+def _unsuspended(job: RemoteJobObserved) -> bool:
+    return not (job.suspended and job.inactive)
 
 
 def _joined(found: list[JobRun]) -> list[JobRun]:

@@ -43,7 +43,7 @@ from controlplane.runtime.phrases import listed
 
 AFTER = "What becomes of a pod on its node is not recorded here."
 Said = tuple[Word, str, str, Sequence[type[object]]]
-"""A word, what it waits for, the sentence, and the types of the events it rests on."""
+"""A standing, what it waits for, the sentence, and the types of the events it rests on."""
 
 
 def pod_state(stream: str, events: Sequence[Recorded]) -> PodState:
@@ -68,26 +68,34 @@ def victims(events: Sequence[Recorded]) -> dict[str, VictimState]:
 def explain_scheduled(stream: str, events: Sequence[Recorded], around: Sequence[Recorded]) -> Explanation:
     """Return why a plain pod is where it is."""
     state = pod_state(stream, events)
-    word, waits_for, sentence, rests_on = _said(state, events, around)
-    newest = [last(events, kind) for kind in rests_on]
     own = victim_stream(state.namespace, state.name)
+    state_word, waits_for, sentence, rests_on = _said(state, events, around)
+    newest = [last(events, kind) for kind in rests_on]
     as_victim = [recorded for recorded in around if recorded.stream == own]
     chosen = last(as_victim, VictimChosen)
     if chosen is not None and isinstance(chosen.event, VictimChosen) and _is_of(chosen.event, state, events):
-        gone = last(as_victim, VictimGone)
-        if gone is not None and gone.position < chosen.position:
-            gone = None
-        why = f"pod {chosen.event.preemptor} has a higher priority and needs its place"
-        word, waits_for = ("Deleted", "") if gone or state.pod is None else ("Evicted", "its containers to stop")
-        now = "is gone: it was" if word == "Deleted" else "is being"
-        sentence = f"It {now} evicted from node {chosen.event.node}, because {why}"
+        gone = _gone_after(chosen, as_victim)
+        deleted = gone is not None or state.pod is None
+        state_word, waits_for = ("Deleted", "") if deleted else ("Evicted", "its containers to stop")
+        sentence = _evicted(chosen.event, deleted=deleted)
         newest += [chosen, gone]
     made = [e for e in around if isinstance(e.event, VictimChosen) and e.stream != own]
-    return answer(Standing(word, "", waits_for), sentence, [*newest, *(made if word == "Pending" else [])])
+    standing = Standing(state_word, "", waits_for)
+    return answer(standing, sentence, [*newest, *(made if state_word == "Pending" else [])])
+
+
+def _gone_after(chosen: Recorded, as_victim: Sequence[Recorded]) -> Recorded | None:
+    gone = last(as_victim, VictimGone)
+    return gone if gone is not None and gone.position >= chosen.position else None
+
+
+def _evicted(chosen: VictimChosen, *, deleted: bool) -> str:
+    why = f"pod {chosen.preemptor} has a higher priority and needs its place"
+    return f"It {'is gone: it was' if deleted else 'is being'} evicted from node {chosen.node}, because {why}"
 
 
 def _is_of(chosen: VictimChosen, state: PodState, events: Sequence[Recorded]) -> bool:
-    """Whether an eviction was of the pod that the story is about, and not of one that had its name before."""
+    """Whether an eviction was of the pod that is asked about, and not of one that had its name before."""
     known = [e.event.uid for e in events if isinstance(e.event, PendingPodObserved)]
     return not known or chosen.uid == (state.pod.uid if state.pod is not None else known[-1])
 
@@ -159,12 +167,12 @@ def _held(state: PodState, held: NodeReserved, events: Sequence[Recorded]) -> Sa
             what = call_words(calls[state.pre_bound])
             text = f"{first}. Before the binding {state.pre_bound} of {len(calls)} writes are there; awaited: {what}."
             return "Chosen", what, text, (NodeReserved, PreBindDecided, SchedulingWriteFailed)
-    trouble = state.trouble.get(BINDING) or state.trouble.get(PRE_BIND)
-    if trouble is not None:
-        refused = f"{trouble.code} {trouble.error}: {trouble.message.rstrip('.')}"
+    failure = state.trouble.get(BINDING) or state.trouble.get(PRE_BIND)
+    if failure is not None:
+        refused = f"{failure.code} {failure.error}: {failure.message.rstrip('.')}"
         text = (
             f"{first}. The API server did not confirm the binding ({refused}); the node stays held, and what became "
-            f"of the binding is found out, not before {trouble.until:%H:%M:%S}."
+            f"of the binding is found out, not before {failure.until:%H:%M:%S}."
         )
         return "Chosen", "the API server", text, (NodeReserved, BindingDecided, SchedulingWriteFailed)
     return "Chosen", "its binding", f"{first}. It is being bound.", (NodeReserved, BindingDecided)
@@ -174,27 +182,27 @@ def _permit(plugin: str) -> str:
     return "the others of its gang" if plugin == "Gang" else f"the plugin {plugin}"
 
 
-def _refused(state: PodState, told: SchedulingFailed, around: Sequence[Recorded]) -> Said:
+def _refused(state: PodState, failed: SchedulingFailed, around: Sequence[Recorded]) -> Said:
     rests_on = (SchedulingFailed, SchedulingWriteFailed) if state.trouble else (SchedulingFailed,)
     unsaid = state.trouble.get(STATUS)
     mute = f" The pod does not say so: {WRITES['PodStatusDecided']} was refused ({unsaid.message})." if unsaid else ""
-    message = told.message.rstrip(".")
-    if told.reason is SchedulingReason.SCHEDULER_ERROR:
+    message = failed.message.rstrip(".")
+    if failed.reason is SchedulingReason.SCHEDULER_ERROR:
         text = f"It met an error: {message}. It is tried again after its back-off.{mute}"
         return "Pending", "its back-off to end", text, rests_on
-    if told.reason is SchedulingReason.SCHEDULING_GATED:
+    if failed.reason is SchedulingReason.SCHEDULING_GATED:
         text = f"It is kept outside: {message}. It is tried as soon as that has changed.{mute}"
         return "Pending", "what keeps it outside to change", text, rests_on
-    again = f"It is tried again when {helped_by(told.plugins)}; and after five minutes in any case."
-    since = f" The cycle that said so first was {try_words(told)}." if told.attempt > 1 else ""
-    text = f"No node: {message}.{_room(told, around)}{since} {again}{mute}"
-    waits_for = f"its victims on node {told.nominated} to go" if told.nominated else "a node that fits it"
+    again = f"It is tried again when {helped_by(failed.plugins)}; and after five minutes in any case."
+    since = f" The cycle that said so first was {try_words(failed)}." if failed.attempt > 1 else ""
+    text = f"No node: {message}.{_preemption(failed, around)}{since} {again}{mute}"
+    waits_for = f"its victims on node {failed.nominated} to go" if failed.nominated else "a node that fits it"
     return "Pending", waits_for, text, rests_on
 
 
-def _room(told: SchedulingFailed, around: Sequence[Recorded]) -> str:
+def _preemption(failed: SchedulingFailed, around: Sequence[Recorded]) -> str:
     """Return who goes for the pod, and how far that is."""
-    if not told.nominated:
+    if not failed.nominated:
         return ""
     each = []
     for stream, victim in sorted(victims(around).items()):
@@ -202,11 +210,11 @@ def _room(told: SchedulingFailed, around: Sequence[Recorded]) -> str:
         if victim.chosen is None:
             each.append(f"pod {name} (on its way out)")
         else:
-            trouble = next(iter(victim.trouble.values()), None)
-            refused = f", refused: {trouble.message}" if trouble is not None else ""
+            failure = next(iter(victim.trouble.values()), None)
+            refused = f", refused: {failure.message}" if failure is not None else ""
             each.append(f"pod {name} (priority is lower; {'told so' if victim.marked else 'chosen'}{refused})")
     goes = f" For it {'goes' if len(each) == 1 else 'go'} {listed(each)}." if each else ""
-    return f" Room is made for it on node {told.nominated}, by preemption.{goes}"
+    return f" Room is made for it on node {failed.nominated}, by preemption.{goes}"
 
 
 def answer(stands: Standing, sentence: str, rests_on: Sequence[Recorded | None]) -> Explanation:

@@ -1,4 +1,4 @@
-"""How far a Workload has come, in one word, and what it waits for, in a few.
+"""How far a Workload has come, by one name, and what it waits for, in a few.
 
 In: the fold of a Workload and its context (`Index.context`), the time. Out: a `Standing`. Pure. The words are Kueue's
 where Kueue has one; the order of the questions is that of `controlplane.controllers.multikueue.decide`."""
@@ -17,13 +17,13 @@ from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.controllers.multikueue.unobserved_jobs import unseen
 
 Word = Literal[
-    "Pending", "Inactive", "Reserved", "Nominated", "Chosen", "Admitted", "Running", "Lost", "Retry", "Rejected", "Evicted",
-    "Deleting", "Finished", "Deleted",
+    "Pending", "Inactive", "Reserved", "Nominated", "Chosen", "Admitted", "Running", "Lost", "Retry", "Rejected",
+    "Evicted", "Deleting", "Finished", "Deleted",
 ]  # fmt: skip
-"""Pending: waits for quota. Inactive: deactivated. Reserved: has quota, offered to nobody. Nominated: offered to clusters.
-Chosen: one of them was chosen, its job is being made. Admitted: the check is Ready. Running: the job's copy is unsuspended.
-Lost: its cluster cannot be reached. Retry, Rejected: the check says so. Evicted: evicted, still holding quota.
-Deleted: not there any more."""
+"""Pending: waits for quota. Inactive: deactivated. Reserved: has quota, offered to nobody. Nominated: offered to
+clusters. Chosen: one of them was chosen, its job is being made. Admitted: the check is Ready. Running: the job's copy
+is unsuspended. Lost: its cluster cannot be reached. Retry, Rejected: the check says so. Evicted: evicted, still holding
+quota. Deleted: not there any more."""
 
 WORDS: tuple[Word, ...] = get_args(Word)
 
@@ -130,6 +130,7 @@ def _before_the_job(state: WorkloadState, context: WorkloadContext, cluster: str
 
 def _before_the_offer(local: WorkloadObserved, check: CheckState, context: WorkloadContext) -> str:
     assert context.route is not None
+    clusters = context.route.clusters
     others = [entry.name for entry in local.checks if entry.name != check.name and entry.state != "Ready"]
     if context.route.error:
         return "a MultiKueueConfig that can be used"
@@ -137,10 +138,11 @@ def _before_the_offer(local: WorkloadObserved, check: CheckState, context: Workl
         return "its job to be seen"
     if others:
         return f"the admission check {', '.join(others)}"
-    if not any(context.available(cluster) for cluster in context.route.clusters):
-        return f"a cluster that can be reached ({', '.join(context.route.clusters) or 'none is configured'})"
-    if not any(context.available(cluster) and context.takes(cluster) for cluster in context.route.clusters):
-        return f"a cluster that can take it ({', '.join(context.route.clusters)})"
+    reachable = [cluster for cluster in clusters if context.available(cluster)]
+    if not reachable:
+        return f"a cluster that can be reached ({', '.join(clusters) or 'none is configured'})"
+    if not any(map(context.takes, reachable)):
+        return f"a cluster that can take it ({', '.join(clusters)})"
     return "its nomination"
 
 

@@ -1,6 +1,6 @@
-"""The story of a Workload: of its events, those at which something changed, with why.
+"""The timeline of a Workload: of its events, those at which something changed, with why.
 
-In: the recorded events of a Workload and its job, in order. Out: moments. It is the story of the view
+In: the recorded events of a Workload and its job, in order. Out: moments. It is the timeline of the view
 `audit.workload_timeline`, moment for moment (a test compares the two); here as well because simulations and what-ifs
 have events and no database, and because sentences are made of typed events.
 
@@ -49,7 +49,7 @@ from controlplane.log.event import Event, Recorded, Unknown
 
 
 class TimelineEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of a story. `why` completes it: the reason of a decision in words, or what the object itself said."""
+    """One line of a timeline. `why` completes it: the reason of a decision in words, or what the object itself said."""
 
     position: int
     at: datetime
@@ -103,8 +103,8 @@ class Timeline:
 
 def moments(events: Iterable[Recorded]) -> list[TimelineEntry]:
     """Return the moment of each event of a Workload and its job; what repeats itself is there, and not noteworthy."""
-    teller = Timeline()
-    return [teller.tell(recorded) for recorded in events]
+    moments = Timeline()
+    return [moments.tell(recorded) for recorded in events]
 
 
 def why(event: Event | Unknown, winner: str = "") -> str:

@@ -1,7 +1,8 @@
 """What an event of the log is, for lists, where the columns beside it tell when, where and why.
 
 In: an event of the log, known or not. Out: its type, its reason, its fields, and one short line, which its controller's
-manifest has. The phrases about Workloads and jobs are those of the view `audit.workload_timeline`."""
+manifest has. The phrases about Workloads and jobs are those of the view `audit.workload_timeline`.
+"""
 
 from __future__ import annotations
 

@@ -73,16 +73,16 @@ def forget(options: Options, name: str, i_know: bool, by: str | None) -> None:
         stays, pods = _stays(index, now, [name]), _pods(options, name)
         anew = f", and place {_counted(pods, 'pod')} anew that {_are(pods)} there or may be" if pods else ""
         raise CommandFailure(
-            f'nothing was done: this would end the grace of cluster "{name}", which is away since {clock(since)} UTC, and queue'
-            f" {_workloads(stays)} again that {_stay(stays)} with it{anew}, under never-twice too. What still runs there would run a"
-            " second time, so say --i-know if nothing does.",
+            f'nothing was done: this would end the grace of cluster "{name}", which is away since {clock(since)}'
+            f" UTC, and queue {_workloads(stays)} again that {_stay(stays)} with it{anew}, under never-twice too."
+            " What still runs there would run a second time, so say --i-know if nothing does.",
             Exit.USAGE,
         )
-    pods = _pods(options, name)  # before anybody acts on the word
+    pods = _pods(options, name)  # before anybody acts on it
     copies = asyncio.run(operate.forget(database, log, policy, name, by or whoami()))
     also = f", and {_counted(pods, 'pod')} {_are(pods)} there or may be" if pods else ""
-    told = f'Cluster "{name}" is given up until it connects again; it has copies of {_workloads(copies)}{also}.'
-    _done(options, {"cluster": name, "copies": copies, "pods": pods}, told)
+    message = f'Cluster "{name}" is given up until it connects again; it has copies of {_workloads(copies)}{also}.'
+    _done(options, {"cluster": name, "copies": copies, "pods": pods}, message)
 
 
 @clusters.command("accept-outage")
@@ -105,14 +105,14 @@ def accept_outage(options: Options, i_know: bool, by: str | None) -> None:
         away = index.away()[0]
         stays = _stays(index, now, away, ending=True)
         raise CommandFailure(
-            f"nothing was done: this would let {_workloads(stays)} be queued again as the graces end on the clusters that are away"
-            f" ({', '.join(away)}). If it is this network that is cut off, and not they, all of it would run twice, so say --i-know"
-            " if you looked.",
+            f"nothing was done: this would let {_workloads(stays)} be queued again as the graces end on the"
+            f" clusters that are away ({', '.join(away)}). If it is this network that is cut off, and not they, all"
+            " of it would run twice, so say --i-know if you looked.",
             Exit.USAGE,
         )
     count = asyncio.run(operate.accept_outage(database, log, policy, by or whoami()))
-    told = f"The mass outage is accepted: Workloads of {count} clusters are queued again as their graces end."
-    _done(options, {"away": count}, told)
+    message = f"The mass outage is accepted: Workloads of {count} clusters are queued again as their graces end."
+    _done(options, {"away": count}, message)
 
 
 def whoami() -> str:
@@ -191,9 +191,9 @@ def _pods(options: Options, cluster: str) -> int:
         return len(placed_on(reader, cluster))
 
 
-def _done(options: Options, value: dict[str, Any], told: str) -> None:
+def _done(options: Options, value: dict[str, Any], message: str) -> None:
     if options.output == "table":
-        line(told)
+        line(message)
     else:
         dump(options.output, value)
 

@@ -25,15 +25,7 @@ _STDIN = Path("-")
 _FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 _MODES = ("workspaces", "pipelineruns", "isolate-pipelinerun", "disabled")
 COLUMNS = ("action", "kind", "name", "why")
-
-
-@click.group(cls=CommandGroup)
-def coscheduling() -> None:
-    """Plan how a PipelineRun's pods are brought to one node."""
-
-
-@coscheduling.command()
-@click.option(
+_files = click.option(
     "-f",
     "--file",
     "files",
@@ -43,6 +35,15 @@ def coscheduling() -> None:
     metavar="FILE",
     help="Objects; - for standard input; may be repeated.",
 )
+
+
+@click.group(cls=CommandGroup)
+def coscheduling() -> None:
+    """Plan how a PipelineRun's pods are brought to one node."""
+
+
+@coscheduling.command()
+@_files
 @click.option(
     "--mode", type=click.Choice(_MODES), help="The mode to reckon in; default: what the run asks for, else workspaces."
 )
@@ -88,16 +89,7 @@ def charge(options: Options, files: tuple[Path, ...], mode: str | None, name: st
 
 
 @coscheduling.command()
-@click.option(
-    "-f",
-    "--file",
-    "files",
-    multiple=True,
-    required=True,
-    type=_FILE,
-    metavar="FILE",
-    help="Objects; - for standard input; may be repeated.",
-)
+@_files
 @click.option("--config", "flags", type=_FILE, metavar="FILE", help="Tekton's ConfigMap feature-flags.")
 @click.option("--defaults", type=_FILE, metavar="FILE", help="Tekton's ConfigMap config-defaults.")
 @click.option("--run", "name", metavar="NAME", help="Which PipelineRun, if there are several; default: the first.")
@@ -140,7 +132,7 @@ def plan(
         return Exit.FAILED if found.error else Exit.OK
     if found.error:
         raise CommandFailure(found.error)
-    _tell(found)
+    _print_plan(found)
     return Exit.OK
 
 
@@ -201,7 +193,7 @@ def _named(source: Path) -> str:
     return "standard input" if source == _STDIN else str(source)
 
 
-def _tell(found: PlacementPlan) -> None:
+def _print_plan(found: PlacementPlan) -> None:
     line(f"PipelineRun {found.run}: mode {found.mode}")
     table(COLUMNS, _rows(found))
     for warning in found.warnings:

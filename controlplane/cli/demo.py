@@ -1,9 +1,9 @@
 """`controlplane demo`: twenty jobs over three simulated clusters, with a service that is killed half-way; ends by
 itself.
 
-In: nothing. Out: a performance, then the story of one job, why it is where it is, and a query over the history; all of
-it with the verbs that everybody has. The exit code says whether what was shown was right, by the witness of those who
-were there."""
+In: nothing. Out: a run of the whole service, then the timeline of one job, why it is where it is, and a query over the
+history; all of it with the verbs that everybody has. The exit code says whether what was shown was right, by the
+witness of those who were there."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from controlplane.local.history import LogHistory
 
 _RIGHT = (
-    "All is as it should be: {jobs} jobs in {seconds:.1f} s, each on one worker, each once, through the death of the service; "
-    "the log agrees with what the workers saw, and nothing is left on them."
+    "All is as it should be: {jobs} jobs in {seconds:.1f} s, each on one worker, each once, through the death of"
+    " the service; the log agrees with what the workers saw, and nothing is left on them."
 )
 
 
@@ -64,7 +64,8 @@ def demo(options: Options, keep: bool, data: Path | None) -> None:
         raise CommandFailure(str(error), Exit.FAILED) from error
     if (keep or data) and options.output == "table":
         line(
-            f"Everything is kept in {root}: {shlex.join(['controlplane', 'up', '--data', str(root)])} goes on from here."
+            f"Everything is kept in {root}: {shlex.join(['controlplane', 'up', '--data', str(root)])} goes on"
+            " from here."
         )
     if problems:
         raise CommandFailure("\n  ".join(["what was shown is not right:", *problems]), Exit.FAILED)
@@ -133,33 +134,33 @@ async def _play(folder: DataFolder, options: Options, *, durable: bool) -> list[
         with screen(place.fleet.names, on_terminal=sys.stdout.isatty()) as seen:
             played = await Demo(place, replica, history, jobs(), seen).play()
         problems = judge(played.evidence)
-        await asyncio.to_thread(_tell, options, place.database.url, history, played)
+        await asyncio.to_thread(_show, options, place.database.url, history, played)
         if not problems:
             line(_RIGHT.format(jobs=len(played.evidence.asked), seconds=played.seconds))
         return problems
 
 
-def _tell(options: Options, url: str, history: LogHistory, played: Played) -> None:
+def _show(options: Options, url: str, history: LogHistory, played: Played) -> None:
     """Ask the log as anybody would: with the verbs of this program, and in SQL."""
     from controlplane.local.history import COLUMNS
 
     name = f"default/{played.told}"
     line("")
     line(f"One of the jobs that ran when the service was killed is {played.told}.")
-    for words in (["timeline", name], ["why", name]):
-        _ask(options, url, words)
+    for commands in (["timeline", name], ["why", name]):
+        _ask(options, url, commands)
     line("")
     click.echo(f"$ psql\n{history.query};")
     table(COLUMNS, history.answer())
     line("")
 
 
-def _ask(options: Options, url: str, words: list[str]) -> None:
+def _ask(options: Options, url: str, commands: list[str]) -> None:
     """Show a verb, and let it answer."""
     from controlplane.cli import cli
 
     line("")
-    line(f"$ controlplane {shlex.join(words)}")
+    line(f"$ controlplane {shlex.join(commands)}")
     file = ["--config", str(options.config)] if options.config is not None else []
-    with cli.make_context("controlplane", [*file, "--database-url", url, *words]) as context:
+    with cli.make_context("controlplane", [*file, "--database-url", url, *commands]) as context:
         cli.invoke(context)

@@ -67,8 +67,8 @@ def explain(error: BaseException) -> Sentence:
             return say(error)
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}", Exit.FAILED
-    told = f": {_first_line(error)}" if str(error) else ""
-    return f"unexpected {type(error).__name__}{told} (CONTROLPLANE_DEBUG=1 shows where)", Exit.FAILED
+    message = f": {_first_line(error)}" if str(error) else ""
+    return f"unexpected {type(error).__name__}{message} (CONTROLPLANE_DEBUG=1 shows where)", Exit.FAILED
 
 
 def _as(code: Exit) -> Callable[[BaseException], Sentence]:

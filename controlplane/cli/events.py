@@ -57,20 +57,25 @@ def events(
     from controlplane.audit.reads import Filter
 
     wanted = Filter(after=after or 0, types=list(types) or None, streams=list(streams) or None, cluster=cluster)
-    if not follow:
-        with open_reader(options) as reader:
-            found = list(reader.events(wanted, limit=limit, newest=after is None))
-            empty = "" if found else is_empty(reader)
-        emit(options.output, [plain(one) for one in found], COLUMNS, [_row(one) for one in found])
-        if empty:
-            click.echo(f"{empty[0].upper()}{empty[1:]}.", err=True)
-        return Exit.OK
+    if follow:
+        return _show_on(options, wanted, limit, newest=after is None)
+    with open_reader(options) as reader:
+        found = list(reader.events(wanted, limit=limit, newest=after is None))
+        empty = "" if found else is_empty(reader)
+    emit(options.output, [plain(one) for one in found], COLUMNS, [_row(one) for one in found])
+    if empty:
+        click.echo(f"{empty[0].upper()}{empty[1:]}.", err=True)
+    return Exit.OK
+
+
+def _show_on(options: Options, wanted: Filter, limit: int, *, newest: bool) -> int:
+    """Show events, and those that come, until Ctrl-C."""
     first = open_reader(options)
     first.head()  # what is wrong from the start is a failure, and nothing to wait for
     try:
         if options.output == "table":
             line(_LINE.format(*(column.upper() for column in COLUMNS)))
-        for recorded in _follow(options, first, wanted, limit, newest=after is None):
+        for recorded in _follow(options, first, wanted, limit, newest=newest):
             _print(options.output, recorded)
     except KeyboardInterrupt:
         return Exit.INTERRUPTED

@@ -104,7 +104,7 @@ def grace_cell(one: dict[str, Any], now: datetime) -> str:
 
 
 def short_life(incarnation: str, life: int) -> str:
-    """Return a life of a cluster as it fits into a column."""
+    """Return the incarnation of a cluster as it fits into a column."""
     from controlplane.controllers.connectivity.state import life_of
 
     return life_of(incarnation[:8], life)

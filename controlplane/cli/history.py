@@ -1,5 +1,5 @@
-"""What the verbs that read the history share: a reader of the log, the way from a name to a story, and times as people
-read them.
+"""What the verbs that read the history share: a reader of the log, the way from a name to its events, and times as
+people read them.
 
 In: the options, and NAMESPACE/NAME as it was typed. Out: a `LogReader`, or a `CommandFailure` with the sentence that
 says what to do."""
@@ -55,7 +55,10 @@ def policy_in_force(options: Options, reader: LogReader) -> MultiKueuePolicy:
 
     said = in_force(reader)
     if said is None and reader.log in reader.logs():
-        text = "The log does not say by which settings it is led: graces and policies are shown by the settings of this program."
+        text = (
+            "The log does not say by which settings it is led: graces and policies are shown by the settings of this"
+            " program."
+        )
         click.echo(text, err=True)
     return reading_policy(options.settings(), said)
 

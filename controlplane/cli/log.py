@@ -72,9 +72,10 @@ def rebind(options: Options, i_know: bool, by: str | None) -> None:
             index = load(reader, policy)
         before, count = operate.rebindable(index).incarnation, len(index.workloads)
         raise CommandFailure(
-            f'nothing was done: this would let log "{name}", which belongs to the cluster whose namespace kube-system has the UID {before},'
-            f" follow the next one that a service connects to. Of {count} Workload{'' if count == 1 else 's'} in it, those that this"
-            " cluster does not have are then gone, and what runs of them on workers is removed, so say --i-know if that is what you want.",
+            f'nothing was done: this would let log "{name}", which belongs to the cluster whose namespace'
+            f" kube-system has the UID {before}, follow the next one that a service connects to. Of {count}"
+            f" Workload{'' if count == 1 else 's'} in it, those that this cluster does not have are then gone, and"
+            " what runs of them on workers is removed, so say --i-know if that is what you want.",
             Exit.USAGE,
         )
     database = Database(options.database_url(), settings.database.role)

@@ -54,7 +54,8 @@ class Options:
         url = self.settings().database.url
         if not url:
             raise CommandFailure(
-                "no database is set: give --database-url, CONTROLPLANE_DATABASE_URL, or database.url in the settings file",
+                "no database is set: give --database-url, CONTROLPLANE_DATABASE_URL, or database.url in the"
+                " settings file",
                 Exit.CONFIGURATION,
             )
         return url.reveal()

@@ -18,8 +18,8 @@ from controlplane.cli.options import Options
 if TYPE_CHECKING:
     from controlplane.audit.explain import Explanation
     from controlplane.audit.find import Found
+    from controlplane.audit.object_history import ObjectHistory
     from controlplane.audit.reads import LogReader
-    from controlplane.audit.story import Story
     from controlplane.audit.timeline import TimelineEntry
 
 _SAID = {
@@ -36,10 +36,10 @@ def explained(options: Options, text: str) -> tuple[str, Explanation] | None:
     """Return stream and explanation of an object of one's own cluster; `CommandFailure` (exit code 5) if the log has
     none.
     """
-    from controlplane.audit.local import explain_story
+    from controlplane.audit.local import explain_history
 
     found = _find(options, text)
-    return None if found is None else (found.stream, explain_story(found))
+    return None if found is None else (found.stream, explain_history(found))
 
 
 def narrated(options: Options, text: str) -> tuple[Found, list[TimelineEntry]] | None:
@@ -47,14 +47,14 @@ def narrated(options: Options, text: str) -> tuple[Found, list[TimelineEntry]] |
     none.
     """
     from controlplane.audit.find import Found
-    from controlplane.audit.local import story_moments
+    from controlplane.audit.local import history_moments
 
     found = _find(options, text)
-    return None if found is None else (Found(found.stream, []), story_moments(found))
+    return None if found is None else (Found(found.stream, []), history_moments(found))
 
 
-def _find(options: Options, text: str) -> Story | None:
-    from controlplane.audit.local import PREFIXES, places, story
+def _find(options: Options, text: str) -> ObjectHistory | None:
+    from controlplane.audit.local import PREFIXES, history_of, places
 
     prefix, _, rest = text.partition("/")
     kind = PREFIXES.get(prefix, "")
@@ -62,7 +62,7 @@ def _find(options: Options, text: str) -> Story | None:
         return None
     namespace, name = split(rest)
     with open_reader(options) as reader:
-        found = story(reader, kind, namespace, name)
+        found = history_of(reader, kind, namespace, name)
         if found is not None:
             return found
         if kind == "pod" and reader.streams("sourcepod", namespace=namespace, name=name):
@@ -71,7 +71,7 @@ def _find(options: Options, text: str) -> Story | None:
         if len(elsewhere) != 1 or log_was_named(options):
             raise CommandFailure(_missing(reader, kind, namespace, name, elsewhere), Exit.NOT_FOUND)
     with open_reader(options, elsewhere[0]) as other:
-        found = story(other, kind, namespace, name)
+        found = history_of(other, kind, namespace, name)
     if found is None:
         options.more["database.log"] = (elsewhere[0], "the log that has it")
     click.echo(f"From the log {elsewhere[0]}.", err=True)

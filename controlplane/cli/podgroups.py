@@ -46,7 +46,8 @@ def podgroups() -> None:
     multiple=True,
     required=True,
     metavar="OBJECTS",
-    help="Pods and their owners, in YAML or JSON, as `kubectl get -o yaml` prints them; - for standard input. Repeatable.",
+    help="Pods and their owners, in YAML or JSON, as `kubectl get -o yaml` prints them; - for standard input."
+    " Repeatable.",
 )
 @click.option(
     "--scheduler-name",
@@ -104,8 +105,8 @@ def resolve(
     emit(options.output, lines, COLUMNS, _rows(lines))
     problems += more
     if problems:
-        told = "object cannot be used" if len(problems) == 1 else "objects cannot be used"
-        raise CommandFailure("\n  ".join([f"{len(problems)} {told}:", *map(str, problems)]))
+        message = "object cannot be used" if len(problems) == 1 else "objects cannot be used"
+        raise CommandFailure("\n  ".join([f"{len(problems)} {message}:", *map(str, problems)]))
 
 
 def _text(source: str, code: Exit = Exit.USAGE) -> str:
@@ -134,8 +135,8 @@ def _rules(source: str | None) -> Rules:
     try:
         return find_rules(_text(source, Exit.CONFIGURATION))
     except RulesInvalid as error:
-        told = [f"{_named(source)}: the rules are refused, and the last good ones would stay in force:"]
-        raise CommandFailure("\n  ".join([*told, *map(str, error.complaints)]), Exit.CONFIGURATION) from None
+        message = [f"{_named(source)}: the rules are refused, and the last good ones would stay in force:"]
+        raise CommandFailure("\n  ".join([*message, *map(str, error.complaints)]), Exit.CONFIGURATION) from None
 
 
 def _objects(files: tuple[str, ...]) -> tuple[list[Piece], list[DocumentProblem]]:

@@ -38,7 +38,8 @@ Started = Callable[["WebServer"], None]
 @click.option(
     "--controllers",
     metavar="NAME,…",
-    help="Which controllers run: multikueue, candidates, podgroups, coscheduling. Without it, those of the setting run.controllers.",
+    help="Which controllers run: multikueue, candidates, podgroups, coscheduling. Without it, those of the"
+    " setting run.controllers.",
 )
 @click.pass_obj
 def run(options: Options, controllers: str | None) -> None:
@@ -93,7 +94,8 @@ async def usable(database: Database) -> str:
 
     if host := unverified_host(database.url):
         logger(__name__).warning(
-            "the database's certificate is not verified: whoever answers as that host gets the password and the history",
+            "the database's certificate is not verified: whoever answers as that host gets the password and the"
+            " history",
             host=host,
             set="sslmode=verify-full and sslrootcert in database.url",
         )
@@ -212,7 +214,10 @@ def _refused(settings: Settings, message: str) -> str:
     path, context = settings.management.kubeconfig, settings.management.context
     said = message.removeprefix("load client config failed: ")
     if not path:
-        return f"there is no management cluster ({said}): set management.kubeconfig, or run in a pod with a service account"
+        return (
+            f"there is no management cluster ({said}): set management.kubeconfig, or run in a pod with a service"
+            " account"
+        )
     if os.pathsep not in path and not Path(path).expanduser().is_file():
         return f"management.kubeconfig: there is no file {path}"
     hint = f'; is "{context}" (management.context) one of its contexts?' if context else ""

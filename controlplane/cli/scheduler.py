@@ -60,8 +60,8 @@ def evaluate(files: tuple[Path, ...], for_people: bool, scheduler_config: str | 
         if not text.strip():
             continue
         if for_people:
-            ok, told = explained(text, number, profiles)
-            for one in told:
+            ok, lines = explained(text, number, profiles)
+            for one in lines:
                 line(one)
         else:
             ok, encoded = said(text, number, profiles)

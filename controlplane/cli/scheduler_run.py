@@ -64,8 +64,8 @@ def usable_profiles(path: str) -> Setup:
         return load(path)
     except BadConfiguration as error:
         problems = str(error).splitlines()
-        told = problems[0] if len(problems) == 1 else "\n  ".join(["the profiles cannot be used:", *problems])
-        raise CommandFailure(told, Exit.CONFIGURATION) from None
+        message = problems[0] if len(problems) == 1 else "\n  ".join(["the profiles cannot be used:", *problems])
+        raise CommandFailure(message, Exit.CONFIGURATION) from None
 
 
 def _profiles(settings: Settings) -> Setup:

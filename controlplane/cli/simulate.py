@@ -1,6 +1,6 @@
 """`controlplane simulate`: the whole service against simulated clusters, from a seed, in virtual time.
 
-In: seeds. Out: a verdict each; for one that fails, the story of its smallest form, the command that replays it, and
+In: seeds. Out: whether each holds; for one that fails, the trace of its smallest form, the command that replays it, and
 exit code 1. Needs neither a database nor a cluster."""
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ _Draw: TypeAlias = "Callable[[int], Plan]"
     type=click.Choice(("workloads", "candidates", "local")),
     default="workloads",
     show_default=True,
-    help="What is played: Workloads over many clusters, candidate pods with a scheduler beside each target, or one's own cluster's pods.",
+    help="What is played: Workloads over many clusters, candidate pods with a scheduler beside each target, or"
+    " one's own cluster's pods.",
 )
 @click.option("--story", "tell", is_flag=True, help="Tell the story, also of a seed that holds.")
 @click.option("--trace", is_flag=True, help="Print every line of the trace.")
@@ -106,16 +107,16 @@ def _one(plan: Plan, steps: str | None, *, tell: bool, trace: bool, shrinking: b
             raise click.UsageError(f"--steps: {steps!r} is not a list of numbers such as 1,4-6") from None
     outcome = play(plan)
     if outcome.violation is not None:
-        _tell_failure(outcome, shrinking=shrinking, trace=trace)
+        _show_failure(outcome, shrinking=shrinking, trace=trace)
         return Exit.FAILED
     if tell or trace:
-        for told in story(outcome, whole=trace):
-            line(told)
+        for text in story(outcome, whole=trace):
+            line(text)
     line(verdict(outcome))
     return Exit.OK
 
 
-def _tell_failure(outcome: Outcome, *, shrinking: bool, trace: bool = False) -> None:
+def _show_failure(outcome: Outcome, *, shrinking: bool, trace: bool = False) -> None:
     from controlplane.dst.engine.shrink import shrink
     from controlplane.dst.engine.story import command, story, verdict
     from controlplane.dst.play import play
@@ -126,8 +127,8 @@ def _tell_failure(outcome: Outcome, *, shrinking: bool, trace: bool = False) -> 
         outcome = shrink(outcome, play)
     if not outcome.lines:
         outcome = play(outcome.plan)
-    for told in story(outcome, whole=trace):
-        line(told)
+    for text in story(outcome, whole=trace):
+        line(text)
     line(verdict(outcome))
     line(f"{len(outcome.plan.steps)} of {before} steps. Replay: {command(outcome.plan)}")
 
@@ -146,11 +147,12 @@ def _many(options: Options, seeds: Sequence[int], draw: _Draw, processes: int, *
         rules = Counter(outcome.violation.rule for outcome in failed if outcome.violation)
         firsts = {outcome.violation.rule: outcome.plan.seed for outcome in reversed(failed) if outcome.violation}
         table(("rule", "seeds", "first"), [(rule, count, firsts[rule]) for rule, count in rules.most_common()])
-        _tell_failure(failed[0], shrinking=shrinking)
+        _show_failure(failed[0], shrinking=shrinking)
     hours, seconds = figures["virtualSeconds"] / 3600, time.monotonic() - began
     held = figures["seeds"] - len(failed)
     line(
-        f"{held} of {figures['seeds']} seeds hold: {hours:.1f} virtual hours, {figures['events']} events, {seconds:.0f} s"
+        f"{held} of {figures['seeds']} seeds hold: {hours:.1f} virtual hours, {figures['events']} events,"
+        f" {seconds:.0f} s"
     )
     return Exit.FAILED if failed else Exit.OK
 

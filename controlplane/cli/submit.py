@@ -88,8 +88,8 @@ async def _submit(settings: Settings, objects: list[tuple[Kind, Json]]) -> list[
                 made = await server.create(kind, namespace, body)
                 rows.append((kind.kind, namespace, str(made["metadata"]["name"]), _CREATED))
             except ApiError as error:
-                told = error.reason if error.reason == "AlreadyExists" else error.message
-                rows.append((kind.kind, namespace, str(body["metadata"].get("name", "")), told))
+                message = error.reason if error.reason == "AlreadyExists" else error.message
+                rows.append((kind.kind, namespace, str(body["metadata"].get("name", "")), message))
     finally:
         await server.close()
     return rows

@@ -1,4 +1,4 @@
-"""`controlplane timeline [pod/]NAMESPACE/NAME`: the story of a Workload and its job, or of a source pod and its
+"""`controlplane timeline [pod/]NAMESPACE/NAME`: the history of a Workload and its job, or of a source pod and its
 candidates.
 """
 
@@ -24,6 +24,8 @@ from controlplane.cli.options import Options
 from controlplane.cli.output import emit
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from controlplane.audit.find import Found
     from controlplane.audit.timeline import TimelineEntry
 
@@ -55,40 +57,41 @@ def timeline(options: Options, name: str, everything: bool) -> None:
         "workload": found.workload,
         "jobs": found.jobs,
         "others": found.others,
-        "moments": [
-            {
-                "position": moment.position,
-                "at": moment.at,
-                "seconds": (moment.at - start).total_seconds() if start else 0.0,
-                "cluster": moment.cluster,
-                "what": moment.what,
-                "why": moment.why,
-                "reason": moment.reason,
-                "type": moment.type,
-                "noteworthy": moment.noteworthy,
-            }
-            for moment in shown
-        ],
+        "moments": [_plain(moment, start) for moment in shown],
     }
-    rows = [
-        (clock(m.at), f"+{span(m.at - start)}" if start else "", place(m.cluster), m.what, m.why or m.reason)
-        for m in shown
-    ]
-    columns: tuple[str, ...] = COLUMNS
+    rows = [_row(moment, start) for moment in shown]
     if everything:
-        columns = ("position", *COLUMNS, "type")
-        rows_all = [(m.position, *row, m.type) for m, row in zip(shown, rows, strict=True)]
-        emit(options.output, value, columns, rows_all)
+        every = [(m.position, *row, m.type) for m, row in zip(shown, rows, strict=True)]
+        emit(options.output, value, ("position", *COLUMNS, "type"), every)
     else:
-        emit(options.output, value, columns, rows)
+        emit(options.output, value, COLUMNS, rows)
     if found.others and options.output == "table":
         older = ", ".join(stream.removeprefix("workload/") for stream in found.others)
         click.echo(f"This is the newest Workload of the job; there were others: {older}", err=True)
 
 
+def _plain(moment: TimelineEntry, start: datetime | None) -> dict[str, object]:
+    return {
+        "position": moment.position,
+        "at": moment.at,
+        "seconds": (moment.at - start).total_seconds() if start else 0.0,
+        "cluster": moment.cluster,
+        "what": moment.what,
+        "why": moment.why,
+        "reason": moment.reason,
+        "type": moment.type,
+        "noteworthy": moment.noteworthy,
+    }
+
+
+def _row(moment: TimelineEntry, start: datetime | None) -> tuple[str, ...]:
+    since = f"+{span(moment.at - start)}" if start else ""
+    return clock(moment.at), since, place(moment.cluster), moment.what, moment.why or moment.reason
+
+
 def _story(options: Options, name: str) -> tuple[Found, list[TimelineEntry]]:
     """Return the streams that a name means and their moments."""
-    from controlplane.audit.answer import told
+    from controlplane.audit.answer import timeline_of
     from controlplane.audit.find import Found
     from controlplane.audit.pods import pod_moments
     from controlplane.cli.own_cluster_history import narrated
@@ -101,4 +104,4 @@ def _story(options: Options, name: str) -> tuple[Found, list[TimelineEntry]]:
             events = find_pod(reader, *pod)
             return Found(events[0].stream, []), pod_moments(events)
         found = find_story(reader, name)
-        return found, told(reader, policy_in_force(options, reader), found)
+        return found, timeline_of(reader, policy_in_force(options, reader), found)

@@ -89,11 +89,11 @@ async def _up(folder: DataFolder, fleet: LocalFleet, resolved: Resolved, form: s
     ) as place:
         revision = await usable(place.database)
 
-        def tell(server: WebServer) -> None:
-            _tell(place, f"http://{server.address}:{server.port}", form, inside)
+        def announce(server: WebServer) -> None:
+            _announce(place, f"http://{server.address}:{server.port}", form, inside)
 
         if not stop.is_set():
-            await serve(settings, place.database, revision, place.open_management, stop, tell)
+            await serve(settings, place.database, revision, place.open_management, stop, announce)
     if form == "table":
         line(f"Stopped. `{_command('up', '--data', str(folder.root))}` goes on from here.")
 
@@ -110,7 +110,7 @@ def _local(resolved: Resolved) -> Settings:
     return msgspec.structs.replace(settings, http=msgspec.structs.replace(settings.http, **local))
 
 
-def _tell(place: LocalEnvironment, http: str, form: str, inside: str) -> None:
+def _announce(place: LocalEnvironment, http: str, form: str, inside: str) -> None:
     """Print where everything is."""
     kubeconfigs = {name: str(place.folder.kubeconfig(name)) for name in place.world.clusters}
     if form != "table":
@@ -148,7 +148,7 @@ def _proposed(place: LocalEnvironment, kubeconfig: str, inside: str) -> list[str
             shlex.join(["docker", "compose", "cp", f"{service}:{kubeconfig}", file]),
             _kubectl(file, "get", shown, "-A"),
         ]
-    # Somebody's own database: the password is not ours to print, and it was told to this process by the environment or a file.
+    # Somebody's own database: the password is not ours to print; this process has it from the environment or a file.
     url = () if "***" in place.shown_url else ("--database-url", place.shown_url)
     given = "  (with the database as it was given here)" if not url else ""
     return [
@@ -159,9 +159,9 @@ def _proposed(place: LocalEnvironment, kubeconfig: str, inside: str) -> list[str
     ]
 
 
-def _kubectl(kubeconfig: str, *words: str) -> str:
-    return shlex.join(["kubectl", "--kubeconfig", kubeconfig, *words])
+def _kubectl(kubeconfig: str, *arguments: str) -> str:
+    return shlex.join(["kubectl", "--kubeconfig", kubeconfig, *arguments])
 
 
-def _command(*words: str) -> str:
-    return shlex.join(["controlplane", *words])
+def _command(*arguments: str) -> str:
+    return shlex.join(["controlplane", *arguments])

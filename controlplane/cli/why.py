@@ -55,7 +55,7 @@ def why(options: Options, name: str) -> None:
     """
     from controlplane.audit.words import fields_of, reason_of, type_of, what
 
-    workload, told = ask(options, name)
+    workload, explanation = ask(options, name)
     events = [
         {
             "position": recorded.position,
@@ -66,10 +66,10 @@ def why(options: Options, name: str) -> None:
             "what": what(recorded.event),
             "data": fields_of(recorded.event),
         }
-        for recorded in told.events
+        for recorded in explanation.events
     ]
     if options.output != "table":
-        stands = told.standing
+        stands = explanation.standing
         dump(
             options.output,
             {
@@ -77,21 +77,21 @@ def why(options: Options, name: str) -> None:
                 "state": stands.word,
                 "cluster": stands.cluster,
                 "waits_for": stands.waits_for,
-                "sentence": told.sentence,
+                "sentence": explanation.sentence,
                 "events": events,
-                "statements": [plain(statement) for statement in told.statements],
+                "statements": [plain(statement) for statement in explanation.statements],
             },
         )
         return
-    line(f"{told.standing.word}: {told.sentence}")
-    if told.statements:
+    line(f"{explanation.standing.word}: {explanation.sentence}")
+    if explanation.statements:
         click.echo()
-        table(STATEMENT_COLUMNS, [_row(statement) for statement in told.statements])
-    if told.events:
+        table(STATEMENT_COLUMNS, [_row(statement) for statement in explanation.statements])
+    if explanation.events:
         click.echo()
         rows = [
             (e.position, clock(e.recorded_at), type_of(e), reason_of(e), place(e.cluster), what(e.event))
-            for e in told.events
+            for e in explanation.events
         ]
         table(COLUMNS, rows)
 

@@ -47,7 +47,8 @@ STATES = (
     multiple=True,
     type=click.Choice((*STATES, *RESULTS), case_sensitive=False),
     metavar="STATE",
-    help=f"Only those in a state; may be repeated. {', '.join(STATES)}; of those that have finished, {' or '.join(RESULTS)}.",
+    help=f"Only those in a state; may be repeated. {', '.join(STATES)}; of those that have finished,"
+    f" {' or '.join(RESULTS)}.",
 )
 @click.option("-a", "--all", "everything", is_flag=True, help="Also those that have finished.")
 @click.pass_obj

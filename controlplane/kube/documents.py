@@ -122,14 +122,15 @@ class _Look:
         fits = size <= max(_LARGEST, 10 * self.written)
         return "" if fits else "is too large once its aliases are written out; write it shorter"
 
+    def _scalar(self, value: object) -> int:
+        self.written += 1
+        if value is None or isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value)):
+            return 1
+        raise _UnfitError(f"holds {value!r:.40}, which JSON cannot hold; write a text, a number, true, false or null")
+
     def _size(self, value: object) -> int:
         if not isinstance(value, dict | list):
-            self.written += 1
-            if value is None or isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value)):
-                return 1
-            raise _UnfitError(
-                f"holds {value!r:.40}, which JSON cannot hold; write a text, a number, true, false or null"
-            )
+            return self._scalar(value)
         known = self.sizes.get(id(value))
         if known is not None:
             if not known:

@@ -2,8 +2,8 @@
 names the field.
 
 In: objects as dicts. Out: values of the type that the API promises. The CRDs guarantee most of it; what reaches us from
-an older or patched API server may still not fit, and is then refused by name. Rooms that tell a user what to write
-instead read with words of their own."""
+an older or patched API server may still not fit, and is then refused by name. Controllers that tell a user what to
+write instead read with messages of their own."""
 
 from __future__ import annotations
 

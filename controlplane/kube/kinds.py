@@ -1,4 +1,4 @@
-"""The Kubernetes words that every room uses: a kind, an object's place, one request.
+"""The Kubernetes terms that every controller uses: a kind, an object's place, one request.
 
 Pure data, so that the core can say *what* is to be written without knowing how it travels. The shell
 (`controlplane.clusters`) turns a `Request` into HTTP; the simulated clusters turn HTTP back into objects.
@@ -74,8 +74,8 @@ class Request:
     """One write to one cluster, with the preconditions that make it safe to repeat.
 
     `uid` and `resource_version` are preconditions: of a delete in its options, of a patch in the body's metadata. A
-    create with a `subresource` is a POST to it (`pods/binding`), whose preconditions are in the body. `owner_label` is
-    the ownership mark, `(label, value)`: whatever a create finds in its place, or a delete removes, must carry it."""
+    create with a `subresource` is a POST to it (`pods/binding`) with the preconditions in the body. `owner_label` is
+    the ownership label, `(label, value)`: whatever a create finds in its place, or a delete removes, must carry it."""
 
     verb: Verb
     ref: ObjectRef

@@ -1,11 +1,14 @@
-"""Gangs: a group's pods start together or not at all (specs 3).
+"""Gangs: a group's pods start together or not at all.
 
 In: a group, what was seen of its members, what a scheduler did with one of them, the time. Out: who is held, who waits,
 who is let go or turned back together. Values and functions only; the scheduler's plugin `Gang` asks them at its
 extension points and keeps the `Gang` of each group, and so may any other scheduler. A group lives on one cluster, so
 one process knows all of its members.
 
-Members without requests count towards the quorum, as in Volcano (specs 3.8): a gang asks for pods, not for resources.
+The rules follow the gang plugin of Volcano (volcano-sh/volcano pkg/scheduler/plugins/gang/gang.go, ed72c7c81), the
+coscheduling plugin (kubernetes-sigs/scheduler-plugins pkg/coscheduling) and KEP-4671 (kubernetes/enhancements
+keps/sig-scheduling/4671-gang-scheduling). Members without requests count towards the quorum, as in Volcano: a gang asks
+for pods, not for resources.
 """
 
 from __future__ import annotations
@@ -22,8 +25,8 @@ GROUP_NAME = "scheduling.k8s.io/group-name"
 #: cluster.
 QUORUM = "candidates.controlplane.dev/min-member"
 Amounts = Mapping[str, int]
-#: `Pending` is not bound; `Assigned` is bound to a node, though it may be terminating there (it still counts, specs
-#: 1.10).
+#: `Pending` is not bound; `Assigned` is bound to a node, though it may be terminating there (it still counts, as
+#: volcano-sh/volcano issue 5794 asks).
 Stage = Literal["Pending", "Assigned", "Succeeded", "Failed"]
 Rank = tuple[int, float, str, float, str]
 
@@ -154,7 +157,7 @@ def gone(gang: Gang, uid: str) -> Gang:
 
 
 def hold(group: GroupSpec | None, gang: Gang, now: datetime) -> GangHold | None:
-    """Return why a member may not enter the queue, None if it may (specs 3.1, 3.11).
+    """Return why a member may not enter the queue, None if it may.
 
     A pod whose group is not there waits for it, for ever if need be: it is not scheduled singly.
     """
@@ -163,7 +166,8 @@ def hold(group: GroupSpec | None, gang: Gang, now: datetime) -> GangHold | None:
     if _has_quorum(group, gang):
         return None
     if gang.present < group.min_member:
-        missing = f"fewer than {group.min_member} pods of PodGroup {group.name} are there"  # a count would change with each pod
+        # How many are missing would change with each pod.
+        missing = f"fewer than {group.min_member} pods of PodGroup {group.name} are there"
         return GangHold(reason="TooFewMembers", message=missing)
     if gang.not_before is not None and now < gang.not_before:
         return GangHold(
@@ -175,10 +179,9 @@ def hold(group: GroupSpec | None, gang: Gang, now: datetime) -> GangHold | None:
 
 
 def rank(group: GroupSpec, pod_created: datetime, pod_name: str) -> Rank:
-    """Return the sort key of a member: groups one after the other, by priority, age and name, then the pods inside
-    (specs 3.2).
+    """Return the sort key of a member: groups one after the other, by priority, age and name, then the pods inside.
 
-    Ordered by pods, two gangs would interleave, and each hold half.
+    Ordered by pods, two gangs would interleave, and each hold half (kubernetes-sigs/scheduler-plugins issue 114).
     """
     return (
         -group.priority,
@@ -195,7 +198,7 @@ def rank_single(namespace: str, name: str, priority: int, created: datetime) -> 
 
 
 def shortage(group: GroupSpec, free: Amounts, own: Amounts) -> dict[str, int]:
-    """Return what the cluster lacks for the group's `minResources`, empty if nothing (specs 3.3).
+    """Return what the cluster lacks for the group's `minResources`, empty if nothing.
 
     `free` is the sum over all nodes, `own` what the group's own pods hold of what is used. Only what the group asks for
     is looked at. It is a necessary condition: a sum that suffices says nothing about whether each pod fits on a node.
@@ -211,8 +214,8 @@ def shortage(group: GroupSpec, free: Amounts, own: Amounts) -> dict[str, int]:
 
 
 def permit(group: GroupSpec, gang: Gang, uid: str, now: datetime, limits: GangDefaults) -> tuple[Gang, Go | GangWait]:
-    """Decide about a member that has a place: it goes, and everybody with it, once there are enough; else it waits
-    (specs 3.4, 3.7).
+    """Decide about a member that has a place: it goes, and everybody with it, once there are enough; else it
+    waits.
     """
     if uid in gang.released:
         return gang, Go()
@@ -232,11 +235,11 @@ def unplaced(
     group: GroupSpec, gang: Gang, uid: str, now: datetime, limits: GangDefaults
 ) -> tuple[Gang, tuple[str, ...]]:
     """Return the gang after a member could not be placed or lost its place, and the siblings that are turned back for
-    it (specs 3.5).
+    it.
 
-    Without it, nine of ten pods would pin their nodes until the time-out. After a quorum, a failure is its own member's
-    alone. Of a quorum that was let go and is not on nodes yet, those who are not bound are turned back too; those who
-    are stay, and count when the others are tried again."""
+    Without it, nine of ten pods would pin their nodes until the time-out (kubernetes-sigs/scheduler-plugins issue 713).
+    After a quorum, a failure is its own member's alone. Of a quorum that was let go and is not on nodes yet, those who
+    are not bound are turned back too; those who are stay, and count when the others are tried again."""
     gang = _without(gang, uid)
     if _has_quorum(group, gang):
         return _settled(gang), ()
@@ -249,7 +252,7 @@ def unplaced(
 
 
 def expire(gang: Gang, now: datetime, limits: GangDefaults) -> tuple[Gang, tuple[str, ...]]:
-    """Return the gang after its time is over, and all who waited: they are turned back together (specs 3.6)."""
+    """Return the gang after its time is over, and all who waited: they are turned back together."""
     if gang.deadline is None or now < gang.deadline:
         return gang, ()
     return _turned_back(gang, now, limits)
@@ -260,8 +263,8 @@ def expire(gang: Gang, now: datetime, limits: GangDefaults) -> tuple[Gang, tuple
 
 
 def victims(group: GroupSpec, gang: Gang, wanted: Iterable[str]) -> frozenset[str]:
-    """Return who has to go if these members go: they alone while a quorum stays, else everybody who has a place (specs
-    3.9).
+    """Return who has to go if these members go: they alone while a quorum stays, else everybody who has a
+    place.
     """
     placed = {uid for uid in gang.members if gang.members[uid].stage == "Assigned"} | gang.released | {*gang.waiting}
     chosen = placed & {*wanted}
@@ -281,7 +284,7 @@ def spare(group: GroupSpec, gang: Gang) -> int:
 
 
 class GroupCondition(GangValue, frozen=True, kw_only=True):
-    """The one condition of a group (specs 3.10): type `Unschedulable` or `Scheduled`, in Volcano's words."""
+    """The one condition of a group: type `Unschedulable` or `Scheduled`, in Volcano's words."""
 
     type: str
     status: str

@@ -1,9 +1,9 @@
 """What a pod asks for: the effective requests of a pod's spec.
 
 In: a pod's spec, and for a pod that runs its status, as dicts. Out: billionths of each resource's unit as `int`, or the
-scheduler's integers: cpu in thousandths, everything else in whole units, each rounded up once, after the sum. Rules:
-specs/scheduler.md section 2 (KEP-753 sidecars, KEP-2837 pod-level resources, KEP-1287 in-place resize, KEP-688
-overhead)."""
+scheduler's integers: cpu in thousandths, everything else in whole units, each rounded up once, after the sum. The rules
+are those of kubernetes/kubernetes staging/src/k8s.io/component-helpers/resource/helpers.go, v1.36: KEP-753 sidecars,
+KEP-2837 pod-level resources, KEP-1287 in-place resize, KEP-688 overhead."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Requests = dict[str, int]
 Spec = Mapping[str, Any]
 
 MOST = 2**53
-"""The largest amount that a node counts with. It is more than any machine has, and sums of it times 100 still fit into 64 bits."""
+"""The largest amount that a node counts with: more than any machine has, and sums of it times 100 fit into 64 bits."""
 
 FALLBACK: Mapping[str, int] = {"cpu": nanos("100m"), "memory": nanos("200Mi")}
 """What a container that names no cpu or no memory counts as where nodes are scored: 100m and 200 MiB."""

@@ -1,8 +1,8 @@
-"""Pieces of requests that every room makes alike: an Event about a decision, the body of a merge patch, a time as
+"""Pieces of requests that every controller makes alike: an Event about a decision, the body of a merge patch, a time as
 Kubernetes writes it.
 
 In: what is to be said, and the time. Out: JSON, or a whole request. Pure; which Event is worth sending, and what is to
-be patched, is each room's own business."""
+be patched, is each controller's own rule."""
 
 from __future__ import annotations
 

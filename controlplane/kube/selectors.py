@@ -2,12 +2,13 @@
 
 In: `labelSelector`, `nodeSelector` and `nodeSelectorTerms` as dicts. Out: hashable values with `matches`. A selector
 that the API would refuse raises `InvalidSelector`, which names the field; a node selector term that does not parse
-matches nothing, and the others are still asked (specs/scheduler.md sections 1.1, 3 and 5)."""
+matches nothing, and the others are still asked (kubernetes/kubernetes
+staging/src/k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go, v1.36)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -180,21 +181,27 @@ def _checked(key: str, operator: str, values: tuple[str, ...], where: str) -> Re
     prefix, slash, name = key.rpartition("/")
     if not _NAME.fullmatch(name) or (slash and (len(prefix) > 253 or not _PREFIX.fullmatch(prefix))):
         raise InvalidSelector(f"{where}.key", f"{key!r} is not a label key")
-    if operator in _SET_BASED:
-        if not values:
-            raise InvalidSelector(f"{where}.values", f"{operator} needs at least one value")
-    elif operator in _EXISTENCE:
-        if values:
-            raise InvalidSelector(f"{where}.values", f"{operator} takes no values")
-    elif operator in _NUMERIC:
-        if len(values) != 1 or int64(values[0]) is None:
-            raise InvalidSelector(f"{where}.values", f"{operator} needs exactly one integer")
-    else:
+    if operator not in _TAKES:
         raise InvalidSelector(f"{where}.operator", f'"{operator}" is not an operator')
+    takes, fits = _TAKES[operator]
+    if not fits(values):
+        raise InvalidSelector(f"{where}.values", f"{operator} {takes}")
     for value in values:
         if value and not _NAME.fullmatch(value):
             raise InvalidSelector(f"{where}.values", f"{value!r} is not a label value")
     return Requirement(key, operator, values)
+
+
+def _one_integer(values: tuple[str, ...]) -> bool:
+    return len(values) == 1 and int64(values[0]) is not None
+
+
+#: What an operator asks of its values, and whether they are that.
+_TAKES: dict[str, tuple[str, Callable[[tuple[str, ...]], bool]]] = {
+    **dict.fromkeys(_SET_BASED, ("needs at least one value", bool)),
+    **dict.fromkeys(_EXISTENCE, ("takes no values", lambda values: not values)),
+    **dict.fromkeys(_NUMERIC, ("needs exactly one integer", _one_integer)),
+}
 
 
 def _field(expression: Mapping[str, Any], where: str) -> tuple[str, bool, str]:

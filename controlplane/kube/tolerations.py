@@ -1,7 +1,8 @@
 """Taints of nodes, and the tolerations of pods.
 
-In: `spec.taints` and `spec.tolerations` as dicts. Out: which taint a pod does not tolerate. Rules: specs/scheduler.md
-section 4. The numeric operators Lt and Gt need an alpha gate that is off by default: they tolerate nothing."""
+In: `spec.taints` and `spec.tolerations` as dicts. Out: which taint a pod does not tolerate. The rules are those of
+kubernetes/kubernetes staging/src/k8s.io/component-helpers/scheduling/corev1/helpers.go, v1.36. The numeric operators Lt
+and Gt need an alpha gate that is off by default: they tolerate nothing."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from controlplane.audit.find import find, nearest, story
+from controlplane.audit.find import events_of, find, nearest
 from controlplane.audit.fleet import load
 from controlplane.audit.reads import Filter, LogReader
 from controlplane.controllers.multikueue.index import WorkloadIndex
@@ -79,7 +79,7 @@ def test_a_workload_is_found_by_its_name_and_by_its_jobs(reader: LogReader, name
     found = find(reader, "default", name)
     assert found is not None
     assert found.streams == [workload(TRAIN), "job/jobs.batch/default/train"]
-    told = story(reader, found)
+    told = events_of(reader, found)
     assert [e.position for e in told] == sorted(e.position for e in told)
     assert {e.stream for e in told} == set(found.streams)
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from controlplane.audit.explain import Explanation
-from controlplane.audit.local import story_moments
+from controlplane.audit.local import history_moments
+from controlplane.audit.object_history import ObjectHistory
 from controlplane.audit.offered import explain_candidate, explain_gang
 from controlplane.audit.scheduled import explain_scheduled
-from controlplane.audit.story import Story
 from controlplane.controllers.candidates.objects import Origin, PermitSpec
 from controlplane.controllers.candidates.reasons import TargetReason as T
 from controlplane.controllers.candidates.target import events as target
@@ -378,7 +378,7 @@ def test_how_a_group_stands(events: list[Event], word: str, says: str) -> None:
 def test_a_second_reservation_of_the_same_node_is_news() -> None:
     dropped = s.ReservationDropped(number=1, reason=R.PERMIT_TIMEOUT, plugin="Gang")
     events = log(WAITING, failed(), CONDITION, failed(), HELD, dropped, HELD, BIND)
-    told = story_moments(Story("scheduled", OWN, events))
+    told = history_moments(ObjectHistory("scheduled", OWN, events))
     kept = [moment.type for moment in told if moment.noteworthy]
     assert kept.count("NodeReserved") == 2
     assert kept.count("SchedulingFailed") == 1
@@ -387,12 +387,12 @@ def test_a_second_reservation_of_the_same_node_is_news() -> None:
 
 def test_a_moment_of_another_pod_names_it() -> None:
     told = log(WAITING, failed(nominated="n1"), victim("low"))
-    moments = story_moments(Story("scheduled", OWN, told[:2], (), told[2:]))
+    moments = history_moments(ObjectHistory("scheduled", OWN, told[:2], (), told[2:]))
     assert moments[-1].what == "default/low: pod is to go from node n1, for pod default/web"
     assert moments[-1].why == "pod default/web has a higher priority and needs its place"
 
 
 def test_a_lost_race_is_no_news_but_a_conflict_of_a_binding_is() -> None:
     status, binding = (refused("t", action, 409) for action in ("PodStatusDecided", "BindingDecided"))
-    told = story_moments(Story("scheduled", OWN, log(WAITING, status, binding)))
+    told = history_moments(ObjectHistory("scheduled", OWN, log(WAITING, status, binding)))
     assert [moment.noteworthy for moment in told] == [True, False, True]

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from controlplane.app.policy import reading_policy
 from controlplane.audit.answer import answer
 from controlplane.audit.explain import Explanation
-from controlplane.audit.find import find, story
+from controlplane.audit.find import events_of, find
 from controlplane.audit.reads import LogReader
 from controlplane.clock import SystemClock
 from controlplane.controllers.multikueue.events import CheckStateDecided, WorkloadObserved
@@ -65,5 +65,5 @@ def finished(on: Stage) -> list[Recorded]:
     with LogReader.connect(on.url) as reader:
         found = find(reader, NS, "train")
         assert found is not None
-        events = story(reader, found)
+        events = events_of(reader, found)
     return [e for e in events if isinstance(e.event, WorkloadObserved) and e.event.is_true("Finished")]

@@ -1,8 +1,8 @@
 """What is wrong with the constraints of a pod template, by field: a Candidate's template is not checked by its CRD.
 
 In: a PodSpec as JSON. Out: the first fault as `field: what, and what to do`, or "". The rules are those of the
-Kubernetes API for what a scheduler reads (PodTopologySpread: specs/scheduler 1.1; NodeAffinity: section 3); everything
-else is left to the target's API server."""
+Kubernetes API for what a scheduler reads (kubernetes/kubernetes pkg/apis/core/validation/validation.go, v1.36);
+everything else is left to the target's API server."""
 
 from __future__ import annotations
 
@@ -56,27 +56,31 @@ def _spread(constraints: list[Json]) -> Iterator[str]:
     seen = set()
     for index, entry in enumerate(constraints):
         where = f"spec.topologySpreadConstraints[{index}]"
-        skew, domains, when = entry.get("maxSkew"), entry.get("minDomains"), entry.get("whenUnsatisfiable")
-        if not _positive(skew):
-            yield f"{where}.maxSkew: {skew!r} is not a whole number above 0"
-        if not entry.get("topologyKey"):
-            yield f"{where}.topologyKey: it must not be empty"
-        if when not in ("DoNotSchedule", "ScheduleAnyway"):
-            yield f"{where}.whenUnsatisfiable: {when!r}: use DoNotSchedule or ScheduleAnyway"
-        if domains is not None and not _positive(domains):
-            yield f"{where}.minDomains: {domains!r} is not a whole number above 0"
-        if domains is not None and when != "DoNotSchedule":
-            yield f"{where}.minDomains: allowed only with whenUnsatisfiable: DoNotSchedule"
-        for field in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
-            if entry.get(field) not in _POLICIES:
-                yield f"{where}.{field}: {entry[field]!r}: use Honor or Ignore"
-        if entry.get("matchLabelKeys") and entry.get("labelSelector") is None:
-            yield f"{where}.matchLabelKeys: they need a labelSelector"
-        key = (entry.get("topologyKey"), when)
+        yield from _spread_values(entry, where)
+        key = (entry.get("topologyKey"), entry.get("whenUnsatisfiable"))
         if key in seen:
             yield f"{where}: topologyKey {key[0]!r} with {key[1]} is there twice"
         seen.add(key)
         yield from _selector(entry.get("labelSelector"), f"{where}.labelSelector")
+
+
+def _spread_values(entry: Json, where: str) -> Iterator[str]:
+    skew, domains, when = entry.get("maxSkew"), entry.get("minDomains"), entry.get("whenUnsatisfiable")
+    if not _positive(skew):
+        yield f"{where}.maxSkew: {skew!r} is not a whole number above 0"
+    if not entry.get("topologyKey"):
+        yield f"{where}.topologyKey: it must not be empty"
+    if when not in ("DoNotSchedule", "ScheduleAnyway"):
+        yield f"{where}.whenUnsatisfiable: {when!r}: use DoNotSchedule or ScheduleAnyway"
+    if domains is not None and not _positive(domains):
+        yield f"{where}.minDomains: {domains!r} is not a whole number above 0"
+    if domains is not None and when != "DoNotSchedule":
+        yield f"{where}.minDomains: allowed only with whenUnsatisfiable: DoNotSchedule"
+    for field in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
+        if entry.get(field) not in _POLICIES:
+            yield f"{where}.{field}: {entry[field]!r}: use Honor or Ignore"
+    if entry.get("matchLabelKeys") and entry.get("labelSelector") is None:
+        yield f"{where}.matchLabelKeys: they need a labelSelector"
 
 
 def _positive(value: Any) -> bool:

@@ -1,7 +1,7 @@
-"""The objects that both sides share: Candidate, CandidateSource and CandidateTarget, their marks and their names.
+"""The objects that both sides share: Candidate, CandidateSource and CandidateTarget, their labels and their names.
 
 In: objects as an API server shows them. Out: typed parts, or `Misfit` with the field that is wrong. A Candidate lives
-in the target cluster; its spec is the source's word, its status the target's, and each is read here by both."""
+in the target cluster; the source writes its spec, the target its status, and both read each of them here."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _UNSAFE = re.compile(r"[^a-z0-9-]+")
 
 
 class Origin(Part, frozen=True, kw_only=True):
-    """`spec.source`: whose candidate this is. `uid` is the source pod's, `epoch` the attempt."""
+    """`spec.source`: the source pod that this candidate is for. `uid` is the source pod's, `epoch` the attempt."""
 
     cluster: str
     namespace: str
@@ -81,7 +81,7 @@ def stamp(at: datetime) -> str:
 
 
 def origin(obj: Json) -> Origin:
-    """Return whose candidate an object is."""
+    """Return the source pod that a Candidate is for."""
     source = section(section(obj, "spec"), "source", "spec")
     return Origin(
         cluster=text(source, "cluster", "spec.source"),

@@ -82,28 +82,28 @@ class ReferenceController(WritingController[CandidateWrite]):
 
     # --- what was seen -----------------------------------------------------------------------------------------------
 
-    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
+    def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
         """Return the event of a named object or of a copy; None if it concerns nobody."""
-        kind = next((name for name, kind in KINDS.items() if kind == sighting.kind), "")
+        kind = next((name for name, kind in KINDS.items() if kind == change.kind), "")
         if not kind:
             return None
-        if sighting.cluster != MANAGEMENT and not sighting.gone and not follow.known(kind, sighting.object).mark:
+        if change.cluster != MANAGEMENT and not change.gone and not follow.known(kind, change.object).mark:
             return None  # nobody's copy: another controller watches ConfigMaps there
-        head = meta(sighting.object)
+        head = meta(change.object)
         namespace, name, uid = (str(head.get(key, "")) for key in ("namespace", "name", "uid"))
-        known = follow.known(kind, sighting.object)
+        known = follow.known(kind, change.object)
         last: dict[str, Any] = {"namespace": namespace, "name": name, "kind": kind}
-        shown = {**last, "uid": uid, "resource_version": sighting.resource_version}
+        shown = {**last, "uid": uid, "resource_version": change.resource_version}
         event: Event
-        if sighting.cluster == MANAGEMENT:
+        if change.cluster == MANAGEMENT:
             stream = f"{NAMED}/{kind}/{namespace}/{name}"
             missing = NamedMissing(**last, message="it was deleted")
-            event = missing if sighting.gone else NamedObserved(**shown, type=known.type)
+            event = missing if change.gone else NamedObserved(**shown, type=known.type)
         else:
-            stream = f"{COPIES}/{sighting.cluster}/{namespace}"
+            stream = f"{COPIES}/{change.cluster}/{namespace}"
             copy = CopyObserved(**shown, mark=known.mark, followed=known.followed)
-            event = CopyGone(**shown) if sighting.gone else copy
-        return sighting.observed(stream, event, now)
+            event = CopyGone(**shown) if change.gone else copy
+        return change.observed(stream, event, now)
 
     def missing(self, kind: str, namespace: str, name: str, message: str) -> NewEvent | None:
         """Return the event of a named object that a list does not contain; None if that is known."""
@@ -115,14 +115,14 @@ class ReferenceController(WritingController[CandidateWrite]):
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
         self.newest.fold(recorded)
-        room, _, name = recorded.stream.partition("/")
-        if room == "sourcepod":
+        kind, _, name = recorded.stream.partition("/")
+        if kind == "sourcepod":
             self._fold_source(recorded.stream, recorded.position)
-        elif room == "cluster":
+        elif kind == "cluster":
             self._dirty.update(dict.fromkeys(s for s in self._streams() if name in (MANAGEMENT, s.split("/")[1])))
             if isinstance(recorded.event, ClusterRestored):
                 self._fold_restored(name)
-        elif room == NAMED:
+        elif kind == NAMED:
             event = recorded.event
             if isinstance(event, (NamedObserved, NamedMissing)):
                 key = (event.kind, event.namespace, event.name)
@@ -130,7 +130,7 @@ class ReferenceController(WritingController[CandidateWrite]):
                 self._marks.named(recorded.stream, event, recorded.position)
                 self._missing[key] = event.message if isinstance(event, NamedMissing) else ""
                 self._dirty.update(dict.fromkeys(s for s in self._streams() if s.split("/")[2] == event.namespace))
-        elif room == COPIES:
+        elif kind == COPIES:
             self._fold_copy(recorded)
 
     def _fold_restored(self, cluster: str) -> None:
@@ -145,16 +145,7 @@ class ReferenceController(WritingController[CandidateWrite]):
 
     def _fold_source(self, stream: str, position: int) -> None:
         """Note where a source pod may run, and what it names."""
-        state = self._placing.sources.get(stream)
-        now: dict[str, frozenset[NamedObject]] = {}
-        if state is not None and state.pod is not None:
-            names = frozenset(state.pod.references)
-            now = {
-                f"{COPIES}/{known.cluster}/{state.namespace}": names
-                for known in state.candidates.values()
-                if known.may_run and names
-            }
-        before = self._where.get(stream, {})
+        now, before = self._needed_by(stream), self._where.get(stream, {})
         if now == before:
             return
         self.watch_changed = True
@@ -170,6 +161,16 @@ class ReferenceController(WritingController[CandidateWrite]):
         self._where.pop(stream, None)
         if now:
             self._where[stream] = now
+
+    def _needed_by(self, stream: str) -> dict[str, frozenset[NamedObject]]:
+        """Return what a source pod names, by the namespaces of targets in which it may run."""
+        state = self._placing.sources.get(stream)
+        names = frozenset(state.pod.references) if state is not None and state.pod is not None else frozenset()
+        if state is None or not names:
+            return {}
+        return {
+            f"{COPIES}/{known.cluster}/{state.namespace}": names for known in state.candidates.values() if known.may_run
+        }
 
     def _fold_copy(self, recorded: Recorded) -> None:
         there, event = self._there.get(recorded.stream, _There()), recorded.event
@@ -235,9 +236,9 @@ class ReferenceController(WritingController[CandidateWrite]):
         for obstacle in self._following(stream, there).obstacles:
             why = self._missing.get((obstacle.kind, namespace, obstacle.name), "")
             found[obstacle.kind, obstacle.name] = obstacle.why if why in ("", *_GONE) else why
-        for target, trouble in there.trouble.items():
+        for target, failure in there.trouble.items():
             kind, _, name = target.partition("/")
-            found[kind, name] = follow.FOREIGN if trouble.error == "Foreign" else trouble.message
+            found[kind, name] = follow.FOREIGN if failure.error == "Foreign" else failure.message
         return found
 
     # --- what is watched ---------------------------------------------------------------------------------------------
@@ -286,11 +287,11 @@ class ReferenceController(WritingController[CandidateWrite]):
         decisions: list[CandidateWrite] = []
         wake: datetime | None = None
         for wanted in self._wanted_writes(cluster, stream, there):
-            trouble = there.trouble.get(wanted.target)
+            failure = there.trouble.get(wanted.target)
             if wanted.target in there.effects:
                 continue
-            if trouble is not None and trouble.until > now:
-                wake = min(wake or trouble.until, trouble.until)
+            if failure is not None and failure.until > now:
+                wake = min(wake or failure.until, failure.until)
                 continue
             decisions.append(wanted)
         events = [
@@ -384,5 +385,5 @@ def live_ref(kind: str, namespace: str, name: str) -> str:
 def _shown(event: Event) -> ShownVersion | None:
     if isinstance(event, (NamedObserved, CopyObserved)):
         return ShownVersion(KINDS[event.kind].name, event.resource_version)
-    # A name that is taken again has another UID; a copy that lost our mark may get it back.
+    # A name that is taken again has another UID; a copy that lost our label may get it back.
     return ShownVersion(KINDS[event.kind].name, event.resource_version) if isinstance(event, CopyGone) else None

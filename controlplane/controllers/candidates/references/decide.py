@@ -2,8 +2,8 @@
 
 In: the pod's template, the source's objects and the target's, by their metadata alone: data of Secrets never reaches
 the log. Out: copies to be written and to be removed, and the request of each. A copy carries the source cluster as its
-mark and the pods it is for; an object of the same name without that mark is somebody else's, is left alone, and is said
-to be in the way."""
+label and the pods it is for; an object of the same name without that label is somebody else's, is left alone, and is
+said to be in the way."""
 
 from __future__ import annotations
 
@@ -151,33 +151,44 @@ def follow(
     """Return what to do in a namespace of a target.
 
     `needed` by all delegates that are bound there, `here` the source's objects, `there` the target's, `cluster` our
-    mark. Nothing is removed unless the source's objects and pods are `in_view`: what is not seen is not known to be
-    gone (S10)."""
+    source label. Nothing is removed unless the source's objects and pods are `in_view`: what is not seen is not known
+    to be gone."""
     wanted: dict[tuple[str, str], bool] = {}
     for ref in needed:
         wanted[ref.kind, ref.name] = wanted.get((ref.kind, ref.name), True) and ref.optional
     sources = {(known.kind, known.name): known for known in here}
     present = {(known.kind, known.name): known for known in there}
     copies, obstacles = [], []
-    for (kind, name), optional in sorted(wanted.items()):
-        source, found = sources.get((kind, name)), present.get((kind, name))
-        if source is None:
-            if found is None and not optional and in_view:
-                obstacles.append(Obstacle(kind, name, "it does not exist in the source"))
-        elif useless(source.type):
-            obstacles.append(Obstacle(kind, name, f"a Secret of type {source.type} means nothing in another cluster"))
-        elif found is None:
-            copies.append(Copy(kind, name, source.resource_version))
-        elif found.mark != cluster:
-            obstacles.append(Obstacle(kind, name, FOREIGN))
-        elif found.followed != source.resource_version:
-            copies.append(Copy(kind, name, source.resource_version, found.uid, found.resource_version))
+    for key, optional in sorted(wanted.items()):
+        match _step(key, sources.get(key), present.get(key), cluster, must_exist=in_view and not optional):
+            case Copy() as copy:
+                copies.append(copy)
+            case Obstacle() as obstacle:
+                obstacles.append(obstacle)
     removals = [
         CopyRemoval(known.kind, known.name, known.uid, known.resource_version)
         for key, known in sorted(present.items())
         if in_view and known.mark == cluster and (key not in wanted or key not in sources)
     ]
     return Following(tuple(copies), tuple(removals), tuple(obstacles))
+
+
+def _step(
+    key: tuple[str, str], source: KnownCopy | None, found: KnownCopy | None, cluster: str, *, must_exist: bool
+) -> Copy | Obstacle | None:
+    """Return what brings a copy up to its source, or what is in the way; None if it is there as it should be."""
+    kind, name = key
+    if source is None:
+        return Obstacle(kind, name, "it does not exist in the source") if found is None and must_exist else None
+    if useless(source.type):
+        return Obstacle(kind, name, f"a Secret of type {source.type} means nothing in another cluster")
+    if found is None:
+        return Copy(kind, name, source.resource_version)
+    if found.mark != cluster:
+        return Obstacle(kind, name, FOREIGN)
+    if found.followed != source.resource_version:
+        return Copy(kind, name, source.resource_version, found.uid, found.resource_version)
+    return None
 
 
 def known(kind: str, obj: Mapping[str, Any]) -> KnownCopy:
@@ -211,7 +222,7 @@ def copy_request(copy: Copy, namespace: str, source: Json, cluster: str) -> Requ
 
 
 def removal_request(removal: CopyRemoval, namespace: str, cluster: str) -> Request:
-    """Return the request that removes a copy, of exactly the version that was seen with our mark."""
+    """Return the request that removes a copy, of exactly the version that was seen with our source label."""
     return Request(
         "delete",
         ObjectRef(_KINDS[removal.kind], namespace, removal.name),

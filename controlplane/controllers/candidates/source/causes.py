@@ -35,6 +35,7 @@ from controlplane.controllers.candidates.source.gang_events import (
     GangWaits,
     GangWithdrawn,
 )
+from controlplane.controllers.candidates.source.state import SourceState
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.runtime.marks import ANY, Table, Words
 
@@ -180,10 +181,10 @@ MAY_CAUSE: Mapping[str, frozenset[str]] = {
 
 def may_cause(cause: str, stream: str) -> bool:
     """Whether an event on one stream can be what a decision on another rests on, by their names."""
-    room, of = cause.partition("/")[0], stream.partition("/")[0]
-    if room == of == "copies" or room == of == "sourcegroup":
+    stream_kind, decided_kind = cause.partition("/")[0], stream.partition("/")[0]
+    if stream_kind == decided_kind == "copies" or stream_kind == decided_kind == "sourcegroup":
         return cause == stream
-    return room in MAY_CAUSE.get(of, frozenset())
+    return stream_kind in MAY_CAUSE.get(decided_kind, frozenset())
 
 
 def said(decision: CandidateDecision) -> str:
@@ -199,36 +200,52 @@ def said(decision: CandidateDecision) -> str:
             return ""
 
 
-def words_of(decision: CandidateDecision, turn: PodPass) -> Words:
-    """Return what the words in the table stand for, in a decision about a pod."""
-    state, gang, current = turn.state, turn.context.gang, turn.current()
-    mine = {name for name, _ in current.values()}
-    permit, chosen, home = state.permit, state.chosen, gang.home if gang is not None else ""
-    about = getattr(decision, "candidate", "") or state.delegate or (permit.candidate if permit else "")
-    there = chosen.cluster if chosen else permit.cluster if permit else ""
-    cluster = getattr(decision, "cluster", "")
-    rivals = _rivals(decision, turn) if isinstance(decision, PermitGranted) else []
-    told = ("obstacles", "pod.told") if getattr(decision, "obstacles", "") else ("obstacles",)
+def words_of(decision: CandidateDecision, pass_: PodPass) -> Words:
+    """Return what the placeholders in the table stand for, in a decision about a pod."""
+    gang, current = pass_.context.gang, pass_.current()
+    home = gang.home if gang is not None else ""
+    rivals = _rivals(decision, pass_) if isinstance(decision, PermitGranted) else []
     return {
-        "x": (about,),
-        "c": (there if cluster in ("", MANAGEMENT) else cluster,),
-        "mine": mine,
-        "every": turn.targets(),
+        "x": (_about(decision, pass_.state),),
+        "c": (_target_of(decision, pass_.state),),
+        "mine": {name for name, _ in current.values()},
+        "every": pass_.targets(),
         "rival": [current[name][0] for name in rivals if name in current],
         "rivals_at": rivals,
         "home": [current[home][0]] if home in current else (),
         "homes_at": (home,),
-        "told": told if isinstance(decision, StatusShown) else (),
+        "told": _shown_because_of(decision),
     }
 
 
-def _rivals(decision: PermitGranted, turn: PodPass) -> list[str]:
+def _about(decision: CandidateDecision, state: SourceState) -> str:
+    """Return the candidate that a decision is about: its own, else the delegate, else who has the permit."""
+    permitted = state.permit.candidate if state.permit else ""
+    return getattr(decision, "candidate", "") or state.delegate or permitted
+
+
+def _target_of(decision: CandidateDecision, state: SourceState) -> str:
+    """Return the target that a decision is about: its own, else the delegate's, else that of the permit."""
+    cluster: str = getattr(decision, "cluster", "")
+    if cluster not in ("", MANAGEMENT):
+        return cluster
+    known = state.chosen or state.permit
+    return known.cluster if known else ""
+
+
+def _shown_because_of(decision: CandidateDecision) -> tuple[str, ...]:
+    if not isinstance(decision, StatusShown):
+        return ()
+    return ("obstacles", "pod.told") if decision.obstacles else ("obstacles",)
+
+
+def _rivals(decision: PermitGranted, pass_: PodPass) -> list[str]:
     """Return the targets for whose answer the choice waited: all where the best of several is chosen, else those that
     come before.
     """
-    failures, targets = turn.state.failures, turn.targets()
+    failures, targets = pass_.state.failures, pass_.targets()
     others = targets.keys() - {decision.cluster}
-    if decision.cluster not in targets or turn.placement.mode == "BestOf":
+    if decision.cluster not in targets or pass_.placement.mode == "BestOf":
         return sorted(others)
     tried, tier = failures.get(decision.cluster, 0), targets[decision.cluster].tier
     return sorted(name for name in others if failures.get(name, 0) < tried or targets[name].tier < tier)

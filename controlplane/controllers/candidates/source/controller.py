@@ -33,6 +33,7 @@ from controlplane.controllers.candidates.source.gang_events import (
     SourceGroupGone,
     SourceGroupObserved,
 )
+from controlplane.controllers.candidates.source.observations import event_of
 from controlplane.controllers.candidates.source.observe import refused
 from controlplane.controllers.candidates.source.pods import SourceCandidates
 from controlplane.controllers.candidates.source.policy import SourcePolicy, Target
@@ -49,9 +50,8 @@ from controlplane.controllers.candidates.source.targets import (
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.connectivity.versions import ResourceVersionTracker, ShownVersion
-from controlplane.kube.fields import UNFIT
 from controlplane.kube.kinds import MULTIKUEUE_CLUSTERS, NAMESPACES, POD_GROUPS
-from controlplane.log.event import Body, Event, NewEvent, Recorded
+from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange
 
 OWNS = frozenset({STREAM, TARGET, NAMESPACE, GROUP})
@@ -87,29 +87,23 @@ class SourceController(SourceCandidates):
             own[seen.cluster] = Target(name=seen.cluster, tier=tier)
         return sorted((self._common | own).values(), key=lambda target: target.name)
 
-    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
+    def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
         """Return the event of something seen on a cluster; None if it concerns nobody."""
-        if sighting.cluster != MANAGEMENT or sighting.kind == PODS:
-            return super().observe(sighting, now)
-        place = surroundings.gone if sighting.gone else surroundings.seen
-        bodies: tuple[Body, ...] = ()
-        try:
-            found = place(sighting.kind, sighting.object if sighting.gone else sighting.whole())
-        except UNFIT as error:
-            stream, event, bodies = refused(MANAGEMENT, sighting.kind, sighting.object, error)
-        else:
-            if found is None:
-                return None
-            stream, event = found
-        if isinstance(event, SourceObjectGone):
-            event = msgspec.structs.replace(event, resource_version=sighting.resource_version)
-        return sighting.observed(stream, event, now, bodies)
+        if change.cluster != MANAGEMENT or change.kind == PODS:
+            return super().observe(change, now)
+        kind, obj = change.kind, change.object
+        return event_of(
+            change,
+            now,
+            lambda: surroundings.gone(kind, obj) if change.gone else surroundings.seen(kind, change.whole()),
+            lambda error: refused(MANAGEMENT, kind, obj, error),
+        )
 
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
         self.newest.fold(recorded)
-        room, _, name = recorded.stream.partition("/")
-        if room == "cluster":
+        kind, _, name = recorded.stream.partition("/")
+        if kind == "cluster":
             self._clusters.add(name)
         before = _places(self.sources.get(recorded.stream))
         super().fold(recorded)

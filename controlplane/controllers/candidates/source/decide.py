@@ -7,6 +7,7 @@ decides and never what."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 
 from controlplane.controllers.candidates.reasons import CandidateReason
@@ -31,81 +32,81 @@ from controlplane.runtime.decision_pass import PassResult
 
 def decide(state: SourceState, context: PodContext, now: datetime) -> PassResult[CandidateDecision]:
     """Return what follows from the state; nothing while the source cluster's pods are not in view."""
-    turn = PodPass(state, context, now)
+    pass_ = PodPass(state, context, now)
     if not context.ready:
-        return turn.plan
+        return pass_.plan
     pod = state.pod
     if pod is None or pod.deleting:
-        _drop_all(turn, CandidateReason.SOURCE_DELETED)
-        _cleaned(turn)
+        _drop_all(pass_, CandidateReason.SOURCE_DELETED)
+        _cleaned(pass_)
     elif pod.phase in TERMINAL or (state.shown is not None and state.shown.uid == pod.uid and state.shown.failed):
-        _over(turn, pod)
+        _over(pass_, pod)
     else:
-        _place(turn, pod)
-    return turn.plan
+        _place(pass_, pod)
+    return pass_.plan
 
 
-def _drop_all(turn: PodPass, reason: CandidateReason) -> None:
-    for name in sorted(turn.state.candidates):
-        turn.drop(name, reason)
-        turn.wake_at(_owed(turn, name))
+def _drop_all(pass_: PodPass, reason: CandidateReason) -> None:
+    for name in sorted(pass_.state.candidates):
+        pass_.drop(name, reason)
+        pass_.wake_at(_owed(pass_, name))
 
 
-def _owed(turn: PodPass, name: str) -> datetime | None:
+def _owed(pass_: PodPass, name: str) -> datetime | None:
     """Return when to look again at a candidate whose deletion was refused."""
-    trouble = turn.state.trouble.get(f"{turn.state.candidates[name].cluster}/{name}")
-    return trouble.until if trouble is not None and trouble.until > turn.now else None
+    failure = pass_.state.trouble.get(f"{pass_.state.candidates[name].cluster}/{name}")
+    return failure.until if failure is not None and failure.until > pass_.now else None
 
 
-def _cleaned(turn: PodPass) -> None:
-    state = turn.state
+def _cleaned(pass_: PodPass) -> None:
+    state = pass_.state
     if state.pod is None and state.dirty and not state.candidates and not state.effects:
-        turn.say(CleanupDone(uid=state.uid, reason=CandidateReason.NOTHING_LEFT))
+        pass_.say(CleanupDone(uid=state.uid, reason=CandidateReason.NOTHING_LEFT))
 
 
-def _over(turn: PodPass, pod: SourcePodObserved) -> None:
+def _over(pass_: PodPass, pod: SourcePodObserved) -> None:
     """The pod has ended: its delegate stays for its logs, as long as the pod object does; everything else goes."""
-    state = turn.state
+    state = pass_.state
     ended_by_us = state.shown is not None and state.shown.failed
     for name in sorted(state.candidates):
         if name != state.delegate or ended_by_us:
-            turn.drop(name, CandidateReason.SOURCE_TERMINAL)
-    pod_status.show(turn, pod)
+            pass_.drop(name, CandidateReason.SOURCE_TERMINAL)
+    pod_status.show(pass_, pod)
 
 
-def _place(turn: PodPass, pod: SourcePodObserved) -> None:
-    state = turn.state
+def _place(pass_: PodPass, pod: SourcePodObserved) -> None:
+    state = pass_.state
     if state.electing and state.uid == pod.uid:
         if state.delegate:
-            _delegated(turn)
+            _delegated(pass_)
         else:
-            permits.settle(turn)
-            _check_gang(turn)
-            _check_targets(turn)
-    elif pod_status.ended_by_loss(turn, pod):
-        turn.closed = True
-    elif _elect(turn, pod):
+            permits.settle(pass_)
+            _check_gang(pass_)
+            _check_targets(pass_)
+    elif pod_status.ended_by_loss(pass_, pod):
+        pass_.closed = True
+    elif _elect(pass_, pod):
         return  # the epoch is decided; its candidates follow once it is in the log
-    _tidy(turn)
+    _tidy(pass_)
     waits = None
-    if not turn.closed and not state.delegate:
-        _request(turn, pod)
-        waits = permits.grant(turn)
-    pod_status.show(turn, pod, waits)
+    if not pass_.closed and not state.delegate:
+        _request(pass_, pod)
+        waits = permits.grant(pass_)
+    pod_status.show(pass_, pod, waits)
 
 
-def _elect(turn: PodPass, pod: SourcePodObserved) -> bool:
+def _elect(pass_: PodPass, pod: SourcePodObserved) -> bool:
     """Begin an epoch, or say why not; return whether one begins."""
-    refusal = _refusal(turn, pod)
+    refusal = _refusal(pass_, pod)
     if refusal is not None:
         reason, message = refusal
-        said = turn.state.refused
+        said = pass_.state.refused
         if said is None or (said.uid, said.reason, said.message) != (pod.uid, reason, message):
-            turn.say(
+            pass_.say(
                 ElectionRefused(uid=pod.uid, message=message, resource_version=pod.resource_version, reason=reason)
             )
         return False
-    state = turn.state
+    state = pass_.state
     same = state.uid == pod.uid
     why = {
         CandidateReason.PERMIT_WAS_OUTLIVED: CandidateReason.PERMIT_WAS_OUTLIVED,
@@ -117,22 +118,22 @@ def _elect(turn: PodPass, pod: SourcePodObserved) -> bool:
         CandidateReason(state.closed_by) if state.closed_by and same else CandidateReason.OPTED_IN,
         CandidateReason.DELEGATE_WAS_LOST,
     )
-    turn.say(
+    pass_.say(
         Elected(
             uid=pod.uid,
             epoch=state.epoch + 1,
-            targets=_wanted(turn, pod),
+            targets=_wanted(pass_, pod),
             reason=why if same and state.closed_by else CandidateReason.OPTED_IN,
         )
     )
     return True
 
 
-def _wanted(turn: PodPass, pod: SourcePodObserved) -> list[str]:
+def _wanted(pass_: PodPass, pod: SourcePodObserved) -> list[str]:
     """Return the targets that the namespace has, or those of them that the pod asks for; of a gang that runs, where it
     runs.
     """
-    allowed, gang = [target.name for target in turn.context.targets], turn.context.gang
+    allowed, gang = [target.name for target in pass_.context.targets], pass_.context.gang
     if gang is None:
         return [name for name in allowed if not pod.options.targets or name in pod.options.targets]
     if gang.formed:
@@ -140,18 +141,18 @@ def _wanted(turn: PodPass, pod: SourcePodObserved) -> list[str]:
     return [name for name in allowed if gang.targets is None or name in gang.targets]
 
 
-def _refusal(turn: PodPass, pod: SourcePodObserved) -> tuple[CandidateReason, str] | None:
+def _refusal(pass_: PodPass, pod: SourcePodObserved) -> tuple[CandidateReason, str] | None:
     """Return why a pod cannot be elected, and what to do about it."""
     if pod.problem:
         return CandidateReason(pod.problem), pod.problem_message
-    if not turn.context.policy.allows(pod.namespace):
+    if not pass_.context.policy.allows(pod.namespace):
         return (
             CandidateReason.NAMESPACE_NOT_ALLOWED,
             f'namespace "{pod.namespace}" may not send candidates: add it to candidates.namespaces in the settings',
         )
     if pod.gated:
         return CandidateReason.GATED, "waits until its scheduling gates are removed"
-    known = {target.name for target in turn.context.targets}
+    known = {target.name for target in pass_.context.targets}
     if not known:
         return (
             CandidateReason.NO_TARGETS,
@@ -161,123 +162,139 @@ def _refusal(turn: PodPass, pod: SourcePodObserved) -> tuple[CandidateReason, st
     if unknown:
         return (
             CandidateReason.UNKNOWN_TARGET,
-            f'namespace "{pod.namespace}" has no CandidateTarget "{unknown[0]}": its targets are {", ".join(sorted(known))}',
+            (
+                f'namespace "{pod.namespace}" has no CandidateTarget "{unknown[0]}": its targets are'
+                f" {', '.join(sorted(known))}"
+            ),
         )
-    return _held(turn)
+    return _held(pass_)
 
 
-def _held(turn: PodPass) -> tuple[CandidateReason, str] | None:
-    """Return why a member of a gang is held before it is offered to anybody (specs/podgroups.md 3.1, 3.11)."""
-    gang = turn.context.gang
+def _held(pass_: PodPass) -> tuple[CandidateReason, str] | None:
+    """Return why a member of a gang is held before it is offered to anybody."""
+    gang = pass_.context.gang
     if gang is None:
         return None
-    if gang.rests_until is not None and turn.now < gang.rests_until:
-        turn.wake_at(gang.rests_until)
+    if gang.rests_until is not None and pass_.now < gang.rests_until:
+        pass_.wake_at(gang.rests_until)
         return CandidateReason.GANG_RESTS, f"PodGroup {gang.name} could not be placed as a whole and rests"
     return gang.held
 
 
-def _check_gang(turn: PodPass) -> None:
+def _check_gang(pass_: PodPass) -> None:
     """End the epoch of a gang's member that is to be placed with the others and cannot be now: what it holds is
     others'.
     """
-    if turn.context.gang is None or turn.permit is not None or turn.acked or turn.closed or _held(turn) is None:
+    if pass_.context.gang is None or pass_.permit is not None or pass_.acked or pass_.closed or _held(pass_) is None:
         return
-    turn.say(EpochClosed(epoch=turn.state.epoch, reason=CandidateReason.GANG_INCOMPLETE))
-    turn.closed = True
+    pass_.say(EpochClosed(epoch=pass_.state.epoch, reason=CandidateReason.GANG_INCOMPLETE))
+    pass_.closed = True
 
 
-def _check_targets(turn: PodPass) -> None:
+def _check_targets(pass_: PodPass) -> None:
     """Begin anew when the namespace got other targets, as long as nobody is permitted."""
-    pod = turn.state.pod
-    if turn.permit is not None or turn.closed or pod is None or _refusal(turn, pod) is not None:
+    pod = pass_.state.pod
+    if pass_.permit is not None or pass_.closed or pod is None or _refusal(pass_, pod) is not None:
         return
-    gang = turn.context.gang
-    if gang is not None and gang.home in turn.state.targets:
+    gang = pass_.context.gang
+    if gang is not None and gang.home in pass_.state.targets:
         return
-    if sorted(_wanted(turn, pod)) != sorted(turn.state.targets):
-        turn.say(EpochClosed(epoch=turn.state.epoch, reason=CandidateReason.TARGETS_CHANGED))
-        turn.closed = True
+    if sorted(_wanted(pass_, pod)) != sorted(pass_.state.targets):
+        pass_.say(EpochClosed(epoch=pass_.state.epoch, reason=CandidateReason.TARGETS_CHANGED))
+        pass_.closed = True
 
 
-def _request(turn: PodPass, pod: SourcePodObserved) -> None:
+def _request(pass_: PodPass, pod: SourcePodObserved) -> None:
     """Ask every target that can be reached, all at once; one that cannot is asked when it is back."""
-    state, current = turn.state, turn.current()
-    for target in sorted(turn.targets()):
-        if _gang_is_elsewhere(turn, target):
+    state, current = pass_.state, pass_.current()
+    for target in sorted(pass_.targets()):
+        if _gang_is_elsewhere(pass_, target):
             continue
         known = current.get(target)
-        if not turn.context.in_view(target) or (known is not None and known[1].seen is not None):
+        if not pass_.context.in_view(target) or (known is not None and known[1].seen is not None):
             continue
-        turn.write(
+        pass_.write(
             CandidateRequested(
                 cluster=target,
-                candidate=turn.name_for(target),
+                candidate=pass_.name_for(target),
                 uid=pod.uid,
                 epoch=state.epoch,
                 template=pod.template,
-                least=turn.context.gang.least if turn.context.gang is not None else 0,
+                least=pass_.context.gang.least if pass_.context.gang is not None else 0,
                 reason=CandidateReason.TARGET_OF_EPOCH,
             )
         )
 
 
-def _tidy(turn: PodPass) -> None:
+def _tidy(pass_: PodPass) -> None:
     """Delete whatever is not, or not any more, part of the choice."""
-    state = turn.state
-    targets = turn.targets()
-    for name, known in sorted(state.candidates.items()):
-        if (known.uid, known.epoch) != (state.uid, state.epoch) or turn.closed:
-            turn.drop(name, CandidateReason.OLD_EPOCH)
-        elif state.delegate and name != state.delegate:
-            turn.drop(name, CandidateReason.ANOTHER_TARGET_WON)
-        elif known.cluster not in targets and not state.delegate and not _permitted(turn, name):
-            turn.drop(name, CandidateReason.NOT_A_TARGET)
-        elif _gang_is_elsewhere(turn, known.cluster) and not _permitted(turn, name):
-            turn.drop(name, CandidateReason.ANOTHER_TARGET_WON)
-        elif isinstance(known.seen, CandidateBound) and name != state.delegate:
-            turn.drop(name, CandidateReason.BOUND_WITHOUT_PERMIT)
+    targets = pass_.targets()
+    for name, known in sorted(pass_.state.candidates.items()):
+        reason = _not_wanted(pass_, name, known, targets)
+        if reason is not None:
+            pass_.drop(name, reason)
 
 
-def _gang_is_elsewhere(turn: PodPass, cluster: str) -> bool:
-    gang = turn.context.gang
+def _not_wanted(pass_: PodPass, name: str, known: Candidate, targets: Collection[str]) -> CandidateReason | None:
+    """Return why a candidate is no part of the choice, None if it is."""
+    state = pass_.state
+    if (known.uid, known.epoch) != (state.uid, state.epoch) or pass_.closed:
+        return CandidateReason.OLD_EPOCH
+    if state.delegate:
+        return CandidateReason.ANOTHER_TARGET_WON if name != state.delegate else _gang_elsewhere(pass_, name, known)
+    if known.cluster not in targets and not _permitted(pass_, name):
+        return CandidateReason.NOT_A_TARGET
+    if isinstance(known.seen, CandidateBound):
+        return _gang_elsewhere(pass_, name, known) or CandidateReason.BOUND_WITHOUT_PERMIT
+    return _gang_elsewhere(pass_, name, known)
+
+
+def _gang_elsewhere(pass_: PodPass, name: str, known: Candidate) -> CandidateReason | None:
+    elsewhere = _gang_is_elsewhere(pass_, known.cluster) and not _permitted(pass_, name)
+    return CandidateReason.ANOTHER_TARGET_WON if elsewhere else None
+
+
+def _gang_is_elsewhere(pass_: PodPass, cluster: str) -> bool:
+    gang = pass_.context.gang
     return gang is not None and gang.formed and cluster != gang.home
 
 
-def _permitted(turn: PodPass, name: str) -> bool:
-    return turn.permit is not None and turn.permit.candidate == name
+def _permitted(pass_: PodPass, name: str) -> bool:
+    return pass_.permit is not None and pass_.permit.candidate == name
 
 
-def _delegated(turn: PodPass) -> None:
+def _delegated(pass_: PodPass) -> None:
     """Look whether the delegate still is one."""
-    known = turn.state.chosen
+    known = pass_.state.chosen
     assert known is not None
     seen = known.seen
-    context = turn.context
+    context = pass_.context
     if context.gang is not None and context.gang.dissolves:
-        turn.say(EpochClosed(epoch=turn.state.epoch, reason=CandidateReason.GANG_DISSOLVED))
-        turn.closed = True
+        pass_.say(EpochClosed(epoch=pass_.state.epoch, reason=CandidateReason.GANG_DISSOLVED))
+        pass_.closed = True
     elif seen is None or isinstance(seen, (DelegateMissing, CandidateRefused)) or seen.uid != known.bound:
-        _lost(
-            turn,
-            known,
-            CandidateReason.POD_MISSING,
-            seen.message if seen else "the candidate was deleted in its target",
-        )
-    # While the target is in view nothing follows from a Candidate that somebody deletes there, until its pod has stopped; nor from one that
-    # a backup put back to what it said before it was bound: whether its pod runs, the target's scheduler will say.
+        message = seen.message if seen else "the candidate was deleted in its target"
+        _lost(pass_, known, CandidateReason.POD_MISSING, message)
+    # While the target is in view nothing follows from a Candidate that somebody deletes there, until its pod has
+    # stopped; nor from one that a backup put back to what it said before it was bound: whether its pod runs, the
+    # target's scheduler will say.
     elif context.forgotten(known.cluster):
-        _lost(turn, known, CandidateReason.TARGET_FORGOTTEN, "an operator gave the target up")
+        _lost(pass_, known, CandidateReason.TARGET_FORGOTTEN, "an operator gave the target up")
     elif not context.in_view(known.cluster):
-        until = context.lost_until(known.cluster)
-        if until is not None and turn.now >= until:
-            why = context.unreadable(known.cluster)
-            shows = f"showed no candidates ({why})" if why else "could not be reached"
-            _lost(turn, known, CandidateReason.TARGET_LOST, f"the target {shows} for too long")
-        turn.wake_at(until)
+        _out_of_view(pass_, known)
 
 
-def _lost(turn: PodPass, known: Candidate, reason: CandidateReason, message: str) -> None:
-    state: SourceState = turn.state
-    turn.say(DelegateLost(cluster=known.cluster, candidate=state.delegate, message=message, reason=reason))
-    turn.closed = True
+def _out_of_view(pass_: PodPass, known: Candidate) -> None:
+    """Give a delegate up whose target has shown nothing for as long as the policy allows."""
+    until = pass_.context.lost_until(known.cluster)
+    if until is not None and pass_.now >= until:
+        why = pass_.context.unreadable(known.cluster)
+        shows = f"showed no candidates ({why})" if why else "could not be reached"
+        _lost(pass_, known, CandidateReason.TARGET_LOST, f"the target {shows} for too long")
+    pass_.wake_at(until)
+
+
+def _lost(pass_: PodPass, known: Candidate, reason: CandidateReason, message: str) -> None:
+    state: SourceState = pass_.state
+    pass_.say(DelegateLost(cluster=known.cluster, candidate=state.delegate, message=message, reason=reason))
+    pass_.closed = True

@@ -181,9 +181,9 @@ class PodPass(DecisionPass[SourceState, CandidateDecision, CandidateWrite]):
         known = self.current().get(cluster)
         if known is not None and known[1].seen is not None:
             return ""
-        trouble = self.state.trouble.get(f"{cluster}/{self.name_for(cluster)}")
-        asked = trouble is not None and trouble.action == CandidateRequested.__name__
-        return (trouble.message or trouble.error) if trouble is not None and asked and says_no(trouble) else ""
+        failure = self.state.trouble.get(f"{cluster}/{self.name_for(cluster)}")
+        asked = failure is not None and failure.action == CandidateRequested.__name__
+        return (failure.message or failure.error) if failure is not None and asked and says_no(failure) else ""
 
     def declined(self, cluster: str) -> bool:
         """Whether a target is none that takes the pod, for a reason that is not room: it refuses, cannot be asked, or

@@ -1,4 +1,4 @@
-"""The status of a source pod, made of its delegate's: it never goes back in life.
+"""The status of a source pod, made of its delegate's: its phase never goes back.
 
 In: what was shown, what the delegate's status says. Out: the status to write. A phase is never followed by an earlier
 one, restart counts never fall (those of delegates before are added), and a pod that has ended, or is being deleted, is
@@ -23,10 +23,11 @@ _OF_THE_DELEGATE = frozenset(
     {"Initialized", "Ready", "ContainersReady", "PodReadyToStartContainers", "DisruptionTarget"}
 )
 _NETWORK = ("podIP", "podIPs", "hostIP", "hostIPs")
+_OF_ITS_CLUSTER = ("resourceClaimStatuses", "nominatedNodeName", "observedGeneration", "resize")
 
 
 def rank(phase: str) -> int:
-    """Return how far a phase is in life: 0 before, 1 during, 2 after."""
+    """Return the order of a phase: 0 before the pod runs, 1 while it runs, 2 after."""
     return _RANK.get(phase, 0)
 
 
@@ -56,11 +57,8 @@ def mirrored(
 
     Only containers that the source pod has; the addresses of another cluster only where its network reaches.
     PodScheduled is ours."""
-    status: Json = {
-        key: value for key, value in delegate.items() if key not in (*_LISTS, *_NETWORK, "conditions", "phase")
-    }
-    for field in ("resourceClaimStatuses", "nominatedNodeName", "observedGeneration", "resize"):
-        status.pop(field, None)
+    left_out = (*_LISTS, *_NETWORK, *_OF_ITS_CLUSTER, "conditions", "phase")
+    status: Json = {key: value for key, value in delegate.items() if key not in left_out}
     if with_network:
         status |= {key: delegate[key] for key in _NETWORK if key in delegate}
     for field in _LISTS:

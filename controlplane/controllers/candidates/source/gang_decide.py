@@ -24,8 +24,8 @@ from controlplane.controllers.candidates.source.gang_events import (
     GangWithdrawn,
 )
 from controlplane.controllers.candidates.source.gang_pass import (
+    GangPass,
     GangPlan,
-    GangTurn,
     TargetPlaces,
     pause,
     permit_in,
@@ -56,82 +56,85 @@ def gang_decide(
 
     `ahead`: whether a gang that comes before this one is waiting for the same targets.
     """
-    turn = GangTurn(group, members, context, now)
+    pass_ = GangPass(group, members, context, now)
     if not context.ready:
-        return turn.plan
+        return pass_.plan
     if group.placed is not None:
-        _placed(turn, group.placed)
+        _placed(pass_, group.placed)
     elif view_of(stream, group, members).held is None:
-        _free(turn, ahead)
-    return turn.plan
+        _free(pass_, ahead)
+    return pass_.plan
 
 
 # --- while it is permitted somewhere
 # ---------------------------------------------------------------------------------------
 
 
-def _placed(turn: GangTurn, placed: Placed) -> None:
-    bound, open_ = turn.bound(placed.cluster), turn.permitted()
-    running = [name for name in bound if turn.runs(name)]
+def _placed(pass_: GangPass, placed: Placed) -> None:
+    bound, open_ = pass_.bound(placed.cluster), pass_.permitted()
+    running = [name for name in bound if pass_.runs(name)]
     if not running and not open_:
-        if not turn.lingering:
-            _release(turn, placed, bound)
+        if not pass_.lingering:
+            _release(pass_, placed, bound)
     elif placed.withdrawing:
-        if running and not open_ and not placed.dissolved:
-            turn.say(
-                GangKept(cluster=placed.cluster, number=placed.number, reason=CandidateReason.GANG_BOUND_MEANWHILE)
-            )
+        _withdrawing(pass_, placed, running, open_)
     elif placed.formed:
         return
     elif len(bound) >= placed.least:
-        turn.say(GangFormed(cluster=placed.cluster, number=placed.number, reason=CandidateReason.GANG_FORMED))
-    elif not running and len(bound) + len(_firm(turn, open_)) < placed.least:
+        pass_.say(GangFormed(cluster=placed.cluster, number=placed.number, reason=CandidateReason.GANG_FORMED))
+    elif not running and len(bound) + len(_firm(pass_, open_)) < placed.least:
         message = f"fewer than {placed.least} of its members still hold a place in {placed.cluster}"
-        turn.say(
+        pass_.say(
             GangWithdrawn(
                 cluster=placed.cluster, number=placed.number, message=message, reason=CandidateReason.GANG_INCOMPLETE
             )
         )
     elif running:
-        _together_in_time(turn, placed)
+        _together_in_time(pass_, placed)
 
 
-def _firm(turn: GangTurn, open_: list[str]) -> list[str]:
+def _withdrawing(pass_: GangPass, placed: Placed, running: list[str], open_: list[str]) -> None:
+    """Keep a gang where some of it was bound before its permits were back, unless it is dissolved."""
+    if running and not open_ and not placed.dissolved:
+        pass_.say(GangKept(cluster=placed.cluster, number=placed.number, reason=CandidateReason.GANG_BOUND_MEANWHILE))
+
+
+def _firm(pass_: GangPass, open_: list[str]) -> list[str]:
     """Return the members whose permits may still be used."""
-    return [name for name in open_ if not _revoking(turn.members[name])]
+    return [name for name in open_ if not _revoking(pass_.members[name])]
 
 
 def _revoking(state: SourceState) -> bool:
     return state.permit is not None and state.permit.revoking
 
 
-def _together_in_time(turn: GangTurn, placed: Placed) -> None:
+def _together_in_time(pass_: GangPass, placed: Placed) -> None:
     """Some run and a quorum never did: others follow, but not for ever. A gang that cannot come together is taken back
     whole.
     """
-    until = placed.since + turn.context.policy.gang_timeout
-    if turn.now < until or not turn.context.in_view(placed.cluster):
-        turn.wake_at(until)
+    until = placed.since + pass_.context.policy.gang_timeout
+    if pass_.now < until or not pass_.context.in_view(placed.cluster):
+        pass_.wake_at(until)
         return
     message = f"fewer than {placed.least} of its members found a place in {placed.cluster} in time"
-    turn.say(
+    pass_.say(
         GangDissolved(
             cluster=placed.cluster, number=placed.number, message=message, reason=CandidateReason.GANG_DISSOLVED
         )
     )
 
 
-def _release(turn: GangTurn, placed: Placed, done: list[str]) -> None:
+def _release(pass_: GangPass, placed: Placed, done: list[str]) -> None:
     """Nobody runs there any more: done, or lost, or taken back. If it failed, others are next; if it fails there again,
     it rests first.
     """
-    group, cluster = turn.group, placed.cluster
-    failed = not (placed.formed and (len(done) >= placed.least or turn.context.in_view(cluster)))
+    group, cluster = pass_.group, placed.cluster
+    failed = not (placed.formed and (len(done) >= placed.least or pass_.context.in_view(cluster)))
     failures = group.failures.get(cluster, 0) + failed
-    others = [name for name in targets_for(turn) if name != cluster]
+    others = [name for name in targets_for(pass_) if name != cluster]
     nobody_left = failures > 1 or all(group.failures.get(name, 0) >= failures for name in others)
-    until = turn.now + pause(turn, failures) if failed and nobody_left and not placed.formed else None
-    turn.say(
+    until = pass_.now + pause(pass_, failures) if failed and nobody_left and not placed.formed else None
+    pass_.say(
         GangReleased(
             cluster=cluster,
             number=placed.number,
@@ -146,49 +149,52 @@ def _release(turn: GangTurn, placed: Placed, done: list[str]) -> None:
 # -----------------------------------------------------------------------------------------
 
 
-def _free(turn: GangTurn, ahead: Callable[[], bool]) -> None:
-    if _adopt(turn):
+def _free(pass_: GangPass, ahead: Callable[[], bool]) -> None:
+    if _adopt(pass_) or _rests(pass_):
         return
-    group = turn.group
-    if group.rests_until is not None and turn.now < group.rests_until:
-        turn.wake_at(group.rests_until)
+    targets = targets_for(pass_)
+    places = {name: place_in(pass_, name) for name in targets}
+    offers = [_offer(pass_, targets[name], place) for name, place in places.items() if place.whole]
+    pending = _pending(pass_, targets, places)
+    if making_room(pass_, {offer.cluster for offer in offers}):
         return
-    placement, targets = _placement(turn), targets_for(turn)
-    places = {name: place_in(turn, name) for name in targets}
-    offers = [_offer(turn, targets[name], place) for name, place in places.items() if place.whole]
-    pending = {
-        name: targets[name] for name, place in places.items() if not place.whole and _may_come(turn, name, place)
-    }
-    if making_room(turn, {offer.cluster for offer in offers}):
-        return
-    verdict = choose(offers, pending, group.failures, {}, placement, turn.now)
-    if isinstance(verdict, PermitChoice):
+    choice = choose(offers, pending, pass_.group.failures, {}, _placement(pass_), pass_.now)
+    if isinstance(choice, PermitChoice):
         among = {offer.cluster: offer.score for offer in offers}
-        place = places[verdict.cluster]
-        permit_in(turn, verdict.cluster, "Bind", verdict.reason, place.ready, among, place.need)
+        place = places[choice.cluster]
+        permit_in(pass_, choice.cluster, "Bind", choice.reason, place.ready, among, place.need)
         return
-    turn.wake_at(verdict.until)
-    if offers or rest(turn, places, targets, ahead):
-        return
-    if not pending:
-        nowhere(turn, places, targets)
+    pass_.wake_at(choice.until)
+    if not (offers or rest(pass_, places, targets, ahead) or pending):
+        nowhere(pass_, places, targets)
 
 
-def _adopt(turn: GangTurn) -> bool:
+def _rests(pass_: GangPass) -> bool:
+    until = pass_.group.rests_until
+    pass_.wake_at(until)
+    return until is not None and pass_.now < until
+
+
+def _pending(pass_: GangPass, targets: Mapping[str, Target], places: Mapping[str, TargetPlaces]) -> dict[str, Target]:
+    """Return the targets that do not have a place for all of it yet, and may."""
+    return {name: targets[name] for name, place in places.items() if not place.whole and _may_come(pass_, name, place)}
+
+
+def _adopt(pass_: GangPass) -> bool:
     """Take note of members that run, or are permitted, though the gang was never placed: they are where it is."""
-    permits = (turn.members[name].permit for name in turn.permitted())
-    there = [turn.where(name) for name in turn.members if turn.runs(name)]
+    permits = (pass_.members[name].permit for name in pass_.permitted())
+    there = [pass_.where(name) for name in pass_.members if pass_.runs(name)]
     there += [permit.cluster for permit in permits if permit is not None]
     if not there:
         return False
     cluster = max(sorted(set(there)), key=there.count)
-    members = [turn.members[name].name for name in turn.bound(cluster)]
-    turn.say(
+    members = [pass_.members[name].name for name in pass_.bound(cluster)]
+    pass_.say(
         GangPermitted(
             cluster=cluster,
-            number=turn.number,
+            number=pass_.number,
             kind="Bind",
-            least=turn.group.least,
+            least=pass_.group.least,
             members=members,
             reason=CandidateReason.GANG_FOUND,
         )
@@ -196,12 +202,12 @@ def _adopt(turn: GangTurn) -> bool:
     return True
 
 
-def _placement(turn: GangTurn) -> PlacementPolicy:
+def _placement(pass_: GangPass) -> PlacementPolicy:
     """Return how the target is chosen: the most patient of what the members ask for. Spread is not asked: a gang never
     spans clusters.
     """
-    chosen = turn.context.policy.placement
-    asked = [effective(chosen, state.pod.options) for state in turn.members.values() if state.pod is not None]
+    chosen = pass_.context.policy.placement
+    asked = [effective(chosen, state.pod.options) for state in pass_.members.values() if state.pod is not None]
     return msgspec.structs.replace(
         chosen,
         mode="BestOf" if any(one.mode == "BestOf" for one in asked) else "FirstReady",
@@ -211,18 +217,18 @@ def _placement(turn: GangTurn) -> PlacementPolicy:
     )
 
 
-def _may_come(turn: GangTurn, cluster: str, place: TargetPlaces) -> bool:
+def _may_come(pass_: GangPass, cluster: str, place: TargetPlaces) -> bool:
     """Whether a target may still have room for a quorum."""
-    return turn.context.in_view(cluster) and len(place.ready) + len(place.hopes) >= place.need
+    return pass_.context.in_view(cluster) and len(place.ready) + len(place.hopes) >= place.need
 
 
-def _offer(turn: GangTurn, target: Target, place: TargetPlaces) -> Offer:
+def _offer(pass_: GangPass, target: Target, place: TargetPlaces) -> Offer:
     """Return what a target offers to a gang: since when it has a quorum, and the score of the worst place that the
     quorum needs.
 
     The least and not the sum: a gang goes as fast as its slowest member, and a sum would prefer whoever has more of the
     extra members."""
-    offers = [turn.offers[name][target.name] for name in place.ready]
+    offers = [pass_.offers[name][target.name] for name in place.ready]
     scores = sorted((offer.score for offer in offers), reverse=True)
     since = sorted(offer.since for offer in offers)
     return Offer(
@@ -230,5 +236,5 @@ def _offer(turn: GangTurn, target: Target, place: TargetPlaces) -> Offer:
         score=scores[place.need - 1],
         since=since[place.need - 1],
         tier=target.tier,
-        failures=turn.group.failures.get(target.name, 0),
+        failures=pass_.group.failures.get(target.name, 0),
     )

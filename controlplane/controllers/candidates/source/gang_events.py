@@ -1,6 +1,6 @@
 """What the source side records of a gang: the PodGroup as it was seen, and what was decided about its pods as a whole.
 
-Stream `sourcegroup/NS/NAME`. A gang never spans clusters (specs/podgroups.md 3), so where it may be is one decision,
+Stream `sourcegroup/NS/NAME`. A gang never spans clusters, so where it may be is one decision,
 taken here; each member's own permit and its end are on the member's stream. `GangPermitted` is appended together with
 the permits of all the members that it names: the log has them all or none."""
 

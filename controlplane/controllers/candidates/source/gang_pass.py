@@ -1,6 +1,6 @@
 """One pass over one gang: what each target has for it, and a permission for several of its members at once.
 
-What the decisions about a gang (`gang_decide`) and about its want of room (`gang_room`) have in common.
+What the decisions about a gang (`gang_decide`) and about a lack of capacity (`gang_capacity`) have in common.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class TargetPlaces(NamedTuple):
         return len(self.ready) >= self.need
 
 
-class GangTurn:
-    """One pass over one gang. `turns` has what each member could do by itself; of the `lingering` ones an earlier
+class GangPass:
+    """One pass over one gang. `passes` has what each member could do by itself; of the `lingering` ones an earlier
     attempt may still run somewhere; `busy` are all who cannot be permitted now, whatever they are offered."""
 
     def __init__(
@@ -62,11 +62,11 @@ class GangTurn:
     ) -> None:
         self.group, self.members, self.context, self.now = group, members, context, now
         self.plan = GangPlan()
-        self.turns = {name: PodPass(state, context, now) for name, state in sorted(members.items())}
-        self.offers = {name: {o.cluster: o for o in one.offers()} for name, one in self.turns.items()}
-        self.lingering = {name for name, one in self.turns.items() if predecessor_runs(one)}
+        self.passes = {name: PodPass(state, context, now) for name, state in sorted(members.items())}
+        self.offers = {name: {o.cluster: o for o in one.offers()} for name, one in self.passes.items()}
+        self.lingering = {name for name, one in self.passes.items() if predecessor_runs(one)}
         self.busy = {n for n, s in members.items() if not s.electing} | {*self.permitted()} | self.lingering
-        for one in self.turns.values():
+        for one in self.passes.values():
             self.wake_at(one.plan.wake)
 
     def say(self, decision: CandidateDecision) -> None:
@@ -102,9 +102,9 @@ class GangTurn:
         return [name for name, s in self.members.items() if s.permit is not None and s.permit.kind == "Bind"]
 
 
-def pause(turn: GangTurn, tries: int) -> timedelta:
+def pause(pass_: GangPass, tries: int) -> timedelta:
     """Return how long a gang rests: longer each time, and not as long as another that began with it."""
-    group = turn.group
+    group = pass_.group
     uid = group.seen.uid if group.seen is not None else group.name
     digest = hashlib.sha256(f"{uid}/{group.numbers}/{group.tries}/{tries}".encode()).digest()
     share = 0.5 + digest[0] / 512
@@ -112,39 +112,39 @@ def pause(turn: GangTurn, tries: int) -> timedelta:
     return min(pause, _LAST_REST) * share
 
 
-def targets_for(turn: GangTurn) -> dict[str, Target]:
+def targets_for(pass_: GangPass) -> dict[str, Target]:
     """Return the targets that every member may go to."""
-    asked = targets_of(turn.members.values())
-    return {t.name: t for t in turn.context.targets if asked is None or t.name in asked}
+    asked = targets_of(pass_.members.values())
+    return {t.name: t for t in pass_.context.targets if asked is None or t.name in asked}
 
 
-def place_in(turn: GangTurn, cluster: str) -> TargetPlaces:
+def place_in(pass_: GangPass, cluster: str) -> TargetPlaces:
     """Return what a target has for the gang."""
     ready: list[str] = []
     hopes: list[str] = []
     without: list[str] = []
     done = 0
-    for name, one in turn.turns.items():
+    for name, one in pass_.passes.items():
         stage = stage_of(one.state)
-        done += stage == "Succeeded" and turn.where(name) == cluster
+        done += stage == "Succeeded" and pass_.where(name) == cluster
         if stage != "Pending":
             continue
         known = one.current().get(cluster)
         seen = known[1].seen if known is not None else None
-        if name in turn.busy:
+        if name in pass_.busy:
             hopes.append(name)
-        elif cluster in turn.offers[name]:
+        elif cluster in pass_.offers[name]:
             ready.append(name)
         elif isinstance(seen, CandidateUnschedulable) or one.declined(cluster):
             without.append(name)
         else:
             hopes.append(name)
-            turn.wake_at(one.answer_due(cluster))
-    return TargetPlaces(ready, hopes, without, max(turn.group.least - done, 1))
+            pass_.wake_at(one.answer_due(cluster))
+    return TargetPlaces(ready, hopes, without, max(pass_.group.least - done, 1))
 
 
 def permit_in(
-    turn: GangTurn,
+    pass_: GangPass,
     cluster: str,
     kind: PermitKind,
     reason: CandidateReason,
@@ -153,9 +153,9 @@ def permit_in(
     need: int = 1,
 ) -> None:
     """Permit members in a target, all in one append; none of them if `need` of them cannot be."""
-    until, permits = turn.now + turn.context.policy.holds(kind), []
+    until, permits = pass_.now + pass_.context.policy.holds(kind), []
     for name in names:
-        one = turn.turns[name]
+        one = pass_.passes[name]
         candidate, known = one.current()[cluster]
         seen = known.seen
         assert seen is not None
@@ -172,23 +172,23 @@ def permit_in(
             reason=reason,
         )
         if not one.write(decision):
-            turn.wake_at(one.plan.wake)
+            pass_.wake_at(one.plan.wake)
             continue
         permits.append((name, decision))
     if len(permits) < need:
         return  # a candidate rests after its API server's no: the whole gang waits for it
-    asked = turn.group.asked.get(cluster, 0) + 1
-    turn.say(
+    asked = pass_.group.asked.get(cluster, 0) + 1
+    pass_.say(
         GangPermitted(
             cluster=cluster,
-            number=turn.number,
+            number=pass_.number,
             kind=kind,
-            least=turn.group.least,
-            members=[turn.members[name].name for name, _ in permits],
+            least=pass_.group.least,
+            members=[pass_.members[name].name for name, _ in permits],
             among=among,
-            until=until + pause(turn, asked) if kind == "Preempt" else None,
+            until=until + pause(pass_, asked) if kind == "Preempt" else None,
             reason=reason,
         )
     )
-    turn.plan.theirs += permits
-    turn.wake_at(until)
+    pass_.plan.theirs += permits
+    pass_.wake_at(until)

@@ -23,7 +23,10 @@ def _group(event: gangs.SourceGroupObserved) -> str:
 
 def _permitted(event: gangs.GangPermitted) -> str:
     may = "bind" if event.kind == "Bind" else "make room"
-    return f"gang may {may} in {event.cluster}, nowhere else (permission {event.number}): {listed(event.members) or 'nobody yet'}"
+    return (
+        f"gang may {may} in {event.cluster}, nowhere else (permission {event.number}):"
+        f" {listed(event.members) or 'nobody yet'}"
+    )
 
 
 def _released(event: gangs.GangReleased) -> str:

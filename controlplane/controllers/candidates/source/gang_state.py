@@ -224,7 +224,7 @@ def priority_of(members: Iterable[SourceState]) -> int:
 
 
 def rank_of(group: SourceGangState, members: Iterable[SourceState]) -> tuple[int, float, str]:
-    """Return what gangs are ordered by: priority, age, name (specs/podgroups.md 3.2)."""
+    """Return what gangs are ordered by: priority, age, name."""
     known = group_of(group)
     created = known.created if known is not None else _BEGINNING
     return (-priority_of(members), created.timestamp(), f"{group.namespace}/{group.name}")
@@ -234,22 +234,28 @@ def view_of(stream: str, group: SourceGangState, members: Mapping[str, SourceSta
     """Return what a member's decision looks at. `unseen`: why PodGroups cannot be seen at all, "" if they can."""
     placed = group.placed
     targets = targets_of(members.values())
-    together = placed is not None and placed.stands and _together(placed, members)
-    held = None if placed is not None else _held(group, members, targets, unseen)
+    if placed is None:
+        return GangView(
+            stream=stream,
+            name=group.name,
+            version=group.version,
+            held=_held(group, members, targets, unseen),
+            rests_until=group.rests_until,
+            targets=targets,
+            message=group.waits.message if group.waits is not None else "",
+            least=group.least,
+        )
     return GangView(
         stream=stream,
         name=group.name,
         version=group.version,
-        held=held,
-        rests_until=group.rests_until if placed is None else None,
         targets=targets,
-        home=placed.cluster if placed is not None else "",
-        follows=together,
-        withdraws=placed is not None and not placed.stands,
-        dissolves=placed is not None and placed.dissolved,
-        formed=placed is not None and placed.formed and placed.stands,
-        message=group.waits.message if group.waits is not None and placed is None else "",
-        least=group.least if placed is None else placed.least,
+        home=placed.cluster,
+        follows=placed.stands and _together(placed, members),
+        withdraws=not placed.stands,
+        dissolves=placed.dissolved,
+        formed=placed.formed and placed.stands,
+        least=placed.least,
     )
 
 
@@ -283,7 +289,10 @@ def _held(
     if targets is not None and not targets:
         return (
             CandidateReason.GANG_TARGETS_DIFFER,
-            f"the pods of PodGroup {group.name} ask for targets that have none in common: they go to one cluster as a whole",
+            (
+                f"the pods of PodGroup {group.name} ask for targets that have none in common: they go to one cluster"
+                " as a whole"
+            ),
         )
     hold = rules.hold(group_of(group), gang_of(group, members.values()), _BEGINNING)
     if hold is None:

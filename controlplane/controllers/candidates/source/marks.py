@@ -88,19 +88,8 @@ class SourceMarks:
         was, now = before.candidates if before is not None else {}, after.candidates
         for name in was.keys() | now.keys():
             one, other = was.get(name), now.get(name)
-            known = other or one
-            if one is other or known is None:
-                continue
-            moved = changes(name, CANDIDATE, one, other, at)
-            changed |= moved
-            if other is None or other.seen is None:
-                changed["left"] = at
-            if f"{name}.runs" in moved and (other is None or not CANDIDATE["runs"](other)):
-                changed["pod.stopped"] = shared["members.stopped"] = at
-            for facet in (mark.removeprefix(f"{name}.") for mark in moved):
-                # A place that is lost is none that anything was waiting for.
-                if facet != "ready" or isinstance(other and other.seen, CandidateReserved):
-                    shared |= {f"members.{facet}": at, f"members/{known.cluster}.{facet}": at}
+            if one is not other:
+                _candidate(name, one, other, at, changed, shared)
         event = recorded.event
         if isinstance(event, CandidateWriteFailed) and not event.target.startswith(f"{MANAGEMENT}/"):
             changed[f"{event.target.partition('/')[0]}.failed"] = at
@@ -141,3 +130,28 @@ class SourceMarks:
 def _group(state: SourceState | None) -> str:
     pod = state.pod if state is not None else None
     return group_stream(pod.namespace, pod.group) if pod is not None and pod.group else ""
+
+
+def _candidate(
+    name: str,
+    before: Candidate | None,
+    after: Candidate | None,
+    at: int,
+    changed: dict[str, int],
+    shared: dict[str, int],
+) -> None:
+    """Note what changed of a candidate: in `changed` for its pod, in `shared` for the group of its pod."""
+    known = after or before
+    if known is None:
+        return
+    moved = changes(name, CANDIDATE, before, after, at)
+    changed |= moved
+    seen = after.seen if after is not None else None
+    if seen is None:
+        changed["left"] = at
+    if f"{name}.runs" in moved and (after is None or not CANDIDATE["runs"](after)):
+        changed["pod.stopped"] = shared["members.stopped"] = at
+    for facet in (entry.removeprefix(f"{name}.") for entry in moved):
+        # A place that is lost is none that anything was waiting for.
+        if facet != "ready" or isinstance(seen, CandidateReserved):
+            shared |= {f"members.{facet}": at, f"members/{known.cluster}.{facet}": at}

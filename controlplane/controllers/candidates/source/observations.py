@@ -6,12 +6,20 @@ there."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
+
+import msgspec
 
 from controlplane.controllers.candidates.objects import Origin
 from controlplane.controllers.candidates.references.decide import NamedObject
 from controlplane.kube.conditions import Condition
-from controlplane.log.event import Event, Kept, Part
+from controlplane.kube.fields import UNFIT
+from controlplane.log.event import Body, Event, Kept, NewEvent, Part
+from controlplane.runtime.controller import ObjectChange
+
+Built = tuple[str, Event, tuple[Body, ...]]
+"""A stream, the event that is appended to it, and the bodies that are stored beside it."""
 
 
 class PlacementOptions(Part, frozen=True, kw_only=True):
@@ -41,6 +49,24 @@ class SourceObjectGone(Event, frozen=True, kw_only=True):
     name: str
     uid: str
     resource_version: str = ""
+
+
+def event_of(
+    change: ObjectChange, now: datetime, build: Callable[[], Built | None], refuse: Callable[[Exception], Built]
+) -> NewEvent | None:
+    """Return the event of one change, None if `build` makes none; an object that does not fit its API is refused.
+
+    An object that is gone is recorded with the version of its end."""
+    try:
+        built = build()
+    except UNFIT as error:
+        built = refuse(error)
+    if built is None:
+        return None
+    stream, event, bodies = built
+    if isinstance(event, SourceObjectGone):
+        event = msgspec.structs.replace(event, resource_version=change.resource_version)
+    return change.observed(stream, event, now, bodies)
 
 
 class SourcePodObserved(SourceObservation, frozen=True, kw_only=True):
@@ -76,10 +102,10 @@ class SourceDeleted(SourceObjectGone, frozen=True, kw_only=True):
 class CandidateSeen(SourceObservation, frozen=True, kw_only=True):
     """A candidate, as its target's API server showed it; the subclass says what its phase is.
 
-    `origin` is whose it is. `permit` and `withdrawn` are the numbers in its spec, our own word. All else is the
-    target's: `reservation` counts its reservations, `acknowledged` is the withdrawal that it will keep to, `tried` the
-    last permit to preempt that it has used. `sequence` grows with each change of the pod's status, whose body
-    `pod_status` is."""
+    `origin` is the source pod that it is for. `permit` and `withdrawn` are the numbers in its spec, which we write. All
+    else is the target's: `reservation` counts its reservations, `acknowledged` is the withdrawal that it will keep to,
+    `tried` the last permit to preempt that it has used. `sequence` grows with each change of the pod's status, whose
+    body `pod_status` is."""
 
     origin: Origin
     permit: int = 0

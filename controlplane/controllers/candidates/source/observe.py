@@ -1,7 +1,7 @@
 """From an object that an API server showed to the event that is recorded of it on the source side.
 
 In: cluster, incarnation, the change. Out: events on source pods' streams with their bodies and identity; none for what
-concerns nobody. A target's word is taken for what it is: a Candidate that does not fit becomes
+concerns nobody. What a target writes is not trusted: a Candidate that does not fit becomes
 `CandidateObservationRefused` and the rest goes on."""
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from datetime import datetime
-
-import msgspec
 
 from controlplane.controllers.candidates import constraints, objects
 from controlplane.controllers.candidates.objects import CANDIDATES, PODS
@@ -31,9 +29,9 @@ from controlplane.controllers.candidates.source.events import (
     DelegateStatus,
     PlacementOptions,
     SourceDeleted,
-    SourceObjectGone,
     SourcePodObserved,
 )
+from controlplane.controllers.candidates.source.observations import Built, event_of
 from controlplane.controllers.candidates.source.policy import LARGEST_SKEW, LONGEST_WAIT, MODES, MOST_CANDIDATES
 from controlplane.controllers.candidates.source.state import source_stream
 from controlplane.controllers.connectivity.events import MANAGEMENT
@@ -42,10 +40,8 @@ from controlplane.kube.conditions import Condition
 from controlplane.kube.fields import Misfit, section, text
 from controlplane.kube.kinds import Json, Kind, meta
 from controlplane.kube.pod_groups import GROUP_NAME
-from controlplane.log.event import Body, Event, NewEvent, body_of
+from controlplane.log.event import Body, NewEvent, body_of
 from controlplane.runtime.controller import ObjectChange
-
-_Built = tuple[str, Event, tuple[Body, ...]]
 
 
 class SourceObserver:
@@ -58,30 +54,27 @@ class SourceObserver:
         self._cluster, self._scheduler, self._stream_of = cluster, scheduler_name, stream_of
         self._coming: dict[tuple[str, str], str] = {}
 
-    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
+    def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
         """Return the event of one change, or None for what concerns nobody."""
-        place, kind, obj = sighting.cluster, sighting.kind, sighting.object
-        try:
-            built = self._gone(place, kind, obj) if sighting.gone else self._seen(place, kind, sighting.whole())
-        except fields.UNFIT as error:
-            built = refused(place, kind, obj, error)
-        if built is None:
-            return None
-        stream, event, bodies = built
-        if isinstance(event, SourceObjectGone):
-            event = msgspec.structs.replace(event, resource_version=sighting.resource_version)
-        if isinstance(event, CandidateSeen):
-            self._coming[place, sighting.uid] = stream
-        return sighting.observed(stream, event, now, bodies)
+        place, kind, obj = change.cluster, change.kind, change.object
+        new = event_of(
+            change,
+            now,
+            lambda: self._gone(place, kind, obj) if change.gone else self._seen(place, kind, change.whole()),
+            lambda error: refused(place, kind, obj, error),
+        )
+        if new is not None and isinstance(new.event, CandidateSeen):
+            self._coming[place, change.uid] = new.stream
+        return new
 
-    def _seen(self, place: str, kind: Kind, obj: Json) -> _Built | None:
+    def _seen(self, place: str, kind: Kind, obj: Json) -> Built | None:
         if place == MANAGEMENT and kind == PODS:
             return source_pod(obj) if section(obj, "spec").get("schedulerName") == self._scheduler else None
         if place != MANAGEMENT and kind == CANDIDATES:
             return candidate(obj) if objects.origin(obj).cluster == self._cluster else None
         return None
 
-    def _gone(self, place: str, kind: Kind, obj: Json) -> _Built | None:
+    def _gone(self, place: str, kind: Kind, obj: Json) -> Built | None:
         metadata = meta(obj)
         uid = str(metadata.get("uid", ""))
         namespace, name = str(metadata.get("namespace", "")), str(metadata["name"])
@@ -94,7 +87,7 @@ class SourceObserver:
         return (stream, CandidateGone(namespace=namespace, name=name, uid=uid), ()) if stream else None
 
 
-def source_pod(obj: Json) -> _Built:
+def source_pod(obj: Json) -> Built:
     """Return the event of a source pod; `Misfit` if it does not fit."""
     metadata, spec, status = meta(obj), section(obj, "spec"), section(obj, "status")
     annotations = section(metadata, "annotations", "metadata")
@@ -159,16 +152,16 @@ def _asked(obj: Json, annotations: Json) -> tuple[str, str, PlacementOptions]:
         return CandidateReason.INVALID_OPTION, str(error), PlacementOptions()
     if asked.max_skew and group_of(annotations):
         message = (
-            f"annotation {objects.OPT_MAX_SKEW}: a pod of PodGroup {group_of(annotations)} cannot be spread over clusters: its group "
-            f"goes to one as a whole; remove this annotation, or {GROUP_NAME}"
+            f"annotation {objects.OPT_MAX_SKEW}: a pod of PodGroup {group_of(annotations)} cannot be spread over"
+            f" clusters: its group goes to one as a whole; remove this annotation, or {GROUP_NAME}"
         )
         return CandidateReason.GANG_NEVER_SPREADS, message, PlacementOptions()
     return "", "", asked
 
 
 def group_of(annotations: Json) -> str:
-    """Return the PodGroup that a pod names, "" if it names none (specs/podgroups.md 1.2: empty text counts as
-    absent).
+    """Return the PodGroup that a pod names, "" if it names none; empty text counts as absent, as in Volcano
+    (volcano-sh/volcano pkg/controllers/podgroup/pg_controller_handler.go, ed72c7c81).
     """
     return str(annotations.get(GROUP_NAME) or "")
 
@@ -208,14 +201,14 @@ def _bounded(annotations: Json, key: str, low: float, high: float) -> float | No
     return value
 
 
-def candidate(obj: Json) -> _Built:
+def candidate(obj: Json) -> Built:
     """Return the event of one of our candidates, by what its target says; `Misfit` if it does not fit."""
     spec, status = section(obj, "spec"), section(obj, "status")
-    whose, permit = objects.origin(obj), objects.permission(obj)
+    origin, permit = objects.origin(obj), objects.permission(obj)
     reservation = section(status, "reservation", "status")
     common = {
         **fields.identity(obj),
-        "origin": whose,
+        "origin": origin,
         "permit": permit.number if permit is not None else 0,
         "withdrawn": fields.number(spec, "withdrawn", "spec"),
         "reservation": fields.number(reservation, "number", "status.reservation"),
@@ -225,7 +218,7 @@ def candidate(obj: Json) -> _Built:
         "message": text(status, "message", "status"),
     }
     event, bodies = _by_phase(status, reservation, common)
-    return source_stream(whose.namespace, whose.name), event, bodies
+    return source_stream(origin.namespace, origin.name), event, bodies
 
 
 def _by_phase(status: Json, reservation: Json, common: Json) -> tuple[CandidateSeen, tuple[Body, ...]]:
@@ -274,7 +267,7 @@ def _bound(phase: str, status: Json, node: str, common: Json) -> tuple[Candidate
     return event, (body,)
 
 
-def refused(place: str, kind: Kind, obj: Json, error: Exception) -> _Built:
+def refused(place: str, kind: Kind, obj: Json, error: Exception) -> Built:
     """Return the event of an object that does not fit its API."""
     body = body_of(obj)
     event = CandidateObservationRefused(**fields.refusal(kind, obj, error), object=body.ref)

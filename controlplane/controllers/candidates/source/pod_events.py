@@ -1,6 +1,6 @@
 """The Kubernetes Event that tells of a decision about a pod.
 
-In: what it is about, and a mark that makes it one of a kind. Out: the request that creates it. Sent twice, the second
+In: what it is about, and a key that makes its name unique. Out: the request that creates it. Sent twice, the second
 is refused by its name."""
 
 from __future__ import annotations

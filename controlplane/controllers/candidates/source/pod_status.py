@@ -1,9 +1,11 @@
 """What a source pod shows of itself: its delegate's status, where the delegate is, or why it has none.
 
 In: a pass. Out: `StatusShown` and `DelegateHinted`, when the pod does not say it yet. Whether a write arrived is read
-off the pod itself, by the mark in our own condition."""
+off the pod itself, by `mark` in the message of our own condition."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import msgspec
 
@@ -14,6 +16,7 @@ from controlplane.controllers.candidates.source.delegate_status import DELEGATED
 from controlplane.controllers.candidates.source.events import (
     CandidateBound,
     CandidateRefused,
+    CandidateSeen,
     CandidateUnschedulable,
     CandidateWaiting,
     DelegateHinted,
@@ -22,68 +25,100 @@ from controlplane.controllers.candidates.source.events import (
     StatusShown,
 )
 from controlplane.controllers.candidates.source.permits import silent_from
+from controlplane.controllers.candidates.source.state import SourceState
 
 _SAID = 900  # characters of what the targets say
+_ALL_ANSWERED = (
+    CandidateReason.UNSCHEDULABLE_EVERYWHERE,
+    CandidateReason.SKEW_TOO_LARGE,
+    CandidateReason.PREDECESSOR_STOPS,
+)
 
 
-def show(turn: PodPass, pod: SourcePodObserved, waits: CandidateReason | None = None) -> None:
-    """Bring what the pod shows in line with what is known; never back in life, and never after its end."""
+def show(pass_: PodPass, pod: SourcePodObserved, waits: CandidateReason | None = None) -> None:
+    """Bring what the pod shows in line with what is known; never back in its phases, and never after its end."""
     if pod.deleting or pod.phase in TERMINAL:
         return
-    known = turn.state.chosen
-    shown = turn.state.shown if turn.state.shown is not None and turn.state.shown.uid == pod.uid else None
+    known, shown = pass_.state.chosen, _shown(pass_, pod)
     if shown is not None and (shown.failed or rank(shown.phase) == 2):
-        _write(turn, pod, shown)  # what ended it is said until it is there
-    elif shown is not None and ended_by_loss(turn, pod):
-        _fail(turn, pod, shown)
-    elif known is not None and isinstance(known.seen, CandidateBound) and not turn.closed:
-        _hint(turn, pod, known.cluster, known.seen)
-        _delegate(turn, pod, known.cluster, known.seen, shown)
+        _write(pass_, pod, shown)  # what ended it is said until it is there
+    elif shown is not None and ended_by_loss(pass_, pod):
+        _fail(pass_, pod, shown)
+    elif known is not None and isinstance(known.seen, CandidateBound) and not pass_.closed:
+        _hint(pass_, pod, known.cluster, known.seen)
+        _delegate(pass_, pod, known.cluster, known.seen, shown)
     else:
-        _waiting(turn, pod, waits, shown)
+        _waiting(pass_, pod, waits, shown)
+
+
+def _shown(pass_: PodPass, pod: SourcePodObserved) -> StatusShown | None:
+    """Return what this pod was last to show, None if nothing, or if that was one that had its name before."""
+    shown = pass_.state.shown
+    return shown if shown is not None and shown.uid == pod.uid else None
 
 
 def _delegate(
-    turn: PodPass, pod: SourcePodObserved, cluster: str, seen: CandidateBound, shown: StatusShown | None
+    pass_: PodPass, pod: SourcePodObserved, cluster: str, seen: CandidateBound, shown: StatusShown | None
 ) -> None:
-    said = seen if isinstance(seen, DelegateStatus) else None
-    sequence = said.sequence if said else 0
-    if shown is not None and shown.source == seen.name and shown.sequence > sequence:
+    reported = _reported(seen)
+    if shown is not None and shown.source == seen.name and shown.sequence > reported.sequence:
         return
-    # One that a backup brought back has shown more than anybody remembers.
-    base = pod.restarts if shown is None else shown.restarts
-    if shown is not None and shown.source not in ("", seen.name):
-        base = {name: count + 1 for name, count in shown.totals.items()}
-    own = said.restarts if said else {}
-    before = shown.phase if shown is not None else later("Pending", pod.phase)
+    base = _restarts_before(pod, seen.name, shown)
     message = f"bound on node {seen.node} of cluster {cluster}"
-    told = any(entry.type == "PodScheduled" and entry.message == message for entry in pod.conditions)
+    announced = any(entry.type == "PodScheduled" and entry.message == message for entry in pod.conditions)
+    final = rank(reported.phase) == 2
     _write(
-        turn,
+        pass_,
         pod,
         StatusShown(
             uid=pod.uid,
-            epoch=turn.state.epoch,
+            epoch=pass_.state.epoch,
             source=seen.name,
-            sequence=sequence,
-            status=said.pod_status if said else "",
-            phase=later(before, said.pod_phase if said else "Pending"),
-            mark=f"{cluster}/{seen.name} status {sequence}",
+            sequence=reported.sequence,
+            status=reported.status,
+            phase=later(_phase_before(pod, shown), reported.phase),
+            mark=f"{cluster}/{seen.name} status {reported.sequence}",
             message=message,
             restarts=base,
-            totals={name: base.get(name, 0) + own.get(name, 0) for name in {*base, *own}},
-            # After the word that it is bound, so that each of the two is an Event of its own.
-            obstacles=turn.context.obstacles[:_SAID] if told else "",
-            reason=CandidateReason.STATUS_FINAL
-            if said and rank(said.pod_phase) == 2
-            else CandidateReason.STATUS_CHANGED,
+            totals={name: base.get(name, 0) + reported.restarts.get(name, 0) for name in {*base, *reported.restarts}},
+            # Once it is said that it is bound, so that each of the two is an Event of its own.
+            obstacles=pass_.context.obstacles[:_SAID] if announced else "",
+            reason=CandidateReason.STATUS_FINAL if final else CandidateReason.STATUS_CHANGED,
         ),
     )
 
 
-def ended_by_loss(turn: PodPass, pod: SourcePodObserved) -> bool:
+class _Reported(msgspec.Struct, frozen=True, kw_only=True):
+    """What a delegate's target reports of its status; the defaults are of one that reports none yet."""
+
+    sequence: int = 0
+    status: str = ""
+    phase: str = "Pending"
+    restarts: Mapping[str, int] = {}
+
+
+def _reported(seen: CandidateBound) -> _Reported:
+    if not isinstance(seen, DelegateStatus):
+        return _Reported()
+    return _Reported(sequence=seen.sequence, status=seen.pod_status, phase=seen.pod_phase, restarts=seen.restarts)
+
+
+def _restarts_before(pod: SourcePodObserved, delegate: str, shown: StatusShown | None) -> dict[str, int]:
+    """Return how often each container was restarted before this delegate."""
+    if shown is None:  # one that a backup brought back has shown more than anybody remembers
+        return pod.restarts
+    if shown.source not in ("", delegate):
+        return {name: count + 1 for name, count in shown.totals.items()}
+    return shown.restarts
+
+
+def _phase_before(pod: SourcePodObserved, shown: StatusShown | None) -> str:
+    return shown.phase if shown is not None else later("Pending", pod.phase)
+
+
+def ended_by_loss(pass_: PodPass, pod: SourcePodObserved) -> bool:
     """Whether the pod is over with its lost delegate: it had started, and may not start twice."""
-    state = turn.state
+    state = pass_.state
     if state.electing or state.shown is None or state.shown.uid != pod.uid or state.uid != pod.uid:
         return False
     lost = state.closed_by in (
@@ -95,14 +130,14 @@ def ended_by_loss(turn: PodPass, pod: SourcePodObserved) -> bool:
     return lost and rank(state.shown.phase) >= 1 and pod.restart_policy == "Never"
 
 
-def _fail(turn: PodPass, pod: SourcePodObserved, shown: StatusShown) -> None:
-    lost = turn.state.closed_by
+def _fail(pass_: PodPass, pod: SourcePodObserved, shown: StatusShown) -> None:
+    lost = pass_.state.closed_by
     _write(
-        turn,
+        pass_,
         pod,
         StatusShown(
             uid=pod.uid,
-            epoch=turn.state.epoch,
+            epoch=pass_.state.epoch,
             source=shown.source,
             sequence=shown.sequence,
             status=shown.status,
@@ -117,39 +152,22 @@ def _fail(turn: PodPass, pod: SourcePodObserved, shown: StatusShown) -> None:
     )
 
 
-def _waiting(turn: PodPass, pod: SourcePodObserved, waits: CandidateReason | None, shown: StatusShown | None) -> None:
+def _waiting(pass_: PodPass, pod: SourcePodObserved, waits: CandidateReason | None, shown: StatusShown | None) -> None:
     """Say why nobody has it yet, once there is something to say: everybody has answered, or it cannot be elected."""
-    refused = turn.state.refused
-    message = ""
-    reason = CandidateReason.NOT_PLACED
-    if refused is not None and refused.uid == pod.uid and not turn.state.electing:
-        reason, message = refused.reason, refused.message
-    elif waits in (
-        CandidateReason.UNSCHEDULABLE_EVERYWHERE,
-        CandidateReason.SKEW_TOO_LARGE,
-        CandidateReason.PREDECESSOR_STOPS,
-    ):
-        reason, message = waits, _everybody(turn)
-    elif waits == CandidateReason.AWAITS_GANG and (said := _of_gang(turn)):
-        reason, message = waits, said
-    elif waits == CandidateReason.PERMIT_OPEN and (said := _unanswered(turn)):
-        reason, message = CandidateReason.AWAITS_ANSWER, said
-    elif shown is not None and shown.source and not turn.state.delegate and turn.state.electing:
-        reason, message = CandidateReason.DELEGATE_WAS_LOST, "its delegate was lost; another cluster is looked for"
+    reason, message = _why_waiting(pass_, pod, waits, shown)
     if not message:
         return
-    if reason == CandidateReason.UNSCHEDULABLE_EVERYWHERE and turn.unreadable():
+    if reason == CandidateReason.UNSCHEDULABLE_EVERYWHERE and pass_.unreadable():
         reason = CandidateReason.CANDIDATES_UNREADABLE
-    phase = shown.phase if shown is not None else later("Pending", pod.phase)
     _write(
-        turn,
+        pass_,
         pod,
         StatusShown(
             uid=pod.uid,
-            epoch=turn.state.epoch,
+            epoch=pass_.state.epoch,
             source=shown.source if shown is not None else "",
             sequence=shown.sequence if shown is not None else 0,
-            phase=phase,
+            phase=_phase_before(pod, shown),
             mark=f"{reason}: {message}"[:_SAID],
             message=message,
             restarts=shown.restarts if shown is not None else pod.restarts,
@@ -159,18 +177,41 @@ def _waiting(turn: PodPass, pod: SourcePodObserved, waits: CandidateReason | Non
     )
 
 
-def _of_gang(turn: PodPass) -> str:
+def _why_waiting(
+    pass_: PodPass, pod: SourcePodObserved, waits: CandidateReason | None, shown: StatusShown | None
+) -> tuple[CandidateReason, str]:
+    """Return why nobody has it, with no message while there is nothing to say."""
+    refused = pass_.state.refused
+    if refused is not None and refused.uid == pod.uid and not pass_.state.electing:
+        return refused.reason, refused.message
+    if waits in _ALL_ANSWERED:
+        return waits, _everybody(pass_)
+    if waits == CandidateReason.AWAITS_GANG and (said := _of_gang(pass_)):
+        return waits, said
+    if waits == CandidateReason.PERMIT_OPEN and (said := _unanswered(pass_)):
+        return CandidateReason.AWAITS_ANSWER, said
+    if _delegate_was_lost(pass_.state, shown):
+        return CandidateReason.DELEGATE_WAS_LOST, "its delegate was lost; another cluster is looked for"
+    return CandidateReason.NOT_PLACED, ""
+
+
+def _delegate_was_lost(state: SourceState, shown: StatusShown | None) -> bool:
+    """Whether the pod shows a delegate that it does not have any more, and another one is looked for."""
+    return shown is not None and bool(shown.source) and not state.delegate and state.electing
+
+
+def _of_gang(pass_: PodPass) -> str:
     """Return why a gang's member waits: for all of it, what was decided about it; for one that follows, what the gang's
     target says.
     """
-    gang = turn.context.gang
+    gang = pass_.context.gang
     if gang is None or not gang.follows:
         return gang.message if gang is not None else ""
-    known = turn.current().get(gang.home)
+    known = pass_.current().get(gang.home)
     seen = known[1].seen if known is not None else None
-    if gang.home not in turn.targets():
+    if gang.home not in pass_.targets():
         said = "its namespace may not use it any more"
-    elif not turn.context.in_view(gang.home):
+    elif not pass_.context.in_view(gang.home):
         said = "it cannot be reached"
     elif isinstance(seen, (CandidateRefused, CandidateUnschedulable)):
         said = seen.message or seen.why or "no node"
@@ -179,63 +220,72 @@ def _of_gang(turn: PodPass) -> str:
     return f"the other pods of PodGroup {gang.name} are in {gang.home}, and it goes nowhere else: {said}"[:_SAID]
 
 
-def _unanswered(turn: PodPass) -> str:
+def _unanswered(pass_: PodPass) -> str:
     """Return that a target has not said what became of its permit, "" while it need not have: only never-twice waits
     on.
     """
-    permit = turn.permit
-    if permit is None or permit.kind != "Bind" or turn.now < silent_from(turn, permit):
+    permit = pass_.permit
+    if permit is None or permit.kind != "Bind" or pass_.now < silent_from(pass_, permit):
         return ""
-    where = "does not say" if turn.context.in_view(permit.cluster) else "cannot be reached to say"
+    where = "does not say" if pass_.context.in_view(permit.cluster) else "cannot be reached to say"
     return (
-        f"{permit.cluster} was permitted to run it and {where} whether it does: nobody else is before that is known, or the target is "
-        "given up (controlplane clusters forget)"
+        f"{permit.cluster} was permitted to run it and {where} whether it does: nobody else is before that is"
+        " known, or the target is given up (controlplane clusters forget)"
     )
 
 
-def silence(turn: PodPass) -> str:
+def silence(pass_: PodPass) -> str:
     """Return what is said of a target that answers nothing."""
-    return f"no answer within {turn.context.policy.answer_timeout.total_seconds():g} s: is its scheduler running?"
+    return f"no answer within {pass_.context.policy.answer_timeout.total_seconds():g} s: is its scheduler running?"
 
 
-def _everybody(turn: PodPass) -> str:
+def _everybody(pass_: PodPass) -> str:
     """Return what each target says, as kube-scheduler does of nodes."""
-    targets, current, said = turn.targets(), turn.current(), []
-    for name in sorted(targets):
-        known = current.get(name)
-        seen = known[1].seen if known else None
-        if not turn.context.in_view(name) and (why := turn.context.unreadable(name)):
-            said.append(f"{name}: it answers, but candidates of this namespace cannot be read there ({why})")
-        elif not turn.context.in_view(name):
-            said.append(f"{name}: cannot be reached")
-        elif isinstance(seen, (CandidateRefused, CandidateUnschedulable)):
-            said.append(f"{name}: {seen.message or seen.why or 'no node'}")
-        elif seen is None and (trouble := turn.state.trouble.get(f"{name}/{turn.name_for(name)}")) is not None:
-            said.append(f"{name}: {trouble.message or trouble.error}")
-        elif turn.silent(name):
-            said.append(f"{name}: {(seen.message if isinstance(seen, CandidateWaiting) else '') or silence(turn)}")
-        elif seen is not None:
-            said.append(f"{name}: {type(seen).__name__.removeprefix('Candidate').lower()}")
-    return f"0/{len(targets)} clusters have it: {'; '.join(said)}"[:_SAID]
+    targets, current = pass_.targets(), pass_.current()
+    answers = {
+        name: _answer(pass_, name, current[name][1].seen if name in current else None) for name in sorted(targets)
+    }
+    said = "; ".join(f"{name}: {answer}" for name, answer in answers.items() if answer is not None)
+    return f"0/{len(targets)} clusters have it: {said}"[:_SAID]
 
 
-def _hint(turn: PodPass, pod: SourcePodObserved, cluster: str, seen: CandidateBound) -> None:
+def _answer(pass_: PodPass, name: str, seen: CandidateSeen | None) -> str | None:
+    """Return what a target says about the pod, None if it is not known yet."""
+    if not pass_.context.in_view(name):
+        return _out_of_view(pass_.context.unreadable(name))
+    if isinstance(seen, (CandidateRefused, CandidateUnschedulable)):
+        return seen.message or seen.why or "no node"
+    failure = pass_.state.trouble.get(f"{name}/{pass_.name_for(name)}") if seen is None else None
+    if failure is not None:
+        return failure.message or failure.error
+    if pass_.silent(name):
+        return (seen.message if isinstance(seen, CandidateWaiting) else "") or silence(pass_)
+    return type(seen).__name__.removeprefix("Candidate").lower() if seen is not None else None
+
+
+def _out_of_view(unreadable: str) -> str:
+    if unreadable:
+        return f"it answers, but candidates of this namespace cannot be read there ({unreadable})"
+    return "cannot be reached"
+
+
+def _hint(pass_: PodPass, pod: SourcePodObserved, cluster: str, seen: CandidateBound) -> None:
     hints = {HINT_CLUSTER: cluster, HINT_NAMESPACE: seen.namespace, HINT_POD: seen.pod}
     if seen.pod and pod.hints != hints:
-        turn.write(
+        pass_.write(
             DelegateHinted(
                 uid=pod.uid, hints=hints, resource_version=pod.resource_version, reason=CandidateReason.DELEGATE_FOUND
             )
         )
 
 
-def _write(turn: PodPass, pod: SourcePodObserved, wanted: StatusShown) -> None:
+def _write(pass_: PodPass, pod: SourcePodObserved, wanted: StatusShown) -> None:
     said = {entry.type: entry for entry in pod.conditions}
     there, followed = said.get(DELEGATED), said.get(FOLLOWED)
     obstacles = followed.message if followed is not None and followed.status == "False" else ""
     if there is not None and there.message == wanted.mark and obstacles == wanted.obstacles:
         return
     # Both are writes to the same object: the second would only meet a conflict.
-    if any(key.endswith(("/Status", "/Hint")) for key in turn.state.effects):
+    if any(key.endswith(("/Status", "/Hint")) for key in pass_.state.effects):
         return
-    turn.write(msgspec.structs.replace(wanted, resource_version=pod.resource_version))
+    pass_.write(msgspec.structs.replace(wanted, resource_version=pod.resource_version))

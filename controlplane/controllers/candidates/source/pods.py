@@ -78,26 +78,26 @@ class SourceCandidates(WritingController[CandidateWrite]):
 
     # --- what was seen -----------------------------------------------------------------------------------------------
 
-    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
+    def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
         """Return the event of something seen on a cluster; None if it concerns nobody."""
-        new = self._observer.observe(sighting, now)
-        spec = sighting.object.get("spec")
-        if new is not None and sighting.gone and sighting.cluster == MANAGEMENT and isinstance(spec, dict):
+        new = self._observer.observe(change, now)
+        spec = change.object.get("spec")
+        if new is not None and change.gone and change.cluster == MANAGEMENT and isinstance(spec, dict):
             # What was seen just now may not be folded yet, so that the stream is unknown says nothing.
             return new if spec.get("schedulerName") == self.policy.scheduler_name else None
         return new
 
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
-        room, _, name = recorded.stream.partition("/")
-        if room == STREAM:
+        kind, _, name = recorded.stream.partition("/")
+        if kind == STREAM:
             self._fold_source(recorded)
-        elif room == GROUP:
+        elif kind == GROUP:
             before = self.gangs.groups.get(recorded.stream)
             self.gangs.fold(recorded)
             self.marks.group(before, self.gangs.state(recorded.stream), recorded)
             self._tidy([recorded.stream])
-        elif room == "cluster" and isinstance(recorded.event, connectivity.EVENTS):
+        elif kind == "cluster" and isinstance(recorded.event, connectivity.EVENTS):
             self.connections[name] = fold_connection(self.connections.get(name, Connection(name=name)), recorded)
             self.marks.connections.fold(self.connections, [name], recorded.position)
             if name == MANAGEMENT:
@@ -229,30 +229,30 @@ class SourceCandidates(WritingController[CandidateWrite]):
         context = self.context(stream, state)
         plan = decide(state, context, now)
         self._granted.pop(stream, None)
-        for decision in plan.decisions:
-            if isinstance(decision, PermitGranted) and decision.kind == "Bind":
-                self._granted[stream] = decision.cluster
+        granted = [one for one in plan.decisions if isinstance(one, PermitGranted)]
+        for permit in granted:
+            if permit.kind == "Bind":
+                self._granted[stream] = permit.cluster
         causes = self._causes(stream, state, PodPass(state, context, now), plan.decisions) if plan.decisions else []
         events = [
             NewEvent(stream=stream, event=one, cluster=getattr(one, "cluster", "") or MANAGEMENT, caused_by=cause)
             for one, cause in zip(plan.decisions, causes, strict=True)
         ]
-        permits = context.gang is not None and any(isinstance(one, PermitGranted) for one in plan.decisions)
-        others = {context.gang.stream: context.gang.version} if context.gang is not None and permits else {}
-        return Decided(events, state.version, plan.wake, others)
+        gang = context.gang if granted else None
+        return Decided(events, state.version, plan.wake, {gang.stream: gang.version} if gang is not None else {})
 
     def _causes(
-        self, stream: str, state: SourceState, turn: PodPass, decisions: Sequence[CandidateDecision]
+        self, stream: str, state: SourceState, pass_: PodPass, decisions: Sequence[CandidateDecision]
     ) -> list[int]:
-        gang = turn.context.gang
-        known = {known.cluster for known in state.candidates.values()} | turn.targets().keys()
+        gang = pass_.context.gang
+        known = {known.cluster for known in state.candidates.values()} | pass_.targets().keys()
         own = self.marks.of(stream, gang.stream if gang is not None else "", state.namespace, known)
         own["obstacles"] = self.obstacles_at(stream)
-        if turn.placement.max_skew > 0 and state.pod is not None:
+        if pass_.placement.max_skew > 0 and state.pod is not None:
             own["spread"] = self.marks.around.get(f"spread/{state.pod.workload}", 0)
 
         def cause(decision: CandidateDecision, own: Marks) -> int:
-            return cause_of(CAUSES, decision, own, words_of(decision, turn)) or state.position
+            return cause_of(CAUSES, decision, own, words_of(decision, pass_)) or state.position
 
         return causes_of(decisions, own, cause, said)
 
@@ -299,7 +299,8 @@ class SourceCandidates(WritingController[CandidateWrite]):
         )
 
     def resting_on(self, cluster: str, now: datetime) -> int:
-        """Return how many pods wait for word from a target that is away, in which they were permitted to run, or do."""
+        """Return how many pods wait for an answer from a target that is away, in which they were permitted to run, or
+        do."""
         return sum(self._rests_on(stream, state, cluster, now) for stream, state in self.sources.items())
 
     def _rests_on(self, stream: str, state: SourceState, cluster: str, now: datetime) -> bool:

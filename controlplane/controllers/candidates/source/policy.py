@@ -26,7 +26,7 @@ class PlacementPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """How the target is chosen.
 
     `BestOf` waits until `min_candidates` are ready, but no longer than `max_wait` after the first of them; both are
-    bounded, the wait below the life of a reservation. `max_skew` (0: any) bounds by how many a target may hold more of
+    bounded, the wait shorter than a reservation lasts. `max_skew` (0: any) bounds by how many a target may hold more of
     a workload's pods than the target with the fewest; whose number cannot be known is left out, and so is one that does
     not take the pod. `retry_wait`: how long a target that failed waits for the untried ones."""
 
@@ -47,7 +47,7 @@ class SourcePolicy(msgspec.Struct, frozen=True, kw_only=True):
     `answer_timeout`: how long a target's answer is waited for, before its silence is a no. `lost_after`: the grace of a
     delegate whose target is away. `execution_policy` as for Workloads: whether to wait for, or to outlive, a target
     that may be running it. `gang_wait`: how long a gang holds places without a quorum anywhere before it gives them
-    back, below the life of a reservation; `gang_timeout`: how long some of its members run without one before they are
+    back, shorter than a reservation lasts; `gang_timeout`: how long some of its members run without one before they are
     taken back."""
 
     cluster: str
@@ -147,21 +147,24 @@ def _by_preference(
     offers: Sequence[Offer], pending: Mapping[str, Target], placement: PlacementPolicy, now: datetime
 ) -> PermitChoice | PermitWait:
     until = min(offer.since for offer in offers) + placement.max_wait
-    tier = min(offer.tier for offer in offers)
+    best = _best_tier(offers)
+    tier = best[0].tier
     if now < until and any(target.tier < tier for target in pending.values()):
         return PermitWait(until, CandidateReason.AWAITS_TIER)
-    best = [offer for offer in offers if offer.tier == tier]
     if placement.mode == "FirstReady":
         first = min(best, key=lambda offer: (offer.since, -offer.score, offer.cluster))
         return PermitChoice(first.cluster, _why(offers, best, CandidateReason.FIRST_READY))
-    may_come = any(target.tier == tier for target in pending.values())
-    if may_come and len(best) < placement.min_candidates and now < until:
+    few = len(best) < placement.min_candidates and any(target.tier == tier for target in pending.values())
+    if few and now < until:
         return PermitWait(until, CandidateReason.AWAITS_CANDIDATES)
     top = max(best, key=lambda offer: (offer.score, -offer.since.timestamp(), offer.cluster))
-    closed = may_come and len(best) < placement.min_candidates
-    return PermitChoice(
-        top.cluster, CandidateReason.WINDOW_CLOSED if closed else _why(offers, best, CandidateReason.BEST_SCORE)
-    )
+    why = CandidateReason.WINDOW_CLOSED if few else _why(offers, best, CandidateReason.BEST_SCORE)
+    return PermitChoice(top.cluster, why)
+
+
+def _best_tier(offers: Sequence[Offer]) -> list[Offer]:
+    tier = min(offer.tier for offer in offers)
+    return [offer for offer in offers if offer.tier == tier]
 
 
 def _why(offers: Sequence[Offer], best: Sequence[Offer], otherwise: CandidateReason) -> CandidateReason:

@@ -3,7 +3,7 @@ user.
 
 In: the decision, the state it was based on, the bodies it names, the time. Out: `controlplane.kube.kinds.Request`.
 Pure. Every patch and delete of a Candidate carries the resourceVersion that the decision saw: an old leader's delayed
-permit meets a conflict (H11)."""
+permit meets a conflict."""
 
 from __future__ import annotations
 
@@ -128,20 +128,11 @@ def _to_pod(
 def _status(
     pod: SourcePodObserved, decision: StatusShown, bodies: Mapping[str, bytes], policy: SourcePolicy, now: datetime
 ) -> Json:
-    at = timestamp(now)
-    before: list[Json] = [
-        {
-            "type": entry.type,
-            "status": entry.status,
-            "reason": entry.reason,
-            "message": entry.message,
-            "lastTransitionTime": entry.last_transition_time or at,
-        }
-        for entry in pod.conditions
-    ]
+    at, reason = timestamp(now), str(decision.reason)
+    before = _conditions(pod, at)
     by_type = {entry["type"]: entry for entry in before}
-    live = bool(decision.status) and not decision.failed
-    if live:
+    mirrors = bool(decision.status) and not decision.failed
+    if mirrors:
         wanted = statuses.mirrored(
             body_in(bodies, decision.status),
             decision.phase,
@@ -150,28 +141,9 @@ def _status(
             with_network=policy.mirror_pod_ips,
         )
     else:
-        wanted = {"phase": decision.phase or "Pending", "conditions": []}
-        if statuses.rank(decision.phase) == 1:
-            reason = str(decision.reason)
-            wanted["containerStatuses"] = statuses.stopped(pod.containers, decision.totals, reason, decision.message)
-    delegated = bool(decision.source) and not decision.failed and decision.mark.startswith(_of(decision))
-    reason = str(decision.reason)
-    ours = [
-        statuses.condition(statuses.DELEGATED, delegated, reason, decision.mark, at, by_type.get(statuses.DELEGATED)),
-        statuses.condition(
-            "PodScheduled",
-            delegated,
-            "" if delegated else _scheduling_reason(reason),
-            decision.message,
-            at,
-            by_type.get("PodScheduled"),
-        ),
-    ]
-    if decision.obstacles or statuses.FOLLOWED in by_type:
-        word, message = ("NotFollowed", decision.obstacles) if decision.obstacles else ("Followed", "")
-        known = by_type.get(statuses.FOLLOWED)
-        ours.append(statuses.condition(statuses.FOLLOWED, not decision.obstacles, word, message, at, known))
-    if not live:
+        wanted = _without_delegate(pod, decision)
+    ours = _own_conditions(decision, by_type, at)
+    if not mirrors:
         ours += [
             statuses.condition(kind, False, reason, decision.message, at, by_type.get(kind))
             for kind in ("Ready", "ContainersReady")
@@ -184,12 +156,53 @@ def _status(
     return wanted
 
 
+def _conditions(pod: SourcePodObserved, at: str) -> list[Json]:
+    """Return the pod's conditions as they are."""
+    return [
+        {
+            "type": entry.type,
+            "status": entry.status,
+            "reason": entry.reason,
+            "message": entry.message,
+            "lastTransitionTime": entry.last_transition_time or at,
+        }
+        for entry in pod.conditions
+    ]
+
+
+def _without_delegate(pod: SourcePodObserved, decision: StatusShown) -> Json:
+    """Return the status of a pod that mirrors no delegate: one that had begun shows its containers stopped."""
+    wanted: Json = {"phase": decision.phase or "Pending", "conditions": []}
+    if statuses.rank(decision.phase) == 1:
+        reason = str(decision.reason)
+        wanted["containerStatuses"] = statuses.stopped(pod.containers, decision.totals, reason, decision.message)
+    return wanted
+
+
+def _own_conditions(decision: StatusShown, by_type: Mapping[str, Json], at: str) -> list[Json]:
+    """Return the conditions that are about the delegate, and not its own."""
+    delegated = bool(decision.source) and not decision.failed and decision.mark.startswith(_of(decision))
+    reason, known = str(decision.reason), by_type.get
+    scheduled = "" if delegated else _scheduling_reason(reason)
+    ours = [
+        statuses.condition(statuses.DELEGATED, delegated, reason, decision.mark, at, known(statuses.DELEGATED)),
+        statuses.condition("PodScheduled", delegated, scheduled, decision.message, at, known("PodScheduled")),
+    ]
+    if decision.obstacles or statuses.FOLLOWED in by_type:
+        follows = not decision.obstacles
+        why = "Followed" if follows else "NotFollowed"
+        ours.append(
+            statuses.condition(statuses.FOLLOWED, follows, why, decision.obstacles, at, known(statuses.FOLLOWED))
+        )
+    return ours
+
+
 def _of(decision: StatusShown) -> str:
-    """Return how the mark begins if the status is its source's own."""
+    """Return how `mark` begins if the status is its source's own."""
     return decision.mark.partition("/")[0] + f"/{decision.source} status"
 
 
 def _scheduling_reason(reason: str) -> str:
-    """Return kube-scheduler's word where it has one: autoscalers and users look for these two."""
+    """Return kube-scheduler's reason where it has one: autoscalers and users look for these two."""
     held = (CandidateReason.GATED, CandidateReason.GROUP_MISSING, CandidateReason.TOO_FEW_MEMBERS)
     return CandidateReason.GATED if reason in held else "Unschedulable"

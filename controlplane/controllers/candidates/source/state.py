@@ -216,7 +216,8 @@ def _fold_acked(state: SourceState, event: RevokeAcked) -> SourceState:
     if known is not None and permit.kind == "Bind" and event.reason != CandidateReason.TARGET_FORGOTTEN:
         candidates = {**candidates, permit.candidate: _replace(known, may_run=False)}
     failures = state.failures
-    # Room that was made is no failure, whatever then comes of it; an attempt in vain is, so that another target is asked next.
+    # A preemption that was done is no failure, whatever then comes of it; one in vain is, so that another target is
+    # asked next.
     made = event.reason == CandidateReason.ANSWERED and known is not None and isinstance(known.seen, CandidateReserved)
     if not made and event.reason != CandidateReason.ANOTHER_READY:
         failures = {**failures, permit.cluster: failures.get(permit.cluster, 0) + 1}
@@ -308,22 +309,28 @@ def _fold_candidate(state: SourceState, seen: CandidateSeen, recorded: Recorded)
     known = state.candidates.get(name)
     if known is None or known.cluster != cluster:
         known = Candidate(cluster=cluster, uid=seen.origin.uid, epoch=seen.origin.epoch)
-    ready = isinstance(seen, CandidateReserved)
-    again = known.seen is not None and known.seen.reservation == seen.reservation and known.ready_since is not None
-    known = _replace(
-        known,
-        seen=seen,
-        ready_since=(known.ready_since if again else recorded.recorded_at) if ready else None,
-        waits_since=None if isinstance(seen, ANSWERS) else known.waits_since or recorded.recorded_at,
-        # A pod that is missing is none that runs; that it did when we last decided stays as it is until we decide again.
-        may_run=known.may_run or (isinstance(seen, CandidateBound) and not isinstance(seen, DelegateMissing)),
-        bound=seen.uid if isinstance(seen, CandidateBound) else known.bound,
-    )
+    known = _as_seen(known, seen, recorded.recorded_at)
     state = _replace(state, candidates={**state.candidates, name: known}, dirty=True)
-    permit = state.permit
-    if isinstance(seen, CandidateBound) and _is_winner(state, name, known) and permit is not None:
+    if isinstance(seen, CandidateBound) and _is_winner(state, name, known) and state.permit is not None:
         return _replace(state, delegate=name, permit=None)
     return state
+
+
+def _as_seen(known: Candidate, seen: CandidateSeen, at: datetime) -> Candidate:
+    """Return a candidate with what its target shows of it."""
+    bound = isinstance(seen, CandidateBound)
+    ready_since = at if isinstance(seen, CandidateReserved) else None
+    if ready_since and known.seen is not None and known.seen.reservation == seen.reservation:
+        ready_since = known.ready_since or at
+    return _replace(
+        known,
+        seen=seen,
+        ready_since=ready_since,
+        waits_since=None if isinstance(seen, ANSWERS) else known.waits_since or at,
+        # A missing pod does not run; whether it did when we last decided stays as it is until we decide again.
+        may_run=known.may_run or (bound and not isinstance(seen, DelegateMissing)),
+        bound=seen.uid if bound else known.bound,
+    )
 
 
 def _is_winner(state: SourceState, name: str, known: Candidate) -> bool:

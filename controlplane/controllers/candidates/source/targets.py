@@ -12,7 +12,7 @@ from typing import Any
 from controlplane.controllers.candidates import objects
 from controlplane.controllers.candidates.objects import CANDIDATE_TARGETS
 from controlplane.controllers.candidates.source.gang_events import GROUP, SourceGroupGone, SourceGroupObserved
-from controlplane.controllers.candidates.source.observations import SourceObjectGone, SourceObservation
+from controlplane.controllers.candidates.source.observations import Built, SourceObjectGone, SourceObservation
 from controlplane.kube import fields
 from controlplane.kube.fields import Misfit
 from controlplane.kube.kinds import NAMESPACES, POD_GROUPS, Json, Kind, meta
@@ -49,8 +49,8 @@ SURROUNDINGS: tuple[type[Event], ...] = (
 )
 
 
-def seen(kind: Kind, obj: Json) -> tuple[str, Event] | None:
-    """Return stream and event of an object; `Misfit` if it does not fit."""
+def seen(kind: Kind, obj: Json) -> Built | None:
+    """Return stream, event and bodies of an object; `Misfit` if it does not fit."""
     if kind == CANDIDATE_TARGETS:
         spec = fields.section(obj, "spec")
         tier, cluster = fields.number(spec, "tier", "spec"), fields.text(spec, "cluster", "spec")
@@ -59,13 +59,13 @@ def seen(kind: Kind, obj: Json) -> tuple[str, Event] | None:
         if not 0 <= tier <= HIGHEST_TIER:
             raise Misfit("spec.tier", tier, f"a number from 0 to {HIGHEST_TIER}")
         event = CandidateTargetObserved(**fields.identity(obj), cluster=cluster, tier=tier)
-        return f"{TARGET}/{event.namespace}/{event.name}", event
+        return f"{TARGET}/{event.namespace}/{event.name}", event, ()
     if kind == NAMESPACES:
         found = SourceNamespaceObserved(**fields.identity(obj))
-        return f"{NAMESPACE}/{found.name}", found
+        return f"{NAMESPACE}/{found.name}", found, ()
     if kind == POD_GROUPS:
         group = _group(obj)
-        return f"{GROUP}/{group.namespace}/{group.name}", group
+        return f"{GROUP}/{group.namespace}/{group.name}", group, ()
     return None
 
 
@@ -86,8 +86,8 @@ def _group(obj: Json) -> SourceGroupObserved:
     return SourceGroupObserved(**head, min_member=max(least, 1), created=created, problem=problem)
 
 
-def gone(kind: Kind, obj: Json) -> tuple[str, Event] | None:
-    """Return stream and event of an object that is not there any more."""
+def gone(kind: Kind, obj: Json) -> Built | None:
+    """Return stream, event and bodies of an object that is not there any more."""
     metadata = meta(obj)
     last: dict[str, Any] = {
         "namespace": str(metadata.get("namespace", "")),
@@ -95,9 +95,9 @@ def gone(kind: Kind, obj: Json) -> tuple[str, Event] | None:
         "uid": str(metadata.get("uid", "")),
     }
     if kind == CANDIDATE_TARGETS:
-        return f"{TARGET}/{last['namespace']}/{last['name']}", CandidateTargetGone(**last)
+        return f"{TARGET}/{last['namespace']}/{last['name']}", CandidateTargetGone(**last), ()
     if kind == NAMESPACES:
-        return f"{NAMESPACE}/{last['name']}", SourceNamespaceGone(**last)
+        return f"{NAMESPACE}/{last['name']}", SourceNamespaceGone(**last), ()
     if kind == POD_GROUPS:
-        return f"{GROUP}/{last['namespace']}/{last['name']}", SourceGroupGone(**last)
+        return f"{GROUP}/{last['namespace']}/{last['name']}", SourceGroupGone(**last), ()
     return None

@@ -26,7 +26,7 @@ def waits_for_node(state: TargetState) -> bool:
 
 
 def reserved(state: TargetState, policy: TargetPolicy, node: str, score: int, now: datetime) -> Reserved | None:
-    """Return the event of a reservation (S7: it is taken once this is in the log); None if the candidate does not wait
+    """Return the event of a reservation, which is taken once this is in the log; None if the candidate does not wait
     for a node.
     """
     if not waits_for_node(state):
@@ -45,7 +45,7 @@ def not_schedulable(
 ) -> NotSchedulable | None:
     """Return the event of a cycle that found no node, None if it says nothing new.
 
-    While room is being made, the permit for that is not used up: the source would let the next target evict too (H9).
+    While victims are being evicted, the permit for that is not used up: the source would let the next target evict too.
     """
     if not waits_for_node(state):
         return None

@@ -4,7 +4,7 @@ scheduling cycle.
 In: events in the log's order, and what the scheduler finds. Out: decisions and requests; for the scheduler the pods
 that wait for a node, what is taken on which node, and who may be bound or may preempt now. A call returns events to be
 appended with the stream's version; only when they are in the log does the scheduler act on them. Nothing is remembered
-beside the log, so a restart forgets no reservation (S7)."""
+beside the log, so a restart forgets no reservation."""
 
 from __future__ import annotations
 
@@ -63,33 +63,34 @@ class TargetController(WritingController[TargetWrite]):
 
     # --- the capability ----------------------------------------------------------------------------------------------
 
-    def observe(self, sighting: ObjectChange, now: datetime) -> NewEvent | None:
+    def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
         """Return the event of something seen on this cluster; None if it concerns nobody."""
-        new = observe(sighting, now)
+        new = observe(change, now)
         if new is None:
             return None
         if isinstance(new.event, CandidatePodObserved):
             self._pods.add(new.event.uid)
         if isinstance(new.event, CandidatePodGone):
-            # Pods of all sorts share one watch. That the stream is unknown says nothing: what was seen just now may not be folded yet.
-            ours = new.event.uid in self._pods or CANDIDATE_LABEL in (meta(sighting.object).get("labels") or {})
+            # Pods of all sorts share one watch. That the stream is unknown says nothing: what was seen just now may not
+            # be folded yet.
+            ours = new.event.uid in self._pods or CANDIDATE_LABEL in (meta(change.object).get("labels") or {})
             return new if ours or new.stream in self.candidates else None
         return new
 
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
         stream, event = recorded.stream, recorded.event
-        room = stream.partition("/")[0]
-        if room == "cluster":
+        kind = stream.partition("/")[0]
+        if kind == "cluster":
             self._fold_lists(event)
-        elif room == "invitation":
+        elif kind == "invitation":
             if isinstance(event, InvitationObserved):
                 self.invitations[stream] = event
             elif isinstance(event, InvitationGone):
                 self.invitations.pop(stream, None)
             self._around[f"invitation/{stream.split('/')[1]}"] = recorded.position
             self.touch_all()
-        elif room == STREAM:
+        elif kind == STREAM:
             if isinstance(event, CandidatePodObserved):
                 self._pods.add(event.uid)
             elif isinstance(event, CandidatePodGone):
@@ -233,10 +234,10 @@ class TargetController(WritingController[TargetWrite]):
         """Say that a node was reserved, by `scores` of the plugins among so many feasible ones; nothing comes back if
         the candidate does not wait for one any more."""
         state = self.candidates.get(stream)
-        word = calls.reserved(state, self.policy, node, score, now) if state else None
-        if word is not None and (scores or feasible):
-            word = msgspec.structs.replace(word, scores=dict(scores or {}), feasible=feasible)
-        return self._said(stream, state, word)
+        event = calls.reserved(state, self.policy, node, score, now) if state else None
+        if event is not None and (scores or feasible):
+            event = msgspec.structs.replace(event, scores=dict(scores or {}), feasible=feasible)
+        return self._said(stream, state, event)
 
     def not_schedulable(
         self, stream: str, message: str, now: datetime, *, preemptable: bool = False, making_room: bool = False
@@ -245,12 +246,12 @@ class TargetController(WritingController[TargetWrite]):
         are going.
         """
         state = self.candidates.get(stream)
-        word = None
+        event = None
         if state is not None:
-            word = calls.not_schedulable(
+            event = calls.not_schedulable(
                 state, self.policy, message, now, preemptable=preemptable, making_room=making_room
             )
-        return self._said(stream, state, word)
+        return self._said(stream, state, event)
 
     def must_unreserve(self, stream: str, reason: TargetReason, message: str = "") -> Decided:
         """Say that a reservation has to be given up (its node is gone, a more important pod needs it); nothing if it is
@@ -261,7 +262,7 @@ class TargetController(WritingController[TargetWrite]):
         return self._said(stream, state, calls.unreserved(state, number, reason, message) if state else None)
 
     def may_preempt(self, stream: str, now: datetime) -> bool:
-        """Whether room may be made for a candidate now: only under a permit that says so."""
+        """Whether pods may be preempted for a candidate now: only under a permit that says so."""
         state = self.candidates.get(stream)
         return state is not None and calls.may_preempt(state, self.policy, now) > 0
 

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from controlplane.controllers.candidates.objects import FINALIZER
+from controlplane.controllers.candidates.objects import FINALIZER, PermitSpec
 from controlplane.controllers.candidates.reasons import TargetReason
 from controlplane.controllers.candidates.target.events import (
     Admitted,
@@ -33,7 +33,7 @@ from controlplane.controllers.candidates.target.events import (
     Unreserved,
     Withdrawn,
 )
-from controlplane.controllers.candidates.target.permissions import lends_token, unfit_for
+from controlplane.controllers.candidates.target.permissions import lends_token, unfit_class, unfit_for
 from controlplane.controllers.candidates.target.state import POD, TargetState
 from controlplane.runtime.decision_pass import DecisionPass, PassResult
 from controlplane.runtime.writes import WriteFailure, says_no
@@ -67,7 +67,7 @@ class TargetContext(msgspec.Struct, frozen=True, kw_only=True):
 def usable_until(state: TargetState, policy: TargetPolicy) -> datetime | None:
     """Return until when the source's permit lets a binding begin; None if there is no permit for what is held.
 
-    A permit is for one reservation: one for an older reservation, or one that was withdrawn, is void (S2).
+    A permit is for one reservation: one for an older reservation, or one that was withdrawn, is void.
     """
     seen = state.seen
     permit = seen.permit if seen is not None else None
@@ -79,7 +79,7 @@ def usable_until(state: TargetState, policy: TargetPolicy) -> datetime | None:
 
 
 def may_preempt(state: TargetState, policy: TargetPolicy, now: datetime) -> int:
-    """Return the number of the permit by which room may be made for the candidate now; 0 if none allows it (H9)."""
+    """Return the number of the permit by which pods may be preempted for the candidate now; 0 if none allows it."""
     seen = state.seen
     permit = seen.permit if seen is not None else None
     if seen is None or permit is None or permit.kind != "Preempt" or seen.deleting or state.held is not None:
@@ -130,34 +130,34 @@ class _Pass(DecisionPass[TargetState, TargetDecision | Unreserved, TargetWrite])
 
 def target_decide(state: TargetState, context: TargetContext, now: datetime) -> PassResult[TargetDecision | Unreserved]:
     """Return what follows from the state; nothing while this cluster's objects are not in view."""
-    turn = _Pass(state, now)
+    pass_ = _Pass(state, now)
     if not context.ready:
-        return turn.plan
+        return pass_.plan
     seen = state.seen
     if seen is None:
-        _remove_pod(turn, TargetReason.DELETED)
+        _remove_pod(pass_, TargetReason.DELETED)
     elif seen.deleting:
-        _let_go(turn, seen)
-    elif _admit(turn, seen, context):
-        _keep(turn, seen, context)
-    return turn.plan
+        _let_go(pass_, seen)
+    elif _admit(pass_, seen, context):
+        _keep(pass_, seen, context)
+    return pass_.plan
 
 
-def _remove_pod(turn: _Pass, reason: TargetReason) -> None:
-    pod = turn.state.pod
+def _remove_pod(pass_: _Pass, reason: TargetReason) -> None:
+    pod = pass_.state.pod
     if pod is not None and not pod.deleting:
-        turn.write(PodRemoved(uid=pod.uid, reason=reason))
+        pass_.write(PodRemoved(uid=pod.uid, reason=reason))
 
 
-def _let_go(turn: _Pass, seen: CandidateObserved) -> None:
-    """The Candidate is being deleted: its Pod first, and the object only when the Pod has stopped (H12)."""
-    state = turn.state
+def _let_go(pass_: _Pass, seen: CandidateObserved) -> None:
+    """The Candidate is being deleted: its Pod first, and the object only when the Pod has stopped."""
+    state = pass_.state
     if state.held is not None and state.binding is None:
-        turn.say(Unreserved(number=state.held.number, reason=TargetReason.DELETED))
+        pass_.say(Unreserved(number=state.held.number, reason=TargetReason.DELETED))
     if state.pod is not None:
-        _remove_pod(turn, TargetReason.DELETED)
+        _remove_pod(pass_, TargetReason.DELETED)
     elif FINALIZER in seen.finalizers:
-        turn.write(
+        pass_.write(
             FinalizerReleased(
                 uid=seen.uid,
                 finalizers=[name for name in seen.finalizers if name != FINALIZER],
@@ -167,148 +167,146 @@ def _let_go(turn: _Pass, seen: CandidateObserved) -> None:
         )
 
 
-def _admit(turn: _Pass, seen: CandidateObserved, context: TargetContext) -> bool:
+def _admit(pass_: _Pass, seen: CandidateObserved, context: TargetContext) -> bool:
     """Take the candidate or refuse it; return whether it was taken before. What is bound is not refused any more."""
-    state = turn.state
+    state = pass_.state
     if state.bound is not None:
         return True
     reason, message = judge(seen, context, state.trouble.get(POD), state.refused)
     if not reason:
         if state.admitted:
             return True
-        turn.say(Admitted(reason=TargetReason.INVITED))
+        pass_.say(Admitted(reason=TargetReason.INVITED))
         return False
     if state.binding is not None:
         return True  # too late to say no before it is known whether it was bound
     if state.refused is None or (state.refused.reason, state.refused.message) != (reason, message):
-        turn.say(Refused(reason=TargetReason(reason), message=message))
+        pass_.say(Refused(reason=TargetReason(reason), message=message))
         if state.held is not None:
-            turn.say(Unreserved(number=state.held.number, reason=TargetReason.DELETED))
+            pass_.say(Unreserved(number=state.held.number, reason=TargetReason.DELETED))
         return False
-    _remove_pod(turn, state.refused.reason)
-    _withdraw(turn, seen)
+    _remove_pod(pass_, state.refused.reason)
+    _withdraw(pass_, seen)
     if reason == TargetReason.POD_NOT_CREATED:
         # Somebody may have mended it: a quota, an account, a policy. It is taken again once its Pod is there.
-        _make(turn, seen, context)
-    _report(turn, seen)
+        _make(pass_, seen, context)
+    _report(pass_, seen)
     return False
 
 
 def judge(
-    seen: CandidateObserved, context: TargetContext, trouble: WriteFailure | None, refused: Refused | None
+    seen: CandidateObserved, context: TargetContext, failure: WriteFailure | None, refused: Refused | None
 ) -> tuple[str, str]:
     """Return why a candidate is refused and what to do about it; two empty strings if it is not."""
     cluster = seen.origin.cluster
-    invited = [invitation for invitation in context.invitations if invitation.cluster == cluster]
     if seen.problem:
         return seen.problem, seen.problem_message
-    if not invited:
+    invitation = next((one for one in context.invitations if one.cluster == cluster), None)
+    if invitation is None:
         return (
             TargetReason.NOT_INVITED,
             f'cluster "{cluster}" is not invited into namespace "{seen.namespace}": create a CandidateSource there',
         )
-    invitation = invited[0]
     if invitation.most and context.others.get(cluster, 0) >= invitation.most:
         return (
             TargetReason.TOO_MANY_CANDIDATES,
             f'CandidateSource "{invitation.name}" allows {invitation.most} candidates of cluster "{cluster}" at a time',
         )
-    unfit = unfit_for(seen, invitation)
+    unfit = unfit_for(seen, invitation) or unfit_class(seen, invitation, context.priority_classes)
     if unfit is not None:
         return unfit
-    wanted, known = seen.priority_class, context.priority_classes
-    if wanted and invitation.priority_classes and wanted not in invitation.priority_classes:
-        return (
-            TargetReason.PRIORITY_CLASS_NOT_ALLOWED,
-            f'CandidateSource "{invitation.name}" does not allow priority class "{wanted}"',
-        )
-    if wanted and known is not None and wanted not in known:
-        return (
-            TargetReason.UNKNOWN_PRIORITY_CLASS,
-            f'spec.priorityClassName: "{wanted}" does not exist in this cluster: create it, or name another',
-        )
     if refused is not None and refused.reason in (TargetReason.POD_NAME_TAKEN, TargetReason.POD_REFUSED):
         return refused.reason, refused.message
-    if trouble is not None and trouble.action == PodMade.__name__:
-        if trouble.error == "Foreign":
-            return (
-                TargetReason.POD_NAME_TAKEN,
-                f'a Pod "{seen.name}" is there and is not this candidate\'s: {trouble.message}',
-            )
-        if trouble.code in (400, 422):
-            return TargetReason.POD_REFUSED, trouble.message
-        if says_no(trouble):
-            return TargetReason.POD_NOT_CREATED, f"its Pod cannot be made: {trouble.message or trouble.error}"
+    if failure is not None and failure.action == PodMade.__name__:
+        return _pod_not_made(seen, failure)
     return "", ""
 
 
-def _keep(turn: _Pass, seen: CandidateObserved, context: TargetContext) -> None:
-    state = turn.state
+def _pod_not_made(seen: CandidateObserved, failure: WriteFailure) -> tuple[str, str]:
+    if failure.error == "Foreign":
+        return (
+            TargetReason.POD_NAME_TAKEN,
+            f'a Pod "{seen.name}" is there and is not this candidate\'s: {failure.message}',
+        )
+    if failure.code in (400, 422):
+        return TargetReason.POD_REFUSED, failure.message
+    if says_no(failure):
+        return TargetReason.POD_NOT_CREATED, f"its Pod cannot be made: {failure.message or failure.error}"
+    return "", ""
+
+
+def _keep(pass_: _Pass, seen: CandidateObserved, context: TargetContext) -> None:
+    state = pass_.state
     if state.pod is not None and state.pod.owner != seen.uid:
         # The Pod of a Candidate of this name before: it has to go before ours can be made.
-        _remove_pod(turn, TargetReason.DELETED)
+        _remove_pod(pass_, TargetReason.DELETED)
         return
     if state.bound is None:
-        _unbound(turn, seen, context)
-    _report(turn, seen)
+        _unbound(pass_, seen, context)
+    _report(pass_, seen)
 
 
-def _make(turn: _Pass, seen: CandidateObserved, context: TargetContext) -> None:
-    turn.write(
+def _make(pass_: _Pass, seen: CandidateObserved, context: TargetContext) -> None:
+    pass_.write(
         PodMade(
             template=seen.template, token=lends_token(seen, context.invitations), reason=TargetReason.TO_BE_SCHEDULED
         )
     )
 
 
-def _unbound(turn: _Pass, seen: CandidateObserved, context: TargetContext) -> None:
-    state, pod, policy = turn.state, turn.state.pod, context.policy
+def _unbound(pass_: _Pass, seen: CandidateObserved, context: TargetContext) -> None:
+    state, pod, policy = pass_.state, pass_.state.pod, context.policy
     if pod is not None and pod.node:
-        _found_bound(turn, pod.uid, pod.node)
+        _found_bound(pass_, pod.uid, pod.node)
         return
     if pod is None:
         if state.held is not None:
-            turn.say(Unreserved(number=state.held.number, reason=TargetReason.POD_GONE))
-        _withdraw(turn, seen)
-        _make(turn, seen, context)
+            pass_.say(Unreserved(number=state.held.number, reason=TargetReason.POD_GONE))
+        _withdraw(pass_, seen)
+        _make(pass_, seen, context)
         return
     if state.binding is not None:
-        _settle_binding(turn, state.binding, seen)
+        _settle_binding(pass_, state.binding, seen)
         return
-    if _withdraw(turn, seen) or state.held is None:
+    if _withdraw(pass_, seen) or state.held is None:
         return
     until = usable_until(state, policy)
     ends = state.held.expires if until is None else until
-    if turn.now >= ends:
-        turn.say(Unreserved(number=state.held.number, reason=TargetReason.TIMEOUT))
+    if pass_.now >= ends:
+        pass_.say(Unreserved(number=state.held.number, reason=TargetReason.TIMEOUT))
         return
-    turn.wake_at(ends)
-    permit = seen.permit
-    known = state.permit.number if state.permit is not None else 0
-    if until is not None and permit is not None and permit.number > known:
-        turn.say(
+    pass_.wake_at(ends)
+    if until is not None and seen.permit is not None:
+        _take_note(pass_, seen.permit)
+
+
+def _take_note(pass_: _Pass, permit: PermitSpec) -> None:
+    """Record a permit that may be used, once: nothing is bound under one that is not in the log."""
+    known = pass_.state.permit
+    if permit.number > (known.number if known is not None else 0):
+        pass_.say(
             PermitSeen(
                 number=permit.number, reservation=permit.reservation, until=permit.until, reason=TargetReason.PERMITTED
             )
         )
 
 
-def _found_bound(turn: _Pass, uid: str, node: str) -> None:
+def _found_bound(pass_: _Pass, uid: str, node: str) -> None:
     """The Pod is on a node: by our binding, or by somebody else's, which is reported as number 0 and so allowed by
     nothing.
     """
-    binding = turn.state.binding
+    binding = pass_.state.binding
     number = binding.number if binding is not None and binding.uid == uid else 0
-    turn.say(Bound(number=number, node=node, uid=uid, reason=TargetReason.PERMITTED))
+    pass_.say(Bound(number=number, node=node, uid=uid, reason=TargetReason.PERMITTED))
 
 
-def _settle_binding(turn: _Pass, binding: BindStarted, seen: CandidateObserved) -> None:
+def _settle_binding(pass_: _Pass, binding: BindStarted, seen: CandidateObserved) -> None:
     """A binding may be on its way. Wait for it; when it is not to be any more, fence it, and know for sure."""
     revoked = seen.withdrawn >= binding.number
-    if revoked or turn.state.bind_failed or turn.now >= binding.before:
-        pod = turn.state.pod
+    if revoked or pass_.state.bind_failed or pass_.now >= binding.before:
+        pod = pass_.state.pod
         assert pod is not None
-        turn.write(
+        pass_.write(
             PodFenced(
                 uid=pod.uid,
                 number=binding.number,
@@ -317,68 +315,75 @@ def _settle_binding(turn: _Pass, binding: BindStarted, seen: CandidateObserved) 
             )
         )
     else:
-        turn.wake_at(binding.before)
+        pass_.wake_at(binding.before)
 
 
-def _withdraw(turn: _Pass, seen: CandidateObserved) -> bool:
+def _withdraw(pass_: _Pass, seen: CandidateObserved) -> bool:
     """Keep to a withdrawal: what is held under it is given up, and only then is it acknowledged. Return whether there
     was one.
     """
-    state = turn.state
+    state = pass_.state
     if seen.withdrawn <= state.withdrawn:
         return False
     if state.held is not None and state.pod is not None:
-        turn.say(Unreserved(number=state.held.number, reason=TargetReason.REVOKED))
-    turn.say(Withdrawn(number=seen.withdrawn, reason=TargetReason.WITHDRAWN))
+        pass_.say(Unreserved(number=state.held.number, reason=TargetReason.REVOKED))
+    pass_.say(Withdrawn(number=seen.withdrawn, reason=TargetReason.WITHDRAWN))
     return True
 
 
 def report_of(state: TargetState) -> Reported:
-    """Return what the source is to be told."""
-    held, bound, told = state.held, state.bound, state.told
-    phase, reason, message = "Pending", "", ""
-    if bound is not None:
-        phase = "Missing" if state.missing else "Bound"
-        reason = TargetReason.POD_GONE if state.missing else ""
-        message = "the pod is not there any more, and had not ended" if state.missing else ""
-    elif state.refused is not None and state.binding is None:
-        phase, reason, message = "Refused", state.refused.reason, state.refused.message
-    elif held is not None:
-        phase = "Reserved"
-    elif told is not None:
-        phase, reason, message = "Unschedulable", told.reason, told.message
-    elif state.unreserved is not None:
-        phase, reason, message = "Unreserved", state.unreserved.reason, state.unreserved.message
-    elif state.pod is None and (trouble := state.trouble.get(POD)) is not None:
-        message = f"its Pod cannot be made yet: {trouble.message or trouble.error}"
-    shows = bound is not None and not state.missing
-    return Reported(
+    """Return what the Candidate's status is to say to the source."""
+    held, bound, answer = state.held, state.bound, state.told
+    phase, reason, message = _phase(state)
+    report = Reported(
         phase=phase,
         reservation=state.reservations,
-        node=bound.node if bound is not None else state.node,
+        node=state.node,
         score=held.score if held is not None else 0,
         expires=held.expires if held is not None and phase == "Reserved" else None,
         acknowledged=state.withdrawn,
         tried=state.tried,
-        preemptable=told is not None and told.preemptable and phase == "Unschedulable",
+        preemptable=answer is not None and answer.preemptable and phase == "Unschedulable",
         reason=reason,
         message=message[:1024],
-        pod=state.name if bound is not None else "",
-        bound_by=bound.number if bound is not None else 0,
-        sequence=state.sequence if shows or (bound is not None and state.sequence) else 0,
+    )
+    if bound is None:
+        return report
+    return msgspec.structs.replace(
+        report, node=bound.node, pod=state.name, bound_by=bound.number, sequence=state.sequence
     )
 
 
-def _report(turn: _Pass, seen: CandidateObserved) -> None:
-    wanted = report_of(turn.state)
-    if wanted == seen.reported or turn.plan.decisions:
+def _phase(state: TargetState) -> tuple[str, str, str]:
+    """Return the phase of a candidate, and its reason and message where it has some."""
+    if state.bound is not None:
+        if state.missing:
+            return "Missing", TargetReason.POD_GONE, "the pod is not there any more, and had not ended"
+        return "Bound", "", ""
+    if state.refused is not None and state.binding is None:
+        return "Refused", state.refused.reason, state.refused.message
+    if state.held is not None:
+        return "Reserved", "", ""
+    if state.told is not None:
+        return "Unschedulable", state.told.reason, state.told.message
+    if state.unreserved is not None:
+        return "Unreserved", state.unreserved.reason, state.unreserved.message
+    failure = state.trouble.get(POD) if state.pod is None else None
+    if failure is not None:
+        return "Pending", "", f"its Pod cannot be made yet: {failure.message or failure.error}"
+    return "Pending", "", ""
+
+
+def _report(pass_: _Pass, seen: CandidateObserved) -> None:
+    wanted = report_of(pass_.state)
+    if wanted == seen.reported or pass_.plan.decisions:
         return  # what was decided just now is reported when it is in the log
     if wanted == Reported(phase="Pending") and not seen.reported.phase:
         return  # that it was taken is no news: the source hears of it when there is a node, or none
-    turn.write(
+    pass_.write(
         StatusReported(
             reported=wanted,
-            status=turn.state.pod_status if wanted.sequence else "",
+            status=pass_.state.pod_status if wanted.sequence else "",
             resource_version=seen.resource_version,
             reason=TargetReason.REPORT,
         )

@@ -118,7 +118,7 @@ class TargetObservationRefused(Event, frozen=True, kw_only=True):
     kept: Kept = {}
 
 
-# --- the scheduler's word -------------------------------------------------------------------------------------------
+# --- what the scheduler says ------------------------------------------------------------------------------------------
 
 
 class Reserved(Event, frozen=True, kw_only=True):

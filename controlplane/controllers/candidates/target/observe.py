@@ -1,14 +1,12 @@
 """From an object that the target's own API server showed to the event that is recorded of it.
 
 In: the change. Out: events on candidates' streams (`candidate/NS/NAME`) and on invitations' (`invitation/NS/NAME`). A
-Candidate is somebody else's word: what does not fit, or claims a mark that only we set, is refused with the field that
-is wrong, and the others go on."""
+Candidate is written by another cluster: what does not fit, or has a label that only we set, is refused with the field
+that is wrong, and the others go on."""
 
 from __future__ import annotations
 
 from datetime import datetime
-
-import msgspec
 
 from controlplane.controllers.candidates import constraints, objects
 from controlplane.controllers.candidates.objects import (
@@ -19,7 +17,7 @@ from controlplane.controllers.candidates.objects import (
     SOURCE_LABEL,
 )
 from controlplane.controllers.candidates.reasons import TargetReason
-from controlplane.controllers.candidates.source.events import SourceObjectGone
+from controlplane.controllers.candidates.source.observations import Built, event_of
 from controlplane.controllers.candidates.target.events import (
     CandidateObserved,
     CandidatePodGone,
@@ -35,10 +33,9 @@ from controlplane.kube import fields, pod_security
 from controlplane.kube.conditions import Condition
 from controlplane.kube.fields import Misfit, number, section, text
 from controlplane.kube.kinds import Json, Kind, meta
-from controlplane.log.event import Body, Event, NewEvent, body_of
+from controlplane.log.event import NewEvent, body_of
 from controlplane.runtime.controller import ObjectChange
 
-_Built = tuple[str, Event, tuple[Body, ...]]
 _SAID = 800  # characters of what a level forbids
 
 
@@ -47,22 +44,18 @@ def invitation_stream(namespace: str, name: str) -> str:
     return f"invitation/{namespace}/{name}"
 
 
-def observe(sighting: ObjectChange, now: datetime) -> NewEvent | None:
+def observe(change: ObjectChange, now: datetime) -> NewEvent | None:
     """Return the event of one change, or None for what concerns nobody."""
-    kind, obj = sighting.kind, sighting.object
-    try:
-        built = _gone(kind, obj) if sighting.gone else _seen(kind, sighting.whole())
-    except fields.UNFIT as error:
-        built = _refused(sighting.cluster, kind, obj, error)
-    if built is None:
-        return None
-    stream, event, bodies = built
-    if isinstance(event, SourceObjectGone):
-        event = msgspec.structs.replace(event, resource_version=sighting.resource_version)
-    return sighting.observed(stream, event, now, bodies)
+    kind, obj = change.kind, change.object
+    return event_of(
+        change,
+        now,
+        lambda: _gone(kind, obj) if change.gone else _seen(kind, change.whole()),
+        lambda error: _refused(change.cluster, kind, obj, error),
+    )
 
 
-def _seen(kind: Kind, obj: Json) -> _Built | None:
+def _seen(kind: Kind, obj: Json) -> Built | None:
     if kind == CANDIDATES:
         return candidate(obj)
     if kind == PODS:
@@ -89,7 +82,7 @@ def _level(spec: Json) -> str:
     return level
 
 
-def _gone(kind: Kind, obj: Json) -> _Built | None:
+def _gone(kind: Kind, obj: Json) -> Built | None:
     metadata = meta(obj)
     last = {
         "namespace": str(metadata.get("namespace", "")),
@@ -105,7 +98,7 @@ def _gone(kind: Kind, obj: Json) -> _Built | None:
     return None
 
 
-def candidate(obj: Json) -> _Built:
+def candidate(obj: Json) -> Built:
     """Return the event of a Candidate; `Misfit` if it does not fit."""
     spec = section(obj, "spec")
     whole = section(spec, "template", "spec")
@@ -166,12 +159,12 @@ def _asks(whole: Json, pod_spec: Json) -> Json:
 
 def _problem(obj: Json, whole: Json, pod_spec: Json) -> tuple[str, str]:
     """Return why the template cannot become a Pod."""
-    whose = objects.origin(obj)
+    origin = objects.origin(obj)
     label = section(meta(obj), "labels", "metadata").get(SOURCE_LABEL)
-    if label != whose.cluster:
+    if label != origin.cluster:
         return (
             TargetReason.FORGED_ANNOTATION,
-            f'label {SOURCE_LABEL} says "{label}" and spec.source.cluster "{whose.cluster}": they have to be the same',
+            f'label {SOURCE_LABEL} says "{label}" and spec.source.cluster "{origin.cluster}": they have to be the same',
         )
     head = section(whole, "metadata", "spec.template")
     for field in ("labels", "annotations"):
@@ -209,7 +202,7 @@ def reported(status: Json) -> Reported:
     )
 
 
-def pod(obj: Json) -> _Built:
+def pod(obj: Json) -> Built:
     """Return the event of a candidate's Pod; `Misfit` if it does not fit."""
     status = body_of(section(obj, "status"))
     owners = fields.items(meta(obj), "ownerReferences", "metadata")
@@ -224,7 +217,7 @@ def pod(obj: Json) -> _Built:
     return candidate_stream(event.namespace, event.name), event, (status,)
 
 
-def _refused(place: str, kind: Kind, obj: Json, error: Exception) -> _Built:
+def _refused(place: str, kind: Kind, obj: Json, error: Exception) -> Built:
     body = body_of(obj)
     event = TargetObservationRefused(**fields.refusal(kind, obj, error), object=body.ref)
     return f"refused/{place}/{kind.name}/{event.namespace}/{event.name}", event, (body,)

@@ -34,7 +34,10 @@ def unfit_for(seen: CandidateObserved, invitation: InvitationObserved) -> tuple[
     if seen.token and not named:
         return (
             TargetReason.SERVICE_ACCOUNT_NOT_ALLOWED,
-            f'{where} lends no token of ServiceAccount "{seen.account}", and a volume asks for one: add it to spec.serviceAccounts',
+            (
+                f'{where} lends no token of ServiceAccount "{seen.account}", and a volume asks for one: add it to'
+                " spec.serviceAccounts"
+            ),
         )
     level = invitation.pod_security or pod_security.RESTRICTED
     beyond = seen.beyond_baseline if level != pod_security.PRIVILEGED else ""
@@ -44,4 +47,22 @@ def unfit_for(seen: CandidateObserved, invitation: InvitationObserved) -> tuple[
         return TargetReason.POD_SECURITY, f"{where} allows pods of the level {level} (spec.podSecurity): {beyond}"[
             :1024
         ]
+    return None
+
+
+def unfit_class(
+    seen: CandidateObserved, invitation: InvitationObserved, known: frozenset[str] | None
+) -> tuple[str, str] | None:
+    """Return what is wrong with the priority class that a candidate asks for; `known`: those that exist here."""
+    wanted = seen.priority_class
+    if wanted and invitation.priority_classes and wanted not in invitation.priority_classes:
+        return (
+            TargetReason.PRIORITY_CLASS_NOT_ALLOWED,
+            f'CandidateSource "{invitation.name}" does not allow priority class "{wanted}"',
+        )
+    if wanted and known is not None and wanted not in known:
+        return (
+            TargetReason.UNKNOWN_PRIORITY_CLASS,
+            f'spec.priorityClassName: "{wanted}" does not exist in this cluster: create it, or name another',
+        )
     return None

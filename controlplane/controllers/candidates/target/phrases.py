@@ -58,9 +58,9 @@ def _reported(event: events.StatusReported) -> str:
 
 
 def _no_node(event: events.NotSchedulable) -> str:
-    room = "; pods of lower priority are in its way" if event.preemptable else ""
+    preemption = "; pods of lower priority are in its way" if event.preemptable else ""
     tried = f"; permit {event.tried} to make room is used up" if event.tried else ""
-    return f"no node: {event.message.rstrip('.') or 'none fits'}{room}{tried}"
+    return f"no node: {event.message.rstrip('.') or 'none fits'}{preemption}{tried}"
 
 
 PHRASES: Mapping[type[Event], Phrase] = {

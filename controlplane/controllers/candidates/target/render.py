@@ -27,7 +27,8 @@ from controlplane.kube.kinds import Json, ObjectRef, Request
 from controlplane.kube.pod_groups import QUORUM
 from controlplane.kube.requests import Obsolete, body_in, merge_diff
 
-FENCE = f"{GROUP}/fence"  # annotation on a Pod: the permit, and the version of the Pod whose binding cannot be made any more
+#: The annotation on a Pod: the permit, and the version of the Pod of which a binding cannot be made any more.
+FENCE = f"{GROUP}/fence"
 
 
 def target_bodies(state: TargetState, decision: TargetWrite) -> list[str]:
@@ -60,9 +61,10 @@ def target_render(
                 raise Obsolete("the lease is too near its end to begin a binding")
             return _binding(pod, decision)
         case PodFenced():
-            # Another binding under the same permit needs another mark: a patch that changes nothing leaves the version as it is.
-            mark = f"{decision.number}/{decision.resource_version}"
-            body: Json = {"metadata": {"annotations": {FENCE: mark}}}
+            # Another binding under the same permit needs another value: a patch that changes nothing leaves the version
+            # as it is.
+            fence = f"{decision.number}/{decision.resource_version}"
+            body: Json = {"metadata": {"annotations": {FENCE: fence}}}
             return Request("patch", pod, body, uid=decision.uid, resource_version=decision.resource_version)
         case PodRemoved():
             return Request("delete", pod, uid=decision.uid, owner_label=(CANDIDATE_LABEL, state.name))

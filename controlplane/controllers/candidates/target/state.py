@@ -1,7 +1,7 @@
 """The fold of one candidate in its target: what the source said, what the scheduler holds, what became of the Pod.
 
 In: the events of `candidate/NS/NAME`, in order. Out: `TargetState`, a value. What a node has given away is read from
-these states alone, so a scheduler that starts anew holds what it held (S7)."""
+these states alone, so a scheduler that starts anew holds what it held."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class TargetState(OpenWrites[TargetWrite, WriteFailure], frozen=True, kw_only=Tr
     `binding` is a binding that may be on its way (`bind_failed`: nobody confirmed it), `bound` the one that was made;
     `missing`: its Pod is gone and had not ended. `withdrawn` is what was acknowledged, `tried` the last permit to
     preempt that was used up. `sequence` counts the changes of the bound Pod's status. `told` is the scheduler's last
-    word, if it found nothing."""
+    answer, if it found nothing."""
 
     namespace: str
     name: str
@@ -119,20 +119,20 @@ def target_fold(state: TargetState, recorded: Recorded) -> TargetState:
             state = opened(state, event, recorded)
             return _replace(state, binding=event, bind_failed=False) if isinstance(event, BindStarted) else state
         case _:
-            return _fold_word(state, event)
+            return _fold_answer(state, event)
 
 
 CANDIDATE, POD = f"{HERE}/{StatusReported.WHAT}", f"{HERE}/{PodMade.WHAT}"
 
 
-def _fold_word(state: TargetState, event: object) -> TargetState:
+def _fold_answer(state: TargetState, event: object) -> TargetState:
     match event:
         case Admitted():
             return _replace(state, admitted=True, refused=None)
         case Refused():
             return _replace(state, admitted=False, refused=event)
         case Reserved():
-            state = _replace(state, tried=max(state.tried, _room_permit(state)))
+            state = _replace(state, tried=max(state.tried, _preempt_permit(state)))
             return _replace(state, reservations=event.number, held=event, told=None, unreserved=None, permit=None)
         case NotSchedulable():
             return _replace(state, told=event, tried=max(state.tried, event.tried))
@@ -150,7 +150,7 @@ def _fold_word(state: TargetState, event: object) -> TargetState:
             return state
 
 
-def _room_permit(state: TargetState) -> int:
+def _preempt_permit(state: TargetState) -> int:
     """Return the number of the permit to preempt that a node answers, which is then used up; 0 if there is none."""
     permit = state.seen.permit if state.seen is not None else None
     return permit.number if permit is not None and permit.kind == "Preempt" else 0
@@ -159,7 +159,8 @@ def _room_permit(state: TargetState) -> int:
 def _fold_candidate(state: TargetState, seen: CandidateObserved) -> TargetState:
     before = state.seen
     if before is None and not state.reservations:
-        # A new candidate has reserved nothing. One that a backup brought back has, and old permits must not be for what is reserved now.
+        # A new candidate has reserved nothing. One that a backup brought back has, and old permits must not be for what
+        # is reserved now.
         state = _replace(state, reservations=seen.reported.reservation)
     state = closed(state, CANDIDATE)
     if before is not None and before.uid != seen.uid:
@@ -176,13 +177,8 @@ def _fold_candidate(state: TargetState, seen: CandidateObserved) -> TargetState:
 
 
 def _fold_pod(state: TargetState, event: CandidatePodObserved | CandidatePodGone) -> TargetState:
-    known = state.pod
     if isinstance(event, CandidatePodGone):
-        if known is not None and known.uid != event.uid:
-            return state
-        state = _replace(closed(state, POD), pod=None, binding=None, bind_failed=False)
-        ours = state.bound is not None and state.bound.uid == event.uid
-        return _replace(state, missing=True) if ours and state.pod_phase not in _OVER else state
+        return _fold_pod_gone(state, event)
     state = closed(state, POD)
     if state.binding is not None and not event.node and _moved_on(state.binding, event):
         # The binding named the version before this one: it cannot be made any more.
@@ -190,9 +186,18 @@ def _fold_pod(state: TargetState, event: CandidatePodObserved | CandidatePodGone
     if event.status != state.pod_status and event.node:
         state = _replace(state, sequence=state.sequence + 1, pod_status=event.status, pod_phase=event.phase)
     if state.bound is not None and state.pod_phase not in _OVER:
-        # What was bound stays bound, unless the cluster goes back to a backup: from before that, or from when it was not yet gone.
+        # What was bound stays bound, unless the cluster goes back to a backup: from before that, or from when it was
+        # not yet gone.
         state = _replace(state, missing=(event.uid, event.node) != (state.bound.uid, state.bound.node))
     return _replace(state, pod=event)
+
+
+def _fold_pod_gone(state: TargetState, event: CandidatePodGone) -> TargetState:
+    if state.pod is not None and state.pod.uid != event.uid:
+        return state
+    state = _replace(closed(state, POD), pod=None, binding=None, bind_failed=False)
+    ours = state.bound is not None and state.bound.uid == event.uid
+    return _replace(state, missing=True) if ours and state.pod_phase not in _OVER else state
 
 
 def _moved_on(binding: BindStarted, pod: CandidatePodObserved) -> bool:

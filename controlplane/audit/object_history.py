@@ -1,12 +1,12 @@
 """The stories that the log of a scheduler has: a pod with its candidate and its victims, and a PodGroup as a gang.
 
-In: a reader and a name. Out: a `Story`, its `Explanation`, and where its moments stand. A Candidate and its Pod have
-one name and tell one story; a pod of that name that is not the candidate's has its own."""
+In: a reader and a name. Out: an `ObjectHistory`, its `Explanation`, and where its moments stand. A Candidate and its
+Pod have one name and one history; a pod of that name that is not the candidate's has its own."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -20,7 +20,7 @@ from controlplane.controllers.scheduling.state import gang_stream, pod_stream, v
 from controlplane.log.event import Recorded
 
 
-class Story(msgspec.Struct, frozen=True):
+class ObjectHistory(msgspec.Struct, frozen=True):
     """The events of one object, and those around it that its sentence may rest on; `others` of them are told of in its
     timeline too.
     """
@@ -33,7 +33,7 @@ class Story(msgspec.Struct, frozen=True):
 
 
 def streams_of(kind: str, namespace: str, name: str) -> list[str]:
-    """Return the streams of a scheduler's log in which an object of this kind and name may have its story."""
+    """Return the streams of a scheduler's log in which an object of this kind and name may have its history."""
     if kind == "podgroup":
         return [gang_stream(namespace, name)]
     if kind == "candidate":
@@ -43,27 +43,32 @@ def streams_of(kind: str, namespace: str, name: str) -> list[str]:
     return [pod_stream(namespace, name), candidate_stream(namespace, name), victim_stream(namespace, name)]
 
 
-def scheduler_story(reader: LogReader, kind: str, namespace: str, name: str) -> Story | None:
-    """Return the story of a pod, a candidate or a PodGroup in the log of a scheduler; None if it has none."""
+def scheduler_history(reader: LogReader, kind: str, namespace: str, name: str) -> ObjectHistory | None:
+    """Return the history of a pod, a candidate or a PodGroup in the log of a scheduler; None if it has none."""
     streams = streams_of(kind, namespace, name)
     events = list(reader.events(Filter(streams=streams))) if streams else []
     if not events:
         return None
     if kind == "podgroup":
-        return Story("gang", streams[0], events)
+        return ObjectHistory("gang", streams[0], events)
     own, offered, evicted = (stream(namespace, name) for stream in (pod_stream, candidate_stream, victim_stream))
-    mine = [e for e in events if e.stream == own]
-    if kind == "candidate" and not mine:
-        mine = list(reader.events(Filter(streams=[own])))
-        events = list(heapq.merge(events, mine, key=lambda recorded: recorded.position))
-    candidates = [e for e in events if e.stream == offered]
-    if candidates and (kind == "candidate" or _is_candidate(own, mine)):
-        kept = [e for e in events if e.stream in (offered, own)]
-        around = _victims(reader, mine, evicted)
-        return Story("candidate", offered, kept, around, around)
-    as_victim = [e for e in events if e.stream == evicted]
-    around = list(heapq.merge(as_victim, _victims(reader, mine, evicted), key=lambda recorded: recorded.position))
-    return Story("scheduled", own, mine, around, around)
+    of_pod = _of_stream(events, own)
+    if kind == "candidate" and not of_pod:
+        of_pod = list(reader.events(Filter(streams=[own])))
+    of_candidate = _of_stream(events, offered)
+    victims = _victims(reader, of_pod, evicted)
+    if of_candidate and (kind == "candidate" or _is_candidate(own, of_pod)):
+        return ObjectHistory("candidate", offered, _merged(of_candidate, of_pod), victims, victims)
+    around = _merged(_of_stream(events, evicted), victims)
+    return ObjectHistory("scheduled", own, of_pod, around, around)
+
+
+def _of_stream(events: Sequence[Recorded], stream: str) -> list[Recorded]:
+    return [recorded for recorded in events if recorded.stream == stream]
+
+
+def _merged(some: Sequence[Recorded], others: Sequence[Recorded]) -> list[Recorded]:
+    return list(heapq.merge(some, others, key=lambda recorded: recorded.position))
 
 
 def _is_candidate(stream: str, events: Sequence[Recorded]) -> bool:
@@ -78,26 +83,31 @@ def _victims(reader: LogReader, events: Sequence[Recorded], own: str) -> list[Re
     uids = {e.event.uid for e in events if isinstance(e.event, PendingPodObserved)}
     if not nominated:
         return []
-    chosen = reader.events(Filter(after=nominated[0].position - 1, types=[VictimChosen.__name__]))
-    mine = [
-        e for e in chosen if isinstance(e.event, VictimChosen) and e.event.preemptor_uid in uids and e.stream != own
+    chosen = [
+        e
+        for e in reader.events(Filter(after=nominated[0].position - 1, types=[VictimChosen.__name__]))
+        if isinstance(e.event, VictimChosen) and e.event.preemptor_uid in uids and e.stream != own
     ]
-    if not mine:
+    if not chosen:
         return []
-    told: list[Recorded] = []
+    streams = sorted({e.stream for e in chosen})
+    return list(_evictions(reader.events(Filter(streams=streams, after=chosen[0].position - 1)), uids))
+
+
+def _evictions(events: Iterable[Recorded], preemptors: set[str]) -> Iterator[Recorded]:
+    """Yield of the victims' events those of evictions for these pods."""
     open_now: dict[str, bool] = {}
-    for recorded in reader.events(Filter(streams=sorted({e.stream for e in mine}), after=mine[0].position - 1)):
+    for recorded in events:
         if isinstance(recorded.event, VictimChosen):
-            open_now[recorded.stream] = recorded.event.preemptor_uid in uids
+            open_now[recorded.stream] = recorded.event.preemptor_uid in preemptors
         if open_now.get(recorded.stream):
-            told.append(recorded)
+            yield recorded
         if isinstance(recorded.event, VictimGone):
             open_now[recorded.stream] = False
-    return told
 
 
-def explain_of(found: Story) -> Explanation:
-    """Return why the object of a scheduler's story is where it is."""
+def explain_of(found: ObjectHistory) -> Explanation:
+    """Return why the object of a scheduler's history is where it is."""
     if found.kind == "gang":
         return explain_gang(found.stream, found.events)
     if found.kind == "candidate":
