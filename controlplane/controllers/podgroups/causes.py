@@ -78,6 +78,9 @@ CAUSES: Table = {
 }
 """What each kind of decision may rest on, by its reason; the words in braces are those of `words_of`."""
 
+_OWNERS = frozenset(("looked", "owner", "template"))
+"""The words that stand for owners' streams; the others are names of marks of a group's members."""
+
 MAY_CAUSE: Mapping[str, frozenset[str]] = {
     "member": frozenset(("member", "podgroup", "owner", RULES_STREAM, "cluster")),
     "podgroup": frozenset(("podgroup", "member", "owner", ROOM_STREAM, "cluster")),
@@ -171,13 +174,13 @@ def _counts(index: PodGroupIndex, stream: str, decision: GroupStatusDecided) -> 
 def _marks(index: PodGroupIndex, stream: str, whose: str, words: Words) -> Iterable[Marks]:
     """Return the marks of those that a decision about a stream rests on."""
     marks = index.marks
+    if whose in _OWNERS:
+        return [marks.of_owner(owner) for owner in words.get(whose, ())]
     match whose:
         case "it":
             return (marks.of(stream),)
         case "around":
             return (marks.around,)
-        case "members" | "others" | "unknown" | "left" | "phased":
-            return (marks.of_members(stream),)
         case "group":
             member = index.members.get(stream)
             if member is None or member.resolved is None or member.seen is None:
@@ -189,4 +192,4 @@ def _marks(index: PodGroupIndex, stream: str, whose: str, words: Words) -> Itera
                 return ()
             return (marks.of(member_stream(first.seen.facts.namespace, first.seen.facts.name)),)
         case _:
-            return [marks.of(owner) for owner in words.get(whose, ())]
+            return (marks.of_members(stream),)

@@ -135,16 +135,18 @@ class PodGroupMarks:
         self.around["view"] = self._connections.of(name, [PODS.name, POD_GROUPS.name])[f"{name}.view"]
 
     def of(self, stream: str) -> Marks:
-        """Return the marks of what a stream is about."""
+        """Return the marks of a pod, a group, or the rules, by their stream."""
         match stream.partition("/")[0]:
             case "member":
                 return self._members.get(stream, _NONE)
             case "podgroup":
                 return self._groups.get(stream, _NONE)
-            case "owner":
-                return self._owners.of(stream)
             case _:
                 return self._rules
+
+    def of_owner(self, stream: str) -> Marks:
+        """Return the marks of an owner."""
+        return self._owners.of(stream)
 
     def of_members(self, stream: str) -> Marks:
         """Return the marks of a group's members."""
