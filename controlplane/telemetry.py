@@ -128,6 +128,11 @@ class Metrics:
         self._make_scheduler()
         self._make_local()
 
+    def request_ended(self, cluster: str, verb: str, resource: str, code: str, seconds: float) -> None:
+        """Count a request to a cluster that has ended, and how long it took."""
+        self.api_requests.labels(cluster, verb, resource, code).inc()
+        self.api_request_seconds.labels(cluster, verb).observe(seconds)
+
     def _make_clusters(self) -> None:
         """Requests to API servers, and what is seen there."""
         new = self._new

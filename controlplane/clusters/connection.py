@@ -298,10 +298,10 @@ class ClusterConnection:
         await self._unauthorized.wait()
         raise _ConnectionFailure("Unauthorized", f"{self.name}: a request was answered 401 Unauthorized")
 
-    def _counted(self, cluster: str, verb: str, resource: str, code: str) -> None:
+    def _counted(self, cluster: str, verb: str, resource: str, code: str, seconds: float) -> None:
         if code == "401":
             self._unauthorized.set()
-        self._around.on_request(cluster, verb, resource, code)
+        self._around.on_request(cluster, verb, resource, code, seconds)
 
     def _backoff(self) -> Backoff:
         timing = self._around.timing

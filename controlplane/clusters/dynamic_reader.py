@@ -16,7 +16,7 @@ from controlplane.kube.kinds import Json, Kind
 _Answer = TypeVar("_Answer")
 
 #: Called once for each HTTP request: cluster, verb, resource and HTTP code.
-OnRequest = Callable[[str, str, str, str], None]
+OnRequest = Callable[[str, str, str, str, float], None]
 
 
 class Dynamic:
@@ -69,13 +69,15 @@ class Dynamic:
         return served[kind]
 
     async def _send(self, verb: str, resource: str, call: Callable[[], Awaitable[_Answer]]) -> _Answer:
+        monotonic = self._budget.clock.monotonic
         async with self._budget.slot():
+            started = monotonic()
             try:
                 answer = await call()
             except ApiError as error:
-                self._on_request(self._port.name, verb, resource, str(error.status))
+                self._on_request(self._port.name, verb, resource, str(error.status), monotonic() - started)
                 if error.status == 429 and error.retry_after:
                     self._budget.pause(error.retry_after)
                 raise
-        self._on_request(self._port.name, verb, resource, "200")
+        self._on_request(self._port.name, verb, resource, "200", monotonic() - started)
         return answer

@@ -21,12 +21,12 @@ _SUCCESS = {"create": "201", "get": "200", "patch": "200", "delete": "200"}
 
 #: Called once for each HTTP request: cluster, verb (`get` included), resource (`jobs.batch`,
 #: `workloads.kueue.x-k8s.io/status`), and the HTTP code or `Unreachable`.
-OnRequest = Callable[[str, str, str, str], None]
+OnRequest = Callable[[str, str, str, str, float], None]
 
 _Answer = TypeVar("_Answer")
 
 
-def _uncounted(cluster: str, verb: str, resource: str, code: str) -> None:
+def _uncounted(cluster: str, verb: str, resource: str, code: str, seconds: float) -> None:
     """Count nothing."""
 
 
@@ -191,17 +191,20 @@ class Executor:
 
     async def _send(self, verb: Verb | str, request: Request, call: Callable[[], Awaitable[_Answer]]) -> _Answer:
         """Send within the budget, and again a few times where the server asks to come back later."""
-        backoff = self._budget.backoff()
+        backoff, monotonic = self._budget.backoff(), self._budget.clock.monotonic
         while True:
+            started = monotonic()
             try:
                 async with self._budget.slot():
+                    started = monotonic()  # the wait for its turn is not the server's
                     if not self._allowed():
                         raise _Withheld(f"{self._port.name}: not sent, this process may not lead any more")
                     answer = await call()
             except _Withheld:
                 raise
             except ClusterError as error:
-                self._count(verb, request, str(error.status) if isinstance(error, ApiError) else "Unreachable")
+                code = str(error.status) if isinstance(error, ApiError) else "Unreachable"
+                self._count(verb, request, code, monotonic() - started)
                 if not isinstance(error, ApiError) or not _later(error) or backoff.attempts >= _ATTEMPTS - 1:
                     raise
                 # Everyone keeps off for as long as the server asks; this request waits a little longer, so not all come
@@ -210,14 +213,14 @@ class Executor:
                 self._budget.pause(asked)
                 await self._budget.clock.sleep(asked + backoff.next())
                 continue
-            self._count(verb, request, _SUCCESS[verb])
+            self._count(verb, request, _SUCCESS[verb], monotonic() - started)
             return answer
 
-    def _count(self, verb: str, request: Request, code: str) -> None:
+    def _count(self, verb: str, request: Request, code: str, seconds: float) -> None:
         resource = request.ref.kind.name
         if verb in ("patch", "create") and request.subresource:
             resource += f"/{request.subresource}"
-        self._on_request(self._port.name, verb, resource, code)
+        self._on_request(self._port.name, verb, resource, code, seconds)
 
 
 def _later(error: ApiError) -> bool:

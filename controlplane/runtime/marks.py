@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Generic, TypeVar
+from operator import attrgetter
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 Facets = Mapping[str, Callable[[T], object]]
@@ -50,6 +51,30 @@ def newest(marks: Marks, keys: Iterable[str]) -> int:
     return max((marks.get(key, 0) for key in keys), default=0)
 
 
+class Parts:
+    """What of a state is marked, by the field that holds it; there are at least two, and one of a field is written with
+    a dot. A field that is what it was is not looked at further, since every event of every object comes by here.
+    """
+
+    __slots__ = ("_facets", "_fields", "_nothing")
+
+    def __init__(self, parts: Mapping[str, Facets[Any]]) -> None:
+        self._fields = attrgetter(*parts)  # a tuple, since there are several
+        self._facets = [tuple(facets.items()) for facets in parts.values()]
+        self._nothing = (None,) * len(parts)
+
+    def note(self, marks: dict[str, int], before: object, after: object, position: int) -> None:
+        """Take note, in an object's marks, of what an event at a position changed; None: there was or is none."""
+        were = self._fields(before) if before is not None else self._nothing
+        are = self._fields(after) if after is not None else self._nothing
+        for one, other, facets in zip(were, are, self._facets, strict=True):
+            if one is other:
+                continue
+            for name, of in facets:
+                if (of(one) if one is not None else None) != (of(other) if other is not None else None):
+                    marks[name] = position
+
+
 class Ledger(Generic[T]):
     """The marks of many objects of a kind, beside the states that they are of: one short dict for each, changed in
     place.
@@ -79,7 +104,8 @@ def cause_of(table: Table, decision: object, marks: Marks, words: Words) -> int:
 
     `words` are what stands for a word in braces in the table's keys, such as the cluster that a decision is about.
     """
-    return newest(marks, (name for key in _keys(table, decision) for name in _spelled(key, words)))
+    keys = row_of(table, type(decision), str(getattr(decision, "reason", "")))
+    return newest(marks, (name for key in keys for name in _spelled(key, words)))
 
 
 def causes_of(
@@ -96,9 +122,10 @@ def causes_of(
     return found
 
 
-def _keys(table: Table, decision: object) -> tuple[str, ...]:
-    rows = table.get(type(decision), {})
-    return rows.get(str(getattr(decision, "reason", "")), rows.get(ANY, ()))
+def row_of(table: Table, kind: type, reason: str) -> tuple[str, ...]:
+    """Return the keys that a table has for a kind of decision with a reason."""
+    rows = table.get(kind, {})
+    return rows.get(reason, rows.get(ANY, ()))
 
 
 def _spelled(key: str, words: Words) -> Iterator[str]:

@@ -147,9 +147,7 @@ class LeadershipTerm(ABC):
             known=self._known,
             newest=lambda cluster, kind: hosted.newest(cluster, kind.name) if self._same(cluster) else 0,
             is_gone=lambda cluster, uid: self._same(cluster) and hosted.is_gone(cluster, uid),
-            on_request=lambda cluster, verb, resource, code: context.metrics.api_requests.labels(
-                cluster=cluster, verb=verb, resource=resource, code=code
-            ).inc(),
+            on_request=context.metrics.request_ended,
             allowed=lambda: self.leader.sure,
             path_prefix=settings.multikueue.kubeconfig_prefix,
             limits=RateLimits(qps=budget.qps, burst=budget.burst, concurrency=budget.concurrency),

@@ -11,6 +11,7 @@ import pytest
 from controlplane.clusters.connection_reports import Connected, ConnectFailed, Lost, Reached, Removed, Restored
 from controlplane.clusters.sources import SecretSource
 from controlplane.kube.kinds import JOBS, ObjectRef, Request
+from controlplane.telemetry import Metrics
 from tests.clusters.fleet import QUICK, fleet, of_secret
 from tests.clusters.miniapi import (
     CUT,
@@ -60,7 +61,7 @@ async def test_reached_comes_before_the_first_delta_and_seeds_are_asked_for_afte
 
 async def test_the_executor_writes(api: MiniApi) -> None:
     counts: list[tuple[str, ...]] = []
-    async with fleet(on_request=lambda *what: counts.append(what)) as f:
+    async with fleet(on_request=lambda *what: counts.append(what[:-1])) as f:
         of_secret(f, api)
         await f.connected()
         executor = f.connections.executor("w")
@@ -68,6 +69,24 @@ async def test_the_executor_writes(api: MiniApi) -> None:
         api.next_answers = [status(404, "NotFound")]
         assert await executor.execute(Request("delete", ObjectRef(JOBS, "ns", "a"), uid="u")) is None
         assert counts == [("w", "delete", "jobs.batch", "404")]
+
+
+async def test_a_request_is_counted_and_timed(api: MiniApi) -> None:
+    metrics = Metrics()
+    labels = {"cluster": "w", "verb": "delete"}
+    async with fleet(on_request=metrics.request_ended) as f:
+        of_secret(f, api)
+        await f.connected()
+        executor = f.connections.executor("w")
+        assert executor is not None
+        assert metrics.registry.get_sample_value("controlplane_api_request_seconds_count", labels) is None
+        api.next_answers = [status(404, "NotFound"), status(404, "NotFound")]
+        for name in "ab":
+            await executor.execute(Request("delete", ObjectRef(JOBS, "ns", name), uid="u"))
+    assert metrics.registry.get_sample_value("controlplane_api_request_seconds_count", labels) == 2
+    assert (metrics.registry.get_sample_value("controlplane_api_request_seconds_sum", labels) or 0) > 0
+    counted = {**labels, "resource": "jobs.batch", "code": "404"}
+    assert metrics.registry.get_sample_value("controlplane_api_requests_total", counted) == 2
 
 
 async def test_an_ordinary_end_of_a_watch_is_no_loss(api: MiniApi) -> None:

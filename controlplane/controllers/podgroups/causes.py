@@ -6,7 +6,8 @@ cluster has rests on the event with which they came into view."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import cache
 
 from controlplane.controllers.podgroups.decide import first_of, is_made_by_others
 from controlplane.controllers.podgroups.events import (
@@ -21,13 +22,14 @@ from controlplane.controllers.podgroups.events import (
     RoomObserved,
     RulesNoted,
     group_stream,
+    member_stream,
     owner_stream,
 )
 from controlplane.controllers.podgroups.index import PodGroupIndex
 from controlplane.controllers.podgroups.ownership import Resolution
 from controlplane.controllers.podgroups.reasons import PodGroupReason
 from controlplane.log.event import Event
-from controlplane.runtime.marks import ANY, Marks, Table, Words, cause_of
+from controlplane.runtime.marks import ANY, Marks, Table, Words, row_of
 
 R = PodGroupReason
 # An owner is looked for as long as the pod has no group.
@@ -76,6 +78,9 @@ CAUSES: Table = {
 }
 """What each kind of decision may rest on, by its reason; the words in braces are those of `words_of`."""
 
+_OWNERS = frozenset(("looked", "owner", "template"))
+"""The words that stand for owners' streams; the others are names of marks of a group's members."""
+
 MAY_CAUSE: Mapping[str, frozenset[str]] = {
     "member": frozenset(("member", "podgroup", "owner", RULES_STREAM, "cluster")),
     "podgroup": frozenset(("podgroup", "member", "owner", ROOM_STREAM, "cluster")),
@@ -99,9 +104,36 @@ def may_cause(cause: str, stream: str) -> bool:
 
 
 def cause(index: PodGroupIndex, stream: str, decision: Event) -> int:
-    """Return the position of the event that a decision about a stream rests on."""
+    """Return the position of the event that a decision about a stream rests on; 0 if nothing of it is marked.
+
+    Only what the decision's row names is looked at: there is one for every pod.
+    """
     words = words_of(index, stream, decision)
-    return cause_of(CAUSES, decision, _marks(index, stream, words), words)
+    found = 0
+    for whose, names in _row(type(decision), getattr(decision, "reason", "")):
+        for marks in _marks(index, stream, whose, words):
+            for name in names or words.get(whose, ()):
+                if (at := marks.get(name, 0)) > found:
+                    found = at
+    return found
+
+
+@cache
+def _row(decision: type, reason: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return what a row of the table names, by whose marks they are: of the object itself, of its group's members, of
+    none (`around`), or of what a word stands for. A word that stands for names of its own comes without any.
+    """
+    found: dict[str, list[str]] = {}
+    for key in row_of(CAUSES, decision, reason):
+        whose, _, facet = key.partition(".")
+        if facet:
+            name = key if whose == "members" else f"it.{facet}"
+            found.setdefault(whose.strip("{}"), []).append(name)
+        elif whose.startswith("{"):
+            found[whose.strip("{}")] = []
+        else:
+            found.setdefault("around", []).append(key)
+    return tuple((whose, tuple(names)) for whose, names in found.items())
 
 
 def words_of(index: PodGroupIndex, stream: str, decision: Event) -> Words:
@@ -111,8 +143,8 @@ def words_of(index: PodGroupIndex, stream: str, decision: Event) -> Words:
     namespace = stream.split("/")[1] if "/" in stream else ""
     match decision:
         case OwnerResolved(resolution=found):
-            owners = [*found.chain[1:], *(look.owner for look in found.looked)]
-            return {"looked": {owner_stream(namespace, owner) for owner in owners}}
+            more = [look.owner for look in found.looked if look.owner not in found.chain]
+            return {"looked": [owner_stream(namespace, owner) for owner in (*found.chain[1:], *more)]}
         case GroupUpdateDecided():
             first = first_of(index.members_of(stream), stream)
             resolved = first.resolved if first is not None else None
@@ -139,19 +171,25 @@ def _counts(index: PodGroupIndex, stream: str, decision: GroupStatusDecided) -> 
     }
 
 
-def _marks(index: PodGroupIndex, stream: str, words: Words) -> Marks:
-    """Return the marks that a decision about a stream may rest on."""
+def _marks(index: PodGroupIndex, stream: str, whose: str, words: Words) -> Iterable[Marks]:
+    """Return the marks of those that a decision about a stream rests on."""
     marks = index.marks
-    found = {**marks.around, **marks.of(stream), "view": marks.view}
-    if (member := index.members.get(stream)) is not None and member.resolved is not None and member.seen is not None:
-        found |= _renamed(marks.of(group_stream(member.seen.facts.namespace, member.resolved.group)), "group")
-    if (first := first_of(index.members_of(stream), stream)) is not None and first.seen is not None:
-        found |= _renamed(marks.of(f"member/{first.seen.facts.namespace}/{first.seen.facts.name}"), "first")
-    for word in ("looked", "owner", "template"):
-        for owner in words.get(word, ()):
-            found |= _renamed(marks.of(owner), owner)
-    return found
-
-
-def _renamed(marks: Marks, name: str) -> dict[str, int]:
-    return {f"{name}{mark.removeprefix('it')}": at for mark, at in marks.items() if mark.startswith("it.")}
+    if whose in _OWNERS:
+        return [marks.of_owner(owner) for owner in words.get(whose, ())]
+    match whose:
+        case "it":
+            return (marks.of(stream),)
+        case "around":
+            return (marks.around,)
+        case "group":
+            member = index.members.get(stream)
+            if member is None or member.resolved is None or member.seen is None:
+                return ()
+            return (marks.of(group_stream(member.seen.facts.namespace, member.resolved.group)),)
+        case "first":
+            first = first_of(index.members_of(stream), stream)
+            if first is None or first.seen is None:
+                return ()
+            return (marks.of(member_stream(first.seen.facts.namespace, first.seen.facts.name)),)
+        case _:
+            return (marks.of_members(stream),)

@@ -23,7 +23,6 @@ from controlplane.controllers.podgroups.events import (
     MemberWarned,
     OwnerResolved,
     RulesNoted,
-    group_stream,
     owner_stream,
 )
 from controlplane.controllers.podgroups.index import PodGroupIndex
@@ -153,12 +152,14 @@ def _keep_others(
 
 def first_of(members: list[MemberState], stream: str) -> MemberState | None:
     """Return the oldest of the members that were resolved to a group: the one that it is derived from."""
+    _, namespace, name = stream.split("/", 2)  # a pod may name any group
     resolved = [
         (one.seen.created, one.seen.facts.name, one)
         for one in members
         if one.seen is not None
         and one.resolved is not None
-        and group_stream(one.seen.facts.namespace, one.resolved.group) == stream
+        and one.resolved.group == name
+        and one.seen.facts.namespace == namespace
     ]
     return min(resolved, key=lambda found: found[:2])[2] if resolved else None
 

@@ -189,13 +189,16 @@ class PodGroupIndex:
         before = self.members.get(stream, _NOTHING_MEMBER)
         after = fold_member(before, recorded)
         self.marks.member(stream, before, after, recorded.position)
-        if after.resolved is not before.resolved or place_of(after) != place_of(before):
-            self._leave(stream, before)
-            self._join(stream, after)
-            self._note_group_change(before, after, recorded.position)
-        elif isinstance(recorded.event, MemberObserved):
-            self._note_group_change(before, after, recorded.position)
-            self.mark(*filter(None, [place_of(after)]))
+        left, joined = place_of(before), place_of(after)
+        if after.resolved is not before.resolved or left != joined:
+            if left:
+                self._leave(left, stream, before)
+            if joined:
+                self._join(joined, stream, after)
+            self._note_group_change(left, joined, before, after, recorded.position)
+        elif joined and isinstance(recorded.event, MemberObserved):
+            self.marks.in_group(joined, before, after, recorded.position)
+            self.mark(joined)
         if after.seen is None:
             self.members.pop(stream, None)
         else:
@@ -206,8 +209,9 @@ class PodGroupIndex:
             self.unresolved.discard(stream)
         self.mark(stream)
 
-    def _note_group_change(self, before: MemberState, after: MemberState, position: int) -> None:
-        left, joined = place_of(before), place_of(after)
+    def _note_group_change(
+        self, left: str, joined: str, before: MemberState, after: MemberState, position: int
+    ) -> None:
         if left == joined != "":
             self.marks.in_group(joined, before, after, position)
             return
@@ -216,19 +220,13 @@ class PodGroupIndex:
         if joined:
             self.marks.in_group(joined, None, after, position)
 
-    def _join(self, stream: str, state: MemberState) -> None:
-        group = place_of(state)
-        if not group:
-            return
+    def _join(self, group: str, stream: str, state: MemberState) -> None:
         self._members_of.setdefault(group, {})[stream] = None
         self.mark(group)
         for owner in state.resolved.resolution.chain[1:] if state.resolved is not None else ():
             self._users.setdefault(owner.uid, {}).setdefault(group, set()).add(stream)
 
-    def _leave(self, stream: str, state: MemberState) -> None:
-        group = place_of(state)
-        if not group or state.seen is None:
-            return
+    def _leave(self, group: str, stream: str, state: MemberState) -> None:
         mates = self._members_of.get(group, {})
         mates.pop(stream, None)
         if not mates:
@@ -243,7 +241,7 @@ class PodGroupIndex:
                 groups.pop(group, None)
             if not groups:
                 self._users.pop(owner.uid, None)
-                self._forget(owner_stream(state.seen.facts.namespace, owner))
+                self._forget(owner_stream(group.split("/")[1], owner))
 
     def _forget(self, key: str) -> None:
         """Drop what was read of an owner that nobody is below any more; a watch looks after what it shows itself."""

@@ -6,57 +6,59 @@ group kept free and keeps no longer."""
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from controlplane.controllers.connectivity.marks import ConnectionMarks
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.podgroups.condition import shown_condition
 from controlplane.controllers.podgroups.objects import POD_GROUPS, PODS
-from controlplane.controllers.podgroups.state import (
-    MemberState,
-    OwnerState,
-    PodGroupState,
-    RulesState,
-    WriteSlot,
+from controlplane.controllers.podgroups.state import MemberState, OwnerState, PodGroupState, RulesState
+from controlplane.runtime.marks import Facets, Ledger, Marks, Parts, changes
+
+_NONE: Marks = {}
+
+
+MEMBER = Parts(
+    {
+        "seen": {
+            "it.present": attrgetter("uid"),
+            "it.grouped": lambda seen: seen.facts.group_name or None,
+            "it.owner": attrgetter("facts.controller"),
+            "it.problem": lambda seen: seen.problem or None,
+        },
+        "resolved": {"it.resolved": attrgetter("uid", "group")},
+        "slot.trouble": {"it.trouble": lambda trouble: trouble},
+    }
 )
-from controlplane.runtime.marks import Facets, Ledger, changes
-
-
-def _trouble(slot: WriteSlot) -> object:
-    return slot.trouble
-
-
-MEMBER: Facets[MemberState] = {
-    "present": lambda state: state.seen.uid if state.seen else None,
-    "grouped": lambda state: (state.seen.facts.group_name or None) if state.seen else None,
-    "owner": lambda state: state.seen.facts.controller if state.seen else None,
-    "problem": lambda state: (state.seen.problem or None) if state.seen else None,
-    "resolved": lambda state: (state.resolved.uid, state.resolved.group) if state.resolved else None,
-    "trouble": lambda state: _trouble(state.slot),
-}
-IN_GROUP: Facets[MemberState] = {
-    "there": lambda state: state.seen.uid if state.seen and state.seen.stage not in ("Succeeded", "Failed") else None,
-    "counted": lambda state: (
-        state.seen.stage if state.seen and state.seen.stage not in ("Pending", "Unschedulable") else None
-    ),
-    "unschedulable": lambda state: (state.seen.stage == "Unschedulable" or None) if state.seen else None,
-    "grouped": lambda state: (state.seen.facts.group_name or None) if state.seen else None,
-    "warnings": lambda state: (state.resolved.resolution.warnings or None) if state.resolved else None,
-}
-GROUP: Facets[PodGroupState] = {
-    "present": lambda state: state.seen.uid if state.seen else None,
-    "owner": lambda state: (state.seen.owner_uid, state.seen.owner) if state.seen else None,
-    "shown": lambda state: (
-        (state.seen.phase, state.seen.running, state.seen.succeeded, state.seen.failed, shown_condition(state.seen))
-        if state.seen
-        else None
-    ),
+IN_GROUP = Parts(
+    {
+        "seen": {
+            "members.there": lambda seen: seen.uid if seen.stage not in ("Succeeded", "Failed") else None,
+            "members.counted": lambda seen: seen.stage if seen.stage not in ("Pending", "Unschedulable") else None,
+            "members.unschedulable": lambda seen: seen.stage == "Unschedulable" or None,
+            "members.grouped": lambda seen: seen.facts.group_name or None,
+        },
+        "resolved": {"members.warnings": lambda resolved: resolved.resolution.warnings or None},
+    }
+)
+GROUP = Parts(
+    {
+        "seen": {
+            "it.present": attrgetter("uid"),
+            "it.owner": attrgetter("owner_uid", "owner"),
+            "it.shown": lambda seen: (seen.phase, seen.running, seen.succeeded, seen.failed, shown_condition(seen)),
+            "it.members": attrgetter("min_member"),
+            "it.resources": attrgetter("min_resources"),
+        },
+        "phase": {"it.phase": lambda phase: phase},
+        "since": {"it.since": lambda since: since},
+        "slot.trouble": {"it.trouble": lambda trouble: trouble},
+    }
+)
+FIELDS: Facets[PodGroupState] = {
     "fields": lambda state: (
         state.derived or ((state.seen.min_member, state.seen.min_resources) if state.seen else None)
     ),
-    "members": lambda state: state.seen.min_member if state.seen else None,
-    "resources": lambda state: state.seen.min_resources if state.seen else None,
-    "phase": lambda state: state.phase,
-    "since": lambda state: state.since,
-    "trouble": lambda state: _trouble(state.slot),
 }
 KEEPS_FREE: Facets[PodGroupState] = {
     "kept": lambda state: (
@@ -78,44 +80,42 @@ RULES: Facets[RulesState] = {
     "present": lambda state: state.uid or None,
     "complaints": lambda state: state.complaints,
     "note": lambda state: state.note,
-    "trouble": lambda state: _trouble(state.slot),
+    "trouble": lambda state: state.slot.trouble,
 }
 
 
 class PodGroupMarks:
-    """The marks of all streams. `around` has those that are of no single one."""
+    """The marks of all streams. `around` has those that are of no single one, among them since when pods and groups are
+    in view. What is returned is what is kept: it is read, not changed.
+    """
 
     def __init__(self) -> None:
         self.around: dict[str, int] = {}
-        self._members: Ledger[MemberState] = Ledger("it", MEMBER)
-        self._groups: Ledger[PodGroupState] = Ledger("it", GROUP)
+        self._members: dict[str, dict[str, int]] = {}
+        self._groups: dict[str, dict[str, int]] = {}
         self._owners: Ledger[OwnerState] = Ledger("it", OWNER)
         self._rules: dict[str, int] = {}
         self._shared: dict[str, dict[str, int]] = {}
         self._connections = ConnectionMarks()
-        self._cluster = ""
-
-    @property
-    def view(self) -> int:
-        """The position since which pods and groups are in view."""
-        return self._connections.of(self._cluster, [PODS.name, POD_GROUPS.name])[f"{self._cluster}.view"]
 
     def member(self, stream: str, before: MemberState, after: MemberState, position: int) -> None:
         """Take note of a pod as it was before an event of its stream and is after it."""
-        self._members.note(stream, before, after, position)
         if after.seen is None:
-            self._members.forget(stream)
+            self._members.pop(stream, None)
+        else:
+            MEMBER.note(_at(self._members, stream), before, after, position)
 
     def in_group(self, group: str, before: MemberState | None, after: MemberState | None, position: int) -> None:
         """Take note, for a group, of a member as it was and is; None: it was not in it, or is not any more."""
-        if changed := changes("members", IN_GROUP, before, after, position):
-            self._shared.setdefault(group, {}).update(changed)
+        IN_GROUP.note(_at(self._shared, group), before, after, position)
 
     def group(self, stream: str, before: PodGroupState, after: PodGroupState, position: int) -> None:
         """Take note of a group as it was before an event of its stream and is after it."""
-        self._groups.note(stream, before, after, position)
+        marks = _at(self._groups, stream)
+        GROUP.note(marks, before, after, position)
+        marks.update(changes("it", FIELDS, before, after, position))
         kept = KEEPS_FREE["kept"]
-        if kept(before) is not None and changes(stream, KEEPS_FREE, before, after, position):
+        if (was := kept(before)) is not None and was != kept(after):
             self.around["released"] = position
 
     def owner(self, stream: str, before: OwnerState | None, after: OwnerState, position: int) -> None:
@@ -130,26 +130,41 @@ class PodGroupMarks:
 
     def connected(self, connection: Connection, position: int) -> None:
         """Take note of the connection to the cluster."""
-        self._cluster = connection.name
-        self._connections.fold({connection.name: connection}, [connection.name], position)
+        name = connection.name
+        self._connections.fold({name: connection}, [name], position)
+        self.around["view"] = self._connections.of(name, [PODS.name, POD_GROUPS.name])[f"{name}.view"]
 
-    def of(self, stream: str) -> dict[str, int]:
-        """Return the marks of a stream; of a group with those of its members."""
+    def of(self, stream: str) -> Marks:
+        """Return the marks of a pod, a group, or the rules, by their stream."""
         match stream.partition("/")[0]:
             case "member":
-                return self._members.of(stream)
+                return self._members.get(stream, _NONE)
             case "podgroup":
-                return {**self._groups.of(stream), **self._shared.get(stream, {})}
-            case "owner":
-                return self._owners.of(stream)
+                return self._groups.get(stream, _NONE)
             case _:
                 return self._rules
 
+    def of_owner(self, stream: str) -> Marks:
+        """Return the marks of an owner."""
+        return self._owners.of(stream)
+
+    def of_members(self, stream: str) -> Marks:
+        """Return the marks of a group's members."""
+        return self._shared.get(stream, _NONE)
+
     def forget_group(self, stream: str) -> None:
         """Drop the marks of a group of which nothing is left."""
-        self._groups.forget(stream)
+        self._groups.pop(stream, None)
         self._shared.pop(stream, None)
 
     def forget_owner(self, stream: str) -> None:
         """Drop the marks of an owner of which nothing is known any more."""
         self._owners.forget(stream)
+
+
+def _at(marks: dict[str, dict[str, int]], stream: str) -> dict[str, int]:
+    """Return the marks of a stream, to add others: a dict is made for the first of them only."""
+    found = marks.get(stream)
+    if found is None:
+        found = marks[stream] = {}
+    return found

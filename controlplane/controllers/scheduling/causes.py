@@ -7,9 +7,7 @@ the marks: `members` with which event they came to stand as they do, `siblings` 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from operator import attrgetter
-from typing import Any
 
 from controlplane.controllers.scheduling.events import (
     BindingDecided,
@@ -29,31 +27,9 @@ from controlplane.controllers.scheduling.events import (
 from controlplane.controllers.scheduling.reasons import SchedulingReason
 from controlplane.controllers.scheduling.state import BINDING, PRE_BIND
 from controlplane.log.event import Event
-from controlplane.runtime.marks import ANY, Facets, Table
+from controlplane.runtime.marks import ANY, Parts, Table
 
 R = SchedulingReason
-
-
-class Parts:
-    """What of a state is marked, by the field that holds it. A field that is what it was is not looked at further,
-    since every event of every pod comes by here.
-    """
-
-    __slots__ = ("_facets", "_fields")
-
-    def __init__(self, parts: Mapping[str, Facets[Any]]) -> None:
-        self._fields = attrgetter(*parts)  # a tuple, since there are several
-        self._facets = [tuple(facets.items()) for facets in parts.values()]
-
-    def note(self, marks: dict[str, int], before: object, after: object, position: int) -> None:
-        """Take note, in an object's marks, of what an event at a position changed."""
-        for one, other, facets in zip(self._fields(before), self._fields(after), self._facets, strict=True):
-            if one is other:
-                continue
-            for name, of in facets:
-                if (of(one) if one is not None else None) != (of(other) if other is not None else None):
-                    marks[name] = position
-
 
 POD = Parts(
     {

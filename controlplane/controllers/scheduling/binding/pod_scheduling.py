@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, Generic, TypeVar
 
-from controlplane.controllers.scheduling.causes import CAUSES, POD, STANDING, VICTIM, Parts, said
+from controlplane.controllers.scheduling.causes import CAUSES, POD, STANDING, VICTIM, said
 from controlplane.controllers.scheduling.decide import SchedulingPlan, decide_pod, decide_victim
 from controlplane.controllers.scheduling.events import (
     SCHEDULING_EVENTS,
@@ -43,7 +43,7 @@ from controlplane.controllers.scheduling.state import (
 from controlplane.kube.kinds import PODS, Json, Request, meta, version_number
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
-from controlplane.runtime.marks import cause_of, causes_of, newest
+from controlplane.runtime.marks import Parts, cause_of, causes_of, newest
 from controlplane.runtime.writes import WritingController
 
 S = TypeVar("S", bound=StreamState)
