@@ -52,6 +52,11 @@ class WatchOptions:
             timeout=number_of(query, "timeoutSeconds") or None,
         )
 
+    @property
+    def wants_initial(self) -> bool:
+        """Whether the present state is sent before the changes."""
+        return self.version == 0 if self.initial is None else self.initial
+
 
 class Watch:
     """The lines of one watch. `wake` is set by the server whenever the kind has a new commit."""
@@ -78,12 +83,9 @@ class Watch:
         ring = self._store.ring(self._kind)
         options, loop = self.options, asyncio.get_running_loop()
         try:
-            if options.initial or (options.initial is None and options.version == 0):
-                cursor = ring.end
-                for batch in self._initial():
-                    yield batch
-            else:
-                cursor = ring.end if options.version == 0 else ring.seek(options.version)
+            cursor = ring.end if options.wants_initial or options.version == 0 else ring.seek(options.version)
+            for batch in self._initial() if options.wants_initial else ():
+                yield batch
             end = loop.time() + options.timeout if options.timeout else None
             bookmark = loop.time() + self._period
             while True:
@@ -100,11 +102,8 @@ class Watch:
                     bookmark = now + self._period
                     yield [self._shown.bookmark(self._store.version)]
                     continue
-                await self._doze(
-                    min(at for at in (end, bookmark if options.bookmarks else None) if at is not None)
-                    if end is not None or options.bookmarks
-                    else None
-                )
+                times = (end, bookmark if options.bookmarks else None)
+                await self._doze(min((at for at in times if at is not None), default=None))
         except ApiError as error:
             yield [error_line(error)]
 

@@ -1,4 +1,4 @@
-"""A toy of Tekton's controller: TaskRuns and their pods in the order of a pipeline, and the conditions of both.
+"""Plays Tekton's controller: TaskRuns and their pods in the order of a pipeline, and the conditions of both.
 
 In: PipelineRuns with an embedded pipeline. Out: a TaskRun and a pod for each task whose predecessors (`runAfter`) are
 done, and the run's own end: by success, by cancellation, or by a task that fails more often than its `retries`. Where
@@ -40,21 +40,21 @@ class Tekton(Behaviour):
         view.listen(self._on_change)
 
     def _on_change(self, kind: Kind, old: Json | None, new: Json | None) -> None:
-        shown = new or old or {}
-        if kind == CONFIG_MAPS and (meta(shown)["namespace"], meta(shown)["name"]) == (NAMESPACE, "feature-flags"):
-            said = str(((new or {}).get("data") or {}).get("coschedule", _MODES[0])).lower()
-            self._flag = said if said in _MODES else self._flag  # what is no mode leaves the last good one
+        metadata = meta(new or old or {})
+        if kind == CONFIG_MAPS and (metadata["namespace"], metadata["name"]) == (NAMESPACE, "feature-flags"):
+            mode = str(((new or {}).get("data") or {}).get("coschedule", _MODES[0])).lower()
+            self._flag = mode if mode in _MODES else self._flag  # what is no mode leaves the last good one
         elif kind == PIPELINE_RUNS and new is None:
-            self._modes.pop(meta(shown)["uid"], None)
+            self._modes.pop(metadata["uid"], None)
         elif kind == PIPELINE_RUNS:
-            self.mark((meta(shown)["namespace"], meta(shown)["name"]))
-        elif kind in (TASK_RUNS, PODS) and RUN_LABEL in (meta(shown).get("labels") or {}):
-            self.mark((meta(shown)["namespace"], meta(shown)["labels"][RUN_LABEL]))
+            self.mark((metadata["namespace"], metadata["name"]))
+        elif kind in (TASK_RUNS, PODS) and (run := (metadata.get("labels") or {}).get(RUN_LABEL)) is not None:
+            self.mark((metadata["namespace"], run))
 
     def reconcile(self, key: Key) -> float | None:
         """Take a run one step on."""
         run = self._view.get(PIPELINE_RUNS, *key)
-        if run is None or "deletionTimestamp" in meta(run) or run["spec"].get("managedBy") or _ended(run):
+        if run is None or not _is_reconciled(run):
             return None
         asked = run["spec"].get("status")
         if asked in _STOPS:
@@ -73,7 +73,7 @@ class Tekton(Behaviour):
         at = timestamp(self.clock.now())
         if "False" in ends.values() and None not in ends.values():
             self._say(PIPELINE_RUNS, run, "False", "Failed", completionTime=at)
-        elif all(end == "True" for end in ends.values()):
+        elif set(ends.values()) <= {"True"}:
             self._say(PIPELINE_RUNS, run, "True", "Succeeded", completionTime=at)
         return None
 
@@ -137,16 +137,10 @@ class Tekton(Behaviour):
         return self._modes.setdefault(meta(run)["uid"], self._flag)
 
     def _task_run(self, run: Json, task: Json, name: str) -> Json:
-        mode = self._mode(run)
-        per_run = mode in _PER_RUN
-        placeholder = f"affinity-assistant-{_digest(meta(run)['name'])}" if per_run else ""
+        placeholder = f"affinity-assistant-{_digest(meta(run)['name'])}" if self._mode(run) in _PER_RUN else ""
         bindings = {one["name"]: one for one in run["spec"].get("workspaces") or ()}
         uses = [(one["name"], bindings[one.get("workspace") or one["name"]]) for one in task.get("workspaces") or ()]
-        used = [binding for _, binding in uses]
-        claimed = [one["name"] for one in used if "volumeClaimTemplate" in one or "persistentVolumeClaim" in one]
-        followed = placeholder
-        if mode == "workspaces" and claimed:
-            followed = f"affinity-assistant-{_digest(claimed[-1] + meta(run)['name'])}"
+        followed = placeholder or self._placeholder_of_claim(run, [binding for _, binding in uses])
         workspaces = [_bound(binding, name_, run, placeholder) for name_, binding in uses]
         metadata: dict[str, Any] = {
             "name": name,
@@ -156,6 +150,13 @@ class Tekton(Behaviour):
             "ownerReferences": [owner_reference(run)],
         }
         return {"metadata": metadata, "spec": {"taskSpec": task.get("taskSpec") or {}, "workspaces": workspaces}}
+
+    def _placeholder_of_claim(self, run: Json, bindings: list[Json]) -> str:
+        """Return the placeholder that stands for the last claim of a task, where each claim has one."""
+        claimed = [one["name"] for one in bindings if one.keys() & {"volumeClaimTemplate", "persistentVolumeClaim"}]
+        if self._mode(run) != "workspaces" or not claimed:
+            return ""
+        return f"affinity-assistant-{_digest(claimed[-1] + meta(run)['name'])}"
 
     def _say(self, kind: Kind, obj: Json, state: str, reason: str, **more: Any) -> None:
         condition = {"type": _END, "status": state, "reason": reason, "message": ""}
@@ -203,6 +204,11 @@ def _pod(run: Json, made: Json, name: str, number: int) -> Json:
         "ownerReferences": [owner_reference(made)],
     }
     return {"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
+
+
+def _is_reconciled(run: Json) -> bool:
+    """Whether a run is still to be carried on, and by Tekton's own controller."""
+    return not ("deletionTimestamp" in meta(run) or run["spec"].get("managedBy") or _ended(run))
 
 
 def _digest(text: str) -> str:
