@@ -155,6 +155,15 @@ def strategic_merge(target: Any, patch: Any, list_keys: ListKeys, path: str = ""
     if _directive(patch) == "replace":
         return {key: value for key, value in patch.items() if key != "$patch"}
     merged = _retained(target, patch)
+    _merge_fields(merged, patch, list_keys, path)
+    for key, value in patch.items():
+        if key.startswith("$deleteFromPrimitiveList/"):
+            name = key.partition("/")[2]
+            merged[name] = [item for item in merged.get(name) or [] if item not in value]
+    return {key: _ordered(value, patch, key, list_keys, path) for key, value in merged.items()}
+
+
+def _merge_fields(merged: Json, patch: Json, list_keys: ListKeys, path: str) -> None:
     for key, value in patch.items():
         if key.startswith("$"):
             continue
@@ -165,11 +174,6 @@ def strategic_merge(target: Any, patch: Any, list_keys: ListKeys, path: str = ""
             merged[key] = _merge_list(merged.get(key), value, list_keys, here)
         else:
             merged[key] = strategic_merge(merged.get(key), value, list_keys, here)
-    for key in patch:
-        if key.startswith("$deleteFromPrimitiveList/"):
-            name = key.partition("/")[2]
-            merged[name] = [item for item in merged.get(name) or [] if item not in patch[key]]
-    return {key: _ordered(value, patch, key, list_keys, path) for key, value in merged.items()}
 
 
 def _directive(item: Any) -> Any:

@@ -74,10 +74,9 @@ class Nodes(Behaviour):
         if effective(pod["spec"]).get("cpu", 0) > free:
             return False
         affinity = pod["spec"].get("affinity") or {}
-        near, apart = (affinity.get(kind) or {} for kind in ("podAffinity", "podAntiAffinity"))
-        return all(_any(here, pod, term) for term in near.get(_REQUIRED) or ()) and not any(
-            _any(here, pod, term) for term in apart.get(_REQUIRED) or ()
-        )
+        near = [_any(here, pod, term) for term in (affinity.get("podAffinity") or {}).get(_REQUIRED) or ()]
+        apart = [_any(here, pod, term) for term in (affinity.get("podAntiAffinity") or {}).get(_REQUIRED) or ()]
+        return all(near) and not any(apart)
 
     # running
 

@@ -41,15 +41,20 @@ class Tekton(Behaviour):
 
     def _on_change(self, kind: Kind, old: Json | None, new: Json | None) -> None:
         metadata = meta(new or old or {})
-        if kind == CONFIG_MAPS and (metadata["namespace"], metadata["name"]) == (NAMESPACE, "feature-flags"):
-            mode = str(((new or {}).get("data") or {}).get("coschedule", _MODES[0])).lower()
-            self._flag = mode if mode in _MODES else self._flag  # what is no mode leaves the last good one
+        if kind == CONFIG_MAPS:
+            if (metadata["namespace"], metadata["name"]) == (NAMESPACE, "feature-flags"):
+                self._read_flag((new or {}).get("data") or {})
         elif kind == PIPELINE_RUNS and new is None:
             self._modes.pop(metadata["uid"], None)
         elif kind == PIPELINE_RUNS:
             self.mark((metadata["namespace"], metadata["name"]))
         elif kind in (TASK_RUNS, PODS) and (run := (metadata.get("labels") or {}).get(RUN_LABEL)) is not None:
             self.mark((metadata["namespace"], run))
+
+    def _read_flag(self, data: Json) -> None:
+        """Take over the flag; what is no mode leaves the last good one."""
+        mode = str(data.get("coschedule", _MODES[0])).lower()
+        self._flag = mode if mode in _MODES else self._flag
 
     def reconcile(self, key: Key) -> float | None:
         """Take a run one step on."""
@@ -96,17 +101,20 @@ class Tekton(Behaviour):
         namespace, name = meta(run)["namespace"], f"{meta(run)['name']}-{task['name']}"
         made = self._view.get(TASK_RUNS, namespace, name)
         if made is None:
-            before = [
-                self._view.get(TASK_RUNS, namespace, f"{meta(run)['name']}-{one}") for one in task.get("runAfter") or ()
-            ]
-            if all(one is not None and _end_of(one) == "True" for one in before):
-                self._store.create(TASK_RUNS, self._task_run(run, task, name))
-                return None
-            waits = any(one is not None and _end_of(one) is None for one in before)
-            return None if waits or not self._failed_already(run) else "Skipped"
+            return self._begin(run, task, name)
         if not _is_of(made, run):
             return None
         return _end_of(made) or self._try(run, task, made)
+
+    def _begin(self, run: Json, task: Json, name: str) -> str | None:
+        """Create the TaskRun of a task once those that it comes after have succeeded; skip it if they cannot."""
+        names = [f"{meta(run)['name']}-{one}" for one in task.get("runAfter") or ()]
+        found = [self._view.get(TASK_RUNS, meta(run)["namespace"], before) for before in names]
+        ends = ["missing" if one is None else _end_of(one) for one in found]
+        if set(ends) <= {"True"}:
+            self._store.create(TASK_RUNS, self._task_run(run, task, name))
+            return None
+        return None if None in ends or not self._failed_already(run) else "Skipped"
 
     def _failed_already(self, run: Json) -> bool:
         """Whether a task of a run has failed: what would come after it does not."""
@@ -172,22 +180,26 @@ def _bound(binding: Json, name: str, run: Json, placeholder: str) -> Json:
     return {"name": name, "persistentVolumeClaim": {"claimName": f"{claim}-{placeholder}-0" if placeholder else claim}}
 
 
+def _volumes(task_run: Json) -> list[Json]:
+    claims = [one.get("persistentVolumeClaim") or {} for one in task_run["spec"].get("workspaces") or ()]
+    return [
+        {"name": f"ws-{number}", "persistentVolumeClaim": {"claimName": claim["claimName"]}}
+        for number, claim in enumerate(claims)
+        if claim.get("claimName")
+    ]
+
+
 def _pod(run: Json, made: Json, name: str, number: int) -> Json:
     annotations = meta(made).get("annotations") or {}
     labels = {**(meta(made).get("labels") or {}), TASK_RUN_LABEL: meta(made)["name"]}
-    said = meta(run).get("annotations") or {}
-    fails = {OUTCOME: "fail"} if number < int(said.get(FAILS, 0)) else {}
+    asked = meta(run).get("annotations") or {}
+    fails = {OUTCOME: "fail"} if number < int(asked.get(FAILS, 0)) else {}
     scheduler = ((run["spec"].get("taskRunTemplate") or {}).get("podTemplate") or {}).get("schedulerName")
-    claims = [(one.get("persistentVolumeClaim") or {}).get("claimName") for one in made["spec"].get("workspaces") or ()]
     spec: dict[str, Any] = {
         "schedulerName": scheduler or "default-scheduler",
         "restartPolicy": "Never",
         "containers": [{"name": "step", "image": "task", "resources": {"requests": {"cpu": "100m"}}}],
-        "volumes": [
-            {"name": f"ws-{number}", "persistentVolumeClaim": {"claimName": claim}}
-            for number, claim in enumerate(claims)
-            if claim
-        ],
+        "volumes": _volumes(made),
     }
     if FOLLOWS in annotations:
         wanted = {
@@ -200,7 +212,7 @@ def _pod(run: Json, made: Json, name: str, number: int) -> Json:
         "name": name,
         "namespace": meta(made)["namespace"],
         "labels": labels,
-        "annotations": {**annotations, DURATION: said.get(DURATION, "100ms"), **fails},
+        "annotations": {**annotations, DURATION: asked.get(DURATION, "100ms"), **fails},
         "ownerReferences": [owner_reference(made)],
     }
     return {"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}

@@ -143,11 +143,7 @@ class JobReconciler:
         """
         if name := prebuilt_name(job, self._core.gates):
             return self._bind(kind, job, name)
-        metadata = meta(job)
-        keys = self._owned.get((kind.name, metadata["namespace"], metadata["name"]), {})
-        others = [workload for key in keys if (workload := self._core.workload(*key)) is not None]
-        at = next((at for at, workload in enumerate(others) if self.matches(kind, job, workload)), None)
-        match = others.pop(at) if at is not None else None
+        match, others = self._choose(kind, job)
         waits = self._integrations[kind].suspended(job)
         if match is None and others and waits and not is_true(others[0], "QuotaReserved"):
             stale = others.pop(0)
@@ -158,6 +154,15 @@ class JobReconciler:
         for workload in others:
             self._core.delete(workload)
         return match
+
+    def _choose(self, kind: Kind, job: Json) -> tuple[Json | None, list[Json]]:
+        """Return the first Workload of a job that fits it, and the others that it has."""
+        keys = self._owned.get((kind.name, meta(job)["namespace"], meta(job)["name"]), {})
+        others = [workload for key in keys if (workload := self._core.workload(*key)) is not None]
+        for at, workload in enumerate(others):
+            if self.matches(kind, job, workload):
+                return others.pop(at), others
+        return None, others
 
     def matches(self, kind: Kind, job: Json, workload: Json) -> bool:
         """Return whether a Workload is for this very job and asks for the same; remembered until either changes."""

@@ -97,11 +97,11 @@ class Queues:
         elif uid not in self._arrivals:
             self._counter += 1
             self._arrivals[uid] = self._counter
-        admission = (new.get("status") or {}).get("admission") if new is not None and holds_quota(new) else None
+        admission = _admission_of(new) if new is not None and holds_quota(new) else None
         if new is None or admission is None:
             self.give_back(key)
         else:
-            same = key in self._counted_in and ((old or {}).get("status") or {}).get("admission") == admission
+            same = key in self._counted_in and old is not None and _admission_of(old) == admission
             self._count(key, admission["clusterQueue"], None if same else usage_of(admission), is_true(new, "Admitted"))
 
     def _count(self, key: WorkloadKey, cluster_queue: str, usage: Usage | None, admitted: bool) -> None:
@@ -329,3 +329,7 @@ def _counts(state: ClusterQueueState, members: Mapping[WorkloadKey, None] | None
         "flavorsReservation": state.amounts(None if members is None else reserving),
         "flavorsUsage": state.amounts(list(admitted)),
     }
+
+
+def _admission_of(workload: Json) -> Json | None:
+    return (workload.get("status") or {}).get("admission")

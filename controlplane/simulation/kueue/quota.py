@@ -135,16 +135,7 @@ class ClusterQueueState:
         self.groups = tuple(
             (
                 frozenset(group.get("coveredResources") or ()),
-                tuple(
-                    (
-                        flavor["name"],
-                        {
-                            resource["name"]: milli(resource["nominalQuota"])
-                            for resource in flavor.get("resources") or ()
-                        },
-                    )
-                    for flavor in group.get("flavors") or ()
-                ),
+                tuple((flavor["name"], _nominal_of(flavor)) for flavor in group.get("flavors") or ()),
             )
             for group in spec.get("resourceGroups") or ()
         )
@@ -316,3 +307,7 @@ def _check_active(check: Json) -> bool:
     return any(
         c["type"] == "Active" and c["status"] == "True" for c in (check.get("status") or {}).get("conditions") or ()
     )
+
+
+def _nominal_of(flavor: Mapping[str, Any]) -> Mapping[str, int]:
+    return {resource["name"]: milli(resource["nominalQuota"]) for resource in flavor.get("resources") or ()}

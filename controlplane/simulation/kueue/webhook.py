@@ -53,12 +53,8 @@ def _schema(new: Json) -> Iterator[Cause]:
         yield Cause("status.nominatedClusterNames", "FieldValueTooMany", "Too many: must have at most 20 items")
     if status.get("clusterName") is not None and status.get("nominatedClusterNames"):
         yield _rule("status", "clusterName and nominatedClusterNames are mutually exclusive")
-    admission = status.get("admission")
-    if (
-        is_true(new, "QuotaReserved")
-        and admission
-        and len(admission.get("podSetAssignments") or ()) != len(spec.get("podSets") or ())
-    ):
+    admission = status.get("admission") if is_true(new, "QuotaReserved") else None
+    if admission and len(admission.get("podSetAssignments") or ()) != len(spec.get("podSets") or ()):
         yield _rule("<nil>", "podSetAssignments must have the same number of podSets as the spec")
     if spec.get("priorityClassRef") and spec.get("priority") is None:
         yield _rule("spec", "priority should not be nil when priorityClassRef is set")
@@ -69,7 +65,11 @@ def _transitions(old: Json, new: Json) -> Iterator[Cause]:
     before, after = _status(old).get("clusterName"), _status(new).get("clusterName")
     if None not in (before, after) and before != after:
         yield _rule("status", "clusterName is immutable once set")
-    was, now = old.get("spec") or {}, new.get("spec") or {}
+    yield from _fixed_by_quota(old, new, old.get("spec") or {}, new.get("spec") or {})
+
+
+def _fixed_by_quota(old: Json, new: Json, was: Json, now: Json) -> Iterator[Cause]:
+    """What of a spec cannot change while quota is reserved, or used."""
     if is_true(old, "QuotaReserved"):
         yield from _priority_class(was.get("priorityClassRef"), now.get("priorityClassRef"))
         if is_true(new, "QuotaReserved") and was.get("queueName") != now.get("queueName"):
@@ -126,12 +126,17 @@ def _updates(old: Json, new: Json) -> Iterator[str]:
     before, after = _status(old).get("admission"), _status(new).get("admission")
     if before and after and _without_topology(before) != _without_topology(after):
         yield f"status.admission: Invalid value: {_IMMUTABLE}"
+    yield from _ready_checks(old, new)
+    yield from _cluster_name(old, new)
+
+
+def _ready_checks(old: Json, new: Json) -> Iterator[str]:
+    """What a check that is ready asks of the pod sets stays."""
     checks = {check["name"]: check for check in _status(new).get("admissionChecks") or ()}
     for index, check in enumerate(_status(old).get("admissionChecks") or ()):
         now = checks.get(check["name"])
         if now and check["state"] == now["state"] == "Ready" and _pod_set_updates(check) != _pod_set_updates(now):
             yield f"status.admissionChecks[{index}].podSetUpdates: Invalid value: {_IMMUTABLE}"
-    yield from _cluster_name(old, new)
 
 
 def _pod_set_updates(check: Json) -> list[Any]:

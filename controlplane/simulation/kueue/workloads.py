@@ -83,7 +83,7 @@ class WorkloadReconciler:
         state = status.get("requeueState") or {}
         at = parse_timestamp(state["requeueAt"]) if state.get("requeueAt") else None
         wanted = _retry_time(workload)
-        if wanted is not None and wanted > now and (at is None or at < wanted):
+        if wanted is not None and wanted > max(now, at or now):
             status["requeueState"] = {**state, "requeueAt": timestamp(wanted)}
             self._core.writer.write(workload, status)
             return True, None
