@@ -215,9 +215,10 @@ class Rest:
                 raise errors.bad_request("an apply patch is one object")
             if route.served.builtin:
                 check_applied(kind, route.namespace, route.name, body)
+            manager = call.query.get("fieldManager", "")
             applied, created = self.store.apply(
                 kind, route.namespace, route.name, self._stored(call, body),
-                subresource=route.subresource, field_manager=call.query.get("fieldManager", ""), force=force, dry_run=dry_run,
+                subresource=route.subresource, field_manager=manager, force=force, dry_run=dry_run,
             )  # fmt: skip
             return self._shown(call, applied, 201 if created else 200)
         if force:

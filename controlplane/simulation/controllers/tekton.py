@@ -41,19 +41,19 @@ class Tekton(Behaviour):
 
     def _on_change(self, kind: Kind, old: Json | None, new: Json | None) -> None:
         metadata = meta(new or old or {})
-        if kind == CONFIG_MAPS:
-            if (metadata["namespace"], metadata["name"]) == (NAMESPACE, "feature-flags"):
-                self._read_flag((new or {}).get("data") or {})
+        key = metadata.get("namespace", ""), metadata["name"]
+        if kind == CONFIG_MAPS and key == (NAMESPACE, "feature-flags"):
+            self._read_flag(new or {})
         elif kind == PIPELINE_RUNS and new is None:
             self._modes.pop(metadata["uid"], None)
         elif kind == PIPELINE_RUNS:
-            self.mark((metadata["namespace"], metadata["name"]))
-        elif kind in (TASK_RUNS, PODS) and (run := (metadata.get("labels") or {}).get(RUN_LABEL)) is not None:
-            self.mark((metadata["namespace"], run))
+            self.mark(key)
+        elif kind in (TASK_RUNS, PODS) and RUN_LABEL in (metadata.get("labels") or {}):
+            self.mark((key[0], metadata["labels"][RUN_LABEL]))
 
-    def _read_flag(self, data: Json) -> None:
+    def _read_flag(self, flags: Json) -> None:
         """Take over the flag; what is no mode leaves the last good one."""
-        mode = str(data.get("coschedule", _MODES[0])).lower()
+        mode = str((flags.get("data") or {}).get("coschedule", _MODES[0])).lower()
         self._flag = mode if mode in _MODES else self._flag
 
     def reconcile(self, key: Key) -> float | None:

@@ -271,7 +271,8 @@ class ClusterQueueState:
                     )
                 elif more > 0:
                     lacking.append(
-                        f"insufficient unused quota for {resource} in flavor {name}, {spell(resource, more)} more needed"
+                        f"insufficient unused quota for {resource} in flavor {name}, "
+                        f"{spell(resource, more)} more needed"
                     )
             if not lacking:
                 return name

@@ -46,15 +46,19 @@ def _status(workload: Json) -> Json:
     return workload.get("status") or {}
 
 
+def _count(part: Json, field: str) -> int:
+    return len(part.get(field) or ())
+
+
 def _schema(new: Json) -> Iterator[Cause]:
     """Rules on the object alone."""
     status, spec = _status(new), new.get("spec") or {}
-    if len(status.get("nominatedClusterNames") or ()) > 20:
+    if _count(status, "nominatedClusterNames") > 20:
         yield Cause("status.nominatedClusterNames", "FieldValueTooMany", "Too many: must have at most 20 items")
     if status.get("clusterName") is not None and status.get("nominatedClusterNames"):
         yield _rule("status", "clusterName and nominatedClusterNames are mutually exclusive")
     admission = status.get("admission") if is_true(new, "QuotaReserved") else None
-    if admission and len(admission.get("podSetAssignments") or ()) != len(spec.get("podSets") or ()):
+    if admission and _count(admission, "podSetAssignments") != _count(spec, "podSets"):
         yield _rule("<nil>", "podSetAssignments must have the same number of podSets as the spec")
     if spec.get("priorityClassRef") and spec.get("priority") is None:
         yield _rule("spec", "priority should not be nil when priorityClassRef is set")

@@ -140,15 +140,14 @@ class NodeCapacityRules:
         wanted = constraint["labelSelector"]["matchLabels"].items()
         counts = dict.fromkeys(zones.values(), 0)
         fewest = dict(counts)
-        for other, where in places.items():
-            if where in zones and wanted <= (meta(pods[other]).get("labels") or {}).items():
-                leaving = "deletionTimestamp" in meta(pods[other])
-                counts[zones[where]] += not leaving
+        here = [(pods[other], where) for other, where in places.items()]
+        left = [
+            (pod, on_node(pod)) for other, (pod, when) in self._left.items() if when > lately and other not in places
+        ]
+        for number, (pod, where) in enumerate([*here, *left]):
+            if where in zones and wanted <= (meta(pod).get("labels") or {}).items():
+                counts[zones[where]] += number < len(here) and "deletionTimestamp" not in meta(pod)
                 fewest[zones[where]] += 1
-        for other, (pod, when) in self._left.items():
-            where = on_node(pod)
-            if when > lately and other not in places and where in zones:
-                fewest[zones[where]] += wanted <= (meta(pod).get("labels") or {}).items()
         return counts if counts[zones[node]] - min(fewest.values()) > int(constraint["maxSkew"]) else {}
 
     def _pods(self) -> list[Json]:

@@ -117,6 +117,6 @@ class GangRules:
 
     def _taken(self, record: Record) -> bool:
         if record.uid in self._gone and record.uid in self._held:
-            return True  # it went between the release of its gang and the bindings, which are as many writes as there are pods
+            return True  # it went between the release of its gang and the bindings, of which each is a write of its own
         state = self._placed.placements.states.get(pod_stream(record.namespace, record.name))
         return state is not None and state.pod is not None and state.pod.uid == record.uid and bool(state.node)

@@ -20,7 +20,7 @@ from controlplane.kube.kinds import PODS, Json, meta
 from controlplane.kube.pod_requests import effective
 from controlplane.kube.quantities import nanos
 from controlplane.log.event import Recorded
-from controlplane.simulation.apiserver.history import Commit
+from controlplane.simulation.apiserver.history import Commit, Record
 from controlplane.simulation.controllers.workload_owners import controller_of
 from controlplane.simulation.kinds.own_cluster import DEPLOYMENTS, POD_GROUPS, REPLICA_SETS
 
@@ -97,8 +97,8 @@ class GroupRules:
 
     @staticmethod
     def _chosen(chain: list[Json], rules: Rules) -> str:
-        """Return the UID of the owner that rules choose: nearest match, moved down, else the first owner (specs 1.3 to
-        1.5).
+        """Return the UID of the owner that rules choose (docs/explanation/podgroups.md): that of the nearest match,
+        moved by its adjustment, else the first.
         """
         for place, one in enumerate(chain[1:], 1):
             reference = OwnerReference(
@@ -117,11 +117,9 @@ class GroupRules:
         for record in self._stage.records(POD_GROUPS):
             owner = record.labels.get(OWNER_LABEL)
             members = [pod for pod in pods if notes_of(pod).get(GROUP_NAME) == record.name]
-            told = (record.obj.get("status") or {}).get("conditions") or ()
-            kept = (
-                controller_of(record.obj).get("uid") == owner
-            )  # one whose owner left it behind has nobody who asks for anything
-            if owner is None or not kept or not members or any(one["type"] == "OwnerResolved" for one in told):
+            # Of a group that its owner has left behind nobody asks for anything.
+            kept = controller_of(record.obj).get("uid") == owner
+            if owner is None or not kept or not members or _has_unresolved_owner(record):
                 continue
             members = [pod for pod in members if self._pinned.get(meta(pod)["uid"]) == record.name]
             if members:
@@ -165,3 +163,8 @@ class GroupRules:
             if found is not None:
                 return found["spec"]
         return None
+
+
+def _has_unresolved_owner(group: Record) -> bool:
+    conditions = (group.obj.get("status") or {}).get("conditions") or ()
+    return any(condition["type"] == "OwnerResolved" for condition in conditions)

@@ -46,7 +46,8 @@ def waiting(stage: CandidateEnvironment, placing: SourceController, wanted: Mapp
             continue
         runs = [target for target, _ in runs_of(stage, name) if target not in stage.idle]
         if len(runs) != 1 and (not name.startswith(("huge", "gang")) or scheduled(pod).get("status") != "False"):
-            return f"{name} runs {len(runs)} times, says {scheduled(pod).get('message')!r}, and {dict(stage.idle)} do nothing"
+            message = scheduled(pod).get("message")
+            return f"{name} runs {len(runs)} times, says {message!r}, and {dict(stage.idle)} do nothing"
     return ""
 
 

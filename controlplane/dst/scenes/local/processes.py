@@ -1,7 +1,7 @@
 """Makes the two sorts of processes of the scene: the controllers of the cluster's own pods, and its scheduler.
 
-In: the environment's API server, by the way of each sort, and a log for each. Out: `SimulatedReplica`s of production's own processes; what
-a cycle takes of the processor is nothing here.
+In: the environment's API server, by the network of each sort, and a log for each. Out: `SimulatedReplica`s of
+production's own processes. A scheduling cycle takes no processor time here.
 """
 
 from __future__ import annotations

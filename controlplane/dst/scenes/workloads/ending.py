@@ -16,6 +16,7 @@ from controlplane.dst.scenes.workloads.environment import WorkloadEnvironment
 from controlplane.dst.scenes.workloads.oddities import odd, planted
 from controlplane.kube.kinds import WORKLOADS, Kind
 from controlplane.simulation.apiserver.history import Record
+from controlplane.simulation.apiserver.store import Store
 from controlplane.simulation.kueue.common import is_true
 from controlplane.simulation.kueue.podsets import INTEGRATIONS
 
@@ -37,19 +38,8 @@ def _jobs(stage: WorkloadEnvironment, submitted: Mapping[str, Kind], deleted: Co
     """
     store = stage.management.store
     for name, kind in submitted.items():
-        try:
-            job = store.record(kind, "default", name).obj
-        except ApiError:
-            if name not in deleted:
-                return f"{name} is gone"
-            continue
-        if name in deleted:
-            return f"{name} was deleted and is still there"
-        if name.startswith(UNFIT):
-            continue
-        outcome = INTEGRATIONS[kind].finished(job)
-        if outcome is None or not outcome.success:
-            return f"{name} has not finished"
+        if wrong := _job(store, kind, name, deleted):
+            return wrong
     for record in store.records(WORKLOADS):
         if _unfit(record):
             checks = (record.obj.get("status") or {}).get("admissionChecks") or ()
@@ -58,6 +48,19 @@ def _jobs(stage: WorkloadEnvironment, submitted: Mapping[str, Kind], deleted: Co
         elif not planted(record) and not is_true(record.obj, "Finished"):
             return f"Workload {record.name} is not finished"
     return _quota(stage, "management")
+
+
+def _job(store: Store, kind: Kind, name: str, deleted: Collection[str]) -> str:
+    try:
+        job = store.record(kind, "default", name).obj
+    except ApiError:
+        return "" if name in deleted else f"{name} is gone"
+    if name in deleted:
+        return f"{name} was deleted and is still there"
+    if name.startswith(UNFIT):
+        return ""
+    outcome = INTEGRATIONS[kind].finished(job)
+    return "" if outcome is not None and outcome.success else f"{name} has not finished"
 
 
 def _unfit(record: Record) -> bool:

@@ -8,7 +8,7 @@ service is alone with it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -48,22 +48,24 @@ _HOME_KINDS = (WORKLOADS, JOBS, JOBSETS, MULTIKUEUE_CLUSTERS, ADMISSION_CHECKS)
 _COPIES = (WORKLOADS, JOBS, JOBSETS)
 
 
+#: Of which kinds a spec can be malformed, and when it is.
+_ODD_SPECS: Final[Mapping[Kind, Callable[[Json], bool]]] = {
+    WORKLOADS: lambda spec: not isinstance(spec.get("priorityClassRef") or {}, dict),
+    MULTIKUEUE_CONFIGS: lambda spec: not isinstance(spec.get("clusters"), list),
+    MULTIKUEUE_CLUSTERS: lambda spec: not isinstance(spec.get("clusterSource"), dict),
+    ADMISSION_CHECKS: lambda spec: any(not isinstance(value, str) for value in (spec.get("parameters") or {}).values()),
+}
+
+
 def odd(cluster: str, record: Record) -> bool:
     """Whether an object is one that nobody who reads it can make sense of."""
     obj = record.obj
     spec = obj.get("spec") or {}
-    if unreadable(obj):
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    if unreadable(obj) or any(not isinstance(found.get("reason"), str) for found in conditions):
         return True
-    if any(not isinstance(found.get("reason"), str) for found in (obj.get("status") or {}).get("conditions") or ()):
-        return True
-    if record.kind == WORKLOADS:
-        return not isinstance(spec.get("priorityClassRef") or {}, dict)
-    if record.kind == MULTIKUEUE_CONFIGS:
-        return not isinstance(spec.get("clusters"), list)
-    if record.kind == MULTIKUEUE_CLUSTERS:
-        return not isinstance(spec.get("clusterSource"), dict)
-    if record.kind == ADMISSION_CHECKS:
-        return not all(isinstance(value, str) for value in (spec.get("parameters") or {}).values())
+    if record.kind in _ODD_SPECS:
+        return _ODD_SPECS[record.kind](spec)
     return ORIGIN_LABEL in record.labels and untold(cluster, record)
 
 

@@ -259,12 +259,10 @@ class WorkloadRun(SceneRun):
         home = cluster == MANAGEMENT
         if record.kind in (self._kinds_at_home if home else self._kinds_on_workers):
             self.trace.note("store", cluster, f"{commit.type} {record.kind.kind} {record.name} {record.version}")
-            before = commit.previous is not None and ORIGIN_LABEL in commit.previous.labels
-            ended = commit.type == "DELETED" and oddities.untold(cluster, record)
-            if (home or ORIGIN_LABEL in record.labels or before) and not ended:
+            if _is_observed(cluster, commit):
                 where = HOME if home else cluster
                 self._history.committed(where, record.kind, record.uid, record.version, news=is_news(commit))
-                self._refusals.committed(cluster, HOME if home else cluster, record)
+                self._refusals.committed(cluster, where, record)
             if record.kind == WORKLOADS:
                 self._books[cluster].on_commit(commit)
         if home:
@@ -293,3 +291,11 @@ class WorkloadRun(SceneRun):
             self.shadow.fold(found)
         if before > MOST_EVENTS:
             self.trace.violate("nothing is repeated for ever", f"{before} events at {self.loop.time():.0f} s")
+
+
+def _is_observed(cluster: str, commit: Commit) -> bool:
+    """Whether the service is to hear of a change: of a worker it watches only the objects that carry an origin."""
+    if commit.type == "DELETED" and oddities.untold(cluster, commit.record):
+        return False
+    records = [commit.record] if commit.previous is None else [commit.record, commit.previous]
+    return cluster == MANAGEMENT or any(ORIGIN_LABEL in record.labels for record in records)
