@@ -17,7 +17,7 @@ from tests.dst.local.plans import plan
 from tests.dst.plans import held, step, told
 
 END = step(290, "cut", "rooms")
-ALONE, ROOMS = (
+ALONE, CONTROLLERS = (
     1,
     14,
 )  # values of steps: a run of two tasks that share the claim of a template; how many rights there are

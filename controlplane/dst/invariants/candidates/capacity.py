@@ -32,8 +32,10 @@ _ON_ITS_WAY = 0.5  # seconds
 class NodeCapacityRules:
     """The nodes of one target. `rooms` is the fold of its scheduler's log."""
 
-    def __init__(self, trace: Trace, loop: VirtualLoop, place: ClusterEnvironment, rooms: SchedulerControllers) -> None:
-        self._trace, self._loop, self._place, self._rooms = trace, loop, place, rooms
+    def __init__(
+        self, trace: Trace, loop: VirtualLoop, place: ClusterEnvironment, controllers: SchedulerControllers
+    ) -> None:
+        self._trace, self._loop, self._place, self._rooms = trace, loop, place, controllers
         self._closed: dict[str, float] = {}  # since when a node is cordoned or gone
         self._sudden: dict[
             str, float

@@ -39,8 +39,10 @@ class _Granted(NamedTuple):
 class Permits:
     """The permits that were granted, by candidate and number. `targets` are the folds of the targets' logs."""
 
-    def __init__(self, trace: Trace, stage: CandidateEnvironment, targets: Mapping[str, SchedulerControllers]) -> None:
-        self._trace, self._stage, self._targets = trace, stage, targets
+    def __init__(
+        self, trace: Trace, environment: CandidateEnvironment, targets: Mapping[str, SchedulerControllers]
+    ) -> None:
+        self._trace, self._environment, self._targets = trace, environment, targets
         self._granted: dict[tuple[str, int], _Granted] = {}
         self._ever: dict[tuple[str, int], set[_Granted]] = {}
         self._streams: dict[str, str] = {}
@@ -92,7 +94,7 @@ class Permits:
             self._trace.violate(BACK, f"{record.name} on {target}")
 
     def _removed(self, target: str, record: Record) -> None:
-        for pod in self._stage.places[target].store.records(PODS):
+        for pod in self._environment.places[target].store.records(PODS):
             if pod.labels.get(CANDIDATE_LABEL) == record.name and on_node(pod.obj):
                 self._trace.violate(LAST, f"{record.name} is gone from {target}, and its Pod runs")
 

@@ -32,14 +32,14 @@ FIELDS = "a group asks for what its owners say"
 class GroupRules:
     """What each pod was put into, every object by UID as it last was, and the rules that were accepted so far."""
 
-    def __init__(self, trace: Trace, stage: OwnClusterEnvironment, shadow: HostedControllers) -> None:
-        self._trace, self._stage, self._shadow = trace, stage, shadow
+    def __init__(self, trace: Trace, environment: OwnClusterEnvironment, shadow: HostedControllers) -> None:
+        self._trace, self._environment, self._shadow = trace, environment, shadow
         self._named: dict[str, str] = {}
         self._pinned: dict[str, str] = {}
         self._objects: dict[str, Json] = {}
         self._rules: list[Rules] = [Rules()]
         self._secret: set[str] = set()
-        for record in stage.everything():
+        for record in environment.everything():
             self._objects[record.uid] = record.copy()
 
     def on_commit(self, commit: Commit) -> None:
@@ -60,8 +60,8 @@ class GroupRules:
 
     def forbidden(self) -> set[str]:
         """Return the kinds (`Deployment`) that the controllers may not read now."""
-        named = {storm.resource for storm in self._stage.ways["rooms"].storms if storm.status == 403}
-        return {kind.kind for kind in self._stage.store.served if kind.name in named}
+        named = {storm.resource for storm in self._environment.ways["rooms"].storms if storm.status == 403}
+        return {kind.kind for kind in self._environment.store.served if kind.name in named}
 
     def before_fold(self, recorded: Recorded) -> None:
         """Look at a resolution."""
@@ -113,8 +113,8 @@ class GroupRules:
 
     def finish(self) -> None:
         """Look at the fields of every group of ours that has members."""
-        pods = [record.obj for record in self._stage.records(PODS)]
-        for record in self._stage.records(POD_GROUPS):
+        pods = [record.obj for record in self._environment.records(PODS)]
+        for record in self._environment.records(POD_GROUPS):
             owner = record.labels.get(OWNER_LABEL)
             members = [pod for pod in pods if notes_of(pod).get(GROUP_NAME) == record.name]
             # Of a group that its owner has left behind nobody asks for anything.
@@ -150,7 +150,7 @@ class GroupRules:
         if place and chain[place]["kind"] == DEPLOYMENTS.kind:
             sets = [
                 one.obj
-                for one in self._stage.records(REPLICA_SETS)
+                for one in self._environment.records(REPLICA_SETS)
                 if controller_of(one.obj).get("uid") == chain[place]["uid"]
             ]
             return (

@@ -15,7 +15,7 @@ from controlplane.controllers.podgroups.objects import GROUP_NAME
 from controlplane.controllers.podgroups.observe import PROBLEM_NOTE, RULES_NOTE
 from controlplane.dst.engine.server import Written
 from controlplane.dst.engine.trace import Trace
-from controlplane.dst.scenes.local.processes import ROOMS
+from controlplane.dst.scenes.local.processes import CONTROLLERS
 from controlplane.kube.kinds import EVENTS, PIPELINE_RUNS, PODS, Json, Kind, meta
 from controlplane.simulation.apiserver.history import Record
 from controlplane.simulation.controllers.workload_owners import controller_of
@@ -43,7 +43,7 @@ class LocalOwnershipRules:
         before = write.before
         if before is not None and before.uid in self.foreign and not _is_allowed(write, self.foreign[before.uid]):
             return "it is somebody else's"
-        rules = _ROOMS if write.process.startswith(ROOMS) else _SCHEDULER
+        rules = _CONTROLLERS if write.process.startswith(CONTROLLERS) else _SCHEDULER
         rule = rules.get((write.verb, write.kind))
         if rule is None:
             return "no such write is decided by anybody"
@@ -140,7 +140,7 @@ def _free(write: Written) -> str:
     return ""
 
 
-_ROOMS: dict[tuple[str, Kind], Callable[[Written], str]] = {
+_CONTROLLERS: dict[tuple[str, Kind], Callable[[Written], str]] = {
     ("create", EVENTS): _free,
     ("create", POD_GROUPS): _own_group,
     ("create", STATEFUL_SETS): _made_for_a_run,

@@ -25,7 +25,7 @@ _OVER = ("Succeeded", "Failed")
 
 
 def unfinished(
-    stage: CandidateEnvironment,
+    environment: CandidateEnvironment,
     source: HostedControllers,
     targets: Mapping[str, SchedulerControllers],
     wanted: Mapping[str, Step],
@@ -35,8 +35,8 @@ def unfinished(
     placing = source.sources
     assert placing is not None
     return (
-        _pods(stage, placing, wanted, away)
-        or _left_behind(stage, placing, away)
+        _pods(environment, placing, wanted, away)
+        or _left_behind(environment, placing, away)
         or _owed(placing, wanted, away)
         or _logs(source, targets, away)
     )
@@ -58,25 +58,25 @@ def _owed(placing: SourceController, wanted: Mapping[str, Step], away: Collectio
 
 
 def _pods(
-    stage: CandidateEnvironment, placing: SourceController, wanted: Mapping[str, Step], away: Collection[str]
+    environment: CandidateEnvironment, placing: SourceController, wanted: Mapping[str, Step], away: Collection[str]
 ) -> str:
     """Every pod that nobody took back runs exactly once and says so, or has ended, or is too large for any node and
     says that.
     """
-    there = {record.name: record.obj for record in stage.management.store.records(PODS)}
+    there = {record.name: record.obj for record in environment.management.store.records(PODS)}
     if more := sorted(there.keys() - wanted.keys()):
         return f"pods {more} are there"
     if less := sorted(wanted.keys() - there.keys()):
         return f"pods {less} are gone"
-    return _each(stage, placing, there, away) or _apart(stage, placing, there, away)
+    return _each(environment, placing, there, away) or _apart(environment, placing, there, away)
 
 
 def _each(
-    stage: CandidateEnvironment, placing: SourceController, there: Mapping[str, Json], away: Collection[str]
+    environment: CandidateEnvironment, placing: SourceController, there: Mapping[str, Json], away: Collection[str]
 ) -> str:
     for name, pod in there.items():
-        running = [(target, record) for target, record in runs_of(stage, name) if target not in away]
-        if name.startswith("huge") or (not running and _waits_for_its_gang(stage, there, name)):
+        running = [(target, record) for target, record in runs_of(environment, name) if target not in away]
+        if name.startswith("huge") or (not running and _waits_for_its_gang(environment, there, name)):
             shown = not running and scheduled(pod).get("status") == "False"
             wrong = "" if shown else f"{name} cannot run, and does not say so"
         elif pod["status"].get("phase") in _OVER:
@@ -110,17 +110,17 @@ def _runs(name: str, pod: Json, running: Sequence[tuple[str, Record]]) -> str:
     return ""
 
 
-def _waits_for_its_gang(stage: CandidateEnvironment, there: Mapping[str, Json], name: str) -> bool:
+def _waits_for_its_gang(environment: CandidateEnvironment, there: Mapping[str, Json], name: str) -> bool:
     """Whether a pod is of a group that is not there, or has fewer members than have to start together."""
     group = group_of(name)
     if not group:
         return False
-    found = [record for record in stage.management.store.records(POD_GROUPS) if record.name == group]
+    found = [record for record in environment.management.store.records(POD_GROUPS) if record.name == group]
     return not found or sum(group_of(other) == group for other in there) < found[0].obj["spec"]["minMember"]
 
 
 def _apart(
-    stage: CandidateEnvironment, placing: SourceController, there: Mapping[str, Json], away: Collection[str]
+    environment: CandidateEnvironment, placing: SourceController, there: Mapping[str, Json], away: Collection[str]
 ) -> str:
     """All of a gang that run are in one target, and a quorum has been; those of a smaller one are taken back after a
     while.
@@ -130,14 +130,14 @@ def _apart(
             return f"{group.name} has not come together in {group.placed.cluster}"
     places: dict[str, set[str]] = {}
     for name in filter(group_of, there):
-        places.setdefault(group_of(name), set()).update(t for t, _ in runs_of(stage, name) if t not in away)
+        places.setdefault(group_of(name), set()).update(t for t, _ in runs_of(environment, name) if t not in away)
     return next((f"{group} is in {sorted(where)}" for group, where in places.items() if len(where) > 1), "")
 
 
-def runs_of(stage: CandidateEnvironment, name: str) -> list[tuple[str, Record]]:
+def runs_of(environment: CandidateEnvironment, name: str) -> list[tuple[str, Record]]:
     """Return the delegates of the source pods of a name that are on a node: target and Pod."""
     found = []
-    for target, place in sorted(stage.workers.items()):
+    for target, place in sorted(environment.workers.items()):
         names = {
             record.name
             for record in place.store.records(CANDIDATES)
@@ -164,11 +164,11 @@ def stream_of(name: str) -> str:
     return f"sourcepod/{NAMESPACE}/{name}"
 
 
-def _left_behind(stage: CandidateEnvironment, placing: SourceController, away: Collection[str]) -> str:
+def _left_behind(environment: CandidateEnvironment, placing: SourceController, away: Collection[str]) -> str:
     """Of every source pod there is its delegate and nothing else, of one that nobody has everybody's no; copies only
     where named.
     """
-    for target, store in [(name, place.store) for name, place in stage.workers.items() if name not in away]:
+    for target, store in [(name, place.store) for name, place in environment.workers.items() if name not in away]:
         every = store.records(CANDIDATES)
         candidates = [record for record in every if record.labels.get(SOURCE_LABEL) == CAMPUS]
         wrong = next(filter(None, (_candidate(record, placing, target) for record in candidates)), "")
@@ -213,10 +213,13 @@ def _logs(source: HostedControllers, targets: Mapping[str, SchedulerControllers]
             return f"{name} is not connected to the source"
     if source.unseen:
         return source.unseen
-    for name, rooms in targets.items():
-        if not rooms.here.connection.connected:
+    for name, controllers in targets.items():
+        if not controllers.here.connection.connected:
             return f"{name} is not connected to its scheduler"
-        wrong = _open(rooms.router, [*rooms.targets.candidates, *rooms.placements.states, *rooms.evictions.states])
+        wrong = _open(
+            controllers.router,
+            [*controllers.targets.candidates, *controllers.placements.states, *controllers.evictions.states],
+        )
         if wrong:
             return f"{wrong} in the log of {name}"
     return _open(source.router, [*placing.sources, *_copies(source)], away)
@@ -226,9 +229,9 @@ def _copies(source: HostedControllers) -> list[str]:
     return source.copies._streams() if source.copies is not None else []
 
 
-def _open(capability: Controller, streams: list[str], away: Collection[str] = ()) -> str:
+def _open(controller: Controller, streams: list[str], away: Collection[str] = ()) -> str:
     for stream in streams:
-        for write in capability.open_writes(stream):
+        for write in controller.open_writes(stream):
             if write.cluster in away:
                 continue
             return f"{write.action} to {write.target} of {stream} is open"

@@ -27,7 +27,7 @@ _OVER = ("Succeeded", "Failed")
 
 
 def unfinished(
-    stage: OwnClusterEnvironment,
+    environment: OwnClusterEnvironment,
     shadow: HostedControllers,
     placed: SchedulerControllers,
     stranded: Collection[str],
@@ -41,9 +41,9 @@ def unfinished(
         _in_view(shadow, placed)
         or _open(shadow, placed)
         or _resting(shadow, placed, now)
-        or _pods(stage, stranded)
-        or _runs(stage, stranded)
-        or _made(stage, modes)
+        or _pods(environment, stranded)
+        or _runs(environment, stranded)
+        or _made(environment, modes)
         or _held(placed)
     )
 
@@ -116,11 +116,11 @@ def _held(placed: SchedulerControllers) -> str:
     return ""
 
 
-def _pods(stage: OwnClusterEnvironment, stranded: Collection[str]) -> str:
+def _pods(environment: OwnClusterEnvironment, stranded: Collection[str]) -> str:
     """Every pod that can be is on a node, and every pod that asks for gangs names its group."""
-    pods = [record.obj for record in stage.records(PODS)]
-    groups = {record.name: record.obj for record in stage.records(POD_GROUPS)}
-    names = {record.name for record in stage.records(PIPELINE_RUNS) if record.uid in stranded}
+    pods = [record.obj for record in environment.records(PODS)]
+    groups = {record.name: record.obj for record in environment.records(POD_GROUPS)}
+    names = {record.name for record in environment.records(PIPELINE_RUNS) if record.uid in stranded}
     for pod in pods:
         if "deletionTimestamp" in meta(pod):
             return f"pod {meta(pod)['name']} is still going"
@@ -150,23 +150,23 @@ def ended(run: Json) -> bool:
     return any(one["type"] == "Succeeded" and one["status"] != "Unknown" for one in conditions)
 
 
-def _runs(stage: OwnClusterEnvironment, stranded: Collection[str]) -> str:
+def _runs(environment: OwnClusterEnvironment, stranded: Collection[str]) -> str:
     """Every run has ended."""
-    for record in stage.records(PIPELINE_RUNS):
+    for record in environment.records(PIPELINE_RUNS):
         if record.uid not in stranded and not ended(record.obj):
             return f"PipelineRun {record.name} has not ended"
     return ""
 
 
-def _made(stage: OwnClusterEnvironment, modes: Mapping[str, str]) -> str:
+def _made(environment: OwnClusterEnvironment, modes: Mapping[str, str]) -> str:
     """Nothing is left that was made for a run that is over."""
-    runs = stage.records(PIPELINE_RUNS)
+    runs = environment.records(PIPELINE_RUNS)
     live = {record.uid: record.name for record in runs if not ended(record.obj)}
     tidied = {record.uid for record in runs if _is_tidied(record, modes)} - live.keys()
-    for record in stage.records(STATEFUL_SETS):
+    for record in environment.records(STATEFUL_SETS):
         if record.labels.get(COMPONENT_LABEL) == COMPONENT and controller_of(record.obj).get("uid") not in live:
             return f"placeholder {record.name} is still there"
-    for record in stage.records(CLAIMS):
+    for record in environment.records(CLAIMS):
         ours = record.labels.get(COMPONENT_LABEL) == COMPONENT
         owners = [str(owner["uid"]) for owner in meta(record.obj).get("ownerReferences") or ()]
         if (ours and record.labels.get(RUN_LABEL) not in live.values()) or tidied.intersection(owners[:1]):
