@@ -22,6 +22,7 @@ from controlplane.dst.engine.process import SimulatedReplica
 from controlplane.dst.engine.run import SceneRun
 from controlplane.dst.engine.server import SimulatedServer, Written
 from controlplane.dst.engine.steps import Step
+from controlplane.dst.engine.trace_text import line_of, topic
 from controlplane.dst.invariants.local.watchers import Watchers
 from controlplane.dst.scenes.local import manifests, people
 from controlplane.dst.scenes.local.ending import unfinished
@@ -34,7 +35,7 @@ from controlplane.dst.scenes.local.processes import (
     scheduler,
     scheduler_controllers,
 )
-from controlplane.dst.scenes.local.trace_text import topic, words
+from controlplane.dst.scenes.local.trace_text import DECISIONS, about
 from controlplane.dst.scenes.workloads import acts
 from controlplane.dst.scenes.workloads.processes import service
 from controlplane.kube.kinds import NODES, PIPELINE_RUNS, Json, Kind, meta
@@ -228,7 +229,7 @@ class LocalRun(SceneRun):
         assert self.watchers is not None
         controller = (self.shadow if sort == CONTROLLERS else self.placed).router
         for new, found in zip(events, self.databases[sort].read(before, len(events)), strict=True):
-            self.trace.note(topic(found.event), writer, words(found))
+            self.trace.note(topic(found.event, DECISIONS), writer, line_of(found, DECISIONS, about(found.event)))
             self.watchers.before_fold(sort, found, new, writer)
             controller.fold(found)
         if before > MOST_EVENTS:

@@ -14,11 +14,13 @@ from controlplane.clusters.streams import ApiServer
 from controlplane.controllers.connectivity.events import MANAGEMENT as HOME
 from controlplane.controllers.multikueue.adapters.base import ORIGIN_LABEL
 from controlplane.controllers.multikueue.controller import MultiKueueController
+from controlplane.controllers.multikueue.events import WorkloadDecision
 from controlplane.dst.engine.database import SimulatedDatabase
 from controlplane.dst.engine.plan import Plan
 from controlplane.dst.engine.run import SceneRun
 from controlplane.dst.engine.server import SimulatedServer, Written
 from controlplane.dst.engine.steps import Step
+from controlplane.dst.engine.trace_text import line_of, topic
 from controlplane.dst.invariants.workloads.bodies import Whole
 from controlplane.dst.invariants.workloads.decisions import Decisions
 from controlplane.dst.invariants.workloads.history import HistoryRules, is_news
@@ -33,7 +35,6 @@ from controlplane.dst.scenes.workloads.ending import unfinished
 from controlplane.dst.scenes.workloads.environment import Backup, WorkloadEnvironment
 from controlplane.dst.scenes.workloads.operators import Operators
 from controlplane.dst.scenes.workloads.processes import policy_of, service
-from controlplane.dst.scenes.workloads.trace_text import topic, words
 from controlplane.kube.kinds import WORKLOADS, Kind
 from controlplane.log.codec import Codec
 from controlplane.log.event import NewEvent
@@ -43,6 +44,8 @@ from controlplane.simulation.kueue.podsets import INTEGRATIONS
 from controlplane.simulation.world import MANAGEMENT
 
 MOST_EVENTS = 5000  # ten times what a plan of this size needs
+
+_DECISIONS = (WorkloadDecision,)
 
 
 class WorkloadRun(SceneRun):
@@ -282,7 +285,7 @@ class WorkloadRun(SceneRun):
 
     def _on_append(self, before: int, writer: str, events: Sequence[NewEvent]) -> None:
         for new, found in zip(events, self.database.read(before, len(events)), strict=True):
-            self.trace.note(topic(found.event), writer, words(found))
+            self.trace.note(topic(found.event, _DECISIONS), writer, line_of(found, _DECISIONS, f" ({found.cluster})"))
             self._history.appended(new)
             self._refusals.appended(new)
             self._whole.appended(new)
