@@ -31,7 +31,7 @@ from controlplane.controllers.candidates.target.events import (
     Unreserved,
     Withdrawn,
 )
-from controlplane.controllers.scheduling.framework.status import SUCCESS, verdicts
+from controlplane.controllers.scheduling.framework.status import SUCCESS, node_statuses
 from controlplane.controllers.scheduling.plugins import node_basics, pod_topology_spread
 from controlplane.controllers.scheduling.snapshot.snapshot import Snapshot
 from controlplane.kube.kinds import Request
@@ -235,7 +235,7 @@ def late_kinds_are_not_taken_up(patch: pytest.MonkeyPatch) -> None:
 
 def nodes_are_all_alike(patch: pytest.MonkeyPatch) -> None:
     def filter_all(self: Any, state: Any, pod: Any, snapshot: Snapshot, still: Any) -> Any:
-        return verdicts(len(snapshot))
+        return node_statuses(len(snapshot))
 
     for plugin in (node_basics.NodeUnschedulable,):
         patch.setattr(plugin, "filter", lambda self, state, pod, info: SUCCESS)
@@ -244,7 +244,7 @@ def nodes_are_all_alike(patch: pytest.MonkeyPatch) -> None:
 
 def pods_are_not_spread(patch: pytest.MonkeyPatch) -> None:
     def filter_all(self: Any, state: Any, pod: Any, snapshot: Snapshot, still: Any) -> Any:
-        return verdicts(len(snapshot))
+        return node_statuses(len(snapshot))
 
     plugin = pod_topology_spread.PodTopologySpread
     patch.setattr(plugin, "filter", lambda self, state, pod, info: SUCCESS)
