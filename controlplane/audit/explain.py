@@ -112,8 +112,7 @@ def _says(case: Case, state: str) -> Recorded | None:
     return case.shown(lambda seen: any(entry.name == name and entry.state == state for entry in seen.checks))
 
 
-# --- one sentence for each standing
-# -----------------------------------------------------------------------------------------
+# --- one sentence for each standing ----------------------------------------------------------------------------------
 
 
 def _pending(case: Case) -> Answer:

@@ -123,8 +123,7 @@ class GangWait(GangValue, frozen=True, kw_only=True):
     activate: tuple[str, ...] = ()
 
 
-# --- what was seen
-# ---------------------------------------------------------------------------------------------------------
+# --- what was seen ---------------------------------------------------------------------------------------------------
 
 
 def seen(gang: Gang, member: Member, group: GroupSpec | None = None) -> Gang:
@@ -152,8 +151,7 @@ def gone(gang: Gang, uid: str) -> Gang:
     return _settled(_without(_replace(gang, members=members), uid))
 
 
-# --- before the queue
-# ------------------------------------------------------------------------------------------------------
+# --- before the queue ------------------------------------------------------------------------------------------------
 
 
 def hold(group: GroupSpec | None, gang: Gang, now: datetime) -> GangHold | None:
@@ -209,8 +207,7 @@ def shortage(group: GroupSpec, free: Amounts, own: Amounts) -> dict[str, int]:
     return {name: amount for name, amount in lacking.items() if amount > 0}
 
 
-# --- at permit
-# -------------------------------------------------------------------------------------------------------------
+# --- at permit -------------------------------------------------------------------------------------------------------
 
 
 def permit(group: GroupSpec, gang: Gang, uid: str, now: datetime, limits: GangDefaults) -> tuple[Gang, Go | GangWait]:
@@ -258,8 +255,7 @@ def expire(gang: Gang, now: datetime, limits: GangDefaults) -> tuple[Gang, tuple
     return _turned_back(gang, now, limits)
 
 
-# --- preemption
-# ------------------------------------------------------------------------------------------------------------
+# --- preemption ------------------------------------------------------------------------------------------------------
 
 
 def victims(group: GroupSpec, gang: Gang, wanted: Iterable[str]) -> frozenset[str]:
@@ -279,8 +275,7 @@ def spare(group: GroupSpec, gang: Gang) -> int:
     return max(len(gang.assigned) - group.min_member, 0)
 
 
-# --- what people and autoscalers see
-# ---------------------------------------------------------------------------------------
+# --- what people and autoscalers see ---------------------------------------------------------------------------------
 
 
 class GroupCondition(GangValue, frozen=True, kw_only=True):
@@ -313,8 +308,7 @@ def verdict(group: GroupSpec, gang: Gang, why: str = "") -> GroupCondition:
     )
 
 
-# --- the parts
-# -------------------------------------------------------------------------------------------------------------
+# --- the parts -------------------------------------------------------------------------------------------------------
 
 _replace = msgspec.structs.replace
 

@@ -83,8 +83,7 @@ def _profile(at: str, context: Json, field: str) -> str | None:
     return str(section(context, field, at).get("type") or "")
 
 
-# --- baseline
-# ----------------------------------------------------------------------------------------------------------
+# --- baseline --------------------------------------------------------------------------------------------------------
 
 
 def _host(spec: Json) -> Iterator[str]:
@@ -149,8 +148,7 @@ def _apparmor(annotations: Json) -> Iterator[str]:
             yield f"metadata.annotations[{key}]: {value}"
 
 
-# --- restricted
-# --------------------------------------------------------------------------------------------------------
+# --- restricted ------------------------------------------------------------------------------------------------------
 
 
 def _volume_types(spec: Json) -> Iterator[str]:

@@ -2,8 +2,8 @@
 set up in them.
 
 In: a description of each cluster, and a folder to remember them in, if they shall survive. Out: running API servers (on
-127.0.0.1 unless told otherwise), a kubeconfig file for each, and access to every cluster's store, faults and behaviours. Without servers
-(`assemble`, `settle`) the same world runs synchronously, for simulations that own time.
+127.0.0.1 unless another address is given), a kubeconfig file for each, and access to every cluster's store, faults and
+behaviours. Without servers (`assemble`, `settle`) the same world runs synchronously, for simulations that own time.
 """
 
 from __future__ import annotations

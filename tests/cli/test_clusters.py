@@ -88,8 +88,7 @@ def outage(url: str, *policies: str, away: str = "ab", of: str = "abc") -> Scrip
     return script
 
 
-# --- the list
-# -----------------------------------------------------------------------------------------------------------
+# --- the list --------------------------------------------------------------------------------------------------------
 
 
 def test_the_list(url: str) -> None:
@@ -226,8 +225,7 @@ def test_a_mass_outage_is_above_the_table(database_url: str) -> None:
     assert asked(database_url)["mass_outage"]["holds"] is False
 
 
-# --- forget
-# -------------------------------------------------------------------------------------------------------------
+# --- forget ----------------------------------------------------------------------------------------------------------
 
 
 def test_forget_says_what_it_would_do(capsys: pytest.CaptureFixture[str], database_url: str) -> None:
@@ -302,8 +300,7 @@ def test_what_cannot_be_forgotten(
     assert events(database_url, "ClusterForgotten") == []
 
 
-# --- accept-outage
-# ------------------------------------------------------------------------------------------------------
+# --- accept-outage ---------------------------------------------------------------------------------------------------
 
 
 def test_accept_outage_says_what_it_would_do(capsys: pytest.CaptureFixture[str], database_url: str) -> None:
@@ -333,8 +330,7 @@ def test_where_there_is_no_mass_outage(capsys: pytest.CaptureFixture[str], datab
     assert (code, told.splitlines()[-1]) == (1, "Error: there is no mass outage to accept")
 
 
-# --- both
-# ---------------------------------------------------------------------------------------------------------------
+# --- both ------------------------------------------------------------------------------------------------------------
 
 
 def events(url: str, kind: str) -> list[dict[str, Any]]:

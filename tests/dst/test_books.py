@@ -10,7 +10,7 @@ import pytest
 from controlplane.controllers.multikueue.adapters.base import QUEUE_LABEL
 from controlplane.dst.engine.loop import VirtualLoop
 from controlplane.dst.engine.trace import Trace
-from controlplane.dst.invariants.workloads.quota import BALANCE, OVERDRAWN, Books
+from controlplane.dst.invariants.workloads.quota import BALANCE, OVERDRAWN, QuotaAccounts
 from controlplane.dst.scenes.workloads.environment import ClusterEnvironment, WorkloadEnvironment
 from controlplane.kube.kinds import JOBS, WORKLOADS, Json
 from controlplane.simulation.apiserver.history import Commit
@@ -25,7 +25,7 @@ class Scene:
     loop: VirtualLoop
     trace: Trace
     stage: WorkloadEnvironment
-    books: list[Books] = field(default_factory=list)
+    books: list[QuotaAccounts] = field(default_factory=list)
 
     @property
     def place(self) -> ClusterEnvironment:
@@ -64,7 +64,7 @@ def scene() -> Iterator[Scene]:
 
     found = Scene(loop, trace, WorkloadEnvironment(loop, "books", {"management": 4, "w1": 4}, on_commit))
     loop.advance(1)
-    found.books.append(Books(trace, found.place))
+    found.books.append(QuotaAccounts(trace, found.place))
     yield found
     found.stage.close()
     loop.finish()
@@ -82,7 +82,7 @@ def test_what_is_admitted_and_finished_balances(scene: Scene) -> None:
 
 def test_books_are_opened_on_what_is_there(scene: Scene) -> None:
     scene.job("first", 3)
-    scene.books[0] = Books(scene.trace, scene.place)
+    scene.books[0] = QuotaAccounts(scene.trace, scene.place)
     scene.loop.advance(100)
     scene.books[0].recount()
     assert scene.broken == ""
@@ -106,7 +106,7 @@ def test_more_than_there_is_and_less_than_nothing(scene: Scene, amount: int) -> 
 
 def test_a_recount_sees_what_no_commit_told(scene: Scene) -> None:
     scene.job("first", 1)
-    scene.books[0] = Books(scene.trace, scene.place)
+    scene.books[0] = QuotaAccounts(scene.trace, scene.place)
     heard, scene.books = scene.books, []
     scene.loop.advance(100)
     heard[0].recount()

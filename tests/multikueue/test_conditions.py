@@ -235,8 +235,7 @@ def test_the_transition_time_moves_only_with_the_status_and_other_conditions_sta
     assert {c["type"]: c["lastTransitionTime"] for c in conditions} == {"Active": stamp(scene.now), "Other": "T1"}
 
 
-# --- AdmissionCheck
-# ----------------------------------------------------------------------------------------------------
+# --- AdmissionCheck --------------------------------------------------------------------------------------------------
 
 
 def test_a_check_whose_clusters_are_all_active() -> None:

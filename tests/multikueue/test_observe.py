@@ -41,8 +41,7 @@ from controlplane.runtime.controller import ObjectChange
 from tests.multikueue.observed import HOME, PREBUILT, job, observe, remote_job, sighting, workload
 from tests.multikueue.scene import NS, START, STREAM, WL, Scene
 
-# --- what is kept
-# ------------------------------------------------------------------------------------------------------
+# --- what is kept ----------------------------------------------------------------------------------------------------
 
 
 def test_a_workload_keeps_what_decides() -> None:
@@ -243,8 +242,7 @@ def test_the_cluster_scoped_kinds(kind: Kind, obj: Json, event: Any, stream: str
     assert (new.event, new.stream) == (event, stream)
 
 
-# --- whose owner
-# -----------------------------------------------------------------------------------------------------------
+# --- whose owner -----------------------------------------------------------------------------------------------------
 
 
 def test_the_owner_is_named_by_annotation_then_controller_then_first_reference() -> None:
@@ -266,8 +264,7 @@ def test_the_owner_is_named_by_annotation_then_controller_then_first_reference()
     assert owner.gvk == "batch/v1, Kind=Job"
 
 
-# --- what is gone
-# ------------------------------------------------------------------------------------------------------------
+# --- what is gone ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -309,8 +306,7 @@ def test_the_same_uid_on_another_cluster_is_another_job() -> None:
     assert scene.fleet.observe(sighting("b", JOBS, stone, gone=True), START) is None
 
 
-# --- identity
-# ----------------------------------------------------------------------------------------------------------------
+# --- identity --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("rv", "mark", "named"), [("42", 42, True), ("", 0, False), ("opaque", 0, False)])

@@ -24,8 +24,7 @@ from controlplane.log.event import NewEvent, canonical
 from tests.multikueue.observed import HOME, PREBUILT, job, metadata, observe, remote_job, sighting, workload
 from tests.multikueue.scene import NS, START, WL, Scene
 
-# --- what is refused
-# ---------------------------------------------------------------------------------------------------------
+# --- what is refused -------------------------------------------------------------------------------------------------
 
 
 def bent(obj: Json, path: str, value: Any) -> Json:
@@ -131,8 +130,7 @@ def test_a_refused_object_does_not_stop_its_stream() -> None:
     assert scene.names() == ["Nomination"]
 
 
-# --- what never gets in
-# ------------------------------------------------------------------------------------------------------
+# --- what never gets in ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("cluster", [HOME, "a"])

@@ -17,8 +17,7 @@ from controlplane.log.event import canonical
 from tests.multikueue.rendered import GATES, ORIGIN, PREBUILT, TEMPLATE, body, request_of
 from tests.multikueue.scene import NS, STREAM, WL, Scene
 
-# --- clones
-# ------------------------------------------------------------------------------------------------------------------
+# --- clones ----------------------------------------------------------------------------------------------------------
 
 
 def test_the_clone_of_a_workload_byte_for_byte() -> None:
@@ -138,8 +137,7 @@ def test_the_clone_of_a_jobset_keeps_its_spec_otherwise() -> None:
     assert clone["spec"] == {"replicatedJobs": [{"name": "w", "replicas": 3}], "network": {}, "suspend": True}
 
 
-# --- copies
-# --------------------------------------------------------------------------------------------------------------------
+# --- copies ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_removal_names_uid_version_and_mark() -> None:
@@ -224,8 +222,7 @@ def test_a_write_whose_object_is_gone_is_not_sent() -> None:
     assert scene.fleet.request(write, {}, scene.now) is None
 
 
-# --- Events
-# ----------------------------------------------------------------------------------------------------------------------
+# --- Events ----------------------------------------------------------------------------------------------------------
 
 
 def test_the_event_of_an_admission() -> None:

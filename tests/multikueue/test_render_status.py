@@ -14,8 +14,7 @@ from controlplane.kube.kinds import JOBS, MERGE_PATCH, Json, ObjectRef, Request
 from tests.multikueue.rendered import body, request_of
 from tests.multikueue.scene import CHECK, NS, START, Scene, stamp
 
-# --- the Workload's status
-# -----------------------------------------------------------------------------------------------------
+# --- the Workload's status -------------------------------------------------------------------------------------------
 
 
 def test_a_nomination_replaces_the_whole_list() -> None:
@@ -111,8 +110,7 @@ def test_a_topology_flips_its_pod_set_and_carries_the_others() -> None:
     assert status["admissionChecks"][0]["lastTransitionTime"] == stamp(START)
 
 
-# --- the job's status
-# ----------------------------------------------------------------------------------------------------------
+# --- the job's status ------------------------------------------------------------------------------------------------
 
 
 def relayed(current: Json, remote: Json, **local: Any) -> Request:

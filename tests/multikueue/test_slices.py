@@ -42,8 +42,7 @@ def taken_over(**changes: Any) -> Scene:
     return scene.remote_job("a", suspended=False, inactive=False, status="11" * 32)
 
 
-# --- how they are marked
-# ------------------------------------------------------------------------------------------------
+# --- how they are marked ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("value", "elastic"), [("true", True), ("false", False), ("", False)])
@@ -55,8 +54,7 @@ def test_an_elastic_job_is_known_by_its_annotation(value: str, elastic: bool) ->
     assert (plain.elastic, plain.replaces, plain.sliced) == (False, "", False)
 
 
-# --- new ones
-# -----------------------------------------------------------------------------------------------------------
+# --- new ones --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("quota", [True, False])
@@ -72,8 +70,7 @@ def test_it_stays_rejected_when_kueue_resets_its_check() -> None:
     assert rejection(scene)[0] == "Rejected"
 
 
-# --- a pair that is there already
-# ---------------------------------------------------------------------------------------
+# --- a pair that is there already ------------------------------------------------------------------------------------
 
 
 def test_a_slice_that_waits_to_replace_a_running_one_is_rejected_and_touches_nothing() -> None:
@@ -120,8 +117,7 @@ def test_a_slice_whose_copy_has_the_running_job_already_is_ready() -> None:
     assert scene.tick(seconds=2).names() == ["StatusRelay"]
 
 
-# --- one that runs
-# ------------------------------------------------------------------------------------------------------
+# --- one that runs ---------------------------------------------------------------------------------------------------
 
 
 def test_an_elastic_job_that_runs_already_goes_on_and_its_status_is_copied() -> None:
@@ -148,8 +144,7 @@ def test_the_result_of_one_that_finishes_counts() -> None:
     assert scene.names() == ["Removal Job a"]
 
 
-# --- the one that was replaced
-# ------------------------------------------------------------------------------------------
+# --- the one that was replaced ---------------------------------------------------------------------------------------
 
 
 def replaced() -> Scene:

@@ -168,8 +168,7 @@ def test_a_winner_gets_no_job_while_an_old_copy_may_run_unseen() -> None:
     assert scene.names() == ["JobCreation b"]
 
 
-# --- a kind that is out of view on a cluster that is connected
-# ---------------------------------------------------------
+# --- a kind that is out of view on a cluster that is connected -------------------------------------------------------
 
 
 def off(scene: Scene) -> Scene:
@@ -221,8 +220,7 @@ def test_after_a_restore_nothing_is_in_view_until_it_was_listed() -> None:
     assert scene.fleet.index.context(scene.state).available("a")
 
 
-# --- a copy that cannot be read any more
-# -------------------------------------------------------------------------------
+# --- a copy that cannot be read any more -----------------------------------------------------------------------------
 
 
 def unreadable(scene: Scene, uid: str, kind: str, name: str) -> Scene:

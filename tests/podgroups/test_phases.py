@@ -117,8 +117,7 @@ def test_when_inqueue_ends() -> None:
     assert phases.expires_at("Running", at, limit) is None
 
 
-# --- in the loop
-# -----------------------------------------------------------------------------------------------------------
+# --- in the loop -----------------------------------------------------------------------------------------------------
 
 
 def scene(pods: int, members: int, **policy: object) -> Stage:

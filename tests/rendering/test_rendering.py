@@ -20,8 +20,7 @@ def test_a_long_note_is_cut_as_kueue_cuts_it() -> None:
     assert note.endswith("x ...")
 
 
-# --- merge patches
-# -----------------------------------------------------------------------------------------------------------------
+# --- merge patches ---------------------------------------------------------------------------------------------------
 
 # A field has one type in all versions of an object, as API schemas have it: numbers here, texts there. Null is not a
 # value.

@@ -14,8 +14,7 @@ from controlplane.log.event import NewEvent
 from tests.runtime.bench import LONG, Bench, bench, no, settle
 from tests.runtime.errands import PAUSE, VERSION, Asked, Began, Refused, Unneeded, asked, shown
 
-# --- once, and when again
-# --------------------------------------------------------------------------------------------------
+# --- once, and when again --------------------------------------------------------------------------------------------
 
 
 async def test_a_write_that_shows_is_carried_out_once(running: Bench) -> None:
@@ -86,8 +85,7 @@ async def test_no_answer_is_tried_again_and_says_nothing_in_the_log(running: Ben
     assert [outcome for _, _, outcome in running.outcomes] == ["unreachable", "unreachable", "done"]
 
 
-# --- an API server's no
-# ----------------------------------------------------------------------------------------------------
+# --- an API server's no ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,7 @@ async def being_prepared(it: Bench) -> asyncio.Event:
     return it.log.held_bodies
 
 
-# --- what keeps effects from acting
-# ----------------------------------------------------------------------------------------
+# --- what keeps effects from acting ----------------------------------------------------------------------------------
 
 
 async def test_writes_to_an_absent_cluster_are_put_aside_until_it_is_back(running: Bench) -> None:
@@ -106,8 +105,7 @@ async def test_a_write_that_was_closed_while_its_bodies_were_read_is_not_carried
     assert not running.east.requests
 
 
-# --- bodies
-# ----------------------------------------------------------------------------------------------------------------
+# --- bodies ----------------------------------------------------------------------------------------------------------
 
 
 async def test_a_request_is_given_the_bodies_that_it_needs(running: Bench) -> None:
@@ -128,8 +126,7 @@ async def test_bodies_that_cannot_be_read_are_asked_for_again(running: Bench) ->
     assert running.east.names == ["a"]
 
 
-# --- faults
-# ----------------------------------------------------------------------------------------------------------------
+# --- faults ----------------------------------------------------------------------------------------------------------
 
 
 async def test_a_fence_met_by_an_outcome_ends_the_turn(running: Bench) -> None:
@@ -182,8 +179,7 @@ async def test_a_fault_on_one_write_does_not_stop_the_others(where: str) -> None
         assert it.east.ended == ["b", "a"]
 
 
-# --- lanes
-# -----------------------------------------------------------------------------------------------------------------
+# --- lanes -----------------------------------------------------------------------------------------------------------
 
 
 async def test_no_more_than_so_many_writes_to_a_cluster_are_under_way() -> None:
@@ -226,8 +222,7 @@ async def test_whenever_a_write_comes_somebody_carries_it_out(steps: int) -> Non
     await it.close()
 
 
-# --- announcements
-# ---------------------------------------------------------------------------------------------------------
+# --- announcements ---------------------------------------------------------------------------------------------------
 
 
 async def test_an_announcement_follows_a_success(running: Bench) -> None:
@@ -312,8 +307,7 @@ async def test_nothing_is_announced_before_a_success(running: Bench, trouble: Ex
     assert running.east.names == ["a"]
 
 
-# --- the end
-# ---------------------------------------------------------------------------------------------------------------
+# --- the end ---------------------------------------------------------------------------------------------------------
 
 
 async def closing(it: Bench, drain: float) -> asyncio.Task[Any]:

@@ -179,8 +179,7 @@ async def test_a_log_that_stops_answering_while_it_is_waited_for_does_not_end_th
     assert running.east.names == ["a"]
 
 
-# --- a new leader
-# ----------------------------------------------------------------------------------------------------------
+# --- a new leader ----------------------------------------------------------------------------------------------------
 
 
 async def written() -> tuple[MemoryStore, ManualClock]:

@@ -57,8 +57,7 @@ class GroupPassResult(msgspec.Struct, frozen=True):
 NOTHING = GroupPassResult()
 
 
-# --- a pod
-# -----------------------------------------------------------------------------------------------------------------
+# --- a pod -----------------------------------------------------------------------------------------------------------
 
 
 def decide_member(index: PodGroupIndex, state: MemberState, now: datetime) -> GroupPassResult:
@@ -113,8 +112,7 @@ def _retry_at(index: PodGroupIndex, namespace: str, step: Retry) -> datetime | N
     return state.retry_at if state is not None else None
 
 
-# --- a group
-# ---------------------------------------------------------------------------------------------------------------
+# --- a group ---------------------------------------------------------------------------------------------------------
 
 
 def decide_group(index: PodGroupIndex, stream: str, state: PodGroupState, now: datetime) -> GroupPassResult:
@@ -361,8 +359,7 @@ def _warnings(members: list[MemberState]) -> list[Warned]:
     return [found[key] for key in sorted(found)]
 
 
-# --- the rules
-# -------------------------------------------------------------------------------------------------------------
+# --- the rules -------------------------------------------------------------------------------------------------------
 
 
 def decide_rules(index: PodGroupIndex, state: RulesState, now: datetime) -> GroupPassResult:

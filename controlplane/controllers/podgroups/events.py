@@ -38,8 +38,7 @@ def owner_stream(namespace: str, owner: OwnerReference) -> str:
     return f"owner/{namespace}/{owner.api_version}/{owner.kind}/{owner.name}/{owner.uid}"
 
 
-# --- observations
-# ----------------------------------------------------------------------------------------------------------
+# --- observations ----------------------------------------------------------------------------------------------------
 
 
 class GroupObservation(Event, frozen=True, kw_only=True):
@@ -151,8 +150,7 @@ class RoomObserved(Event, frozen=True, kw_only=True):
     room: ClusterCapacity
 
 
-# --- reads
-# -----------------------------------------------------------------------------------------------------------------
+# --- reads -----------------------------------------------------------------------------------------------------------
 
 
 class OwnerRead(Event, frozen=True, kw_only=True):
@@ -175,8 +173,7 @@ class OwnerReadFailed(Event, frozen=True, kw_only=True):
     retry_at: datetime
 
 
-# --- decisions
-# -------------------------------------------------------------------------------------------------------------
+# --- decisions -------------------------------------------------------------------------------------------------------
 
 
 class GroupDecision(Event, frozen=True, kw_only=True):

@@ -118,6 +118,14 @@ class Network:
         else:
             self.loop.world_later(self.latency(), self._arrive, asked, token, carry_out, answer)
 
+    def _carried_out(self, asked: NetworkRequest, token: str, carry_out: Callable[[], Any]) -> Any:
+        """Carry a request out; return its result, or the error with which the server answers all the same."""
+        try:
+            result = carry_out()
+        except ApiError as error:
+            result = error
+        return self._refusal(asked, token, after=True) or result
+
     def _arrive(self, asked: NetworkRequest, token: str, carry_out: Callable[[], Any], answer: Reply) -> None:
         if self.refused or self.silent:
             answer.time_out()
@@ -125,14 +133,7 @@ class Network:
         if asked.verb == "watch" and self._queues:
             self._queue(asked, token, carry_out, answer)
             return
-        refusal = self._refusal(asked, token, after=False)
-        result: Any = refusal
-        if refusal is None:
-            try:
-                result = carry_out()
-            except ApiError as error:
-                result = error
-            result = self._refusal(asked, token, after=True) or result
+        result = self._refusal(asked, token, after=False) or self._carried_out(asked, token, carry_out)
         write = asked.verb in _WRITES
         if self.mute or (write and self.lost_replies and self.random.random() < self.lost_replies):
             if self.random.random() < 0.5:

@@ -1,7 +1,8 @@
 """What is to happen in a run, in advance: a numbered list of steps, of any scene.
 
 A plan with some steps left out is again a plan, which is how a failure is made smaller; `spell` and `chosen` are the
-two directions of `--steps`."""
+two directions of `--steps`.
+"""
 
 from __future__ import annotations
 

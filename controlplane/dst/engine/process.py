@@ -1,7 +1,8 @@
 """Starts, freezes, thaws, kills and stops one simulated replica of a process.
 
-In: orders of a plan. Out: the process of production (`controlplane.runtime.lifecycle.Process`) in virtual time: a
-database and connections that are simulated are its ports, and what it folds is heard of."""
+In: orders of a plan. Out: the process of production (`controlplane.runtime.lifecycle.Process`) in virtual time. Its
+ports are a simulated database and simulated connections; each batch that it folds is reported.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ class SimulatedReplica(Observer):
     """One replica, started any number of times. `clock` is its machine's wall clock, which may be wrong.
 
     `make(name, ports, random)` makes the process of one start; `heard(name, hosted, position)` hears of each batch that
-    it folds."""
+    it folds.
+    """
 
     def __init__(
         self,

@@ -2,7 +2,8 @@
 
 In: a scene, which says who acts and what must hold. Out: a trace, with the first broken invariant. When the plan is
 over all trouble ends at once: within an hour of virtual time everything must have settled, and then nothing may be
-written any more."""
+written any more.
+"""
 
 from __future__ import annotations
 
@@ -44,8 +45,9 @@ class Outcome:
 
 
 class SceneRun(ABC):
-    """A run under way. Of virtual seconds, `patience` is in how many everything has to settle, `rest` how many without
-    an event mean that it has."""
+    """A run under way. In virtual seconds, `patience` is the time in which everything has to settle, and `rest` the
+    time without an event that means that it has.
+    """
 
     patience, rest = 3600.0, 40.0
     one_cluster = False
@@ -158,9 +160,7 @@ class SceneRun(ABC):
         holds: Callable[[], bool] = lambda: True,
         events_count: bool = True,
     ) -> None:
-        """Wait until nothing is `left` and, if they count, no event has come for a while; no longer than `holds`
-        does.
-        """
+        """Wait until nothing is `left` and, if events count, none has come for a while; no longer than `holds` does."""
         deadline, events, since = self.loop.time() + self.patience, 0, self.loop.time()
         while self.trace.violation is None and holds():
             what = left()

@@ -1,9 +1,8 @@
-"""One cluster's API server as a client of this room meets it: `controlplane.clusters.streams.ApiServer` without a
-socket.
+"""One cluster's API server as a simulated process calls it: `controlplane.clusters.streams.ApiServer` without a socket.
 
 In: the calls of reflectors and executors. Out: what the store says, by way of the network and its faults. Every write
-is shown to the `watchers` of the stage as it is carried out, because some rules are about requests (who deleted what,
-with which precondition) and cannot be read off the objects afterwards."""
+is shown to the `watchers` of the environment as it is carried out, because some rules are about requests (who deleted
+what, with which precondition) and cannot be read off the objects afterwards."""
 
 from __future__ import annotations
 
@@ -51,7 +50,7 @@ class Written:
 
 
 class ServedCluster(Protocol):
-    """What a server needs to know of the stage: the present store, and which kinds are switched off."""
+    """What a server needs to know of the environment: the present store, and which kinds are switched off."""
 
     @property
     def store(self) -> Store:

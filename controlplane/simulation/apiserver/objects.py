@@ -25,8 +25,8 @@ _NAME = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9
 _LABEL_KEY = re.compile(r"^([a-z0-9.\-]{1,253}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
 _LABEL_VALUE = re.compile(r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$")
 _NAME_RULE = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an "
-    "alphanumeric character (e.g. 'example.com', regex used for validation is "
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
+    "and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
     "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 )
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
@@ -124,10 +124,9 @@ def check_metadata(kind: Kind, metadata: Json) -> None:
                 f'{kind.kind} in version "{kind.version}" cannot be handled: labels[{key}] is not a string'
             )
         if not _LABEL_KEY.match(key):
-            message = f"Invalid value: \"{key}\": name part must consist of alphanumeric characters, '-', '_' or '.', and must start "
-            causes.append(
-                Cause("metadata.labels", "FieldValueInvalid", message + "and end with an alphanumeric character")
-            )
+            rule = "alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
+            message = f'Invalid value: "{key}": name part must consist of {rule}'
+            causes.append(Cause("metadata.labels", "FieldValueInvalid", message))
         if len(value) > 63 or not _LABEL_VALUE.match(value):
             message = (
                 f"Invalid value: \"{value}\": must be no more than 63 characters of alphanumerics, '-', '_' or '.'"

@@ -150,13 +150,20 @@ def strategic_merge(target: Any, patch: Any, list_keys: ListKeys, path: str = ""
     """
     if not isinstance(patch, dict):
         return patch
-    directive = patch.get("$patch")
-    if directive in ("replace", "delete"):
-        return {key: value for key, value in patch.items() if key != "$patch"} if directive == "replace" else {}
-    merged = dict(target) if isinstance(target, dict) else {}
-    retained = patch.get("$retainKeys")
-    if isinstance(retained, list):
-        merged = {key: value for key, value in merged.items() if key in retained}
+    if _directive(patch) == "delete":
+        return {}
+    if _directive(patch) == "replace":
+        return {key: value for key, value in patch.items() if key != "$patch"}
+    merged = _retained(target, patch)
+    _merge_fields(merged, patch, list_keys, path)
+    for key, value in patch.items():
+        if key.startswith("$deleteFromPrimitiveList/"):
+            name = key.partition("/")[2]
+            merged[name] = [item for item in merged.get(name) or [] if item not in value]
+    return {key: _ordered(value, patch, key, list_keys, path) for key, value in merged.items()}
+
+
+def _merge_fields(merged: Json, patch: Json, list_keys: ListKeys, path: str) -> None:
     for key, value in patch.items():
         if key.startswith("$"):
             continue
@@ -167,32 +174,41 @@ def strategic_merge(target: Any, patch: Any, list_keys: ListKeys, path: str = ""
             merged[key] = _merge_list(merged.get(key), value, list_keys, here)
         else:
             merged[key] = strategic_merge(merged.get(key), value, list_keys, here)
-    for key, value in patch.items():
-        if key.startswith("$deleteFromPrimitiveList/"):
-            name = key.partition("/")[2]
-            merged[name] = [item for item in merged.get(name) or [] if item not in value]
-    return {key: _ordered(value, patch, key, list_keys, path) for key, value in merged.items()}
+
+
+def _directive(item: Any) -> Any:
+    return item.get("$patch") if isinstance(item, dict) else None
+
+
+def _retained(target: Any, patch: Json) -> Json:
+    """Return what a merge starts from: the target, cut to the keys that the patch retains."""
+    if not isinstance(target, dict):
+        return {}
+    keys = patch.get("$retainKeys")
+    return {key: value for key, value in target.items() if not isinstance(keys, list) or key in keys}
 
 
 def _merge_list(target: Any, patch: list[Any], list_keys: ListKeys, path: str) -> list[Any]:
     merged = list(target) if isinstance(target, list) else []
-    if any(isinstance(item, dict) and item.get("$patch") == "replace" for item in patch):
+    if any(_directive(item) == "replace" for item in patch):
         return [item for item in patch if not (isinstance(item, dict) and "$patch" in item)]
     names = list_keys[path]
     if not names:
         return merged + [item for item in patch if item not in merged]
-    # A strategic merge patch identifies by the first key alone (`patchMergeKey`), whatever further keys an apply would use.
-    name = names[0]
-    for item in patch:
-        if not isinstance(item, dict) or name not in item:
-            raise bad_request(f"map: {item} does not contain declared merge key: {name}")
-        at = next((i for i, old in enumerate(merged) if isinstance(old, dict) and old.get(name) == item[name]), None)
-        if item.get("$patch") == "delete":
-            merged = [old for old in merged if not (isinstance(old, dict) and old.get(name) == item[name])]
-        elif at is None:
-            merged.append(strategic_merge({}, item, list_keys, path))
-        else:
-            merged[at] = strategic_merge(merged[at], item, list_keys, path)
+    for item in patch:  # identified by the first key alone (`patchMergeKey`), whatever further keys an apply would use
+        merged = _merge_item(merged, item, names[0], list_keys, path)
+    return merged
+
+
+def _merge_item(merged: list[Any], item: Any, name: str, list_keys: ListKeys, path: str) -> list[Any]:
+    if not isinstance(item, dict) or name not in item:
+        raise bad_request(f"map: {item} does not contain declared merge key: {name}")
+    same = [at for at, old in enumerate(merged) if isinstance(old, dict) and old.get(name) == item[name]]
+    if _directive(item) == "delete":
+        return [old for at, old in enumerate(merged) if at not in same]
+    if not same:
+        return [*merged, strategic_merge({}, item, list_keys, path)]
+    merged[same[0]] = strategic_merge(merged[same[0]], item, list_keys, path)
     return merged
 
 

@@ -158,10 +158,11 @@ def priority(store: Store) -> Callable[..., None]:
         spec = new["spec"]
         value, policy, name = _class(store, spec.get("priorityClassName") or "", meta(new).get("name", ""))
         if spec.get("priority") not in (None, value):
-            why = f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; priority admission "
-            raise errors.forbidden(
-                PODS, meta(new).get("name", ""), f"{why}controller computed {value} from the given PriorityClass name"
+            why = (
+                f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
+                f"priority admission controller computed {value} from the given PriorityClass name"
             )
+            raise errors.forbidden(PODS, meta(new).get("name", ""), why)
         spec["priority"] = value
         spec.setdefault("preemptionPolicy", policy)
         if name:

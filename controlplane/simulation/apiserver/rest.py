@@ -215,9 +215,10 @@ class Rest:
                 raise errors.bad_request("an apply patch is one object")
             if route.served.builtin:
                 check_applied(kind, route.namespace, route.name, body)
+            manager = call.query.get("fieldManager", "")
             applied, created = self.store.apply(
                 kind, route.namespace, route.name, self._stored(call, body),
-                subresource=route.subresource, field_manager=call.query.get("fieldManager", ""), force=force, dry_run=dry_run,
+                subresource=route.subresource, field_manager=manager, force=force, dry_run=dry_run,
             )  # fmt: skip
             return self._shown(call, applied, 201 if created else 200)
         if force:
@@ -273,14 +274,11 @@ class Rest:
         if not isinstance(options, dict):
             raise errors.bad_request("the body is not a DeleteOptions object")
         preconditions = options.get("preconditions") or {}
-        propagation = options.get("propagationPolicy") or call.query.get("propagationPolicy")
-        if not propagation and options.get("orphanDependents") is not None:
-            propagation = "Orphan" if options["orphanDependents"] else "Background"
         return {
             "uid": preconditions.get("uid") or "",
             "resource_version": preconditions.get("resourceVersion") or "",
             "grace": options.get("gracePeriodSeconds", _seconds(call.query.get("gracePeriodSeconds"))),
-            "propagation": propagation or ("Orphan" if call.route.served.kind == JOBS else "Background"),
+            "propagation": _propagation(call, options),
             "dry_run": call.dry_run or options.get("dryRun") == ["All"],
         }
 
@@ -336,3 +334,13 @@ def _start(token: Json) -> tuple[str, str] | None:
         return None
     namespace, _, name = token["start"].partition("/")
     return namespace, name
+
+
+def _propagation(call: ApiCall, options: Json) -> str:
+    asked = options.get("propagationPolicy") or call.query.get("propagationPolicy")
+    if asked:
+        return str(asked)
+    orphans = options.get("orphanDependents")
+    if orphans is None:
+        orphans = call.route.served.kind == JOBS
+    return "Orphan" if orphans else "Background"

@@ -49,25 +49,36 @@ class Routes:
         """Return the route of a request; None if the path is no resource's, 404 and 405 for resources and verbs that
         are not served.
         """
-        steps = [step for step in path.split("/") if step]
-        if len(steps) >= 3 and steps[0] == "api":
-            group, version, rest = "", steps[1], steps[2:]
-        elif len(steps) >= 4 and steps[0] == "apis":
-            group, version, rest = steps[1], steps[2], steps[3:]
-        else:
+        split = _split(path)
+        if split is None:
             return None
-        namespace = ""
-        if rest[0] == "namespaces" and len(rest) >= 3 and rest[2] not in ("status", "finalize"):
-            namespace, rest = rest[1], rest[2:]
+        group, version, namespace, rest = split
         served = self._kinds.get((group, version, rest[0]))
         if served is None or len(rest) > 3 or (namespace and not served.kind.namespaced):
             raise no_such_resource()
         name, subresource = (*rest[1:], "", "")[:2]
-        verb = (_ON_OBJECT if name else _ON_COLLECTION).get(method)
-        if method == "POST" and subresource in POSTED:
-            verb = "create"
-        if verb is None or (served.kind.namespaced and not namespace and verb not in ("list",)):
+        verb = _verb(method, name, subresource, query)
+        if verb is None or (served.kind.namespaced and not namespace and verb not in ("list", "watch")):
             raise method_not_allowed()
-        if verb == "list" and truthy(query.get("watch")):
-            verb = "watch"
         return ResourceRoute(served, verb, namespace, name, subresource)
+
+
+def _split(path: str) -> tuple[str, str, str, list[str]] | None:
+    """Return group, version, namespace and the rest of a path, which is not empty; None if it is no resource's."""
+    steps = [step for step in path.split("/") if step]
+    if len(steps) >= 3 and steps[0] == "api":
+        group, version, rest = "", steps[1], steps[2:]
+    elif len(steps) >= 4 and steps[0] == "apis":
+        group, version, rest = steps[1], steps[2], steps[3:]
+    else:
+        return None
+    if rest[0] == "namespaces" and len(rest) >= 3 and rest[2] not in ("status", "finalize"):
+        return group, version, rest[1], rest[2:]
+    return group, version, "", rest
+
+
+def _verb(method: str, name: str, subresource: str, query: Mapping[str, str]) -> str | None:
+    if method == "POST" and subresource in POSTED:
+        return "create"
+    verb = (_ON_OBJECT if name else _ON_COLLECTION).get(method)
+    return "watch" if verb == "list" and truthy(query.get("watch")) else verb

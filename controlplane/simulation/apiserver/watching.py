@@ -52,6 +52,11 @@ class WatchOptions:
             timeout=number_of(query, "timeoutSeconds") or None,
         )
 
+    @property
+    def wants_initial(self) -> bool:
+        """Whether the present state is sent before the changes."""
+        return self.version == 0 if self.initial is None else self.initial
+
 
 class Watch:
     """The lines of one watch. `wake` is set by the server whenever the kind has a new commit."""
@@ -75,38 +80,40 @@ class Watch:
 
     async def lines(self) -> AsyncIterator[list[bytes]]:
         """Yield batches of lines until the time is up or the history is lost."""
-        ring = self._store.ring(self._kind)
-        options, loop = self.options, asyncio.get_running_loop()
         try:
-            if options.initial or (options.initial is None and options.version == 0):
-                cursor = ring.end
-                for batch in self._initial():
-                    yield batch
-            else:
-                cursor = ring.end if options.version == 0 else ring.seek(options.version)
-            end = loop.time() + options.timeout if options.timeout else None
-            bookmark = loop.time() + self._period
-            while True:
-                self.wake.clear()
-                commits = ring.after(cursor, _BATCH)
-                cursor += len(commits)
-                if commits:
-                    yield self._translated(commits)
-                    continue
-                now = loop.time()
-                if end is not None and now >= end:
-                    return
-                if options.bookmarks and now >= bookmark:
-                    bookmark = now + self._period
-                    yield [self._shown.bookmark(self._store.version)]
-                    continue
-                await self._doze(
-                    min(at for at in (end, bookmark if options.bookmarks else None) if at is not None)
-                    if end is not None or options.bookmarks
-                    else None
-                )
+            cursor = self._begin()
+            for batch in self._initial() if self.options.wants_initial else ():
+                yield batch
+            async for batch in self._changes(cursor):
+                yield batch
         except ApiError as error:
             yield [error_line(error)]
+
+    def _begin(self) -> int:
+        """Return the place in the history behind which changes are sent."""
+        ring, options = self._store.ring(self._kind), self.options
+        return ring.end if options.wants_initial or options.version == 0 else ring.seek(options.version)
+
+    async def _changes(self, cursor: int) -> AsyncIterator[list[bytes]]:
+        ring, options, loop = self._store.ring(self._kind), self.options, asyncio.get_running_loop()
+        end = loop.time() + options.timeout if options.timeout else None
+        bookmark = loop.time() + self._period
+        while True:
+            self.wake.clear()
+            commits = ring.after(cursor, _BATCH)
+            cursor += len(commits)
+            if commits:
+                yield self._translated(commits)
+                continue
+            now = loop.time()
+            if end is not None and now >= end:
+                return
+            if options.bookmarks and now >= bookmark:
+                bookmark = now + self._period
+                yield [self._shown.bookmark(self._store.version)]
+                continue
+            times = (end, bookmark if options.bookmarks else None)
+            await self._doze(min((at for at in times if at is not None), default=None))
 
     async def _doze(self, until: float | None) -> None:
         """Wait for a commit, or for a time of the loop."""

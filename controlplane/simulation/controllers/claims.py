@@ -38,6 +38,10 @@ class Claims(Behaviour):
         elif kind == CLAIMS:
             self.mark((meta(shown)["namespace"], meta(shown)["name"]))
 
+    def _is_used(self, namespace: str, name: str) -> bool:
+        pods = self._view.all(PODS).values()
+        return any(meta(pod)["namespace"] == namespace and name in claims_of(pod) for pod in pods)
+
     def reconcile(self, key: Key) -> float | None:
         """Protect a claim, let it go, or bind it."""
         namespace, name = key
@@ -48,11 +52,10 @@ class Claims(Behaviour):
         held = list(meta(claim).get("finalizers") or ())
         if "deletionTimestamp" not in meta(claim):
             wanted = [*held, PROTECTION] if PROTECTION not in held else held
+        elif self._is_used(namespace, name):
+            wanted = held
         else:
-            used = any(
-                meta(pod)["namespace"] == namespace and name in claims_of(pod) for pod in self._view.all(PODS).values()
-            )
-            wanted = held if used else [one for one in held if one != PROTECTION]
+            wanted = [one for one in held if one != PROTECTION]
         if wanted != held:
             self._store.patch(CLAIMS, namespace, name, {"metadata": {"finalizers": wanted or None}})
         elif self._provisions and not claim["spec"].get("volumeName"):

@@ -73,11 +73,8 @@ class Nodes(Behaviour):
         free = effective_of(node) - sum(effective(one["spec"]).get("cpu", 0) for one in here)
         if effective(pod["spec"]).get("cpu", 0) > free:
             return False
-        affinity = pod["spec"].get("affinity") or {}
-        near, apart = (affinity.get(kind) or {} for kind in ("podAffinity", "podAntiAffinity"))
-        return all(_any(here, pod, term) for term in near.get(_REQUIRED) or ()) and not any(
-            _any(here, pod, term) for term in apart.get(_REQUIRED) or ()
-        )
+        near, apart = (_required(pod, here, kind) for kind in ("podAffinity", "podAntiAffinity"))
+        return all(near) and not any(apart)
 
     # running
 
@@ -122,3 +119,9 @@ def _any(here: list[Json], pod: Json, term: Json) -> bool:
         meta(one)["namespace"] == namespace and wanted.items() <= (meta(one).get("labels") or {}).items()
         for one in here
     )
+
+
+def _required(pod: Json, here: list[Json], kind: str) -> list[bool]:
+    """Whether pods on a node match, for each term that a pod requires of its affinity of a kind."""
+    terms = ((pod["spec"].get("affinity") or {}).get(kind) or {}).get(_REQUIRED) or ()
+    return [_any(here, pod, term) for term in terms]

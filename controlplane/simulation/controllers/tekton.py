@@ -1,4 +1,4 @@
-"""A toy of Tekton's controller: TaskRuns and their pods in the order of a pipeline, and the conditions of both.
+"""Plays Tekton's controller: TaskRuns and their pods in the order of a pipeline, and the conditions of both.
 
 In: PipelineRuns with an embedded pipeline. Out: a TaskRun and a pod for each task whose predecessors (`runAfter`) are
 done, and the run's own end: by success, by cancellation, or by a task that fails more often than its `retries`. Where
@@ -40,21 +40,26 @@ class Tekton(Behaviour):
         view.listen(self._on_change)
 
     def _on_change(self, kind: Kind, old: Json | None, new: Json | None) -> None:
-        shown = new or old or {}
-        if kind == CONFIG_MAPS and (meta(shown)["namespace"], meta(shown)["name"]) == (NAMESPACE, "feature-flags"):
-            said = str(((new or {}).get("data") or {}).get("coschedule", _MODES[0])).lower()
-            self._flag = said if said in _MODES else self._flag  # what is no mode leaves the last good one
+        metadata = meta(new or old or {})
+        key = metadata.get("namespace", ""), metadata["name"]
+        if kind == CONFIG_MAPS and key == (NAMESPACE, "feature-flags"):
+            self._read_flag(new or {})
         elif kind == PIPELINE_RUNS and new is None:
-            self._modes.pop(meta(shown)["uid"], None)
+            self._modes.pop(metadata["uid"], None)
         elif kind == PIPELINE_RUNS:
-            self.mark((meta(shown)["namespace"], meta(shown)["name"]))
-        elif kind in (TASK_RUNS, PODS) and RUN_LABEL in (meta(shown).get("labels") or {}):
-            self.mark((meta(shown)["namespace"], meta(shown)["labels"][RUN_LABEL]))
+            self.mark(key)
+        elif kind in (TASK_RUNS, PODS) and RUN_LABEL in (metadata.get("labels") or {}):
+            self.mark((key[0], metadata["labels"][RUN_LABEL]))
+
+    def _read_flag(self, flags: Json) -> None:
+        """Take over the flag; what is no mode leaves the last good one."""
+        mode = str((flags.get("data") or {}).get("coschedule", _MODES[0])).lower()
+        self._flag = mode if mode in _MODES else self._flag
 
     def reconcile(self, key: Key) -> float | None:
         """Take a run one step on."""
         run = self._view.get(PIPELINE_RUNS, *key)
-        if run is None or "deletionTimestamp" in meta(run) or run["spec"].get("managedBy") or _ended(run):
+        if run is None or not _is_reconciled(run):
             return None
         asked = run["spec"].get("status")
         if asked in _STOPS:
@@ -73,7 +78,7 @@ class Tekton(Behaviour):
         at = timestamp(self.clock.now())
         if "False" in ends.values() and None not in ends.values():
             self._say(PIPELINE_RUNS, run, "False", "Failed", completionTime=at)
-        elif all(end == "True" for end in ends.values()):
+        elif set(ends.values()) <= {"True"}:
             self._say(PIPELINE_RUNS, run, "True", "Succeeded", completionTime=at)
         return None
 
@@ -96,17 +101,20 @@ class Tekton(Behaviour):
         namespace, name = meta(run)["namespace"], f"{meta(run)['name']}-{task['name']}"
         made = self._view.get(TASK_RUNS, namespace, name)
         if made is None:
-            before = [
-                self._view.get(TASK_RUNS, namespace, f"{meta(run)['name']}-{one}") for one in task.get("runAfter") or ()
-            ]
-            if all(one is not None and _end_of(one) == "True" for one in before):
-                self._store.create(TASK_RUNS, self._task_run(run, task, name))
-                return None
-            waits = any(one is not None and _end_of(one) is None for one in before)
-            return None if waits or not self._failed_already(run) else "Skipped"
+            return self._begin(run, task, name)
         if not _is_of(made, run):
             return None
         return _end_of(made) or self._try(run, task, made)
+
+    def _begin(self, run: Json, task: Json, name: str) -> str | None:
+        """Create the TaskRun of a task once those that it comes after have succeeded; skip it if they cannot."""
+        names = [f"{meta(run)['name']}-{one}" for one in task.get("runAfter") or ()]
+        found = [self._view.get(TASK_RUNS, meta(run)["namespace"], before) for before in names]
+        ends = ["missing" if one is None else _end_of(one) for one in found]
+        if set(ends) <= {"True"}:
+            self._store.create(TASK_RUNS, self._task_run(run, task, name))
+            return None
+        return None if None in ends or not self._failed_already(run) else "Skipped"
 
     def _failed_already(self, run: Json) -> bool:
         """Whether a task of a run has failed: what would come after it does not."""
@@ -137,16 +145,10 @@ class Tekton(Behaviour):
         return self._modes.setdefault(meta(run)["uid"], self._flag)
 
     def _task_run(self, run: Json, task: Json, name: str) -> Json:
-        mode = self._mode(run)
-        per_run = mode in _PER_RUN
-        placeholder = f"affinity-assistant-{_digest(meta(run)['name'])}" if per_run else ""
+        placeholder = f"affinity-assistant-{_digest(meta(run)['name'])}" if self._mode(run) in _PER_RUN else ""
         bindings = {one["name"]: one for one in run["spec"].get("workspaces") or ()}
         uses = [(one["name"], bindings[one.get("workspace") or one["name"]]) for one in task.get("workspaces") or ()]
-        used = [binding for _, binding in uses]
-        claimed = [one["name"] for one in used if "volumeClaimTemplate" in one or "persistentVolumeClaim" in one]
-        followed = placeholder
-        if mode == "workspaces" and claimed:
-            followed = f"affinity-assistant-{_digest(claimed[-1] + meta(run)['name'])}"
+        followed = placeholder or self._placeholder_of_claim(run, [binding for _, binding in uses])
         workspaces = [_bound(binding, name_, run, placeholder) for name_, binding in uses]
         metadata: dict[str, Any] = {
             "name": name,
@@ -156,6 +158,13 @@ class Tekton(Behaviour):
             "ownerReferences": [owner_reference(run)],
         }
         return {"metadata": metadata, "spec": {"taskSpec": task.get("taskSpec") or {}, "workspaces": workspaces}}
+
+    def _placeholder_of_claim(self, run: Json, bindings: list[Json]) -> str:
+        """Return the placeholder that stands for the last claim of a task, where each claim has one."""
+        claimed = [one["name"] for one in bindings if one.keys() & {"volumeClaimTemplate", "persistentVolumeClaim"}]
+        if self._mode(run) != "workspaces" or not claimed:
+            return ""
+        return f"affinity-assistant-{_digest(claimed[-1] + meta(run)['name'])}"
 
     def _say(self, kind: Kind, obj: Json, state: str, reason: str, **more: Any) -> None:
         condition = {"type": _END, "status": state, "reason": reason, "message": ""}
@@ -171,22 +180,26 @@ def _bound(binding: Json, name: str, run: Json, placeholder: str) -> Json:
     return {"name": name, "persistentVolumeClaim": {"claimName": f"{claim}-{placeholder}-0" if placeholder else claim}}
 
 
+def _volumes(task_run: Json) -> list[Json]:
+    claims = [one.get("persistentVolumeClaim") or {} for one in task_run["spec"].get("workspaces") or ()]
+    return [
+        {"name": f"ws-{number}", "persistentVolumeClaim": {"claimName": claim["claimName"]}}
+        for number, claim in enumerate(claims)
+        if claim.get("claimName")
+    ]
+
+
 def _pod(run: Json, made: Json, name: str, number: int) -> Json:
     annotations = meta(made).get("annotations") or {}
     labels = {**(meta(made).get("labels") or {}), TASK_RUN_LABEL: meta(made)["name"]}
-    said = meta(run).get("annotations") or {}
-    fails = {OUTCOME: "fail"} if number < int(said.get(FAILS, 0)) else {}
+    asked = meta(run).get("annotations") or {}
+    fails = {OUTCOME: "fail"} if number < int(asked.get(FAILS, 0)) else {}
     scheduler = ((run["spec"].get("taskRunTemplate") or {}).get("podTemplate") or {}).get("schedulerName")
-    claims = [(one.get("persistentVolumeClaim") or {}).get("claimName") for one in made["spec"].get("workspaces") or ()]
     spec: dict[str, Any] = {
         "schedulerName": scheduler or "default-scheduler",
         "restartPolicy": "Never",
         "containers": [{"name": "step", "image": "task", "resources": {"requests": {"cpu": "100m"}}}],
-        "volumes": [
-            {"name": f"ws-{number}", "persistentVolumeClaim": {"claimName": claim}}
-            for number, claim in enumerate(claims)
-            if claim
-        ],
+        "volumes": _volumes(made),
     }
     if FOLLOWS in annotations:
         wanted = {
@@ -199,10 +212,15 @@ def _pod(run: Json, made: Json, name: str, number: int) -> Json:
         "name": name,
         "namespace": meta(made)["namespace"],
         "labels": labels,
-        "annotations": {**annotations, DURATION: said.get(DURATION, "100ms"), **fails},
+        "annotations": {**annotations, DURATION: asked.get(DURATION, "100ms"), **fails},
         "ownerReferences": [owner_reference(made)],
     }
     return {"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
+
+
+def _is_reconciled(run: Json) -> bool:
+    """Whether a run is still to be carried on, and by Tekton's own controller."""
+    return not ("deletionTimestamp" in meta(run) or run["spec"].get("managedBy") or _ended(run))
 
 
 def _digest(text: str) -> str:

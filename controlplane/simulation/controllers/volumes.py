@@ -117,18 +117,20 @@ class Volumes(Behaviour):
         self._write(claim, {"metadata": {"annotations": notes}, "spec": spec})
 
     def _complete(self, claim: Json, name: str) -> None:
-        volume = self._view.get(VOLUMES, "", name)
+        volume, completed = self._view.get(VOLUMES, "", name), _COMPLETED in (meta(claim).get("annotations") or {})
         if volume is None:
-            if _COMPLETED in (meta(claim).get("annotations") or {}):
+            if completed:
                 self._phase(CLAIMS, claim, "Lost")
             return
         if not volume["spec"].get("claimRef"):  # the claim asks for a volume by name
             reference = _reference(claim)
             body: Json = {"metadata": {"uid": meta(volume)["uid"]}, "spec": {"claimRef": reference}}
             self._store.patch(VOLUMES, "", name, body, field_manager="volumes")
-        elif _names(volume, claim) and _COMPLETED not in (meta(claim).get("annotations") or {}):
+        elif not _names(volume, claim):
+            return
+        elif not completed:
             self._bind(claim, volume)
-        elif _names(volume, claim) and (claim.get("status") or {}).get("phase") != "Bound":
+        elif (claim.get("status") or {}).get("phase") != "Bound":
             shown = {"phase": "Bound", "accessModes": volume["spec"].get("accessModes") or []}
             self._write(claim, {"status": {**shown, "capacity": volume["spec"].get("capacity") or {}}}, "status")
             self.mark(("volume", "", name))

@@ -90,7 +90,7 @@ class Owners(Behaviour):
         sets = self._of(owner, "ReplicaSet")
         newest = next((one for one in sets if (meta(one).get("labels") or {}).get(HASH_LABEL) == digest), None)
         if newest is None:
-            revision = 1 + max((int((meta(one).get("annotations") or {}).get(REVISION, 0)) for one in sets), default=0)
+            revision = 1 + max(map(_revision_of, sets), default=0)
             self._store.create(REPLICA_SETS, _replica_set_of(owner, digest, revision))
             return
         old = [one for one in sets if one is not newest]
@@ -178,3 +178,7 @@ def _pod(owner: Json, name: Json, volumes: list[Json] | None = None) -> Json:
 
 def _place(obj: Json) -> tuple[str, str]:
     return str(meta(obj).get("namespace") or ""), str(meta(obj)["name"])
+
+
+def _revision_of(replica_set: Json) -> int:
+    return int((meta(replica_set).get("annotations") or {}).get(REVISION, 0))

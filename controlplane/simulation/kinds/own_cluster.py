@@ -50,7 +50,7 @@ LOCAL_KINDS: tuple[ServedKind, ...] = (
     ServedKind(TASK_RUNS, short_names=("tr", "trs"), columns=(Column("StartTime", ".status.startTime", "date"), AGE)),
     ServedKind(WORKFLOWS, status_subresource=False, short_names=("wf",), columns=(AGE,)),
 )
-"""Everything that a cluster with Deployments, Volcano's PodGroups, Tekton and Argo serves, as far as this system touches it."""
+"""What a cluster with Deployments, Volcano's PodGroups, Tekton and Argo serves, as far as this system touches it."""
 
 WHOLE_KINDS: tuple[ServedKind, ...] = (*LOCAL_KINDS, *(kind for kind in SCHEDULING_KINDS if kind not in OWNING_KINDS))
 """The same where a scheduler of ours places the pods."""

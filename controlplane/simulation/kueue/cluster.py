@@ -105,7 +105,8 @@ class Kueue(Behaviour):
         """
         text = (
             message
-            or "Preempted to accommodate a workload (UID: UNKNOWN, JobUID: UNKNOWN) due to prioritization in the ClusterQueue"
+            or "Preempted to accommodate a workload (UID: UNKNOWN, JobUID: UNKNOWN) due to prioritization "
+            "in the ClusterQueue"
         )
         return self.workloads.preempt(self._known(namespace, name), reason, text)
 

@@ -11,9 +11,12 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from controlplane.kube.kinds import Json, Kind, meta
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
@@ -156,6 +159,16 @@ def priority_of(workload: Mapping[str, Any]) -> int:
     """Return the effective priority: `spec.priority` plus the boost annotation."""
     boost = (meta(workload).get("annotations") or {}).get(PRIORITY_BOOST)
     return int(workload["spec"].get("priority") or 0) + int(boost or 0)
+
+
+def reindex(index: dict[_Key, dict[_Value, None]], value: _Value, before: _Key | None, after: _Key | None) -> None:
+    """Move a value of an index from the key that it had to the one that it has; None where it has none."""
+    if before == after:
+        return
+    if before is not None:
+        index.get(before, {}).pop(value, None)
+    if after is not None:
+        index.setdefault(after, {})[value] = None
 
 
 def controller_of(obj: Mapping[str, Any]) -> Json | None:

@@ -28,6 +28,7 @@ from controlplane.simulation.kueue.common import (
     is_true,
     owner_reference,
     prebuilt_name,
+    reindex,
     set_condition,
     workload_name,
 )
@@ -78,11 +79,7 @@ class JobReconciler:
         key = place_of(new or old or {})
         before = owner_of(old, self._integrations) if old else None
         after = owner_of(new, self._integrations) if new else None
-        if before != after:
-            if before is not None:
-                self._owned.get(before, {}).pop(key, None)
-            if after is not None:
-                self._owned.setdefault(after, {})[key] = None
+        reindex(self._owned, key, before, after)
         owners = [owner for owner in (before, after) if owner is not None]
         return list(dict.fromkeys([*owners, *self._bound.get(key, {})]))
 
@@ -90,12 +87,8 @@ class JobReconciler:
         """Keep the index of jobs that wait for a Workload by name; return the job's key."""
         namespace, name = place_of(new or old or {})
         job_key = (kind.name, namespace, name)
-        before = prebuilt_name(old, self._core.gates) if old else ""
-        after = prebuilt_name(new, self._core.gates) if new else ""
-        if before and before != after:
-            self._bound.get((namespace, before), {}).pop(job_key, None)
-        if after and before != after:
-            self._bound.setdefault((namespace, after), {})[job_key] = None
+        before, after = (prebuilt_name(job, self._core.gates) if job else "" for job in (old, new))
+        reindex(self._bound, job_key, (namespace, before) if before else None, (namespace, after) if after else None)
         if new is None and old is not None:
             self._matches.pop(meta(old)["uid"], None)
         return job_key
@@ -113,25 +106,29 @@ class JobReconciler:
             return
         workload = self._ensure_workload(kind, job)
         job = self._core.view.get(kind, namespace, name) or job
-        if workload is not None and is_true(workload, "Finished"):
+        if workload is not None:
+            self._with_workload(kind, job, workload)
+        elif self._integrations[kind].finished(job) is None:
+            self._without_workload(kind, job)
+
+    def _with_workload(self, kind: Kind, job: Json, workload: Json) -> None:
+        """Let the job follow its Workload, or the Workload its job that has finished."""
+        if is_true(workload, "Finished"):
             self._core.remove_finalizer(workload)
-        elif workload is not None and meta(workload).get("deletionTimestamp"):
+        elif meta(workload).get("deletionTimestamp"):
             self._stop(kind, job, workload)
             self._core.remove_finalizer(workload)
         elif (outcome := self._integrations[kind].finished(job)) is not None:
-            if workload is not None:
-                self._core.finish(workload, "Succeeded" if outcome.success else "Failed", outcome.message)
-        elif workload is None:
-            self._without_workload(kind, job)
+            self._core.finish(workload, "Succeeded" if outcome.success else "Failed", outcome.message)
         elif is_true(workload, "Evicted"):
             self._evicted(kind, job, workload)
-        elif self._integrations[kind].suspended(job):
-            if is_true(workload, "Admitted"):
-                self._start(kind, job, workload)
-            else:
-                self._follow_labels(job, workload)
         elif not is_true(workload, "Admitted"):
-            self._stop(kind, job, workload)
+            if self._integrations[kind].suspended(job):
+                self._follow_labels(job, workload)
+            else:
+                self._stop(kind, job, workload)
+        elif self._integrations[kind].suspended(job):
+            self._start(kind, job, workload)
 
     def _release_owned(self, job_key: JobKey) -> None:
         """The job is gone or going: finish its Workloads as ownerless and let them go."""
@@ -146,20 +143,7 @@ class JobReconciler:
         """
         if name := prebuilt_name(job, self._core.gates):
             return self._bind(kind, job, name)
-        metadata = meta(job)
-        owned = [
-            self._core.workload(*key)
-            for key in self._owned.get((kind.name, metadata["namespace"], metadata["name"]), {})
-        ]
-        match: Json | None = None
-        others: list[Json] = []
-        for workload in owned:
-            if workload is None:
-                continue
-            if match is None and self.matches(kind, job, workload):
-                match = workload
-            else:
-                others.append(workload)
+        match, others = self._choose(kind, job)
         waits = self._integrations[kind].suspended(job)
         if match is None and others and waits and not is_true(others[0], "QuotaReserved"):
             stale = others.pop(0)
@@ -170,6 +154,15 @@ class JobReconciler:
         for workload in others:
             self._core.delete(workload)
         return match
+
+    def _choose(self, kind: Kind, job: Json) -> tuple[Json | None, list[Json]]:
+        """Return the first Workload of a job that fits it, and the others that it has."""
+        keys = self._owned.get((kind.name, meta(job)["namespace"], meta(job)["name"]), {})
+        others = [workload for key in keys if (workload := self._core.workload(*key)) is not None]
+        for at, workload in enumerate(others):
+            if self.matches(kind, job, workload):
+                return others.pop(at), others
+        return None, others
 
     def matches(self, kind: Kind, job: Json, workload: Json) -> bool:
         """Return whether a Workload is for this very job and asks for the same; remembered until either changes."""

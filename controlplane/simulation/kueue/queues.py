@@ -14,13 +14,21 @@ from typing import Any, Final
 from controlplane.clusters.protocol import ApiError
 from controlplane.kube.kinds import ADMISSION_CHECKS, CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS, Json, Kind, meta
 from controlplane.simulation.controllers.behaviour import place_of
-from controlplane.simulation.kueue.common import admissible, condition, holds_quota, is_true, priority_of, set_condition
+from controlplane.simulation.kueue.common import (
+    admissible,
+    condition,
+    holds_quota,
+    is_true,
+    priority_of,
+    reindex,
+    set_condition,
+)
 from controlplane.simulation.kueue.core import Core
 from controlplane.simulation.kueue.quota import ClusterQueueState, Shape, Usage, WorkloadKey, shape_of, usage_of
 from controlplane.simulation.kueue.status import draft, reserve, sync_admitted, unreserve
 
 STATUS_PERIOD: Final = 1.0
-"""Seconds between two writes of a queue's counters: they are for people, and must not cost as much as what they count."""
+"""Seconds between two writes of a queue's counters: they are for people, and must cost less than what they count."""
 
 REFUSED_PAUSE: Final = 1.0
 """Seconds until a reservation that the API server refused is tried again."""
@@ -78,15 +86,10 @@ class Queues:
             self._core.mark(("workload", *key))
 
     def on_workload(self, old: Json | None, new: Json | None) -> None:
-        """Keep the books: what a Workload takes, gives back, and which LocalQueue it names."""
+        """Account for a Workload: what it takes, gives back, and which LocalQueue it names."""
         obj = new or old or {}
         key, uid = place_of(obj), meta(obj)["uid"]
-        before, after = _local_queue_of(old), _local_queue_of(new)
-        if before != after:
-            if before is not None:
-                self._by_local_queue.get(before, {}).pop(key, None)
-            if after is not None:
-                self._by_local_queue.setdefault(after, {})[key] = None
+        reindex(self._by_local_queue, key, _local_queue_of(old), _local_queue_of(new))
         if new is None:
             self._arrivals.pop(uid, None)
             self._shapes.pop(uid, None)
@@ -94,13 +97,11 @@ class Queues:
         elif uid not in self._arrivals:
             self._counter += 1
             self._arrivals[uid] = self._counter
-        admission = (new.get("status") or {}).get("admission") if new is not None and holds_quota(new) else None
+        admission = _admission_of(new) if new is not None and holds_quota(new) else None
         if new is None or admission is None:
             self.give_back(key)
         else:
-            same = (
-                old is not None and (old.get("status") or {}).get("admission") == admission and key in self._counted_in
-            )
+            same = key in self._counted_in and old is not None and _admission_of(old) == admission
             self._count(key, admission["clusterQueue"], None if same else usage_of(admission), is_true(new, "Admitted"))
 
     def _count(self, key: WorkloadKey, cluster_queue: str, usage: Usage | None, admitted: bool) -> None:
@@ -328,3 +329,7 @@ def _counts(state: ClusterQueueState, members: Mapping[WorkloadKey, None] | None
         "flavorsReservation": state.amounts(None if members is None else reserving),
         "flavorsUsage": state.amounts(list(admitted)),
     }
+
+
+def _admission_of(workload: Json) -> Json | None:
+    return (workload.get("status") or {}).get("admission")

@@ -135,16 +135,7 @@ class ClusterQueueState:
         self.groups = tuple(
             (
                 frozenset(group.get("coveredResources") or ()),
-                tuple(
-                    (
-                        flavor["name"],
-                        {
-                            resource["name"]: milli(resource["nominalQuota"])
-                            for resource in flavor.get("resources") or ()
-                        },
-                    )
-                    for flavor in group.get("flavors") or ()
-                ),
+                tuple((flavor["name"], _nominal_of(flavor)) for flavor in group.get("flavors") or ()),
             )
             for group in spec.get("resourceGroups") or ()
         )
@@ -234,17 +225,7 @@ class ClusterQueueState:
         assignments: list[Json] = []
         for pod_set in shape:
             requests = {name: amount * pod_set.pods for name, amount in pod_set.requests}
-            chosen: dict[str, str] = {}
-            problems = [
-                f"resource {resource} unavailable in ClusterQueue"
-                for resource in requests
-                if not any(resource in covered for covered, _ in self.groups)
-            ]
-            for covered, flavors in self.groups if not problems else ():
-                wanted = {resource: requests[resource] for resource in requests if resource in covered}
-                flavor = self._first_fit(wanted, flavors, assumed, problems) if wanted else None
-                for resource in wanted if flavor is not None else ():
-                    chosen[resource] = str(flavor)
+            chosen, problems = self._choose(requests, assumed)
             if len(chosen) < len(requests):
                 return f"couldn't assign flavors to pod set {pod_set.name}: {', '.join(problems)}"
             for resource, flavor_name in chosen.items():
@@ -253,6 +234,21 @@ class ClusterQueueState:
             usage = {resource: spell(resource, amount) for resource, amount in requests.items()}
             assignments.append({"name": pod_set.name, "flavors": chosen, "resourceUsage": usage, "count": pod_set.pods})
         return assignments
+
+    def _choose(self, requests: Mapping[str, int], assumed: Usage) -> tuple[dict[str, str], list[str]]:
+        """Return the flavor of each resource that fits, and why the others do not."""
+        problems = [
+            f"resource {resource} unavailable in ClusterQueue"
+            for resource in requests
+            if not any(resource in covered for covered, _ in self.groups)
+        ]
+        chosen: dict[str, str] = {}
+        for covered, flavors in self.groups if not problems else ():
+            wanted = {resource: requests[resource] for resource in requests if resource in covered}
+            flavor = self._first_fit(wanted, flavors, assumed, problems) if wanted else None
+            if flavor is not None:
+                chosen |= dict.fromkeys(wanted, flavor)
+        return chosen, problems
 
     def _first_fit(
         self,
@@ -275,7 +271,8 @@ class ClusterQueueState:
                     )
                 elif more > 0:
                     lacking.append(
-                        f"insufficient unused quota for {resource} in flavor {name}, {spell(resource, more)} more needed"
+                        f"insufficient unused quota for {resource} in flavor {name}, "
+                        f"{spell(resource, more)} more needed"
                     )
             if not lacking:
                 return name
@@ -311,3 +308,7 @@ def _check_active(check: Json) -> bool:
     return any(
         c["type"] == "Active" and c["status"] == "True" for c in (check.get("status") or {}).get("conditions") or ()
     )
+
+
+def _nominal_of(flavor: Mapping[str, Any]) -> Mapping[str, int]:
+    return {resource["name"]: milli(resource["nominalQuota"]) for resource in flavor.get("resources") or ()}

@@ -145,17 +145,7 @@ def sync_admitted(workload: Mapping[str, Any], status: Json, now: datetime, gate
             return False
     elif was == should:
         return False
-    if should:
-        reason, message = "Admitted", "The workload is admitted"
-    elif not reserved and (ready or gates.granular_reasons):
-        reason, message = "NoReservation", "The workload has no reservation"
-    elif not reserved:
-        reason, message = "NoReservationUnsatisfiedChecks", "The workload has no reservation and not all checks ready"
-    elif not ready:
-        reason = gates.reason("UnsatisfiedAdmissionChecks", "UnsatisfiedChecks")
-        message = "The workload has not all checks ready"
-    else:
-        reason, message = "PendingDelayedTopologyRequests", "There are pending delayed topology requests"
+    reason, message = _admitted_reason(reserved, ready, placed, gates)
     if was and not should and (since := condition(seen, "Admitted")) is not None:
         ran = int((now - parse_timestamp(since["lastTransitionTime"])).total_seconds())
         status["accumulatedPastExecutionTimeSeconds"] = status.get("accumulatedPastExecutionTimeSeconds", 0) + max(
@@ -163,6 +153,20 @@ def sync_admitted(workload: Mapping[str, Any], status: Json, now: datetime, gate
         )
     generation = meta(workload).get("generation", 0)
     return set_condition(status, "Admitted", should, reason, message, at=timestamp(now), generation=generation)
+
+
+def _admitted_reason(reserved: bool, ready: bool, placed: bool, gates: Gates) -> tuple[str, str]:
+    """Return reason and message of the Admitted condition."""
+    if not reserved and (ready or gates.granular_reasons):
+        return "NoReservation", "The workload has no reservation"
+    if not reserved:
+        return "NoReservationUnsatisfiedChecks", "The workload has no reservation and not all checks ready"
+    if not ready:
+        reason = gates.reason("UnsatisfiedAdmissionChecks", "UnsatisfiedChecks")
+        return reason, "The workload has not all checks ready"
+    if not placed:
+        return "PendingDelayedTopologyRequests", "There are pending delayed topology requests"
+    return "Admitted", "The workload is admitted"
 
 
 def topology_pending(status: Mapping[str, Any]) -> bool:

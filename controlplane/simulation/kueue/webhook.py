@@ -46,19 +46,19 @@ def _status(workload: Json) -> Json:
     return workload.get("status") or {}
 
 
+def _count(part: Json, field: str) -> int:
+    return len(part.get(field) or ())
+
+
 def _schema(new: Json) -> Iterator[Cause]:
     """Rules on the object alone."""
     status, spec = _status(new), new.get("spec") or {}
-    if len(status.get("nominatedClusterNames") or ()) > 20:
+    if _count(status, "nominatedClusterNames") > 20:
         yield Cause("status.nominatedClusterNames", "FieldValueTooMany", "Too many: must have at most 20 items")
     if status.get("clusterName") is not None and status.get("nominatedClusterNames"):
         yield _rule("status", "clusterName and nominatedClusterNames are mutually exclusive")
-    admission = status.get("admission")
-    if (
-        is_true(new, "QuotaReserved")
-        and admission
-        and len(admission.get("podSetAssignments") or ()) != len(spec.get("podSets") or ())
-    ):
+    admission = status.get("admission") if is_true(new, "QuotaReserved") else None
+    if admission and _count(admission, "podSetAssignments") != _count(spec, "podSets"):
         yield _rule("<nil>", "podSetAssignments must have the same number of podSets as the spec")
     if spec.get("priorityClassRef") and spec.get("priority") is None:
         yield _rule("spec", "priority should not be nil when priorityClassRef is set")
@@ -67,17 +67,20 @@ def _schema(new: Json) -> Iterator[Cause]:
 def _transitions(old: Json, new: Json) -> Iterator[Cause]:
     """Rules of the CRD on the old and the new object together."""
     before, after = _status(old).get("clusterName"), _status(new).get("clusterName")
-    if before is not None and after is not None and before != after:
+    if None not in (before, after) and before != after:
         yield _rule("status", "clusterName is immutable once set")
-    was, now = old.get("spec") or {}, new.get("spec") or {}
+    yield from _fixed_by_quota(old, new, old.get("spec") or {}, new.get("spec") or {})
+
+
+def _fixed_by_quota(old: Json, new: Json, was: Json, now: Json) -> Iterator[Cause]:
+    """What of a spec cannot change while quota is reserved, or used."""
     if is_true(old, "QuotaReserved"):
         yield from _priority_class(was.get("priorityClassRef"), now.get("priorityClassRef"))
         if is_true(new, "QuotaReserved") and was.get("queueName") != now.get("queueName"):
             yield _rule("<nil>", "queueName is immutable while workload quota reserved")
-    if is_true(old, "Admitted") and is_true(new, "Admitted"):
-        field = "maximumExecutionTimeSeconds"
-        if (was.get(field) or 0) != (now.get(field) or 0):
-            yield _rule("<nil>", f"{field} is immutable while workload quota reserved")
+    field = "maximumExecutionTimeSeconds"
+    if is_true(old, "Admitted") and is_true(new, "Admitted") and (was.get(field) or 0) != (now.get(field) or 0):
+        yield _rule("<nil>", f"{field} is immutable while workload quota reserved")
 
 
 def _priority_class(was: Json | None, now: Json | None) -> Iterator[Cause]:
@@ -89,27 +92,30 @@ def _priority_class(was: Json | None, now: Json | None) -> Iterator[Cause]:
             if was.get(field) != now.get(field):
                 yield _rule("<nil>", f"priorityClassRef.{field} {tail}")
         if (now.get("group"), now.get("kind")) == _POD_PRIORITY and was.get("name") != now.get("name"):
-            yield _rule(
-                "<nil>",
-                f"priorityClassRef.name is immutable for scheduling.k8s.io/priorityclass {tail.removeprefix('is immutable ')}",
-            )
+            pod_priority = "is immutable for scheduling.k8s.io/priorityclass while workload quota reserved"
+            yield _rule("<nil>", f"priorityClassRef.name {pod_priority}")
 
 
 def _state(old: Json | None, new: Json) -> Iterator[str]:
     """Rules of the webhook on what the object is now."""
-    status = _status(new)
     names = [pod_set.get("name") for pod_set in (new.get("spec") or {}).get("podSets") or ()]
     if is_true(new, "QuotaReserved"):
-        admission = status.get("admission")
-        if not admission:
-            already = old is not None and is_true(old, "QuotaReserved") and not _status(old).get("admission")
-            if not already:
-                yield "status.admission: Required value: must be set while the QuotaReserved condition is true"
-        else:
-            for index, assignment in enumerate(admission.get("podSetAssignments") or ()):
-                if assignment.get("name") not in names:
-                    yield f'status.admission.podSetAssignments[{index}].name: Not found: "{assignment.get("name")}"'
-    for index, check in enumerate(status.get("admissionChecks") or ()):
+        admission = _status(new).get("admission")
+        if not admission and not (old is not None and _reserves_without_admission(old)):
+            yield "status.admission: Required value: must be set while the QuotaReserved condition is true"
+        for index, assignment in enumerate((admission or {}).get("podSetAssignments") or ()):
+            if assignment.get("name") not in names:
+                yield f'status.admission.podSetAssignments[{index}].name: Not found: "{assignment.get("name")}"'
+    yield from _check_updates(new, names)
+
+
+def _reserves_without_admission(workload: Json) -> bool:
+    return is_true(workload, "QuotaReserved") and not _status(workload).get("admission")
+
+
+def _check_updates(new: Json, names: list[str]) -> Iterator[str]:
+    """What an admission check updates is a pod set of the Workload."""
+    for index, check in enumerate(_status(new).get("admissionChecks") or ()):
         for position, update in enumerate(check.get("podSetUpdates") or ()):
             if update.get("name") not in names:
                 path = f"status.admissionChecks[{index}].podSetUpdates[{position}].name"
@@ -124,16 +130,21 @@ def _updates(old: Json, new: Json) -> Iterator[str]:
     before, after = _status(old).get("admission"), _status(new).get("admission")
     if before and after and _without_topology(before) != _without_topology(after):
         yield f"status.admission: Invalid value: {_IMMUTABLE}"
+    yield from _ready_checks(old, new)
+    yield from _cluster_name(old, new)
+
+
+def _ready_checks(old: Json, new: Json) -> Iterator[str]:
+    """What a check that is ready asks of the pod sets stays."""
     checks = {check["name"]: check for check in _status(new).get("admissionChecks") or ()}
     for index, check in enumerate(_status(old).get("admissionChecks") or ()):
         now = checks.get(check["name"])
-        if (
-            now
-            and check["state"] == now["state"] == "Ready"
-            and (check.get("podSetUpdates") or []) != (now.get("podSetUpdates") or [])
-        ):
+        if now and check["state"] == now["state"] == "Ready" and _pod_set_updates(check) != _pod_set_updates(now):
             yield f"status.admissionChecks[{index}].podSetUpdates: Invalid value: {_IMMUTABLE}"
-    yield from _cluster_name(old, new)
+
+
+def _pod_set_updates(check: Json) -> list[Any]:
+    return check.get("podSetUpdates") or []
 
 
 def _pod_sets(was: Json, now: Json) -> Iterator[str]:
@@ -157,7 +168,8 @@ def _cluster_name(old: Json, new: Json) -> Iterator[str]:
         and chosen is not None
         and chosen not in (_status(old).get("nominatedClusterNames") or ())
     ):
-        yield f'status.clusterName: Invalid value: "{chosen}": when setting clusterName it must be one of the nominatedClusterNames'
+        reason = "when setting clusterName it must be one of the nominatedClusterNames"
+        yield f'status.clusterName: Invalid value: "{chosen}": {reason}'
 
 
 def _without_topology(admission: dict[str, Any]) -> dict[str, Any]:

@@ -24,6 +24,14 @@ from controlplane.simulation.kueue.core import Core
 from controlplane.simulation.kueue.queues import Queues
 from controlplane.simulation.kueue.status import checks_message, deactivate, draft, evict, sync_admitted
 
+# Reason of a Requeued=False condition -> reason and message with which it turns True when the time is up.
+_BACKOFF_FINISHED = ("BackoffFinished", "The workload backoff was finished")
+_REQUEUED = {
+    "Deactivated": ("Reactivated", "The workload was reactivated"),
+    "AdmissionCheck": _BACKOFF_FINISHED,
+    "PodsReadyTimeout": _BACKOFF_FINISHED,
+}
+
 
 class WorkloadReconciler:
     """The workload controller of one cluster."""
@@ -73,40 +81,30 @@ class WorkloadReconciler:
         now = self._core.now()
         status = draft(workload)
         state = status.get("requeueState") or {}
+        at = parse_timestamp(state["requeueAt"]) if state.get("requeueAt") else None
         wanted = _retry_time(workload)
-        if (
-            wanted is not None
-            and wanted > now
-            and (not state.get("requeueAt") or parse_timestamp(state["requeueAt"]) < wanted)
-        ):
+        if wanted is not None and wanted > max(now, at or now):
             status["requeueState"] = {**state, "requeueAt": timestamp(wanted)}
             self._core.writer.write(workload, status)
             return True, None
-        requeued = condition(workload, "Requeued")
-        waits = requeued is not None and requeued["status"] == "False"
-        if state.get("requeueAt"):
-            left = (parse_timestamp(state["requeueAt"]) - now).total_seconds()
-            if left > 0:
-                return True, left
-            if not is_true(workload, "QuotaReserved"):
-                status["requeueState"] = {name: value for name, value in state.items() if name != "requeueAt"}
-        generation = meta(workload).get("generation", 0)
-        if requeued is not None and waits and requeued["reason"] == "Deactivated":
-            set_condition(
-                status,
-                "Requeued",
-                True,
-                "Reactivated",
-                "The workload was reactivated",
-                at=timestamp(now),
-                generation=generation,
-            )
-        elif requeued is not None and waits and requeued["reason"] in ("AdmissionCheck", "PodsReadyTimeout"):
-            text = "The workload backoff was finished"
-            set_condition(status, "Requeued", True, "BackoffFinished", text, at=timestamp(now), generation=generation)
-        elif requeued is not None and waits:
-            self._restarted(workload, status, requeued["reason"])
+        if at is not None and at > now:
+            return True, (at - now).total_seconds()
+        if at is not None and not is_true(workload, "QuotaReserved"):
+            status["requeueState"] = {name: value for name, value in state.items() if name != "requeueAt"}
+        self._requeue(workload, status)
         return self._core.writer.write(workload, status), None
+
+    def _requeue(self, workload: Json, status: Json) -> None:
+        """End what kept a Workload from being requeued, by the reason of its Requeued condition."""
+        requeued = condition(workload, "Requeued")
+        if requeued is None or requeued["status"] != "False":
+            return
+        if requeued["reason"] not in _REQUEUED:
+            self._restarted(workload, status, requeued["reason"])
+            return
+        reason, text = _REQUEUED[requeued["reason"]]
+        at, generation = timestamp(self._core.now()), meta(workload).get("generation", 0)
+        set_condition(status, "Requeued", True, reason, text, at=at, generation=generation)
 
     def _restarted(self, workload: Json, status: Json, reason: str) -> None:
         """Requeue what a stopped queue had put aside, once that queue runs again."""

@@ -33,8 +33,7 @@ def test_it_holds(config: Config) -> None:
     assert found.ends > 0
 
 
-# --- it forgets nothing that can be
-# ------------------------------------------------------------------------------------
+# --- it forgets nothing that can be ----------------------------------------------------------------------------------
 
 
 def reached(moves: Moves) -> Iterator[Global]:
@@ -107,8 +106,7 @@ def test_it_sees_all_that_the_joint_model_sees(joint: Config, placing: bool) -> 
     assert lost == []
 
 
-# --- it bites
-# ----------------------------------------------------------------------------------------------------------
+# --- it bites --------------------------------------------------------------------------------------------------------
 
 
 # For each bug the number of targets and the one fault that it takes ("": none).

@@ -17,7 +17,7 @@ from tests.dst.local.plans import plan
 from tests.dst.plans import held, step, told
 
 END = step(290, "cut", "rooms")
-ALONE, ROOMS = (
+ALONE, CONTROLLERS = (
     1,
     14,
 )  # values of steps: a run of two tasks that share the claim of a template; how many rights there are
@@ -47,8 +47,7 @@ def groups_of(outcome: Outcome, words: str) -> set[str]:
     return {line.split("(")[1].split(")")[0] for line in told(outcome, "OwnerResolved", f"member/default/{words}")}
 
 
-# --- nodes
-# --------------------------------------------------------------------------------------------------------------
+# --- nodes -----------------------------------------------------------------------------------------------------------
 
 
 def first_node(name: str) -> str:
@@ -93,8 +92,7 @@ def test_a_leader_that_dies_while_a_node_is_cordoned_evicts_once(crash: int) -> 
     assert len(told(outcome, "PlaceholderEvicted")) == 1
 
 
-# --- pods
-# ---------------------------------------------------------------------------------------------------------------
+# --- pods ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("value", range(8))
@@ -118,8 +116,7 @@ def test_a_gang_that_does_not_fit_waits_with_nothing_and_goes_when_there_is_room
     assert len(told(outcome, "BindingDecided on pod/default/web")) == 9
 
 
-# --- rights
-# -------------------------------------------------------------------------------------------------------------
+# --- rights ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("sort,resource", RIGHTS)  # noqa: PT006 - the table is one of pairs
@@ -158,8 +155,7 @@ def test_whoever_may_not_read_an_owner_takes_the_first_and_says_so() -> None:
     assert told(outcome, "get workflows.argoproj.io custom-1", "403")
 
 
-# --- owners and rules
-# ---------------------------------------------------------------------------------------------------
+# --- owners and rules ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("crash", [0, 11, 42])
@@ -184,8 +180,7 @@ def test_rules_change_to_others_and_to_nonsense_and_back() -> None:
     assert "RuleMatched" in told(outcome, "OwnerResolved on member/default/web-3")[0]
 
 
-# --- runs
-# ---------------------------------------------------------------------------------------------------------------
+# --- runs ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", range(4))

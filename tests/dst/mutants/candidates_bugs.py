@@ -38,8 +38,7 @@ from controlplane.kube.kinds import Request
 from controlplane.log.event import Recorded
 from controlplane.runtime import effects
 
-# --- the source
-# --------------------------------------------------------------------------------------------------------
+# --- the source ------------------------------------------------------------------------------------------------------
 
 
 def a_lease_is_enough(patch: pytest.MonkeyPatch) -> None:
@@ -133,8 +132,7 @@ def a_missing_pod_is_not_minded(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(decide, "_delegated", lambda turn: None)
 
 
-# --- the target
-# --------------------------------------------------------------------------------------------------------
+# --- the target ------------------------------------------------------------------------------------------------------
 
 
 def bound_without_a_permit(patch: pytest.MonkeyPatch) -> None:
@@ -251,8 +249,7 @@ def pods_are_not_spread(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(plugin, "filter_all", filter_all)
 
 
-# --- clusters that begin anew
-# ------------------------------------------------------------------------------------------
+# --- clusters that begin anew ----------------------------------------------------------------------------------------
 
 
 def an_old_word_counts(patch: pytest.MonkeyPatch) -> None:
@@ -293,8 +290,7 @@ def a_restore_goes_unnoticed(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(history.ClusterHistory, question, lambda self, *told: None)
 
 
-# --- targets that are given up
-# -----------------------------------------------------------------------------------------
+# --- targets that are given up ---------------------------------------------------------------------------------------
 
 
 def nobody_is_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -334,8 +330,7 @@ def the_forgotten_are_unknown(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(source_state, "_excuse", excuse)
 
 
-# --- connections and effects
-# -------------------------------------------------------------------------------------------
+# --- connections and effects -----------------------------------------------------------------------------------------
 
 
 def namespaces_are_not_listed_again(patch: pytest.MonkeyPatch) -> None:

@@ -69,8 +69,7 @@ def find(mutant: Mutant, seeds: Iterable[int]) -> tuple[int, Outcome] | None:
     return None
 
 
-# --- whether anybody looked
-# --------------------------------------------------------------------------------------------
+# --- whether anybody looked ------------------------------------------------------------------------------------------
 
 
 def our_absence_counts(patch: pytest.MonkeyPatch) -> None:
@@ -87,8 +86,7 @@ def a_rejection_needs_quota(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(decide, "_rejected", rejected)
 
 
-# --- dispatch
-# ----------------------------------------------------------------------------------------------------------
+# --- dispatch --------------------------------------------------------------------------------------------------------
 
 
 def job_before_the_winner(patch: pytest.MonkeyPatch) -> None:
@@ -201,8 +199,7 @@ def an_outage_is_each_clusters_own(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(context.WorkloadContext, "lost_until", lost_until)
 
 
-# --- effects
-# -----------------------------------------------------------------------------------------------------------
+# --- effects ---------------------------------------------------------------------------------------------------------
 
 
 def deletes_without_uid(patch: pytest.MonkeyPatch) -> None:
@@ -241,8 +238,7 @@ def a_lost_answer_counts_as_done(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(effects.Effects, "_again", lambda self, write, delay: None)
 
 
-# --- observation and log
-# -----------------------------------------------------------------------------------------------
+# --- observation and log ---------------------------------------------------------------------------------------------
 
 
 def vanished_objects_stay_known(patch: pytest.MonkeyPatch) -> None:

@@ -66,8 +66,7 @@ def gang_decide(
     return pass_.plan
 
 
-# --- while it is permitted somewhere
-# ---------------------------------------------------------------------------------------
+# --- while it is permitted somewhere ---------------------------------------------------------------------------------
 
 
 def _placed(pass_: GangPass, placed: Placed) -> None:
@@ -145,8 +144,7 @@ def _release(pass_: GangPass, placed: Placed, done: list[str]) -> None:
     )
 
 
-# --- while it is permitted nowhere
-# -----------------------------------------------------------------------------------------
+# --- while it is permitted nowhere -----------------------------------------------------------------------------------
 
 
 def _free(pass_: GangPass, ahead: Callable[[], bool]) -> None:

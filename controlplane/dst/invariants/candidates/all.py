@@ -50,28 +50,33 @@ class Everything:
     """The rules, and the folds of the logs."""
 
     def __init__(
-        self, trace: Trace, loop: VirtualLoop, stage: CandidateEnvironment, settings: Settings, plan: Plan
+        self, trace: Trace, loop: VirtualLoop, environment: CandidateEnvironment, settings: Settings, plan: Plan
     ) -> None:
-        self._trace, self._stage, self._settings = trace, stage, settings
+        self._trace, self._environment, self._settings = trace, environment, settings
         self._gang_plugin = GANG_PLUGIN in plan.traits
         self.source = HostedControllers(settings)
-        self.targets = {name: self._rooms() for name in stage.nodes}
+        self.targets = {name: self._rooms() for name in environment.nodes}
         assert self.source.sources is not None
         self.placing = self.source.sources
         self._positions = dict.fromkeys([SOURCE_LOG, *self.targets], 0)
-        self._runs = DelegateRunRules(trace, stage, self.placing, self.targets)
-        self._gangs = CandidateGangRules(trace, loop, stage, self.placing, lambda: self._runs.unanswered, plan.steps)
-        self._permits = Permits(trace, stage, self.targets)
+        self._runs = DelegateRunRules(trace, environment, self.placing, self.targets)
+        self._gangs = CandidateGangRules(
+            trace, loop, environment, self.placing, lambda: self._runs.unanswered, plan.steps
+        )
+        self._permits = Permits(trace, environment, self.targets)
         self._lives = Lives(trace, self.placing)
         self._ownership = CandidateOwnershipRules(trace, self.targets)
         self._replay = CandidateReplayRules(trace)
-        self._room = {n: NodeCapacityRules(trace, loop, stage.places[n], rooms) for n, rooms in self.targets.items()}
-        self._invitations = {n: Invitations(trace, rooms.targets) for n, rooms in self.targets.items()}
-        self._logs = {n: LogRules(n, trace, rooms.router.open_writes) for n, rooms in self.targets.items()}
+        self._room = {
+            n: NodeCapacityRules(trace, loop, environment.places[n], controllers)
+            for n, controllers in self.targets.items()
+        }
+        self._invitations = {n: Invitations(trace, controllers.targets) for n, controllers in self.targets.items()}
+        self._logs = {n: LogRules(n, trace, controllers.router.open_writes) for n, controllers in self.targets.items()}
         self._words = Words(trace, self.source.fleet.index)
         self._logs[SOURCE_LOG] = LogRules(SOURCE_LOG, trace, self.source.router.open_writes)
         self._histories = {name: HistoryRules(trace, SourceObjectGone) for name in self._positions}
-        for name in stage.places:
+        for name in environment.places:
             self._all_committed(name)
 
     # --- clusters that begin anew ------------------------------------------------------------------------------------
@@ -87,11 +92,11 @@ class Everything:
         """Take what is there now for committed, and what runs there for what runs."""
         self._all_committed(cluster)
         if cluster != MANAGEMENT:
-            self._runs.began_anew(cluster, self._stage.places[cluster].store.records(PODS))
+            self._runs.began_anew(cluster, self._environment.places[cluster].store.records(PODS))
             self._room[cluster].began_anew()
 
     def _all_committed(self, cluster: str) -> None:
-        store = self._stage.places[cluster].store
+        store = self._environment.places[cluster].store
         for kind in (
             PODS,
             CANDIDATES,
@@ -184,10 +189,10 @@ class Everything:
         if hosted.fleet.index.position == self._positions[SOURCE_LOG]:
             self._replay.folded(process, of_source(hosted), of_source(self.source))
 
-    def target_folded(self, target: str, process: str, rooms: SchedulerControllers, position: int) -> None:
+    def target_folded(self, target: str, process: str, controllers: SchedulerControllers, position: int) -> None:
         """The same of a scheduler."""
         if position == self._positions[target]:
-            self._replay.folded(process, of_scheduler(rooms), of_scheduler(self.targets[target]))
+            self._replay.folded(process, of_scheduler(controllers), of_scheduler(self.targets[target]))
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
@@ -202,10 +207,10 @@ class Everything:
             fresh.router.fold(recorded)
         self._replay.afresh(SOURCE_LOG, of_source(fresh), of_source(self.source))
         for name, ours in self.targets.items():
-            rooms = self._rooms()
+            controllers = self._rooms()
             for recorded in logs[name]:
-                rooms.router.fold(recorded)
-            self._replay.afresh(name, of_scheduler(rooms), of_scheduler(ours))
+                controllers.router.fold(recorded)
+            self._replay.afresh(name, of_scheduler(controllers), of_scheduler(ours))
 
 
 def _forgotten(placing: SourceController, name: str) -> bool:

@@ -32,8 +32,10 @@ _ON_ITS_WAY = 0.5  # seconds
 class NodeCapacityRules:
     """The nodes of one target. `rooms` is the fold of its scheduler's log."""
 
-    def __init__(self, trace: Trace, loop: VirtualLoop, place: ClusterEnvironment, rooms: SchedulerControllers) -> None:
-        self._trace, self._loop, self._place, self._rooms = trace, loop, place, rooms
+    def __init__(
+        self, trace: Trace, loop: VirtualLoop, place: ClusterEnvironment, controllers: SchedulerControllers
+    ) -> None:
+        self._trace, self._loop, self._place, self._rooms = trace, loop, place, controllers
         self._closed: dict[str, float] = {}  # since when a node is cordoned or gone
         self._sudden: dict[
             str, float
@@ -140,15 +142,14 @@ class NodeCapacityRules:
         wanted = constraint["labelSelector"]["matchLabels"].items()
         counts = dict.fromkeys(zones.values(), 0)
         fewest = dict(counts)
-        for other, where in places.items():
-            if where in zones and wanted <= (meta(pods[other]).get("labels") or {}).items():
-                leaving = "deletionTimestamp" in meta(pods[other])
-                counts[zones[where]] += not leaving
+        here = [(pods[other], where) for other, where in places.items()]
+        left = [
+            (pod, on_node(pod)) for other, (pod, when) in self._left.items() if when > lately and other not in places
+        ]
+        for number, (pod, where) in enumerate([*here, *left]):
+            if where in zones and wanted <= (meta(pod).get("labels") or {}).items():
+                counts[zones[where]] += number < len(here) and "deletionTimestamp" not in meta(pod)
                 fewest[zones[where]] += 1
-        for other, (pod, when) in self._left.items():
-            where = on_node(pod)
-            if when > lately and other not in places and where in zones:
-                fewest[zones[where]] += wanted <= (meta(pod).get("labels") or {}).items()
         return counts if counts[zones[node]] - min(fewest.values()) > int(constraint["maxSkew"]) else {}
 
     def _pods(self) -> list[Json]:

@@ -43,12 +43,18 @@ class CandidateGangRules:
         self,
         trace: Trace,
         loop: VirtualLoop,
-        stage: CandidateEnvironment,
+        environment: CandidateEnvironment,
         placing: SourceController,
         excused: Callable[[], set[str]],
         steps: Sequence[Step],
     ) -> None:
-        self._trace, self._loop, self._stage, self._placing, self._excused = trace, loop, stage, placing, excused
+        self._trace, self._loop, self._environment, self._placing, self._excused = (
+            trace,
+            loop,
+            environment,
+            placing,
+            excused,
+        )
         self._trouble = [
             (step.at - 1.0, step.at + step.seconds + _AFTERMATH) for step in steps if step.kind not in _QUIET
         ]
@@ -129,12 +135,12 @@ class CandidateGangRules:
         """
         wanted = {
             record.uid
-            for record in self._stage.management.store.records(PODS)
+            for record in self._environment.management.store.records(PODS)
             if "deletionTimestamp" not in meta(record.obj)
         }
         found: dict[str, list[str]] = {}
         excused = self._excused()
-        for target, place in sorted(self._stage.workers.items()):
+        for target, place in sorted(self._environment.workers.items()):
             for record in sorted(place.store.records(PODS), key=lambda record: record.name):
                 name, uid = self._members.get(record.name, ("", ""))
                 if group_of(name) != group or not group or uid not in wanted or record.name in excused:

@@ -1,8 +1,9 @@
 """What holds of any log: one process writes, positions have no holes, decisions have causes and reasons, writes are
 open once.
 
-In: the events of one log, each with the state that the log gave before it. Out: a violation. And what was invited: a
-candidate is taken, and bound, only while its source is invited into the namespace, by the log's own word (S9)."""
+In: the events of one log, each with the state that the log gave before it. Out: a violation. And invitations: a
+candidate is taken, and bound, only while its source is invited into the namespace, by what the log holds (S9 of
+docs/explanation/candidates.md)."""
 
 from __future__ import annotations
 
@@ -151,7 +152,7 @@ class Invitations:
             self._trace.violate(INVITED, f"{type(recorded.event).__name__} on {recorded.stream}")
 
     def _preempts(self, recorded: Recorded, event: VictimChosen) -> None:
-        """A candidate takes another's room only under its source's permit to do so (H9)."""
+        """A candidate takes another's room only under its source's permit to do so."""
         for state in self._targets.candidates.values():
             if state.pod is not None and state.pod.uid == event.preemptor_uid:
                 permit = state.seen.permit if state.seen is not None else None

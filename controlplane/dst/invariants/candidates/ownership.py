@@ -56,14 +56,17 @@ class CandidateOwnershipRules:
     def _pod(self, write: Written) -> str:
         before = write.before
         if write.verb == "delete":
-            if before is None or write.uid != before.uid:
-                return f"the precondition names the UID {write.uid or '(none)'}"
-            victims = self._targets[write.cluster].evictions.states.values()
-            chosen = any(state.chosen is not None and state.chosen.uid == before.uid for state in victims)
-            return "" if CANDIDATE_LABEL in before.labels or chosen else "nobody has chosen it as a victim"
+            return _precondition(write) or self._victim(write)
         if write.verb == "patch" and before is not None:
             return "" if before.obj["spec"].get("schedulerName") == PROFILE else "it is another scheduler's"
         return "" if write.verb == "binding" else "not a write that it makes"
+
+    def _victim(self, write: Written) -> str:
+        """A scheduler deletes candidates' Pods, and those that were chosen as victims."""
+        victims = [state.chosen for state in self._targets[write.cluster].evictions.states.values()]
+        chosen = any(victim is not None and victim.uid == write.uid for victim in victims)
+        ours = write.before is not None and CANDIDATE_LABEL in write.before.labels
+        return "" if ours or chosen else "nobody has chosen it as a victim"
 
 
 def _answer(write: Written) -> str:
@@ -92,17 +95,26 @@ def _at_home(write: Written) -> str:
 
 
 def _in_target(write: Written) -> str:
+    if write.kind not in (*_COPIES, CANDIDATES):
+        return "not a kind that a source writes in a target"
     labels = (meta(write.body).get("labels") or {}) if write.before is None else write.before.labels
-    if write.kind in _COPIES or write.kind == CANDIDATES:
-        if labels.get(SOURCE_LABEL) != CAMPUS:
-            return "it does not carry our mark"
-        if write.verb == "delete" and (write.before is None or write.uid != write.before.uid):
-            return f"the precondition names the UID {write.uid or '(none)'}"
-        if write.kind != CANDIDATES or write.verb != "patch":
-            return ""
-        if write.subresource or write.body.keys() - {"metadata", "spec"}:
-            return "the status is the target's"
-        if not write.resource_version:
-            return "without a resourceVersion"
-        return "" if write.body["spec"].keys() <= {"permit", "withdrawn"} else "more than a permit or a withdrawal"
-    return "not a kind that a source writes in a target"
+    if labels.get(SOURCE_LABEL) != CAMPUS:
+        return "it does not carry our source label"
+    if write.verb == "delete":
+        return _precondition(write)
+    return _spec(write) if write.kind == CANDIDATES and write.verb == "patch" else ""
+
+
+def _precondition(write: Written) -> str:
+    """A delete names the UID of what is there."""
+    names_it = write.before is not None and write.uid == write.before.uid
+    return "" if names_it else f"the precondition names the UID {write.uid or '(none)'}"
+
+
+def _spec(write: Written) -> str:
+    """A source patches the permit and the withdrawal of a Candidate, nothing else."""
+    if write.subresource or write.body.keys() - {"metadata", "spec"}:
+        return "the status is the target's"
+    if not write.resource_version:
+        return "without a resourceVersion"
+    return "" if write.body["spec"].keys() <= {"permit", "withdrawn"} else "more than a permit or a withdrawal"

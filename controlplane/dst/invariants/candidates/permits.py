@@ -1,4 +1,5 @@
-"""Nothing is bound without a permit that is current, and no permit is sent that is not in the log (S2, S3, S4; H12).
+"""Nothing is bound without a permit that is current, and no permit is sent that is not in the log (S2, S3 and S4 of
+docs/explanation/candidates.md).
 
 In: Candidates and Pods as the targets' API servers commit them, and the permits of the source's log. Out: a violation.
 A permit names a reservation: it is held against the one that the target's own log holds when the Pod gets its node."""
@@ -11,6 +12,8 @@ from typing import NamedTuple
 from controlplane.app.scheduler_controllers import SchedulerControllers
 from controlplane.controllers.candidates.objects import CANDIDATE_LABEL, CANDIDATES, permission
 from controlplane.controllers.candidates.source.events import Elected, PermitGranted
+from controlplane.controllers.candidates.target.events import BindStarted
+from controlplane.controllers.candidates.target.state import TargetState
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.scenes.candidates.environment import CAMPUS, NAMESPACE, CandidateEnvironment, on_node
 from controlplane.kube.kinds import PODS
@@ -36,8 +39,10 @@ class _Granted(NamedTuple):
 class Permits:
     """The permits that were granted, by candidate and number. `targets` are the folds of the targets' logs."""
 
-    def __init__(self, trace: Trace, stage: CandidateEnvironment, targets: Mapping[str, SchedulerControllers]) -> None:
-        self._trace, self._stage, self._targets = trace, stage, targets
+    def __init__(
+        self, trace: Trace, environment: CandidateEnvironment, targets: Mapping[str, SchedulerControllers]
+    ) -> None:
+        self._trace, self._environment, self._targets = trace, environment, targets
         self._granted: dict[tuple[str, int], _Granted] = {}
         self._ever: dict[tuple[str, int], set[_Granted]] = {}
         self._streams: dict[str, str] = {}
@@ -47,7 +52,7 @@ class Permits:
         """Look at an event of the source's log."""
         event = recorded.event
         if isinstance(event, Elected) and event.epoch == 1:
-            # A pod of which nothing was known, perhaps one that is back with its UID: its permits are counted from one again.
+            # A pod of which nothing was known, perhaps one that is back with its UID: permits are counted from one.
             self._granted = {
                 key: said for key, said in self._granted.items() if self._streams[key[0]] != recorded.stream
             }
@@ -89,7 +94,7 @@ class Permits:
             self._trace.violate(BACK, f"{record.name} on {target}")
 
     def _removed(self, target: str, record: Record) -> None:
-        for pod in self._stage.places[target].store.records(PODS):
+        for pod in self._environment.places[target].store.records(PODS):
             if pod.labels.get(CANDIDATE_LABEL) == record.name and on_node(pod.obj):
                 self._trace.violate(LAST, f"{record.name} is gone from {target}, and its Pod runs")
 
@@ -100,23 +105,26 @@ class Permits:
         if state is None or binding is None:
             self._trace.violate(BOUND, f"{what}: its log knows of no binding")
             return
-        wrong = ""
-        seen, held = state.seen, state.held
-        permit = seen.permit if seen is not None else None
         if binding.node != on_node(record.obj) or binding.uid != record.uid:
             wrong = f"the log binds {binding.uid} to {binding.node}"
-        elif seen is None or permit is None:
-            wrong = "its Candidate carries no permit"
-        elif permit.number != binding.number or permit.kind != "Bind":
-            wrong = f"it is bound by permit {binding.number}, and carries permit {permit.number} to {permit.kind}"
-        elif held is None or held.number != permit.reservation or held.node != binding.node:
-            wrong = f"the permit is for reservation {permit.reservation}, and {held and held.number} is held"
-        elif state.withdrawn >= binding.number:
-            wrong = f"the withdrawal of permit {binding.number} was acknowledged"
-        elif binding.before > permit.until:
-            wrong = "the binding was to outlive its lease"
+        else:
+            wrong = _without_permit(state, binding)
         if wrong:
             self._trace.violate(BOUND, f"{what}: {wrong}")
+
+
+def _without_permit(state: TargetState, binding: BindStarted) -> str:
+    """Return why a binding is not what its Candidate's permit allows; "" if it is."""
+    permit, held = state.seen.permit if state.seen is not None else None, state.held
+    if permit is None:
+        return "its Candidate carries no permit"
+    if permit.number != binding.number or permit.kind != "Bind":
+        return f"it is bound by permit {binding.number}, and carries permit {permit.number} to {permit.kind}"
+    if held is None or held.number != permit.reservation or held.node != binding.node:
+        return f"the permit is for reservation {permit.reservation}, and {held and held.number} is held"
+    if state.withdrawn >= binding.number:
+        return f"the withdrawal of permit {binding.number} was acknowledged"
+    return "the binding was to outlive its lease" if binding.before > permit.until else ""
 
 
 def _numbers(record: Record) -> int:

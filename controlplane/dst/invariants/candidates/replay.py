@@ -1,7 +1,8 @@
 """The log alone gives the state: what a process holds, leading or following, equals a fold of the log beside it.
 
-In: the rooms of a process after a batch, and the same rooms folded beside it. Out: the first difference in words. Most
-of a state is frozen values, so a value is compared again only when either side has put another one in its place."""
+In: the controllers of a process after a batch, and the same controllers folded beside it. Out: the first difference in
+words. Most of a state is frozen values, so a value is compared again only when either side has put another one in its
+place."""
 
 from __future__ import annotations
 
@@ -65,14 +66,14 @@ def _index(hosted: HostedControllers) -> Iterator[tuple[str, Any]]:
         yield part, among[part.rpartition(".")[2]]
 
 
-def of_scheduler(rooms: SchedulerControllers) -> Parts:
+def of_scheduler(controllers: SchedulerControllers) -> Parts:
     """Return what a scheduler holds."""
     return [
-        ("candidates", rooms.targets.candidates),
-        ("invitations", rooms.targets.invitations),
-        ("placements", rooms.placements.states),
-        ("victims", rooms.evictions.states),
-        ("connection", rooms.here.connection),
+        ("candidates", controllers.targets.candidates),
+        ("invitations", controllers.targets.invitations),
+        ("placements", controllers.placements.states),
+        ("victims", controllers.evictions.states),
+        ("connection", controllers.here.connection),
     ]
 
 

@@ -36,11 +36,11 @@ class DelegateRunRules:
     def __init__(
         self,
         trace: Trace,
-        stage: CandidateEnvironment,
+        environment: CandidateEnvironment,
         placing: SourceController,
         targets: Mapping[str, SchedulerControllers],
     ) -> None:
-        self._trace, self._stage, self._placing, self._targets = trace, stage, placing, targets
+        self._trace, self._environment, self._placing, self._targets = trace, environment, placing, targets
         self._names: dict[str, str] = {}  # of campus' candidates: the source pod's name
         self._running: dict[str, dict[str, str]] = {}  # source pod → candidate → target
         self._excused: set[str] = set()
@@ -130,9 +130,9 @@ class DelegateRunRules:
         has.
         """
         found = dict(self._running.get(name, {}))
-        for target, rooms in self._targets.items():
-            there = {record.uid for record in self._stage.places[target].store.records(PODS)}
-            for state in rooms.targets.candidates.values():
+        for target, controllers in self._targets.items():
+            there = {record.uid for record in self._environment.places[target].store.records(PODS)}
+            for state in controllers.targets.candidates.values():
                 ours = self._names.get(state.name) == name and state.namespace == NAMESPACE
                 if ours and state.binding is not None and state.binding.uid in there:
                     found[state.name] = target

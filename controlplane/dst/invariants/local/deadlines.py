@@ -30,8 +30,8 @@ _SOON = 15.0  # seconds: less than a place waits for the others in the scene
 class InTime:
     """Since when each node is cordoned."""
 
-    def __init__(self, trace: Trace, stage: OwnClusterEnvironment, placed: SchedulerControllers) -> None:
-        self._trace, self._stage, self._placed = trace, stage, placed
+    def __init__(self, trace: Trace, environment: OwnClusterEnvironment, placed: SchedulerControllers) -> None:
+        self._trace, self._environment, self._placed = trace, environment, placed
         self._cordoned: dict[str, float] = {}
         self._in_vain: dict[str, float] = {}
 
@@ -41,7 +41,7 @@ class InTime:
         if record.kind != NODES:
             return
         if commit.type != "DELETED" and record.obj["spec"].get("unschedulable"):
-            self._cordoned.setdefault(record.name, self._stage.loop.time())
+            self._cordoned.setdefault(record.name, self._environment.loop.time())
         else:
             self._cordoned.pop(record.name, None)
 
@@ -54,12 +54,12 @@ class InTime:
             self._in_vain.clear()
 
     def _placeholders(self) -> None:
-        now = self._stage.loop.time()
-        for record in self._stage.records(PODS) if self._cordoned else ():
+        now = self._environment.loop.time()
+        for record in self._environment.records(PODS) if self._cordoned else ():
             since = self._cordoned.get(record.obj["spec"].get("nodeName", ""), now)
             if record.labels.get(COMPONENT_LABEL) != COMPONENT or now - since < _LONG:
                 continue
-            run = self._stage.find(PIPELINE_RUNS, str(record.labels.get(RUN_LABEL)), NAMESPACE)
+            run = self._environment.find(PIPELINE_RUNS, str(record.labels.get(RUN_LABEL)), NAMESPACE)
             if run is not None and not ended(run) and ready(record.obj) and "deletionTimestamp" not in meta(record.obj):
                 node = record.obj["spec"]["nodeName"]
                 self._trace.violate(LEAVES, f"{record.name} is on {node}, cordoned for {now - since:.0f} s")
@@ -68,7 +68,7 @@ class InTime:
         """A place waits for others no longer than its time, and no longer than it takes to hear that one of them has
         found no node.
         """
-        now, at = self._stage.clock.now(), self._stage.loop.time()
+        now, at = self._environment.clock.now(), self._environment.loop.time()
         waiting = {
             stream: state
             for stream, state in self._placed.placements.states.items()
@@ -98,5 +98,5 @@ class InTime:
 
     def _group(self, stream: str) -> str:
         _, namespace, name = stream.split("/", 2)
-        pod = self._stage.find(PODS, name, namespace)
+        pod = self._environment.find(PODS, name, namespace)
         return str(notes_of(pod).get(GROUP_NAME, "")) if pod is not None else ""

@@ -1,6 +1,6 @@
 """The general rules of a log: one writer, no holes, a reason, a cause, one open write to a target, pauses after a no.
 
-In: the events of one log as they reach it, and the capability that a fold of the log beside it has come to. Out: a
+In: the events of one log as they reach it, and the controller that a fold of the log beside it has come to. Out: a
 violation. Decisions are appended against the version of the state they were taken on, so what is looked at here is what
 the decider looked at."""
 
@@ -47,10 +47,10 @@ def _may_cause(cause: str, stream: str) -> bool:
 
 
 class Events:
-    """Looks at each event of one log before it is folded into `capability`."""
+    """Looks at each event of one log before it is folded into `controller`."""
 
-    def __init__(self, trace: Trace, capability: ControllerRouter) -> None:
-        self._trace, self._capability = trace, capability
+    def __init__(self, trace: Trace, controller: ControllerRouter) -> None:
+        self._trace, self._controller = trace, controller
         self._versions: dict[str, int] = {}
         self._position = 0
         self._streams = [""]
@@ -90,7 +90,7 @@ class Events:
             return
         if not event.target or recorded.cluster not in ("", event.cluster):
             self._trace.violate("every write has one target", f"{what}: {event.target!r} by {recorded.cluster!r}")
-        busy = {write.target for write in self._capability.open_writes(recorded.stream)}
+        busy = {write.target for write in self._controller.open_writes(recorded.stream)}
         if event.target in busy and not isinstance(event, _REPLACED):
             self._trace.violate("one open write to a target", f"{what}: {event.target}")
 

@@ -27,8 +27,8 @@ _NEWS = 60.0  # seconds for which what is gone may still be believed in
 class GangRules:
     """Which pods are, or were a moment ago, in which group, and what each group asked for a moment ago."""
 
-    def __init__(self, trace: Trace, stage: OwnClusterEnvironment, placed: SchedulerControllers) -> None:
-        self._trace, self._stage, self._placed = trace, stage, placed
+    def __init__(self, trace: Trace, environment: OwnClusterEnvironment, placed: SchedulerControllers) -> None:
+        self._trace, self._environment, self._placed = trace, environment, placed
         self._pods: dict[str, Record] = {}
         self._gone: dict[str, float] = {}
         self._asked: dict[str, list[tuple[float, int]]] = {}
@@ -37,7 +37,7 @@ class GangRules:
 
     def on_commit(self, commit: Commit) -> None:
         """Take note of a pod or a group."""
-        record, now = commit.record, self._stage.loop.time()
+        record, now = commit.record, self._environment.loop.time()
         if record.kind == PODS:
             self._pods[record.uid] = record
             if commit.type == "DELETED":
@@ -75,7 +75,7 @@ class GangRules:
             return
         placed = self._placed_of(group)
         wanted = self._least(group)
-        now = self._stage.loop.time()
+        now = self._environment.loop.time()
         if len(placed | {event.uid}) >= wanted:
             self._let_go[group] = now
         elif now - self._let_go.get(group, -_AFTER) >= _AFTER and not self._started(group, event.uid):
@@ -84,14 +84,14 @@ class GangRules:
 
     def _least(self, group: str) -> int:
         """Return the smallest quorum that the scheduler may believe in."""
-        kept, now = self._asked.get(group, []), self._stage.loop.time()
+        kept, now = self._asked.get(group, []), self._environment.loop.time()
         if not kept:
             return 1
         before = [asked for at, asked in kept if now - at > _NEWS][-1:]
         return min([*before, *(asked for at, asked in kept if now - at <= _NEWS)] or [1])
 
     def _members(self, group: str) -> dict[str, Record]:
-        now = self._stage.loop.time()
+        now = self._environment.loop.time()
         return {
             uid: record
             for uid, record in self._pods.items()
@@ -117,6 +117,6 @@ class GangRules:
 
     def _taken(self, record: Record) -> bool:
         if record.uid in self._gone and record.uid in self._held:
-            return True  # it went between the release of its gang and the bindings, which are as many writes as there are pods
+            return True  # it went between the release of its gang and the bindings, of which each is a write of its own
         state = self._placed.placements.states.get(pod_stream(record.namespace, record.name))
         return state is not None and state.pod is not None and state.pod.uid == record.uid and bool(state.node)

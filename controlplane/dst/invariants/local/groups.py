@@ -20,7 +20,7 @@ from controlplane.kube.kinds import PODS, Json, meta
 from controlplane.kube.pod_requests import effective
 from controlplane.kube.quantities import nanos
 from controlplane.log.event import Recorded
-from controlplane.simulation.apiserver.history import Commit
+from controlplane.simulation.apiserver.history import Commit, Record
 from controlplane.simulation.controllers.workload_owners import controller_of
 from controlplane.simulation.kinds.own_cluster import DEPLOYMENTS, POD_GROUPS, REPLICA_SETS
 
@@ -32,14 +32,14 @@ FIELDS = "a group asks for what its owners say"
 class GroupRules:
     """What each pod was put into, every object by UID as it last was, and the rules that were accepted so far."""
 
-    def __init__(self, trace: Trace, stage: OwnClusterEnvironment, shadow: HostedControllers) -> None:
-        self._trace, self._stage, self._shadow = trace, stage, shadow
+    def __init__(self, trace: Trace, environment: OwnClusterEnvironment, shadow: HostedControllers) -> None:
+        self._trace, self._environment, self._shadow = trace, environment, shadow
         self._named: dict[str, str] = {}
         self._pinned: dict[str, str] = {}
         self._objects: dict[str, Json] = {}
         self._rules: list[Rules] = [Rules()]
         self._secret: set[str] = set()
-        for record in stage.everything():
+        for record in environment.everything():
             self._objects[record.uid] = record.copy()
 
     def on_commit(self, commit: Commit) -> None:
@@ -60,8 +60,8 @@ class GroupRules:
 
     def forbidden(self) -> set[str]:
         """Return the kinds (`Deployment`) that the controllers may not read now."""
-        named = {storm.resource for storm in self._stage.ways["rooms"].storms if storm.status == 403}
-        return {kind.kind for kind in self._stage.store.served if kind.name in named}
+        named = {storm.resource for storm in self._environment.ways["rooms"].storms if storm.status == 403}
+        return {kind.kind for kind in self._environment.store.served if kind.name in named}
 
     def before_fold(self, recorded: Recorded) -> None:
         """Look at a resolution."""
@@ -97,8 +97,8 @@ class GroupRules:
 
     @staticmethod
     def _chosen(chain: list[Json], rules: Rules) -> str:
-        """Return the UID of the owner that rules choose: nearest match, moved down, else the first owner (specs 1.3 to
-        1.5).
+        """Return the UID of the owner that rules choose (docs/explanation/podgroups.md): that of the nearest match,
+        moved by its adjustment, else the first.
         """
         for place, one in enumerate(chain[1:], 1):
             reference = OwnerReference(
@@ -113,15 +113,13 @@ class GroupRules:
 
     def finish(self) -> None:
         """Look at the fields of every group of ours that has members."""
-        pods = [record.obj for record in self._stage.records(PODS)]
-        for record in self._stage.records(POD_GROUPS):
+        pods = [record.obj for record in self._environment.records(PODS)]
+        for record in self._environment.records(POD_GROUPS):
             owner = record.labels.get(OWNER_LABEL)
             members = [pod for pod in pods if notes_of(pod).get(GROUP_NAME) == record.name]
-            told = (record.obj.get("status") or {}).get("conditions") or ()
-            kept = (
-                controller_of(record.obj).get("uid") == owner
-            )  # one whose owner left it behind has nobody who asks for anything
-            if owner is None or not kept or not members or any(one["type"] == "OwnerResolved" for one in told):
+            # Of a group that its owner has left behind nobody asks for anything.
+            kept = controller_of(record.obj).get("uid") == owner
+            if owner is None or not kept or not members or _has_unresolved_owner(record):
                 continue
             members = [pod for pod in members if self._pinned.get(meta(pod)["uid"]) == record.name]
             if members:
@@ -152,7 +150,7 @@ class GroupRules:
         if place and chain[place]["kind"] == DEPLOYMENTS.kind:
             sets = [
                 one.obj
-                for one in self._stage.records(REPLICA_SETS)
+                for one in self._environment.records(REPLICA_SETS)
                 if controller_of(one.obj).get("uid") == chain[place]["uid"]
             ]
             return (
@@ -165,3 +163,8 @@ class GroupRules:
             if found is not None:
                 return found["spec"]
         return None
+
+
+def _has_unresolved_owner(group: Record) -> bool:
+    conditions = (group.obj.get("status") or {}).get("conditions") or ()
+    return any(condition["type"] == "OwnerResolved" for condition in conditions)

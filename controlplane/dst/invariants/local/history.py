@@ -26,9 +26,9 @@ _GONE = ("Gone", "Deleted", "Vanished")
 class LocalHistoryRules:
     """Every version that was committed, and the newest that each log was told of each object."""
 
-    def __init__(self, trace: Trace, stage: OwnClusterEnvironment) -> None:
-        self._trace, self._stage = trace, stage
-        self._committed: set[tuple[str, int]] = {(record.uid, record.version) for record in stage.everything()}
+    def __init__(self, trace: Trace, environment: OwnClusterEnvironment) -> None:
+        self._trace, self._environment = trace, environment
+        self._committed: set[tuple[str, int]] = {(record.uid, record.version) for record in environment.everything()}
         self._last: dict[str, int] = {}
 
     def on_commit(self, commit: Commit) -> None:
@@ -54,17 +54,25 @@ class LocalHistoryRules:
         assert groups is not None
         assert runs is not None
         exact: list[tuple[Kind, dict[str, tuple[str, str, str]], list[Record]]] = [
-            (POD_GROUPS, groups.known(MANAGEMENT, POD_GROUPS.name), self._stage.records(POD_GROUPS)),
-            (PIPELINE_RUNS, runs.places.known(MANAGEMENT, PIPELINE_RUNS.name), self._stage.records(PIPELINE_RUNS)),
-            (PODS, groups.known(MANAGEMENT, PODS.name), [one for one in self._stage.records(PODS) if _member(one)]),
+            (POD_GROUPS, groups.known(MANAGEMENT, POD_GROUPS.name), self._environment.records(POD_GROUPS)),
+            (
+                PIPELINE_RUNS,
+                runs.places.known(MANAGEMENT, PIPELINE_RUNS.name),
+                self._environment.records(PIPELINE_RUNS),
+            ),
+            (
+                PODS,
+                groups.known(MANAGEMENT, PODS.name),
+                [one for one in self._environment.records(PODS) if _member(one)],
+            ),
             (STATEFUL_SETS, runs.places.known(MANAGEMENT, STATEFUL_SETS.name), self._made(STATEFUL_SETS)),
         ]
         by_uid: list[tuple[Kind, set[str], list[Record]]] = [
-            (NODES, set(runs.places.known(MANAGEMENT, NODES.name)), self._stage.records(NODES)),
-            (TASK_RUNS, set(runs.places.known(MANAGEMENT, TASK_RUNS.name)), self._stage.records(TASK_RUNS)),
-            (DEPLOYMENTS, set(groups.known(MANAGEMENT, DEPLOYMENTS.name)), self._stage.records(DEPLOYMENTS)),
-            (REPLICA_SETS, set(groups.known(MANAGEMENT, REPLICA_SETS.name)), self._stage.records(REPLICA_SETS)),
-            (POD_GROUPS, set(placed.verdicts.known()), self._stage.records(POD_GROUPS)),
+            (NODES, set(runs.places.known(MANAGEMENT, NODES.name)), self._environment.records(NODES)),
+            (TASK_RUNS, set(runs.places.known(MANAGEMENT, TASK_RUNS.name)), self._environment.records(TASK_RUNS)),
+            (DEPLOYMENTS, set(groups.known(MANAGEMENT, DEPLOYMENTS.name)), self._environment.records(DEPLOYMENTS)),
+            (REPLICA_SETS, set(groups.known(MANAGEMENT, REPLICA_SETS.name)), self._environment.records(REPLICA_SETS)),
+            (POD_GROUPS, set(placed.verdicts.known()), self._environment.records(POD_GROUPS)),
         ]
         for kind, known, records in exact:
             versions = {uid: version for uid, (_, _, version) in known.items()}
@@ -79,7 +87,7 @@ class LocalHistoryRules:
     def _made(self, kind: Kind) -> list[Record]:
         return [
             one
-            for one in self._stage.records(kind)
+            for one in self._environment.records(kind)
             if one.labels.get(COMPONENT_LABEL) == COMPONENT and one.labels.get(RUN_LABEL)
         ]
 

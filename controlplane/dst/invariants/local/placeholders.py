@@ -31,8 +31,8 @@ _OVER = ("Succeeded", "Failed")
 class Placeholders:
     """What was made for which run, and where placeholders' pods have been."""
 
-    def __init__(self, trace: Trace, stage: OwnClusterEnvironment) -> None:
-        self._trace, self._stage = trace, stage
+    def __init__(self, trace: Trace, environment: OwnClusterEnvironment) -> None:
+        self._trace, self._environment = trace, environment
         self.modes: dict[str, str] = {}
         self._runs: dict[str, Json] = {}
         self._of_run: dict[str, set[str]] = {}
@@ -83,7 +83,7 @@ class Placeholders:
             self._apart(record, node)
 
     def _apart(self, record: Record, node: str) -> None:
-        for other in self._stage.records(PODS):
+        for other in self._environment.records(PODS):
             if other.uid == record.uid or other.labels.get(COMPONENT_LABEL) != COMPONENT:
                 continue
             there = other.obj["spec"].get("nodeName") == node and "deletionTimestamp" not in meta(other.obj)
@@ -110,7 +110,7 @@ class Placeholders:
             return
         followed = _follows(pod.copy())
         if followed and event.node not in self._been.get(followed, set()):
-            self._doubts.append((self._stage.loop.time(), pod.name, followed, event.node))
+            self._doubts.append((self._environment.loop.time(), pod.name, followed, event.node))
 
     def look(self) -> None:
         """Look at the bindings of tasks' pods that came before their placeholder's place: one append may overtake
@@ -120,7 +120,7 @@ class Placeholders:
             at, pod, followed, node = doubt
             if node in self._been.get(followed, set()):
                 self._doubts.remove(doubt)
-            elif self._stage.loop.time() - at > _OVERTAKEN:
+            elif self._environment.loop.time() - at > _OVERTAKEN:
                 self._trace.violate(NODE, f"pod {pod} goes to {node}, {followed} never was there")
 
 

@@ -13,14 +13,14 @@ from controlplane.app.hosted import HostedControllers
 from controlplane.app.scheduler_controllers import SchedulerControllers
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.invariants.workloads.replay import RULE, _unequal
-from controlplane.dst.scenes.local.processes import ROOMS, SCHEDULER, hosted, scheduler_rooms
+from controlplane.dst.scenes.local.processes import CONTROLLERS, SCHEDULER, hosted, scheduler_controllers
 from controlplane.log.event import Recorded
 
 _Pair = tuple[object, object]
 
 
-def _of_rooms(rooms: HostedControllers) -> dict[str, Any]:
-    groups, runs = rooms.local.groups, rooms.local.runs
+def _of_controllers(controllers: HostedControllers) -> dict[str, Any]:
+    groups, runs = controllers.local.groups, controllers.local.runs
     assert groups is not None
     assert runs is not None
     index = groups.index
@@ -42,16 +42,16 @@ def _of_rooms(rooms: HostedControllers) -> dict[str, Any]:
     }
 
 
-def _of_scheduler(rooms: SchedulerControllers) -> dict[str, Any]:
+def _of_scheduler(controllers: SchedulerControllers) -> dict[str, Any]:
     return {
-        "placements": rooms.placements.states,
-        "evictions": rooms.evictions.states,
-        "verdicts": rooms.verdicts.states,
-        "connection": rooms.here.connection,
+        "placements": controllers.placements.states,
+        "evictions": controllers.evictions.states,
+        "verdicts": controllers.verdicts.states,
+        "connection": controllers.here.connection,
     }
 
 
-_PARTS: dict[str, Callable[[Any], dict[str, Any]]] = {ROOMS: _of_rooms, SCHEDULER: _of_scheduler}
+_PARTS: dict[str, Callable[[Any], dict[str, Any]]] = {CONTROLLERS: _of_controllers, SCHEDULER: _of_scheduler}
 
 
 class LocalReplayRules:
@@ -59,17 +59,17 @@ class LocalReplayRules:
 
     def __init__(self, trace: Trace, shadow: HostedControllers, placed: SchedulerControllers) -> None:
         self._trace, self.shadow, self.placed = trace, shadow, placed
-        self.positions = {ROOMS: 0, SCHEDULER: 0}
+        self.positions = {CONTROLLERS: 0, SCHEDULER: 0}
         self._equal: dict[tuple[str, int, str], dict[object, _Pair]] = {}
 
-    def folded(self, sort: str, process: str, rooms: Any, position: int) -> None:
+    def folded(self, sort: str, process: str, controllers: Any, position: int) -> None:
         """Look at a process that has folded a batch. One that is behind is looked at when it has caught up."""
         if position != self.positions[sort]:
             return
-        beside = self.shadow if sort == ROOMS else self.placed
-        mine, theirs = _PARTS[sort](rooms), _PARTS[sort](beside)
+        beside = self.shadow if sort == CONTROLLERS else self.placed
+        mine, theirs = _PARTS[sort](controllers), _PARTS[sort](beside)
         for part, left in mine.items():
-            known = self._equal.setdefault((process, id(rooms), part), {})
+            known = self._equal.setdefault((process, id(controllers), part), {})
             wrong = _difference(left, theirs[part], known)
             if wrong:
                 self._trace.violate(RULE, f"{process}: {part}: {wrong}")
@@ -77,11 +77,11 @@ class LocalReplayRules:
 
     def finish(self, logs: Mapping[str, Sequence[Recorded]]) -> None:
         """Fold both logs anew, from the beginning."""
-        fresh = {ROOMS: hosted(), SCHEDULER: scheduler_rooms("replay")}
-        for sort, rooms in fresh.items():
+        fresh = {CONTROLLERS: hosted(), SCHEDULER: scheduler_controllers("replay")}
+        for sort, controllers in fresh.items():
             for recorded in logs[sort]:
-                rooms.router.fold(recorded)  # type: ignore[attr-defined]
-            self.folded(sort, "replay", rooms, self.positions[sort])
+                controllers.router.fold(recorded)  # type: ignore[attr-defined]
+            self.folded(sort, "replay", controllers, self.positions[sort])
 
 
 def _difference(left: Any, right: Any, known: dict[object, _Pair]) -> str:

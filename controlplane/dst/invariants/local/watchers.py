@@ -22,7 +22,7 @@ from controlplane.dst.invariants.local.placeholders import Placeholders
 from controlplane.dst.invariants.local.replay import LocalReplayRules
 from controlplane.dst.invariants.local.writes import LocalOwnershipRules
 from controlplane.dst.scenes.local.environment import OwnClusterEnvironment
-from controlplane.dst.scenes.local.processes import ROOMS, SCHEDULER
+from controlplane.dst.scenes.local.processes import CONTROLLERS, SCHEDULER
 from controlplane.log.event import NewEvent, Recorded
 from controlplane.simulation.apiserver.history import Commit
 
@@ -31,17 +31,17 @@ class Watchers:
     """All rules of a run. `folded` is, by sort of process, what hears of its batches."""
 
     def __init__(
-        self, trace: Trace, stage: OwnClusterEnvironment, shadow: HostedControllers, placed: SchedulerControllers
+        self, trace: Trace, environment: OwnClusterEnvironment, shadow: HostedControllers, placed: SchedulerControllers
     ) -> None:
         self.ownership = LocalOwnershipRules(trace)
-        self.groups = GroupRules(trace, stage, shadow)
-        self.placeholders = Placeholders(trace, stage)
-        self._gangs = GangRules(trace, stage, placed)
-        self._in_time = InTime(trace, stage, placed)
-        self._history = LocalHistoryRules(trace, stage)
-        self._events = {ROOMS: Events(trace, shadow.router), SCHEDULER: Events(trace, placed.router)}
+        self.groups = GroupRules(trace, environment, shadow)
+        self.placeholders = Placeholders(trace, environment)
+        self._gangs = GangRules(trace, environment, placed)
+        self._in_time = InTime(trace, environment, placed)
+        self._history = LocalHistoryRules(trace, environment)
+        self._events = {CONTROLLERS: Events(trace, shadow.router), SCHEDULER: Events(trace, placed.router)}
         self._replay = LocalReplayRules(trace, shadow, placed)
-        self.folded = {sort: partial(self._replay.folded, sort) for sort in (ROOMS, SCHEDULER)}
+        self.folded = {sort: partial(self._replay.folded, sort) for sort in (CONTROLLERS, SCHEDULER)}
 
     def on_commit(self, commit: Commit) -> None:
         """Look at a change of the cluster."""
@@ -60,7 +60,7 @@ class Watchers:
         self._replay.positions[sort] = recorded.position
         self._events[sort].before_fold(recorded, writer)
         self._history.before_fold(sort, recorded, new.source, new.mark)
-        if sort == ROOMS:
+        if sort == CONTROLLERS:
             self.groups.before_fold(recorded)
             self.placeholders.before_fold(recorded)
         else:

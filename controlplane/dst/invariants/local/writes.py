@@ -15,7 +15,7 @@ from controlplane.controllers.podgroups.objects import GROUP_NAME
 from controlplane.controllers.podgroups.observe import PROBLEM_NOTE, RULES_NOTE
 from controlplane.dst.engine.server import Written
 from controlplane.dst.engine.trace import Trace
-from controlplane.dst.scenes.local.processes import ROOMS
+from controlplane.dst.scenes.local.processes import CONTROLLERS
 from controlplane.kube.kinds import EVENTS, PIPELINE_RUNS, PODS, Json, Kind, meta
 from controlplane.simulation.apiserver.history import Record
 from controlplane.simulation.controllers.workload_owners import controller_of
@@ -23,6 +23,7 @@ from controlplane.simulation.kinds.base import CONFIG_MAPS
 from controlplane.simulation.kinds.own_cluster import CLAIMS, POD_GROUPS, STATEFUL_SETS
 
 RULE = "only what is ours is written"
+_PRECONDITION = {"delete": "the precondition names", "patch": "the patch is for"}
 
 
 class LocalOwnershipRules:
@@ -40,19 +41,20 @@ class LocalOwnershipRules:
 
     def _wrong(self, write: Written) -> str:
         before = write.before
-        if before is not None and before.uid in self.foreign:
-            allowed = self.foreign[before.uid]
-            if write.verb != "patch" or not allowed or set(write.body) - {"metadata", allowed}:
-                return "it is somebody else's"
-        rules = _ROOMS if write.process.startswith(ROOMS) else _SCHEDULER
+        if before is not None and before.uid in self.foreign and not _is_allowed(write, self.foreign[before.uid]):
+            return "it is somebody else's"
+        rules = _CONTROLLERS if write.process.startswith(CONTROLLERS) else _SCHEDULER
         rule = rules.get((write.verb, write.kind))
         if rule is None:
             return "no such write is decided by anybody"
-        if write.verb == "delete" and (before is None or write.uid != before.uid):
-            return f"the precondition names the UID {write.uid or '(none)'}"
-        if write.verb == "patch" and (before is None or write.uid != before.uid):
-            return f"the patch is for the UID {write.uid or '(none)'}"
+        if write.verb in _PRECONDITION and (before is None or write.uid != before.uid):
+            return f"{_PRECONDITION[write.verb]} the UID {write.uid or '(none)'}"
         return rule(write)
+
+
+def _is_allowed(write: Written, allowed: str) -> bool:
+    """Whether a write of what is somebody else's is a patch of the one part that may be written."""
+    return bool(allowed) and write.verb == "patch" and not set(write.body) - {"metadata", allowed}
 
 
 def _made_for_a_run(write: Written) -> str:
@@ -138,7 +140,7 @@ def _free(write: Written) -> str:
     return ""
 
 
-_ROOMS: dict[tuple[str, Kind], Callable[[Written], str]] = {
+_CONTROLLERS: dict[tuple[str, Kind], Callable[[Written], str]] = {
     ("create", EVENTS): _free,
     ("create", POD_GROUPS): _own_group,
     ("create", STATEFUL_SETS): _made_for_a_run,

@@ -51,9 +51,10 @@ class OwnershipRules:
         labels = (meta(write.body).get("labels") or {}) if write.before is None else write.before.labels
         if labels.get(ORIGIN_LABEL) != self._origin:
             return "it does not carry our origin"
-        if write.before is not None and write.before.uid in self.planted:
+        uid = write.before.uid if write.before is not None else ""
+        if uid in self.planted:
             return "it is somebody else's"
-        if write.verb == "delete" and write.uid != (write.before.uid if write.before else ""):
+        if write.verb == "delete" and write.uid != uid:
             return f"the precondition names the UID {write.uid or '(none)'}"
         if write.verb == "patch" and not write.resource_version:
             return "without a resourceVersion"

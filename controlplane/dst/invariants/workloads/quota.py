@@ -1,6 +1,6 @@
 """Quota is neither overdrawn nor charged twice, on any cluster.
 
-In: the commits of Workloads, one after the other, and the simulated Kueue's books. Out: a violation as soon as they
+In: the commits of Workloads, one after the other, and the simulated Kueue's accounts. Out: a violation as soon as they
 differ: a usage below zero or above the quota, or another sum than that of the Workloads that hold quota, each counted
 once. The sums are kept along the commits, so looking at every one of them costs what has changed; at the end they are
 made anew from the objects.
@@ -21,7 +21,7 @@ from controlplane.simulation.kueue.quota import Usage, usage_of
 OVERDRAWN, BALANCE = "quota is not overdrawn", "quota is charged once"
 
 
-class Books:
+class QuotaAccounts:
     """What the Workloads of one cluster hold, in one life of it."""
 
     def __init__(self, trace: Trace, place: ClusterEnvironment) -> None:

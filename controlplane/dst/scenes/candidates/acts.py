@@ -1,8 +1,8 @@
 """The steps of a plan in which users, administrators and strangers act, and which network or process a fault is of.
 
-In: a step and the run. Out: what happens on the stage; whatever lasts undoes itself when its time is over. An act whose
-object is not there (any more) does nothing, so that any subset of a plan's steps can be played. Faults of networks and
-processes are those of the room around: here they are only told which way, and which process."""
+In: a step and the run. Out: changes of the environment; whatever lasts undoes itself when its time is over. An act
+whose object is not there (any more) does nothing, so that any subset of a plan's steps can be played. Faults of
+networks and processes are those of the scene `workloads`: here the network and the process are chosen."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Scene(Protocol):
     took back.
     """
 
-    stage: CandidateEnvironment
+    environment: CandidateEnvironment
     databases: dict[str, SimulatedDatabase]
     submitted: dict[str, Step]
     wanted: dict[str, Step]
@@ -91,27 +91,26 @@ class _Way:
 
 
 class _Ways:
-    """The ways by name, where the acts around expect the stage."""
+    """The ways by name, where the acts around expect the environment."""
 
     def __init__(self, scene: Scene) -> None:
-        self.places = {name: _Way(network) for name, network in scene.stage.ways.items()}
-        self.compact = scene.stage.compact
+        self.places = {name: _Way(network) for name, network in scene.environment.ways.items()}
+        self.compact = scene.environment.compact
 
 
 class _Around:
     """As much of a theatre as the acts on networks and processes touch."""
 
     def __init__(self, scene: Scene) -> None:
-        self.stage, self.replicas, self.after = _Ways(scene), scene.replicas, scene.after
+        self.environment, self.replicas, self.after = _Ways(scene), scene.replicas, scene.after
 
 
-# --- users
-# -------------------------------------------------------------------------------------------------------------
+# --- users -----------------------------------------------------------------------------------------------------------
 
 
 def _submit(scene: Scene, step: Step) -> None:
     """`seconds` is how long the pod runs, if it is one that ends; `value` how many CPUs it asks for."""
-    store, pod = scene.stage.management.store, pod_of(step)
+    store, pod = scene.environment.management.store, pod_of(step)
     if step.where.startswith("apart"):
         # What is spread are the pods of one controller: anything that is there and stays will do.
         owner = store.get(CONFIG_MAPS, NAMESPACE, "settings")
@@ -160,7 +159,7 @@ def _submit_gang(scene: Scene, step: Step) -> None:
     """
     members, least = divmod(step.value, 10)
     group = {"metadata": {"name": step.where, "namespace": NAMESPACE}, "spec": {"minMember": least}}
-    scene.stage.management.store.create(POD_GROUPS, group, field_manager="user")
+    scene.environment.management.store.create(POD_GROUPS, group, field_manager="user")
     for number in range(1, members + 1):
         member = replace(step, where=f"{step.where}-{number}", seconds=0.0, value=1)
         if number == 1:
@@ -176,7 +175,7 @@ def group_of(name: str) -> str:
 
 def _delete(scene: Scene, step: Step) -> None:
     if step.where in scene.wanted:
-        scene.stage.management.store.delete(PODS, NAMESPACE, step.where)
+        scene.environment.management.store.delete(PODS, NAMESPACE, step.where)
         del scene.wanted[step.where]
 
 
@@ -188,8 +187,7 @@ def _replace(scene: Scene, step: Step) -> None:
         scene.after(step.seconds, _submit, scene, submitted)
 
 
-# --- targets
-# -----------------------------------------------------------------------------------------------------------
+# --- targets ---------------------------------------------------------------------------------------------------------
 
 
 def _pick(records: list[Record], value: int) -> Record | None:
@@ -203,34 +201,34 @@ def delegates(place: ClusterEnvironment) -> list[Record]:
 
 def _delete_delegate(scene: Scene, step: Step) -> None:
     """Somebody in the target deletes a Pod of ours."""
-    place = scene.stage.places[step.where]
+    place = scene.environment.places[step.where]
     record = _pick(delegates(place), step.value)
     if record is not None:
         place.store.delete(PODS, record.namespace, record.name)
 
 
 def _delete_candidate(scene: Scene, step: Step) -> None:
-    store = scene.stage.places[step.where].store
+    store = scene.environment.places[step.where].store
     record = _pick(sorted(store.records(CANDIDATES), key=lambda r: r.name), step.value)
     if record is not None:
         store.delete(CANDIDATES, record.namespace, record.name)
 
 
 def _node(scene: Scene, step: Step) -> int:
-    return 1 + step.value % scene.stage.nodes[step.where]
+    return 1 + step.value % scene.environment.nodes[step.where]
 
 
 def _cordon(scene: Scene, step: Step) -> None:
     number = _node(scene, step)
-    store = scene.stage.places[step.where].store
+    store = scene.environment.places[step.where].store
     store.patch(NODES, "", f"{step.where}-{number}", {"spec": {"unschedulable": True}}, field_manager="administrator")
-    scene.after(step.seconds, scene.stage.node, step.where, number)
+    scene.after(step.seconds, scene.environment.node, step.where, number)
 
 
 def _delete_node(scene: Scene, step: Step) -> None:
     number = _node(scene, step)
-    scene.stage.places[step.where].store.delete(NODES, "", f"{step.where}-{number}")
-    scene.after(step.seconds, scene.stage.node, step.where, number)
+    scene.environment.places[step.where].store.delete(NODES, "", f"{step.where}-{number}")
+    scene.after(step.seconds, scene.environment.node, step.where, number)
 
 
 def _rival(scene: Scene, step: Step) -> None:
@@ -240,8 +238,8 @@ def _rival(scene: Scene, step: Step) -> None:
 
 def _intruder(scene: Scene, step: Step) -> None:
     """A pod that another scheduler puts on a node that has room for it now."""
-    stage, node = scene.stage, f"{step.where}-{_node(scene, step)}"
-    if stage.free(step.where, node) >= _large(step):
+    environment, node = scene.environment, f"{step.where}-{_node(scene, step)}"
+    if environment.free(step.where, node) >= _large(step):
         _plant(scene, step, f"intruder-{step.number}", {"schedulerName": "another", "nodeName": node})
 
 
@@ -250,7 +248,7 @@ def _large(step: Step) -> int:
 
 
 def _plant(scene: Scene, step: Step, name: str, spec: Json) -> None:
-    store = scene.stage.places[step.where].store
+    store = scene.environment.places[step.where].store
     container = {"name": "main", "image": "x", "resources": {"requests": {"cpu": str(_large(step))}}}
     head = {"name": name, "namespace": NAMESPACE, "labels": {"app": "rival"}}
     store.create(PODS, {"metadata": head, "spec": {"containers": [container], **spec}}, field_manager="somebody")
@@ -258,21 +256,21 @@ def _plant(scene: Scene, step: Step, name: str, spec: Json) -> None:
 
 
 def _uninvite(scene: Scene, step: Step) -> None:
-    scene.stage.places[step.where].store.delete(CANDIDATE_SOURCES, NAMESPACE, CAMPUS)
-    scene.after(step.seconds, scene.stage.invite, step.where)
+    scene.environment.places[step.where].store.delete(CANDIDATE_SOURCES, NAMESPACE, CAMPUS)
+    scene.after(step.seconds, scene.environment.invite, step.where)
 
 
 def _disallow(scene: Scene, step: Step) -> None:
     """The namespace in the source may not use the target for a while."""
-    scene.stage.management.store.delete(CANDIDATE_TARGETS, NAMESPACE, step.where)
-    scene.after(step.seconds, scene.stage.allow, step.where)
+    scene.environment.management.store.delete(CANDIDATE_TARGETS, NAMESPACE, step.where)
+    scene.after(step.seconds, scene.environment.allow, step.where)
 
 
 def _stranger(scene: Scene, step: Step) -> None:
     """Another source, which is invited too, has a candidate here that it never permits to bind, and takes back
     later.
     """
-    store, name = scene.stage.places[step.where].store, f"stranger-{step.number}"
+    store, name = scene.environment.places[step.where].store, f"stranger-{step.number}"
     spec = {"cluster": STRANGER, "podSecurity": "baseline"}
     if not any(record.name == STRANGER for record in store.records(CANDIDATE_SOURCES)):
         store.create(CANDIDATE_SOURCES, {"metadata": {"name": STRANGER, "namespace": NAMESPACE}, "spec": spec})
@@ -289,8 +287,7 @@ def _forget(scene: Scene, step: Step) -> None:
     scene.after(step.seconds, scene.operators.forget(step.where))
 
 
-# --- clusters that begin anew
-# ------------------------------------------------------------------------------------------
+# --- clusters that begin anew ----------------------------------------------------------------------------------------
 
 
 def _restore(scene: Scene, step: Step) -> None:
@@ -306,10 +303,10 @@ def _restore_home(scene: Scene, step: Step) -> None:
 
 
 def _back_in(scene: Scene, cluster: str, seconds: float) -> None:
-    backup, lives = scene.stage.backup(cluster), scene.stage.places[cluster].lives
+    backup, lives = scene.environment.backup(cluster), scene.environment.places[cluster].lives
 
     def back() -> None:
-        if scene.stage.places[cluster].lives == lives:
+        if scene.environment.places[cluster].lives == lives:
             scene.restore(cluster, backup)
 
     scene.after(seconds, back)
@@ -318,23 +315,23 @@ def _back_in(scene: Scene, cluster: str, seconds: float) -> None:
 def _rebuild(scene: Scene, step: Step) -> None:
     """A target is replaced by an empty cluster of its name and address, and furnished after a while."""
     scene.rebuild(step.where)
-    scene.after(step.seconds, scene.stage.furnish, step.where)
+    scene.after(step.seconds, scene.environment.furnish, step.where)
 
 
 def _idle(scene: Scene, step: Step) -> None:
     """A target does not do its part until the very end: its scheduler is down, or its API server lets no Pod of a
     candidate be made.
     """
-    stage = scene.stage
-    if len(stage.idle) + 1 < len(stage.workers):
-        stage.idle[step.where] = "forbidding" if step.value % 2 else "silent"
+    environment = scene.environment
+    if len(environment.idle) + 1 < len(environment.workers):
+        environment.idle[step.where] = "forbidding" if step.value % 2 else "silent"
         if not step.value % 2:
-            stage.ways[f"{NEAR}{step.where}"].silent = True
+            environment.ways[f"{NEAR}{step.where}"].silent = True
 
 
 def tidy(scene: Scene) -> None:
     """Take away what strangers had taken away and a backup has brought back."""
-    for place in scene.stage.workers.values():
+    for place in scene.environment.workers.values():
         store = place.store
         planted = [record for record in store.records(PODS) if record.labels.get("app") == "rival"]
         strangers = [record for record in store.records(CANDIDATES) if record.labels.get(SOURCE_LABEL) == STRANGER]
@@ -342,13 +339,12 @@ def tidy(scene: Scene) -> None:
             store.delete(record.kind, record.namespace, record.name)
 
 
-# --- half a view
-# --------------------------------------------------------------------------------------------------------
+# --- half a view -----------------------------------------------------------------------------------------------------
 
 
 def _blind(scene: Scene, step: Step) -> None:
     """An API server answers for everything but one kind: its storage is in trouble, or an aggregated server is away."""
-    way = scene.stage.ways[step.where]
+    way = scene.environment.ways[step.where]
     storm = Storm(500, 1.0, resource=_BLIND[step.value % len(_BLIND)].name)
     way.storms.append(storm)
     way.end_watches()
@@ -358,8 +354,7 @@ def _blind(scene: Scene, step: Step) -> None:
 _BLIND: Final = (PODS, CANDIDATES, NODES, CANDIDATE_SOURCES, CANDIDATE_TARGETS, PODS, CANDIDATES)
 
 
-# --- logs
-# --------------------------------------------------------------------------------------------------------------
+# --- logs ------------------------------------------------------------------------------------------------------------
 
 
 def _database_away(scene: Scene, step: Step) -> None:

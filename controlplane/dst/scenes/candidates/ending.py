@@ -1,12 +1,12 @@
-"""Is everything settled? What must be so half an hour after the last trouble, and what may no longer be there (L1, L2,
-L5).
+"""Judges whether everything is settled: what must hold half an hour after the last fault, and what may no longer be
+there (L1, L2 and L5 of docs/explanation/candidates.md).
 
-In: the stage, what the logs say, which pods users still want. Out: the first thing that is left to do, in words; ""
-when nothing is."""
+In: the environment, the states that the logs give, which pods users still want. Out: the first thing that is left to
+do, in words; "" when nothing is."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from controlplane.app.hosted import HostedControllers
 from controlplane.app.scheduler_controllers import SchedulerControllers
@@ -18,13 +18,14 @@ from controlplane.dst.scenes.candidates.environment import CAMPUS, NAMESPACE, Ca
 from controlplane.kube.kinds import POD_GROUPS, PODS, SECRETS, Json, meta
 from controlplane.runtime.controller import Controller
 from controlplane.simulation.apiserver.history import Record
+from controlplane.simulation.apiserver.store import Store
 from controlplane.simulation.kinds.base import CONFIG_MAPS
 
 _OVER = ("Succeeded", "Failed")
 
 
 def unfinished(
-    stage: CandidateEnvironment,
+    environment: CandidateEnvironment,
     source: HostedControllers,
     targets: Mapping[str, SchedulerControllers],
     wanted: Mapping[str, Step],
@@ -34,8 +35,8 @@ def unfinished(
     placing = source.sources
     assert placing is not None
     return (
-        _pods(stage, placing, wanted, away)
-        or _left_behind(stage, placing, away)
+        _pods(environment, placing, wanted, away)
+        or _left_behind(environment, placing, away)
         or _owed(placing, wanted, away)
         or _logs(source, targets, away)
     )
@@ -57,49 +58,69 @@ def _owed(placing: SourceController, wanted: Mapping[str, Step], away: Collectio
 
 
 def _pods(
-    stage: CandidateEnvironment, placing: SourceController, wanted: Mapping[str, Step], away: Collection[str]
+    environment: CandidateEnvironment, placing: SourceController, wanted: Mapping[str, Step], away: Collection[str]
 ) -> str:
     """Every pod that nobody took back runs exactly once and says so, or has ended, or is too large for any node and
     says that.
     """
-    there = {record.name: record.obj for record in stage.management.store.records(PODS)}
-    if there.keys() != wanted.keys():
-        return f"pods {sorted(there.keys() ^ wanted.keys())} are {'there' if there.keys() - wanted.keys() else 'gone'}"
+    there = {record.name: record.obj for record in environment.management.store.records(PODS)}
+    if more := sorted(there.keys() - wanted.keys()):
+        return f"pods {more} are there"
+    if less := sorted(wanted.keys() - there.keys()):
+        return f"pods {less} are gone"
+    return _each(environment, placing, there, away) or _apart(environment, placing, there, away)
+
+
+def _each(
+    environment: CandidateEnvironment, placing: SourceController, there: Mapping[str, Json], away: Collection[str]
+) -> str:
     for name, pod in there.items():
-        running = [(target, record) for target, record in runs_of(stage, name) if target not in away]
-        phase = pod["status"].get("phase")
-        if name.startswith("huge") or (not running and _waits_for_its_gang(stage, there, name)):
-            if running or scheduled(pod).get("status") != "False":
-                return f"{name} cannot run, and does not say so"
-            continue
-        if phase in _OVER:
-            if any(phase_of(record) == "Running" for _, record in running):
-                return f"{name} has ended, and still runs"
-            if phase == "Failed" and not placing.sources[stream_of(name)].shown:
-                return f"{name} has failed, and nobody says why"
-            continue
-        if name.startswith("task"):
-            return f"{name} has not ended"
-        if [phase_of(record) for _, record in running] != ["Running"]:
-            return f"{name} runs {len(running)} times"
-        where = running[0][0]
-        hint = (meta(pod).get("annotations") or {}).get(HINT_CLUSTER)
-        if phase != "Running" or hint != where or scheduled(pod).get("status") != "True":
-            return f"{name} runs on {where}, and says that it is {phase} on {hint}"
-    return _apart(stage, placing, there, away)
+        running = [(target, record) for target, record in runs_of(environment, name) if target not in away]
+        if name.startswith("huge") or (not running and _waits_for_its_gang(environment, there, name)):
+            shown = not running and scheduled(pod).get("status") == "False"
+            wrong = "" if shown else f"{name} cannot run, and does not say so"
+        elif pod["status"].get("phase") in _OVER:
+            wrong = _over(name, pod, placing, running)
+        else:
+            wrong = _runs(name, pod, running)
+        if wrong:
+            return wrong
+    return ""
 
 
-def _waits_for_its_gang(stage: CandidateEnvironment, there: Mapping[str, Json], name: str) -> bool:
+def _over(name: str, pod: Json, placing: SourceController, running: Collection[tuple[str, Record]]) -> str:
+    """A pod that has ended runs nowhere, and one that has failed says why."""
+    if any(phase_of(record) == "Running" for _, record in running):
+        return f"{name} has ended, and still runs"
+    if pod["status"]["phase"] == "Failed" and not placing.sources[stream_of(name)].shown:
+        return f"{name} has failed, and nobody says why"
+    return ""
+
+
+def _runs(name: str, pod: Json, running: Sequence[tuple[str, Record]]) -> str:
+    """A pod that does not end by itself runs once, and says where."""
+    if name.startswith("task"):
+        return f"{name} has not ended"
+    if [phase_of(record) for _, record in running] != ["Running"]:
+        return f"{name} runs {len(running)} times"
+    where, phase = running[0][0], pod["status"].get("phase")
+    hint = (meta(pod).get("annotations") or {}).get(HINT_CLUSTER)
+    if phase != "Running" or hint != where or scheduled(pod).get("status") != "True":
+        return f"{name} runs on {where}, and says that it is {phase} on {hint}"
+    return ""
+
+
+def _waits_for_its_gang(environment: CandidateEnvironment, there: Mapping[str, Json], name: str) -> bool:
     """Whether a pod is of a group that is not there, or has fewer members than have to start together."""
     group = group_of(name)
     if not group:
         return False
-    found = [record for record in stage.management.store.records(POD_GROUPS) if record.name == group]
+    found = [record for record in environment.management.store.records(POD_GROUPS) if record.name == group]
     return not found or sum(group_of(other) == group for other in there) < found[0].obj["spec"]["minMember"]
 
 
 def _apart(
-    stage: CandidateEnvironment, placing: SourceController, there: Mapping[str, Json], away: Collection[str]
+    environment: CandidateEnvironment, placing: SourceController, there: Mapping[str, Json], away: Collection[str]
 ) -> str:
     """All of a gang that run are in one target, and a quorum has been; those of a smaller one are taken back after a
     while.
@@ -109,14 +130,14 @@ def _apart(
             return f"{group.name} has not come together in {group.placed.cluster}"
     places: dict[str, set[str]] = {}
     for name in filter(group_of, there):
-        places.setdefault(group_of(name), set()).update(t for t, _ in runs_of(stage, name) if t not in away)
+        places.setdefault(group_of(name), set()).update(t for t, _ in runs_of(environment, name) if t not in away)
     return next((f"{group} is in {sorted(where)}" for group, where in places.items() if len(where) > 1), "")
 
 
-def runs_of(stage: CandidateEnvironment, name: str) -> list[tuple[str, Record]]:
+def runs_of(environment: CandidateEnvironment, name: str) -> list[tuple[str, Record]]:
     """Return the delegates of the source pods of a name that are on a node: target and Pod."""
     found = []
-    for target, place in sorted(stage.workers.items()):
+    for target, place in sorted(environment.workers.items()):
         names = {
             record.name
             for record in place.store.records(CANDIDATES)
@@ -143,33 +164,42 @@ def stream_of(name: str) -> str:
     return f"sourcepod/{NAMESPACE}/{name}"
 
 
-def _left_behind(stage: CandidateEnvironment, placing: SourceController, away: Collection[str]) -> str:
+def _left_behind(environment: CandidateEnvironment, placing: SourceController, away: Collection[str]) -> str:
     """Of every source pod there is its delegate and nothing else, of one that nobody has everybody's no; copies only
     where named.
     """
-    for target, place in stage.workers.items():
-        if target in away:
-            continue
-        named = False
-        for record in place.store.records(CANDIDATES):
-            source = record.obj["spec"]["source"]
-            if record.labels.get(SOURCE_LABEL) != CAMPUS:
-                continue
-            state = placing.sources.get(stream_of(source["name"]))
-            if state is None or state.pod is None or state.pod.uid != source["uid"]:
-                return f"Candidate {record.name} of a pod that is gone is still on {target}"
-            if state.delegate != record.name and not source["name"].startswith("huge"):
-                return f"Candidate {record.name} is still on {target}, and {state.delegate or 'nobody'} is the delegate"
-            named |= source["name"].startswith("conf")
-        candidates = {record.name for record in place.store.records(CANDIDATES)}
-        for record in place.store.records(PODS):
-            owner = record.labels.get(CANDIDATE_LABEL)
-            if owner is not None and owner not in candidates:
+    for target, store in [(name, place.store) for name, place in environment.workers.items() if name not in away]:
+        every = store.records(CANDIDATES)
+        candidates = [record for record in every if record.labels.get(SOURCE_LABEL) == CAMPUS]
+        wrong = next(filter(None, (_candidate(record, placing, target) for record in candidates)), "")
+        if wrong:
+            return wrong
+        names = {record.name for record in every}
+        for record in store.records(PODS):
+            if CANDIDATE_LABEL in record.labels and record.labels[CANDIDATE_LABEL] not in names:
                 return f"Pod {record.name} is on {target}, and its Candidate is gone"
-        for kind in (CONFIG_MAPS, SECRETS):
-            copies = [record for record in place.store.records(kind) if record.labels.get(SOURCE_LABEL) == CAMPUS]
-            if copies and not named:
-                return f"a copy of {kind.kind} {copies[0].name} is still on {target}"
+        if copy := _unnamed_copy(store, candidates):
+            return f"a copy of {copy} is still on {target}"
+    return ""
+
+
+def _unnamed_copy(store: Store, candidates: Collection[Record]) -> str:
+    """Return a copy of the source's in a target that no Candidate names any more, "" if there is none."""
+    if any(record.obj["spec"]["source"]["name"].startswith("conf") for record in candidates):
+        return ""
+    records = (*store.records(CONFIG_MAPS), *store.records(SECRETS))
+    copies = (f"{copy.kind.kind} {copy.name}" for copy in records if copy.labels.get(SOURCE_LABEL) == CAMPUS)
+    return next(copies, "")
+
+
+def _candidate(record: Record, placing: SourceController, target: str) -> str:
+    """A Candidate is of a pod that is there, and its delegate, or waits with the pod."""
+    source = record.obj["spec"]["source"]
+    state = placing.sources.get(stream_of(source["name"]))
+    if state is None or state.pod is None or state.pod.uid != source["uid"]:
+        return f"Candidate {record.name} of a pod that is gone is still on {target}"
+    if state.delegate != record.name and not source["name"].startswith("huge"):
+        return f"Candidate {record.name} is still on {target}, and {state.delegate or 'nobody'} is the delegate"
     return ""
 
 
@@ -183,10 +213,13 @@ def _logs(source: HostedControllers, targets: Mapping[str, SchedulerControllers]
             return f"{name} is not connected to the source"
     if source.unseen:
         return source.unseen
-    for name, rooms in targets.items():
-        if not rooms.here.connection.connected:
+    for name, controllers in targets.items():
+        if not controllers.here.connection.connected:
             return f"{name} is not connected to its scheduler"
-        wrong = _open(rooms.router, [*rooms.targets.candidates, *rooms.placements.states, *rooms.evictions.states])
+        wrong = _open(
+            controllers.router,
+            [*controllers.targets.candidates, *controllers.placements.states, *controllers.evictions.states],
+        )
         if wrong:
             return f"{wrong} in the log of {name}"
     return _open(source.router, [*placing.sources, *_copies(source)], away)
@@ -196,9 +229,9 @@ def _copies(source: HostedControllers) -> list[str]:
     return source.copies._streams() if source.copies is not None else []
 
 
-def _open(capability: Controller, streams: list[str], away: Collection[str] = ()) -> str:
+def _open(controller: Controller, streams: list[str], away: Collection[str] = ()) -> str:
     for stream in streams:
-        for write in capability.open_writes(stream):
+        for write in controller.open_writes(stream):
             if write.cluster in away:
                 continue
             return f"{write.action} to {write.target} of {stream} is open"

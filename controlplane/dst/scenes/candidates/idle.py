@@ -1,8 +1,9 @@
 """Targets that do not do their part, for as long as nobody mends them: their scheduler is down, or no Pod may be made
 there.
 
-In: the acts of a plan, and the stage. Out: who is idle, and what is left to do meanwhile. While all else is well and
-they stay as they are, every pod that they do not hold has to run elsewhere, or say why it cannot. Then they are mended.
+In: the acts of a plan, and the environment. Out: who is idle, and what is left to do meanwhile. While all else is well
+and they stay as they are, every pod that they do not hold has to run elsewhere, or say why it cannot. Then they are
+mended.
 """
 
 from __future__ import annotations
@@ -20,40 +21,41 @@ from controlplane.kube.kinds import PODS
 _OVER = ("Succeeded", "Failed")
 
 
-def impose(stage: CandidateEnvironment) -> None:
+def impose(environment: CandidateEnvironment) -> None:
     """Let idle targets be idle, after all else was healed."""
-    for target, kind in stage.idle.items():
+    for target, kind in environment.idle.items():
         if kind == "silent":
-            stage.ways[f"{NEAR}{target}"].silent = True
+            environment.ways[f"{NEAR}{target}"].silent = True
 
 
-def mend(stage: CandidateEnvironment) -> None:
+def mend(environment: CandidateEnvironment) -> None:
     """Let everybody do their part."""
-    stage.idle.clear()
-    stage.heal()
+    environment.idle.clear()
+    environment.heal()
 
 
-def waiting(stage: CandidateEnvironment, placing: SourceController, wanted: Mapping[str, Step]) -> str:
+def waiting(environment: CandidateEnvironment, placing: SourceController, wanted: Mapping[str, Step]) -> str:
     """Return the first pod that idle targets keep from running, or from saying why it does not; "" if there is none.
 
     One that they may hold is let be: what becomes of it they alone can say, or an operator. So is a gang with such a
     member."""
-    held = {name for name in wanted if _may_be_there(placing.sources.get(stream_of(name)), stage)}
+    held = {name for name in wanted if _may_be_there(placing.sources.get(stream_of(name)), environment)}
     gangs = {group_of(name) for name in held if group_of(name)}
-    for record in stage.management.store.records(PODS):
+    for record in environment.management.store.records(PODS):
         name, pod = record.name, record.obj
         if name not in wanted or name in held or group_of(name) in gangs or pod["status"].get("phase") in _OVER:
             continue
-        runs = [target for target, _ in runs_of(stage, name) if target not in stage.idle]
+        runs = [target for target, _ in runs_of(environment, name) if target not in environment.idle]
         if len(runs) != 1 and (not name.startswith(("huge", "gang")) or scheduled(pod).get("status") != "False"):
-            return f"{name} runs {len(runs)} times, says {scheduled(pod).get('message')!r}, and {dict(stage.idle)} do nothing"
+            message = scheduled(pod).get("message")
+            return f"{name} runs {len(runs)} times, says {message!r}, and {dict(environment.idle)} do nothing"
     return ""
 
 
-def _may_be_there(state: SourceState | None, stage: CandidateEnvironment) -> bool:
+def _may_be_there(state: SourceState | None, environment: CandidateEnvironment) -> bool:
     """Whether an idle target may run a pod of that name, or another before it."""
     if state is None:
         return False
     return any(
-        known.cluster in stage.idle and known.may_run and not known.excused for known in state.candidates.values()
+        known.cluster in environment.idle and known.may_run and not known.excused for known in state.candidates.values()
     )

@@ -103,7 +103,7 @@ def plan_of(seed: int, *, edition: int = EDITION, trouble: int = -1) -> Plan:
         later = random.Random(f"plan 2 {SCENE} {seed}")  # noqa: S311 - as above
         gangs = second_edition.gangs(later)
         if gangs:
-            # A node more for the members, so that whatever is submitted still fits at once, and the gang in each target as a whole.
+            # A node more for the members: all that is submitted still fits at once, and in each target the whole gang.
             nodes = {name: count + 1 for name, count in nodes.items()}
             traits += (GANG_PLUGIN,) * (later.random() < 0.5)
         numbered += _numbered([*gangs, *second_edition.draw(later, targets, [*submitted, *gangs])], len(numbered) + 1)

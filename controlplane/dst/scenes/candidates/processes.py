@@ -1,7 +1,8 @@
 """Makes the schedulers beside the targets, and says under which settings the source's service runs.
 
-In: a way to each target's API server, and a database each. Out: `SimulatedReplica`s of production's own processes; what
-a cycle takes of the processor is drawn."""
+In: a connection to each target's API server, and a database each. Out: `SimulatedReplica`s of production's own
+processes. The processor time of a scheduling cycle is drawn at random.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run of the scene `candidates`: the stage set, the plan played, the rules watched, and the end waited for.
+"""One run of the scene `candidates`: the environment set, the plan played, the rules watched, and the end waited for.
 
 In: a plan. Out: a trace, with the first broken rule. Every commit, write, event and folded batch is looked at as it
 happens. When the plan is over all trouble ends at once: within half an hour of virtual time every pod that nobody took
@@ -61,11 +61,11 @@ class CandidateRun(SceneRun):
         self._set = False
         policy = NEVER_TWICE if NEVER_TWICE in plan.traits else AT_LEAST_ONCE
         self.settings = source_settings(policy, jobs=NO_JOBS not in plan.traits)
-        self.stage = CandidateEnvironment(self.loop, seed, plan.quotas, self._on_commit)
-        self.rules = Everything(self.trace, self.loop, self.stage, self.settings, plan)
+        self.environment = CandidateEnvironment(self.loop, seed, plan.quotas, self._on_commit)
+        self.rules = Everything(self.trace, self.loop, self.environment, self.settings, plan)
         self.databases = {SOURCE_LOG: SimulatedDatabase(self.loop, seed, Codec(TYPES))}
-        for name, rooms in self.rules.targets.items():
-            self.databases[name] = SimulatedDatabase(self.loop, f"{name} {seed}", Codec(rooms.router.types))
+        for name, controllers in self.rules.targets.items():
+            self.databases[name] = SimulatedDatabase(self.loop, f"{name} {seed}", Codec(controllers.router.types))
         self.operators = Operators(self.loop, seed, policy_of(self.settings), self.databases[SOURCE_LOG], self.trace)
         clocks = random.Random(f"clocks {seed}")  # noqa: S311 - reproducible on purpose
         for name, database in self.databases.items():
@@ -114,41 +114,41 @@ class CandidateRun(SceneRun):
 
     def close(self) -> None:
         """Let nothing of the run live on."""
-        self.stage.close()
-        for way in self.stage.ways.values():
+        self.environment.close()
+        for way in self.environment.ways.values():
             way.refused = True
         self.loop.finish()
 
     def heal(self) -> None:
         """Let networks and databases be well again."""
-        self.stage.heal()
+        self.environment.heal()
         for database in self.databases.values():
             database.away = False
 
     def mend(self) -> None:
         """Put right what is wrong in the clusters."""
         for name in self.plan.quotas:
-            self.stage.furnish(name)
-            self.stage.allow(name)
-        self.operators.bury(self.stage.rebuilt, lambda name: self.rules.source.connections.get(name))
+            self.environment.furnish(name)
+            self.environment.allow(name)
+        self.operators.bury(self.environment.rebuilt, lambda name: self.rules.source.connections.get(name))
         acts.tidy(self)
 
     def _without_the_idle(self) -> None:
         """While targets that do nothing go on doing nothing, nobody waits for them whom they do not hold (L3). Then
         they are mended.
         """
-        if not self.stage.idle:
+        if not self.environment.idle:
             return
-        idle.impose(self.stage)
-        self.trace.note("plan", "plan", f"but {' and '.join(sorted(self.stage.idle))} do nothing")
+        idle.impose(self.environment)
+        self.trace.note("plan", "plan", f"but {' and '.join(sorted(self.environment.idle))} do nothing")
         deadline, placing = self.loop.time() + self.patience, self.rules.source.sources
         assert placing is not None
-        while self.trace.violation is None and (left := idle.waiting(self.stage, placing, self.wanted)):
+        while self.trace.violation is None and (left := idle.waiting(self.environment, placing, self.wanted)):
             if self.loop.time() >= deadline:
                 self.trace.violate(IDLE, left)
             self.advance(self.loop.time() + LOOK)
-        self.trace.note("plan", "plan", f"{' and '.join(sorted(self.stage.idle))} are mended")
-        idle.mend(self.stage)
+        self.trace.note("plan", "plan", f"{' and '.join(sorted(self.environment.idle))} are mended")
+        idle.mend(self.environment)
 
     def _without_the_forgotten(self) -> None:
         """While targets that were given up stay away, all else has to settle as if there were none (L4). Then they are
@@ -159,10 +159,10 @@ class CandidateRun(SceneRun):
             return
         self.trace.note("plan", "plan", f"but {' and '.join(sorted(away))} stay away")
         for name in away:
-            self.stage.ways[name].silent = True
+            self.environment.ways[name].silent = True
         self._settle(FORGOTTEN, away)
         self.trace.note("plan", "plan", f"{' and '.join(sorted(away))} are back")
-        self.stage.heal()
+        self.environment.heal()
 
     def _settle(self, rule: str = SETTLES, away: frozenset[str] = frozenset()) -> None:
         """Wait until nothing is left to do; of targets that are `away` only as long as all of them are given up."""
@@ -185,7 +185,7 @@ class CandidateRun(SceneRun):
         for name in self.databases:
             if name not in leading:
                 return f"nobody leads the log of {name}"
-        return unfinished(self.stage, self.rules.source, self.rules.targets, self.wanted, away)
+        return unfinished(self.environment, self.rules.source, self.rules.targets, self.wanted, away)
 
     def at_the_end(self) -> None:
         """Compare what is in the logs with what was seen."""
@@ -201,16 +201,16 @@ class CandidateRun(SceneRun):
         counts again.
         """
         self.rules.new_era(cluster)
-        self.stage.restore(cluster, backup)
+        self.environment.restore(cluster, backup)
         self.rules.began_anew(cluster)
         if cluster == MANAGEMENT:
-            there = sorted(record.name for record in self.stage.management.store.records(PODS))
+            there = sorted(record.name for record in self.environment.management.store.records(PODS))
             self.wanted = {name: self.submitted[name] for name in there}
 
     def rebuild(self, target: str) -> None:
         """Replace a target by an empty cluster of its name."""
         self.rules.new_era(target)
-        self.stage.rebuild(target)
+        self.environment.rebuild(target)
         self.rules.began_anew(target)
 
     # --- what is heard ---------------------------------------------------------------------------------------------
@@ -227,8 +227,8 @@ class CandidateRun(SceneRun):
         return SimulatedServer(
             cluster,
             process,
-            self.stage.ways[way],
-            self.stage.places[cluster],
+            self.environment.ways[way],
+            self.environment.places[cluster],
             token=token,
             written=self._on_written,
             asked=self.asked,

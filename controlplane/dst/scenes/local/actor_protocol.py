@@ -14,7 +14,7 @@ from controlplane.simulation.apiserver.history import Record
 class LocalActorContext(Protocol):
     """What acts act on."""
 
-    stage: OwnClusterEnvironment
+    environment: OwnClusterEnvironment
 
     def after(self, seconds: float, end: Callable[..., object], *arguments: object) -> None:
         """Do something later: when its time has come, or when all trouble ends."""

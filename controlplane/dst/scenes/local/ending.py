@@ -13,11 +13,13 @@ from controlplane.app.scheduler_controllers import CANDIDATE_KINDS, SchedulerCon
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.coscheduling.names import COMPONENT
 from controlplane.controllers.coscheduling.objects import COMPONENT_LABEL, RUN_LABEL
+from controlplane.controllers.podgroups.index import PodGroupIndex
 from controlplane.controllers.podgroups.objects import GROUP_NAME
 from controlplane.dst.scenes.local.environment import OwnClusterEnvironment, labels_of, notes_of
 from controlplane.dst.scenes.local.manifests import GANGS
 from controlplane.kube.kinds import PIPELINE_RUNS, PODS, Json, meta
 from controlplane.runtime.writes import WriteFailure
+from controlplane.simulation.apiserver.history import Record
 from controlplane.simulation.controllers.workload_owners import controller_of
 from controlplane.simulation.kinds.own_cluster import CLAIMS, POD_GROUPS, STATEFUL_SETS
 
@@ -25,7 +27,7 @@ _OVER = ("Succeeded", "Failed")
 
 
 def unfinished(
-    stage: OwnClusterEnvironment,
+    environment: OwnClusterEnvironment,
     shadow: HostedControllers,
     placed: SchedulerControllers,
     stranded: Collection[str],
@@ -39,9 +41,9 @@ def unfinished(
         _in_view(shadow, placed)
         or _open(shadow, placed)
         or _resting(shadow, placed, now)
-        or _pods(stage, stranded)
-        or _runs(stage, stranded)
-        or _made(stage, modes)
+        or _pods(environment, stranded)
+        or _runs(environment, stranded)
+        or _made(environment, modes)
         or _held(placed)
     )
 
@@ -92,15 +94,18 @@ def _resting(shadow: HostedControllers, placed: SchedulerControllers, now: datet
     refused: dict[str, Iterable[WriteFailure]] = {stream: state.trouble.values() for stream, state in runs.runs.items()}
     for book in (placed.placements, placed.evictions, placed.verdicts):
         refused |= {stream: state.trouble.values() for stream, state in book.states.items()}
-    slots = {stream: state.slot for stream, state in groups.index.members.items()}
-    slots |= {stream: state.slot for stream, state in groups.index.groups.items()}
-    refused |= {
-        stream: [slot.trouble] for stream, slot in slots.items() if slot.trouble is not None and slot.trouble.code
-    }
-    for stream, troubles in refused.items():
-        if any(trouble.until > now for trouble in troubles):
+    refused |= _failures_of_groups(groups.index)
+    for stream, failures in refused.items():
+        if any(failure.until > now for failure in failures):
             return f"a refused write on {stream} rests"
     return ""
+
+
+def _failures_of_groups(index: PodGroupIndex) -> dict[str, Iterable[WriteFailure]]:
+    slots = {stream: state.slot for stream, state in index.members.items()}
+    slots |= {stream: state.slot for stream, state in index.groups.items()}
+    failures = ((stream, slot.trouble) for stream, slot in slots.items())
+    return {stream: [failure] for stream, failure in failures if failure is not None and failure.code}
 
 
 def _held(placed: SchedulerControllers) -> str:
@@ -111,24 +116,31 @@ def _held(placed: SchedulerControllers) -> str:
     return ""
 
 
-def _pods(stage: OwnClusterEnvironment, stranded: Collection[str]) -> str:
+def _pods(environment: OwnClusterEnvironment, stranded: Collection[str]) -> str:
     """Every pod that can be is on a node, and every pod that asks for gangs names its group."""
-    pods = [record.obj for record in stage.records(PODS)]
-    groups = {record.name: record.obj for record in stage.records(POD_GROUPS)}
-    names = {record.name for record in stage.records(PIPELINE_RUNS) if record.uid in stranded}
+    pods = [record.obj for record in environment.records(PODS)]
+    groups = {record.name: record.obj for record in environment.records(POD_GROUPS)}
+    names = {record.name for record in environment.records(PIPELINE_RUNS) if record.uid in stranded}
     for pod in pods:
-        name, group = meta(pod)["name"], notes_of(pod).get(GROUP_NAME, "")
         if "deletionTimestamp" in meta(pod):
-            return f"pod {name} is still going"
+            return f"pod {meta(pod)['name']} is still going"
         if (pod.get("status") or {}).get("phase") in _OVER or labels_of(pod).get(RUN_LABEL) in names:
             continue
-        if pod["spec"]["schedulerName"] == GANGS and not group:
-            return f"pod {name} has no group"
-        if group and group not in groups:
-            return f"PodGroup {group} of pod {name} is not there"
-        mates = sum(notes_of(one).get(GROUP_NAME) == group for one in pods)
-        if not pod["spec"].get("nodeName") and not (group and mates < groups[group]["spec"].get("minMember", 1)):
-            return f"pod {name} is on no node"
+        if wrong := _runs_or_waits(pod, pods, groups):
+            return wrong
+    return ""
+
+
+def _runs_or_waits(pod: Json, pods: Collection[Json], groups: Mapping[str, Json]) -> str:
+    """A pod is on a node, unless its group has fewer members than have to start together."""
+    name, group = meta(pod)["name"], notes_of(pod).get(GROUP_NAME, "")
+    if pod["spec"]["schedulerName"] == GANGS and not group:
+        return f"pod {name} has no group"
+    if group and group not in groups:
+        return f"PodGroup {group} of pod {name} is not there"
+    mates = sum(notes_of(one).get(GROUP_NAME) == group for one in pods)
+    if not pod["spec"].get("nodeName") and not (group and mates < groups[group]["spec"].get("minMember", 1)):
+        return f"pod {name} is on no node"
     return ""
 
 
@@ -138,27 +150,30 @@ def ended(run: Json) -> bool:
     return any(one["type"] == "Succeeded" and one["status"] != "Unknown" for one in conditions)
 
 
-def _runs(stage: OwnClusterEnvironment, stranded: Collection[str]) -> str:
+def _runs(environment: OwnClusterEnvironment, stranded: Collection[str]) -> str:
     """Every run has ended."""
-    for record in stage.records(PIPELINE_RUNS):
+    for record in environment.records(PIPELINE_RUNS):
         if record.uid not in stranded and not ended(record.obj):
             return f"PipelineRun {record.name} has not ended"
     return ""
 
 
-def _made(stage: OwnClusterEnvironment, modes: Mapping[str, str]) -> str:
+def _made(environment: OwnClusterEnvironment, modes: Mapping[str, str]) -> str:
     """Nothing is left that was made for a run that is over."""
-    live = {record.uid for record in stage.records(PIPELINE_RUNS) if not ended(record.obj)}
-    over = {record.uid: record.obj for record in stage.records(PIPELINE_RUNS) if ended(record.obj)}
-    for record in stage.records(STATEFUL_SETS):
+    runs = environment.records(PIPELINE_RUNS)
+    live = {record.uid: record.name for record in runs if not ended(record.obj)}
+    tidied = {record.uid for record in runs if _is_tidied(record, modes)} - live.keys()
+    for record in environment.records(STATEFUL_SETS):
         if record.labels.get(COMPONENT_LABEL) == COMPONENT and controller_of(record.obj).get("uid") not in live:
             return f"placeholder {record.name} is still there"
-    names = {record.name for record in stage.records(PIPELINE_RUNS) if record.uid in live}
-    for record in stage.records(CLAIMS):
-        owner = next((str(one["uid"]) for one in meta(record.obj).get("ownerReferences") or ()), "")
-        if record.labels.get(COMPONENT_LABEL) == COMPONENT and record.labels.get(RUN_LABEL) not in names:
-            return f"claim {record.name} is still there"
-        tidy = owner in over and notes_of(over[owner]).get("tekton.dev/auto-cleanup-pvc") == "true"
-        if tidy and modes.get(owner) == "workspaces":
+    for record in environment.records(CLAIMS):
+        ours = record.labels.get(COMPONENT_LABEL) == COMPONENT
+        owners = [str(owner["uid"]) for owner in meta(record.obj).get("ownerReferences") or ()]
+        if (ours and record.labels.get(RUN_LABEL) not in live.values()) or tidied.intersection(owners[:1]):
             return f"claim {record.name} is still there"
     return ""
+
+
+def _is_tidied(run: Record, modes: Mapping[str, str]) -> bool:
+    """Whether the claims of a run are deleted when it is over."""
+    return notes_of(run.obj).get("tekton.dev/auto-cleanup-pvc") == "true" and modes.get(run.uid) == "workspaces"

@@ -15,7 +15,7 @@ from controlplane.controllers.coscheduling.flags import FLAGS_NAME, FLAGS_NAMESP
 from controlplane.controllers.podgroups import rules
 from controlplane.dst.engine.loop import VirtualClock, VirtualLoop
 from controlplane.dst.engine.network import Network
-from controlplane.dst.scenes.local.processes import ROOMS, SCHEDULER
+from controlplane.dst.scenes.local.processes import CONTROLLERS, SCHEDULER
 from controlplane.dst.scenes.workloads.environment import Driver
 from controlplane.kube.kinds import JOBS, NAMESPACES, NODES, PERSISTENT_VOLUMES, PIPELINE_RUNS, PODS, Json, Kind, meta
 from controlplane.simulation.apiserver.history import Commit, Record
@@ -89,7 +89,7 @@ class OwnClusterEnvironment:
         self.store = Store(PLACE, kinds=WHOLE_KINDS, now=self.clock.now, new_uid=lambda: _uid(uids))
         self.store.admission.append(priority(self.store))
         self.off: set[str] = set()
-        self.ways = {sort: Network(sort, loop, seed) for sort in (ROOMS, SCHEDULER)}
+        self.ways = {sort: Network(sort, loop, seed) for sort in (CONTROLLERS, SCHEDULER)}
         self.places = {sort: NetworkPath(network) for sort, network in self.ways.items()}
         self._view = view = View(self.store, _VIEWED)
         behaviours = [

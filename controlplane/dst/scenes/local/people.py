@@ -1,7 +1,7 @@
 """The steps in which people act: they create, roll, scale and delete owners, start and end runs, change rules, flags,
 nodes and rights.
 
-In: a step and the theatre. Out: what they do to the cluster. An act whose object is not there (any more) does nothing,
+In: a step and the scene. Out: what they do to the cluster. An act whose object is not there (any more) does nothing,
 so that any part of a plan can be played; what lasts undoes itself."""
 
 from __future__ import annotations
@@ -45,8 +45,7 @@ RIGHTS: tuple[tuple[str, str], ...] = (
 )
 """What a role may lose, by the number that a step says: whose role, and which kind is forbidden to it."""
 
-# --- owners of pods
-# ----------------------------------------------------------------------------------------------------
+# --- owners of pods --------------------------------------------------------------------------------------------------
 
 
 def _sizes(step: Step) -> tuple[int, int]:
@@ -55,162 +54,162 @@ def _sizes(step: Step) -> tuple[int, int]:
     return pods, (0, pods, max(pods - 1, 1))[step.value // 3 % 3]
 
 
-def _deploy(theatre: LocalActorContext, step: Step) -> None:
+def _deploy(scene: LocalActorContext, step: Step) -> None:
     pods, quorum = _sizes(step)
-    theatre.stage.make(
+    scene.environment.make(
         DEPLOYMENTS, step.where, metadata=manifests.asks_for(quorum), spec=manifests.owner(step.where, pods)
     )
 
 
-def _set(theatre: LocalActorContext, step: Step) -> None:
+def _set(scene: LocalActorContext, step: Step) -> None:
     pods, quorum = _sizes(step)
-    theatre.stage.make(
+    scene.environment.make(
         STATEFUL_SETS, step.where, metadata=manifests.asks_for(quorum), spec=manifests.owner(step.where, pods)
     )
 
 
-def _job(theatre: LocalActorContext, step: Step) -> None:
+def _job(scene: LocalActorContext, step: Step) -> None:
     pods, quorum = _sizes(step)
     spec = manifests.job(step.where, pods, step.seconds)
-    theatre.stage.make(JOBS, step.where, metadata=manifests.asks_for(quorum), spec=spec)
+    scene.environment.make(JOBS, step.where, metadata=manifests.asks_for(quorum), spec=spec)
 
 
-def _pod(theatre: LocalActorContext, step: Step) -> None:
-    theatre.stage.make(PODS, step.where, **manifests.pod_template(step.where))
+def _pod(scene: LocalActorContext, step: Step) -> None:
+    scene.environment.make(PODS, step.where, **manifests.pod_template(step.where))
 
 
-def _custom(theatre: LocalActorContext, step: Step) -> None:
+def _custom(scene: LocalActorContext, step: Step) -> None:
     """A Workflow below another one, and pods below that: the walk has to read them."""
     pods, quorum = _sizes(step)
-    above = theatre.stage.make(WORKFLOWS, f"{step.where}-top", metadata=manifests.asks_for(quorum), spec={})
-    below = theatre.stage.make(WORKFLOWS, step.where, metadata={"ownerReferences": [owner_reference(above)]}, spec={})
+    above = scene.environment.make(WORKFLOWS, f"{step.where}-top", metadata=manifests.asks_for(quorum), spec={})
+    below = scene.environment.make(
+        WORKFLOWS, step.where, metadata={"ownerReferences": [owner_reference(above)]}, spec={}
+    )
     for number in range(pods):
         template = manifests.pod_template(step.where)
         template["metadata"]["ownerReferences"] = [owner_reference(below)]
-        theatre.stage.make(PODS, f"{step.where}-{number}", **template)
+        scene.environment.make(PODS, f"{step.where}-{number}", **template)
 
 
-def _team(theatre: LocalActorContext, step: Step) -> None:
+def _team(scene: LocalActorContext, step: Step) -> None:
     """Somebody's own PodGroup, and pods that name it; one too few for a while."""
     pods = 2 + step.value % 2
-    theatre.foreign_group(theatre.stage.make(POD_GROUPS, step.where, spec={"minMember": pods}))
+    scene.foreign_group(scene.environment.make(POD_GROUPS, step.where, spec={"minMember": pods}))
 
     def member(number: int) -> None:
         template = manifests.pod_template(step.where)
         template["metadata"] |= manifests.member_of(step.where)
-        theatre.stage.make(PODS, f"{step.where}-{number}", **template)
+        scene.environment.make(PODS, f"{step.where}-{number}", **template)
 
     for number in range(pods - 1):
         member(number)
-    theatre.after(step.seconds, member, pods - 1)
+    scene.after(step.seconds, member, pods - 1)
 
 
-def _roll(theatre: LocalActorContext, step: Step) -> None:
+def _roll(scene: LocalActorContext, step: Step) -> None:
     """Another template: the Deployment's ReplicaSets roll."""
-    if (found := _pick(theatre.stage.records(DEPLOYMENTS), step.value)) is not None:
+    if (found := _pick(scene.environment.records(DEPLOYMENTS), step.value)) is not None:
         cpu = ("250m", "500m", "750m")[step.value // 7 % 3]
         template = manifests.pod_template(found.name, cpu, rolled=str(step.number))
-        theatre.stage.store.patch(DEPLOYMENTS, NAMESPACE, found.name, {"spec": {"template": template}})
+        scene.environment.store.patch(DEPLOYMENTS, NAMESPACE, found.name, {"spec": {"template": template}})
 
 
-def _scale(theatre: LocalActorContext, step: Step) -> None:
+def _scale(scene: LocalActorContext, step: Step) -> None:
     """Another number of replicas, of all of which a quorum is asked."""
-    if (found := _pick(theatre.stage.records(DEPLOYMENTS), step.value)) is not None:
+    if (found := _pick(scene.environment.records(DEPLOYMENTS), step.value)) is not None:
         pods = step.value // 5 % 4
         body = {"metadata": manifests.asks_for(max(pods, 1)), "spec": {"replicas": pods}}
-        theatre.stage.store.patch(DEPLOYMENTS, NAMESPACE, found.name, body)
+        scene.environment.store.patch(DEPLOYMENTS, NAMESPACE, found.name, body)
 
 
-def _delete_owner(theatre: LocalActorContext, step: Step) -> None:
-    owners = [one for kind in OWNED for one in theatre.stage.records(kind) if not theatre.is_placeholder(one)]
+def _delete_owner(scene: LocalActorContext, step: Step) -> None:
+    owners = [one for kind in OWNED for one in scene.environment.records(kind) if not scene.is_placeholder(one)]
     if (found := _pick(owners, step.value)) is not None:
         propagation = ("Background", "Foreground", "Orphan")[step.value // 7 % 3]
-        theatre.stage.store.delete(found.kind, found.namespace, found.name, propagation=propagation)
+        scene.environment.store.delete(found.kind, found.namespace, found.name, propagation=propagation)
 
 
-# --- runs
-# ----------------------------------------------------------------------------------------------------------------
+# --- runs ------------------------------------------------------------------------------------------------------------
 
 
-def _run(theatre: LocalActorContext, step: Step) -> None:
-    _start(theatre, step, _claims(step))
+def _run(scene: LocalActorContext, step: Step) -> None:
+    _start(scene, step, _claims(step))
 
 
 def _claims(step: Step) -> tuple[str, ...]:
     return ((), ("",), ("", ""), ("",))[step.value % 4]
 
 
-def _start(theatre: LocalActorContext, step: Step, claims: tuple[str, ...], **more: object) -> Json:
+def _start(scene: LocalActorContext, step: Step, claims: tuple[str, ...], **more: object) -> Json:
     scheduler = manifests.GANGS if step.value % 5 == 0 else ""
     spec = manifests.run(1 + step.value % 3, claims, parallel=step.value % 2 == 0, scheduler=scheduler)
     fails = int(step.value % 7 == 0)
     metadata = manifests.paced(step.seconds, fails)
     if step.value % 3 == 0:
         metadata["annotations"]["tekton.dev/auto-cleanup-pvc"] = "true"
-    return theatre.stage.make(PIPELINE_RUNS, step.where, metadata=metadata, spec=spec | more)
+    return scene.environment.make(PIPELINE_RUNS, step.where, metadata=metadata, spec=spec | more)
 
 
-def _run_later(theatre: LocalActorContext, step: Step) -> None:
+def _run_later(scene: LocalActorContext, step: Step) -> None:
     """A run that is created waiting, and let go after a while."""
-    _start(theatre, step, _claims(step), status="PipelineRunPending")
-    theatre.after(step.seconds, _patch_run, theatre, step.where, {"status": None})
+    _start(scene, step, _claims(step), status="PipelineRunPending")
+    scene.after(step.seconds, _patch_run, scene, step.where, {"status": None})
 
 
-def _run_without_claim(theatre: LocalActorContext, step: Step) -> None:
+def _run_without_claim(scene: LocalActorContext, step: Step) -> None:
     """A run on a claim that is created after a while."""
     name = f"data-{step.where}"
-    _start(theatre, step, (name,))
-    theatre.after(step.seconds, theatre.late_claim, name)
+    _start(scene, step, (name,))
+    scene.after(step.seconds, scene.late_claim, name)
 
 
-def _patch_run(theatre: LocalActorContext, name: str, spec: Json) -> None:
-    theatre.stage.store.patch(PIPELINE_RUNS, NAMESPACE, name, {"spec": spec})
+def _patch_run(scene: LocalActorContext, name: str, spec: Json) -> None:
+    scene.environment.store.patch(PIPELINE_RUNS, NAMESPACE, name, {"spec": spec})
 
 
-def _cancel_run(theatre: LocalActorContext, step: Step) -> None:
-    if (found := _pick(theatre.stage.records(PIPELINE_RUNS), step.value)) is not None:
-        _patch_run(theatre, found.name, {"status": "Cancelled"})
+def _cancel_run(scene: LocalActorContext, step: Step) -> None:
+    if (found := _pick(scene.environment.records(PIPELINE_RUNS), step.value)) is not None:
+        _patch_run(scene, found.name, {"status": "Cancelled"})
 
 
-def _delete_run(theatre: LocalActorContext, step: Step) -> None:
-    if (found := _pick(theatre.stage.records(PIPELINE_RUNS), step.value)) is not None:
-        theatre.stage.store.delete(PIPELINE_RUNS, NAMESPACE, found.name, propagation="Background")
+def _delete_run(scene: LocalActorContext, step: Step) -> None:
+    if (found := _pick(scene.environment.records(PIPELINE_RUNS), step.value)) is not None:
+        scene.environment.store.delete(PIPELINE_RUNS, NAMESPACE, found.name, propagation="Background")
 
 
-def _again_run(theatre: LocalActorContext, step: Step) -> None:
+def _again_run(scene: LocalActorContext, step: Step) -> None:
     """A run is deleted, and one of its name is there at once."""
-    if (found := _pick(theatre.stage.records(PIPELINE_RUNS), step.value)) is not None:
+    if (found := _pick(scene.environment.records(PIPELINE_RUNS), step.value)) is not None:
         obj = found.copy()
-        theatre.stage.store.delete(PIPELINE_RUNS, NAMESPACE, found.name, propagation="Background")
-        if theatre.stage.find(PIPELINE_RUNS, found.name) is None:
+        scene.environment.store.delete(PIPELINE_RUNS, NAMESPACE, found.name, propagation="Background")
+        if scene.environment.find(PIPELINE_RUNS, found.name) is None:
             kept = {"annotations": meta(obj).get("annotations") or {}}
-            theatre.stage.make(PIPELINE_RUNS, found.name, metadata=kept, spec=obj["spec"])
+            scene.environment.make(PIPELINE_RUNS, found.name, metadata=kept, spec=obj["spec"])
 
 
-def _flag(theatre: LocalActorContext, step: Step) -> None:
-    theatre.flag(manifests.MODES[step.value % len(manifests.MODES)])
+def _flag(scene: LocalActorContext, step: Step) -> None:
+    scene.flag(manifests.MODES[step.value % len(manifests.MODES)])
 
 
-# --- rules and rights
-# ----------------------------------------------------------------------------------------------------
+# --- rules and rights ------------------------------------------------------------------------------------------------
 
 
-def _rules(theatre: LocalActorContext, step: Step) -> None:
-    theatre.stage.rules(manifests.DOCUMENTS[step.value % len(manifests.DOCUMENTS)])
-    theatre.after(step.seconds, theatre.stage.rules, manifests.BY_ALL)
+def _rules(scene: LocalActorContext, step: Step) -> None:
+    scene.environment.rules(manifests.DOCUMENTS[step.value % len(manifests.DOCUMENTS)])
+    scene.after(step.seconds, scene.environment.rules, manifests.BY_ALL)
 
 
-def _withdraw(theatre: LocalActorContext, step: Step) -> None:
+def _withdraw(scene: LocalActorContext, step: Step) -> None:
     """A role loses a kind. What is being watched goes on being shown, until the watch ends."""
     sort, resource = RIGHTS[step.value % len(RIGHTS)]
-    network, storm = theatre.stage.ways[sort], Storm(403, 1.0, resource=resource)
+    network, storm = scene.environment.ways[sort], Storm(403, 1.0, resource=resource)
     network.storms.append(storm)
     if step.value % 3:
         network.end_watches()
-    theatre.after(step.seconds, lambda: network.storms.remove(storm) if storm in network.storms else None)
+    scene.after(step.seconds, lambda: network.storms.remove(storm) if storm in network.storms else None)
 
 
-def _squat_set(theatre: LocalActorContext, step: Step) -> None:
+def _squat_set(scene: LocalActorContext, step: Step) -> None:
     """Somebody else's StatefulSet has the name that a run's placeholder will want."""
     spec = {
         "replicas": 0,
@@ -218,61 +217,60 @@ def _squat_set(theatre: LocalActorContext, step: Step) -> None:
         "serviceName": "theirs",
         "template": manifests.pod_template("theirs"),
     }
-    made = theatre.stage.make(STATEFUL_SETS, manifests.placeholder_of(step.where), spec=spec)
-    theatre.foreign(made)
-    theatre.after(step.seconds, theatre.take_back, STATEFUL_SETS, made)
+    made = scene.environment.make(STATEFUL_SETS, manifests.placeholder_of(step.where), spec=spec)
+    scene.foreign(made)
+    scene.after(step.seconds, scene.take_back, STATEFUL_SETS, made)
 
 
-def _squat_group(theatre: LocalActorContext, step: Step) -> None:
+def _squat_group(scene: LocalActorContext, step: Step) -> None:
     """Somebody else's PodGroup has the name that a Deployment's will want."""
-    _deploy(theatre, step)
-    found = theatre.stage.find(DEPLOYMENTS, step.where)
+    _deploy(scene, step)
+    found = scene.environment.find(DEPLOYMENTS, step.where)
     assert found is not None
-    made = theatre.stage.make(POD_GROUPS, f"podgroup-{meta(found)['uid']}", spec={"minMember": 1})
-    theatre.foreign_group(made)
-    theatre.after(step.seconds, theatre.take_back, POD_GROUPS, made)
+    made = scene.environment.make(POD_GROUPS, f"podgroup-{meta(found)['uid']}", spec={"minMember": 1})
+    scene.foreign_group(made)
+    scene.after(step.seconds, scene.take_back, POD_GROUPS, made)
 
 
-# --- nodes and pods
-# ------------------------------------------------------------------------------------------------------
+# --- nodes and pods --------------------------------------------------------------------------------------------------
 
 
-def _cordon(theatre: LocalActorContext, step: Step) -> None:
-    _unschedulable(theatre, step.where, True)
-    theatre.after(step.seconds, _unschedulable, theatre, step.where, None)
+def _cordon(scene: LocalActorContext, step: Step) -> None:
+    _unschedulable(scene, step.where, True)
+    scene.after(step.seconds, _unschedulable, scene, step.where, None)
 
 
-def _unschedulable(theatre: LocalActorContext, node: str, value: bool | None) -> None:
-    theatre.stage.store.patch(NODES, "", node, {"spec": {"unschedulable": value}})
+def _unschedulable(scene: LocalActorContext, node: str, value: bool | None) -> None:
+    scene.environment.store.patch(NODES, "", node, {"spec": {"unschedulable": value}})
 
 
-def _drain(theatre: LocalActorContext, step: Step) -> None:
+def _drain(scene: LocalActorContext, step: Step) -> None:
     """A node is cordoned, and every pod on it is evicted."""
-    _cordon(theatre, step)
-    for record in theatre.stage.records(PODS):
+    _cordon(scene, step)
+    for record in scene.environment.records(PODS):
         if record.obj["spec"].get("nodeName") == step.where:
-            evict(theatre.stage.store, record.namespace, record.name, {}, dry_run=False)
+            evict(scene.environment.store, record.namespace, record.name, {}, dry_run=False)
 
 
-def _lose_node(theatre: LocalActorContext, step: Step) -> None:
-    if theatre.stage.find(NODES, step.where, "") is not None:
-        theatre.stage.store.delete(NODES, "", step.where)
-        theatre.after(step.seconds, theatre.give_node, step.where)
+def _lose_node(scene: LocalActorContext, step: Step) -> None:
+    if scene.environment.find(NODES, step.where, "") is not None:
+        scene.environment.store.delete(NODES, "", step.where)
+        scene.after(step.seconds, scene.give_node, step.where)
 
 
-def _evict(theatre: LocalActorContext, step: Step) -> None:
-    bound = [record for record in theatre.stage.records(PODS) if record.obj["spec"].get("nodeName")]
+def _evict(scene: LocalActorContext, step: Step) -> None:
+    bound = [record for record in scene.environment.records(PODS) if record.obj["spec"].get("nodeName")]
     if (found := _pick(bound, step.value)) is not None:
-        evict(theatre.stage.store, found.namespace, found.name, {}, dry_run=False)
+        evict(scene.environment.store, found.namespace, found.name, {}, dry_run=False)
 
 
-def _delete_pod(theatre: LocalActorContext, step: Step) -> None:
-    if (found := _pick(theatre.stage.records(PODS), step.value)) is not None:
-        theatre.stage.store.delete(PODS, found.namespace, found.name)
+def _delete_pod(scene: LocalActorContext, step: Step) -> None:
+    if (found := _pick(scene.environment.records(PODS), step.value)) is not None:
+        scene.environment.store.delete(PODS, found.namespace, found.name)
 
 
-def _compact(theatre: LocalActorContext, step: Step) -> None:
-    theatre.stage.compact()
+def _compact(scene: LocalActorContext, step: Step) -> None:
+    scene.environment.compact()
 
 
 def _pick(records: list[Record], value: int) -> Record | None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from controlplane.dst.engine.plan import Plan
 from controlplane.dst.engine.steps import HORIZON, Step
-from controlplane.dst.scenes.local.processes import ROOMS, SCHEDULER
+from controlplane.dst.scenes.local.processes import CONTROLLERS, SCHEDULER
 
 SCENE = "local"
 NODES = ("n1", "n2", "n3")
@@ -114,7 +114,7 @@ def _done(source: random.Random, kind: str, made: int) -> Step:
 def _trouble(source: random.Random, kind: str, replicas: int) -> Step:
     _, shortest, longest = TROUBLE[kind]
     at, seconds = round(source.uniform(0.0, HORIZON), 3), round(source.uniform(shortest, longest), 1)
-    sort, value = source.choice((ROOMS, SCHEDULER)), source.randint(1, 60)
+    sort, value = source.choice((CONTROLLERS, SCHEDULER)), source.randint(1, 60)
     if kind in _ON_PROCESS:
         return Step(0, at, kind, f"{sort}-{source.randint(1, replicas)}", seconds, value)
     return Step(0, at, kind, "" if kind in _NOWHERE else sort, seconds, value)

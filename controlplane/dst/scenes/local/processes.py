@@ -1,7 +1,8 @@
 """Makes the two sorts of processes of the scene: the controllers of the cluster's own pods, and its scheduler.
 
-In: the environment's API server, by the way of each sort, and a log for each. Out: `SimulatedReplica`s of production's
-own processes; what a cycle takes of the processor is nothing here."""
+In: the environment's API server, by the network of each sort, and a log for each. Out: `SimulatedReplica`s of
+production's own processes. A scheduling cycle takes no processor time here.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ from controlplane.settings.local import CoschedulingSettings
 from controlplane.settings.model import RunSettings
 from controlplane.web.health import Health
 
-ROOMS, SCHEDULER = "rooms", "scheduler"
+CONTROLLERS, SCHEDULER = "rooms", "scheduler"
 """The two sorts, by the first word of their processes' names and by the name of their way to the API server."""
 PROFILES = ("controlplane", "default-scheduler")
 SETTINGS = msgspec.structs.replace(
@@ -40,7 +41,7 @@ _GANG = {"multiPoint": {"enabled": [{"name": "Gang"}], "disabled": [{"name": "Pr
 
 
 def hosted() -> HostedControllers:
-    """Return the rooms of the controllers, with nothing in them."""
+    """Return the controllers of the controllers, with nothing in them."""
     return HostedControllers(SETTINGS)
 
 
@@ -51,8 +52,8 @@ def setup() -> Setup:
     return setup_of(read({"profiles": profiles}), "the simulation")
 
 
-def scheduler_rooms(identity: str) -> SchedulerControllers:
-    """Return the rooms of the scheduler, with nothing in them."""
+def scheduler_controllers(identity: str) -> SchedulerControllers:
+    """Return the controllers of the scheduler, with nothing in them."""
     return SchedulerControllers(named(SETTINGS, identity), PROFILES, gangs=True)
 
 

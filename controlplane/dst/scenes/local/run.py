@@ -1,4 +1,4 @@
-"""One run of the scene: the stage set, the plan played, the rules watched, and the end waited for.
+"""One run of the scene: the environment set, the plan played, the rules watched, and the end waited for.
 
 In: a plan. Out: what `simulate` makes an `Outcome` of. Every commit, every write, every event of either log and every
 batch that a process folds is looked at as it happens. When the plan is over all trouble ends at once, and nodes are
@@ -22,19 +22,20 @@ from controlplane.dst.engine.process import SimulatedReplica
 from controlplane.dst.engine.run import SceneRun
 from controlplane.dst.engine.server import SimulatedServer, Written
 from controlplane.dst.engine.steps import Step
+from controlplane.dst.engine.trace_text import line_of, topic
 from controlplane.dst.invariants.local.watchers import Watchers
 from controlplane.dst.scenes.local import manifests, people
 from controlplane.dst.scenes.local.ending import unfinished
 from controlplane.dst.scenes.local.environment import BIG, NAMESPACE, OwnClusterEnvironment
 from controlplane.dst.scenes.local.processes import (
-    ROOMS,
+    CONTROLLERS,
     SCHEDULER,
     SETTINGS,
     hosted,
     scheduler,
-    scheduler_rooms,
+    scheduler_controllers,
 )
-from controlplane.dst.scenes.local.trace_text import topic, words
+from controlplane.dst.scenes.local.trace_text import DECISIONS, about
 from controlplane.dst.scenes.workloads import acts
 from controlplane.dst.scenes.workloads.processes import service
 from controlplane.kube.kinds import NODES, PIPELINE_RUNS, Json, Kind, meta
@@ -58,8 +59,8 @@ class LocalRun(SceneRun):
     def __init__(self, plan: Plan) -> None:
         seed = f"local {plan.seed}"
         super().__init__(plan, seed)
-        self.shadow, self.placed = hosted(), scheduler_rooms("shadow")
-        codecs = {ROOMS: Codec(TYPES), SCHEDULER: Codec(self.placed.router.types)}
+        self.shadow, self.placed = hosted(), scheduler_controllers("shadow")
+        codecs = {CONTROLLERS: Codec(TYPES), SCHEDULER: Codec(self.placed.router.types)}
         self.databases = {sort: SimulatedDatabase(self.loop, f"{sort} {seed}", codec) for sort, codec in codecs.items()}
         for sort, database in self.databases.items():
             database.on_append = partial(self._on_append, sort)
@@ -68,12 +69,12 @@ class LocalRun(SceneRun):
         self.claims: set[str] = set()
         self.stranded: set[str] = set()  # UIDs of runs whose flag changed before anybody had noted their mode
         self.watchers: Watchers | None = None
-        self.stage = OwnClusterEnvironment(self.loop, seed, plan.quotas, self._on_commit)
-        self.stage.rules(manifests.BY_ALL)
-        self.stage.flag(manifests.MODES[0])
-        self.watchers = Watchers(self.trace, self.stage, self.shadow, self.placed)
+        self.environment = OwnClusterEnvironment(self.loop, seed, plan.quotas, self._on_commit)
+        self.environment.rules(manifests.BY_ALL)
+        self.environment.flag(manifests.MODES[0])
+        self.watchers = Watchers(self.trace, self.environment, self.shadow, self.placed)
         self.replicas: dict[str, SimulatedReplica] = {}
-        makers = {ROOMS: service, SCHEDULER: scheduler}
+        makers = {CONTROLLERS: service, SCHEDULER: scheduler}
         for number in range(1, plan.replicas + 1):
             for sort, make in makers.items():
                 database, opener = self.databases[sort], partial(self._open_server, sort)
@@ -104,7 +105,7 @@ class LocalRun(SceneRun):
 
     def close(self) -> None:
         """Let nothing of the run live on."""
-        self.stage.close()
+        self.environment.close()
         self.loop.finish()
 
     def perform(self, step: Step) -> None:
@@ -120,7 +121,7 @@ class LocalRun(SceneRun):
 
     def heal(self) -> None:
         """Let networks and the database be well again."""
-        for network in self.stage.ways.values():
+        for network in self.environment.ways.values():
             network.heal()
         self.away = False
 
@@ -129,18 +130,18 @@ class LocalRun(SceneRun):
         for name in self.cpus:
             self.give_node(name)
             with suppress(ApiError):
-                self.stage.store.patch(NODES, "", name, {"spec": {"unschedulable": None}})
+                self.environment.store.patch(NODES, "", name, {"spec": {"unschedulable": None}})
         for name in BIG:
-            self.stage.node(name, 16)
+            self.environment.node(name, 16)
 
     def left(self) -> str:
         """Return what is not settled yet."""
-        for sort in (ROOMS, SCHEDULER):
+        for sort in (CONTROLLERS, SCHEDULER):
             if not any(one.leading for name, one in self.replicas.items() if name.startswith(sort)):
                 return f"nobody leads the {sort}"
         assert self.watchers is not None
-        modes, now = self.watchers.placeholders.modes, self.databases[ROOMS].clock.now()
-        left = unfinished(self.stage, self.shadow, self.placed, self.stranded, modes, now)
+        modes, now = self.watchers.placeholders.modes, self.databases[CONTROLLERS].clock.now()
+        left = unfinished(self.environment, self.shadow, self.placed, self.stranded, modes, now)
         return left or self.watchers.unlike()
 
     def at_the_end(self) -> None:
@@ -169,7 +170,7 @@ class LocalRun(SceneRun):
         """Delete what is somebody else's, on their behalf."""
         assert self.watchers is not None
         self.watchers.ownership.foreign.pop(meta(obj)["uid"], None)
-        self.stage.store.delete(kind, meta(obj)["namespace"], meta(obj)["name"], uid=meta(obj)["uid"])
+        self.environment.store.delete(kind, meta(obj)["namespace"], meta(obj)["name"], uid=meta(obj)["uid"])
 
     def is_placeholder(self, record: Record) -> bool:
         """Whether an object was made for a run."""
@@ -177,12 +178,12 @@ class LocalRun(SceneRun):
 
     def late_claim(self, name: str) -> None:
         """Create a claim that a run waits for."""
-        self.stage.make(CLAIMS, name, spec=manifests.TEMPLATE["spec"])
+        self.environment.make(CLAIMS, name, spec=manifests.TEMPLATE["spec"])
 
     def give_node(self, name: str) -> None:
         """Put a node back that was lost."""
-        if self.stage.find(NODES, name, "") is None:
-            self.stage.node(name, self.cpus[name])
+        if self.environment.find(NODES, name, "") is None:
+            self.environment.node(name, self.cpus[name])
 
     def flag(self, mode: str) -> None:
         """Set Tekton's flag. A run whose mode nobody has noted yet may be stranded: Tekton and we may see it under two
@@ -190,10 +191,10 @@ class LocalRun(SceneRun):
         """
         runs = self.shadow.local.runs
         assert runs is not None
-        for record in self.stage.records(PIPELINE_RUNS):
+        for record in self.environment.records(PIPELINE_RUNS):
             if not runs.is_pinned(NAMESPACE, record.name, record.uid):
                 self.stranded.add(record.uid)
-        self.stage.flag(mode)
+        self.environment.flag(mode)
 
     # --- what is heard -----------------------------------------------------------------------------------------------
 
@@ -202,8 +203,8 @@ class LocalRun(SceneRun):
         return SimulatedServer(
             MANAGEMENT,
             process,
-            self.stage.ways[sort],
-            self.stage,
+            self.environment.ways[sort],
+            self.environment,
             token=token,
             written=self._on_written,
             asked=self.asked,
@@ -226,10 +227,10 @@ class LocalRun(SceneRun):
 
     def _on_append(self, sort: str, before: int, writer: str, events: Sequence[NewEvent]) -> None:
         assert self.watchers is not None
-        capability = (self.shadow if sort == ROOMS else self.placed).router
+        controller = (self.shadow if sort == CONTROLLERS else self.placed).router
         for new, found in zip(events, self.databases[sort].read(before, len(events)), strict=True):
-            self.trace.note(topic(found.event), writer, words(found))
+            self.trace.note(topic(found.event, DECISIONS), writer, line_of(found, DECISIONS, about(found.event)))
             self.watchers.before_fold(sort, found, new, writer)
-            capability.fold(found)
+            controller.fold(found)
         if before > MOST_EVENTS:
             self.trace.violate("nothing is repeated for ever", f"{before} events at {self.loop.time():.0f} s")

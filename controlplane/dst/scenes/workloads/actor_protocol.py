@@ -17,7 +17,7 @@ class ActorContext(Protocol):
     """What acts act on. `submitted` are the users' jobs by name, `deleted` those that a user took back, `planted` what
     is somebody else's: UID to name."""
 
-    stage: WorkloadEnvironment
+    environment: WorkloadEnvironment
     database: SimulatedDatabase
     replicas: dict[str, SimulatedReplica]
     operators: Operators

@@ -1,6 +1,6 @@
 """The steps of a plan, carried out: one function a kind. Those in which people act are in `people` and `oddities`.
 
-In: a step and the theatre. Out: what happens on the stage, to the processes, to the database; whatever lasts undoes
+In: a step and the scene. Out: what happens on the environment, to the processes, to the database; whatever lasts undoes
 itself when its time is over. An act whose object is not there (any more) does nothing, so that any subset of a plan's
 steps can be played."""
 
@@ -22,21 +22,20 @@ from controlplane.simulation.world import MANAGEMENT
 _RESTART = 3.0
 
 
-def perform(theatre: ActorContext, step: Step) -> None:
+def perform(scene: ActorContext, step: Step) -> None:
     """Carry a step out."""
     with suppress(ApiError):
-        ACTS[step.kind](theatre, step)
+        ACTS[step.kind](scene, step)
 
 
-# --- the network
-# -------------------------------------------------------------------------------------------------------
+# --- the network -----------------------------------------------------------------------------------------------------
 
 
 def _weather(begin: Callable[[Network, Step], None], end: Callable[[Network], None]) -> Act:
-    def act(theatre: ActorContext, step: Step) -> None:
-        network = theatre.stage.places[step.where].network
+    def act(scene: ActorContext, step: Step) -> None:
+        network = scene.environment.places[step.where].network
         begin(network, step)
-        theatre.after(step.seconds, end, network)
+        scene.after(step.seconds, end, network)
 
     return act
 
@@ -59,10 +58,10 @@ def _slow(network: Network, step: Step) -> None:
 
 
 def _storm(status: int, share: float, *, after: bool = False) -> Act:
-    def act(theatre: ActorContext, step: Step) -> None:
-        storms, storm = theatre.stage.places[step.where].network.storms, Storm(status, share, after)
+    def act(scene: ActorContext, step: Step) -> None:
+        storms, storm = scene.environment.places[step.where].network.storms, Storm(status, share, after)
         storms.append(storm)
-        theatre.after(step.seconds, lambda: storms.remove(storm) if storm in storms else None)
+        scene.after(step.seconds, lambda: storms.remove(storm) if storm in storms else None)
 
     return act
 
@@ -74,70 +73,68 @@ def _end_partition(network: Network) -> None:
         network.cut("connection reset by peer")
 
 
-# --- clusters
-# ----------------------------------------------------------------------------------------------------------
+# --- clusters --------------------------------------------------------------------------------------------------------
 
 
-def _compact(theatre: ActorContext, step: Step) -> None:
-    theatre.stage.compact(step.where)
+def _compact(scene: ActorContext, step: Step) -> None:
+    scene.environment.compact(step.where)
 
 
-def _cut(theatre: ActorContext, step: Step) -> None:
-    theatre.stage.places[step.where].network.cut("connection reset by peer")
+def _cut(scene: ActorContext, step: Step) -> None:
+    scene.environment.places[step.where].network.cut("connection reset by peer")
 
 
-def _restore(theatre: ActorContext, step: Step) -> None:
-    backup, lives = theatre.stage.backup(step.where), theatre.stage.places[step.where].lives
+def _restore(scene: ActorContext, step: Step) -> None:
+    backup, lives = scene.environment.backup(step.where), scene.environment.places[step.where].lives
 
     def back() -> None:
-        if theatre.stage.places[step.where].lives == lives:
-            theatre.restore(step.where, backup)
+        if scene.environment.places[step.where].lives == lives:
+            scene.restore(step.where, backup)
 
-    theatre.after(step.seconds, back)
+    scene.after(step.seconds, back)
 
 
-def _restore_home(theatre: ActorContext, step: Step) -> None:
+def _restore_home(scene: ActorContext, step: Step) -> None:
     """The management cluster's etcd goes back: jobs that came since are gone, those that were deleted since are there
     again.
     """
-    backup, lives = theatre.stage.backup(MANAGEMENT), theatre.stage.management.lives
+    backup, lives = scene.environment.backup(MANAGEMENT), scene.environment.management.lives
 
     def back() -> None:
-        if theatre.stage.management.lives == lives:
-            theatre.restore_home(backup)
+        if scene.environment.management.lives == lives:
+            scene.restore_home(backup)
 
-    theatre.after(step.seconds, back)
-
-
-def _rebuild(theatre: ActorContext, step: Step) -> None:
-    if step.where not in theatre.stage.misled.values():
-        theatre.rebuild(step.where)
+    scene.after(step.seconds, back)
 
 
-def _kind_off(theatre: ActorContext, step: Step) -> None:
-    _off(theatre, step, JOBS if step.value % 2 else WORKLOADS)
+def _rebuild(scene: ActorContext, step: Step) -> None:
+    if step.where not in scene.environment.misled.values():
+        scene.rebuild(step.where)
 
 
-def _sets_off(theatre: ActorContext, step: Step) -> None:
-    _off(theatre, step, JOBSETS)
+def _kind_off(scene: ActorContext, step: Step) -> None:
+    _off(scene, step, JOBS if step.value % 2 else WORKLOADS)
 
 
-def _off(theatre: ActorContext, step: Step, kind: Kind) -> None:
-    place = theatre.stage.places[step.where]
+def _sets_off(scene: ActorContext, step: Step) -> None:
+    _off(scene, step, JOBSETS)
+
+
+def _off(scene: ActorContext, step: Step, kind: Kind) -> None:
+    place = scene.environment.places[step.where]
     place.off.add(kind.name)
     place.network.cut("the API server closed the connection")
-    theatre.after(step.seconds, place.off.discard, kind.name)
+    scene.after(step.seconds, place.off.discard, kind.name)
 
 
-# --- processes
-# ---------------------------------------------------------------------------------------------------------
+# --- processes -------------------------------------------------------------------------------------------------------
 
 
-def _crash(theatre: ActorContext, step: Step) -> None:
-    replica = theatre.replicas.get(step.where)
+def _crash(scene: ActorContext, step: Step) -> None:
+    replica = scene.replicas.get(step.where)
     if replica is not None and replica.alive:
         replica.crash_after(step.value * 7 % 211, "is killed")
-        theatre.after(_RESTART + step.value / 4, _again, replica)
+        scene.after(_RESTART + step.value / 4, _again, replica)
 
 
 def _again(replica: SimulatedReplica) -> None:
@@ -145,68 +142,67 @@ def _again(replica: SimulatedReplica) -> None:
     replica.start()
 
 
-def _absence(theatre: ActorContext, step: Step) -> None:
+def _absence(scene: ActorContext, step: Step) -> None:
     """Every process is killed, and none comes back for a while."""
-    for replica in theatre.replicas.values():
+    for replica in scene.replicas.values():
         replica.crash("is killed")
-        theatre.after(step.seconds, _again, replica)
+        scene.after(step.seconds, _again, replica)
 
 
-def _restarts(theatre: ActorContext, step: Step) -> None:
+def _restarts(scene: ActorContext, step: Step) -> None:
     """Every process is killed again and again, each time `value` seconds after it was started."""
-    for replica in theatre.replicas.values():
+    for replica in scene.replicas.values():
         for number in range(int(step.seconds // step.value) + 1):
-            theatre.after(float(number * step.value), _again, replica)
+            scene.after(float(number * step.value), _again, replica)
 
 
-def _stop(theatre: ActorContext, step: Step) -> None:
-    replica = theatre.replicas.get(step.where)
+def _stop(scene: ActorContext, step: Step) -> None:
+    replica = scene.replicas.get(step.where)
     if replica is not None and replica.alive:
         replica.stop()
-        theatre.after(STOPPED_WITHIN + 1.0, _again, replica)
+        scene.after(STOPPED_WITHIN + 1.0, _again, replica)
 
 
-def _pause(theatre: ActorContext, step: Step) -> None:
+def _pause(scene: ActorContext, step: Step) -> None:
     """A long pause: the others take the process for dead, it does not."""
-    replica = theatre.replicas.get(step.where)
+    replica = scene.replicas.get(step.where)
     if replica is not None and replica.alive and not replica.process.frozen:
         replica.freeze()
         process = replica.process
-        theatre.after(step.seconds, lambda: replica.thaw() if replica.process is process else None)
+        scene.after(step.seconds, lambda: replica.thaw() if replica.process is process else None)
 
 
-def _clock(theatre: ActorContext, step: Step) -> None:
-    replica = theatre.replicas.get(step.where)
+def _clock(scene: ActorContext, step: Step) -> None:
+    replica = scene.replicas.get(step.where)
     if replica is not None:
         replica.clock.offset = float(step.value - 30)
 
 
-def _database_away(theatre: ActorContext, step: Step) -> None:
-    theatre.database.away = True
-    theatre.after(step.seconds, setattr, theatre.database, "away", False)
+def _database_away(scene: ActorContext, step: Step) -> None:
+    scene.database.away = True
+    scene.after(step.seconds, setattr, scene.database, "away", False)
 
 
-def _database_refuses(theatre: ActorContext, step: Step) -> None:
+def _database_refuses(scene: ActorContext, step: Step) -> None:
     """A function was replaced by one that refuses everything, in the middle of a rollout, say."""
-    theatre.database.refuses = True
-    theatre.after(step.seconds, setattr, theatre.database, "refuses", False)
+    scene.database.refuses = True
+    scene.after(step.seconds, setattr, scene.database, "refuses", False)
 
 
-def _restore_log(theatre: ActorContext, step: Step) -> None:
+def _restore_log(scene: ActorContext, step: Step) -> None:
     """The log goes back to a backup, or a standby is promoted that lacks the last commits; whoever reads it runs on."""
-    theatre.after(step.seconds, theatre.restore_log, theatre.database.store.backup())
+    scene.after(step.seconds, scene.restore_log, scene.database.store.backup())
 
 
-# --- operators
-# ---------------------------------------------------------------------------------------------------------
+# --- operators -------------------------------------------------------------------------------------------------------
 
 
-def _forget(theatre: ActorContext, step: Step) -> None:
-    theatre.after(step.seconds, theatre.operators.forget(step.where))
+def _forget(scene: ActorContext, step: Step) -> None:
+    scene.after(step.seconds, scene.operators.forget(step.where))
 
 
-def _accept_outage(theatre: ActorContext, step: Step) -> None:
-    theatre.after(step.seconds, theatre.operators.accept_outage())
+def _accept_outage(scene: ActorContext, step: Step) -> None:
+    scene.after(step.seconds, scene.operators.accept_outage())
 
 
 ACTS: Final[dict[str, Act]] = {

@@ -1,6 +1,6 @@
 """Is everything settled? What must have happened an hour after the last trouble, and what may no longer be there.
 
-In: the stage and the log's state. Out: the first thing that is left to do, in words; "" when nothing is.
+In: the environment and the log's state. Out: the first thing that is left to do, in words; "" when nothing is.
 """
 
 from __future__ import annotations
@@ -16,40 +16,30 @@ from controlplane.dst.scenes.workloads.environment import WorkloadEnvironment
 from controlplane.dst.scenes.workloads.oddities import odd, planted
 from controlplane.kube.kinds import WORKLOADS, Kind
 from controlplane.simulation.apiserver.history import Record
+from controlplane.simulation.apiserver.store import Store
 from controlplane.simulation.kueue.common import is_true
 from controlplane.simulation.kueue.podsets import INTEGRATIONS
 
 
 def unfinished(
-    stage: WorkloadEnvironment,
+    environment: WorkloadEnvironment,
     index: WorkloadIndex,
     submitted: Mapping[str, Kind],
     deleted: Collection[str],
     planted: Mapping[str, str],
 ) -> str:
     """Return what is not settled yet."""
-    return _jobs(stage, submitted, deleted) or _workers(stage, planted) or _log(stage, index)
+    return _jobs(environment, submitted, deleted) or _workers(environment, planted) or _log(environment, index)
 
 
-def _jobs(stage: WorkloadEnvironment, submitted: Mapping[str, Kind], deleted: Collection[str]) -> str:
+def _jobs(environment: WorkloadEnvironment, submitted: Mapping[str, Kind], deleted: Collection[str]) -> str:
     """Every job that nobody took back has finished, or is rejected, and its Workload with it; what was taken back is
     gone.
     """
-    store = stage.management.store
+    store = environment.management.store
     for name, kind in submitted.items():
-        try:
-            job = store.record(kind, "default", name).obj
-        except ApiError:
-            if name not in deleted:
-                return f"{name} is gone"
-            continue
-        if name in deleted:
-            return f"{name} was deleted and is still there"
-        if name.startswith(UNFIT):
-            continue
-        outcome = INTEGRATIONS[kind].finished(job)
-        if outcome is None or not outcome.success:
-            return f"{name} has not finished"
+        if wrong := _job(store, kind, name, deleted):
+            return wrong
     for record in store.records(WORKLOADS):
         if _unfit(record):
             checks = (record.obj.get("status") or {}).get("admissionChecks") or ()
@@ -57,7 +47,20 @@ def _jobs(stage: WorkloadEnvironment, submitted: Mapping[str, Kind], deleted: Co
                 return f"Workload {record.name} is not rejected"
         elif not planted(record) and not is_true(record.obj, "Finished"):
             return f"Workload {record.name} is not finished"
-    return _quota(stage, "management")
+    return _quota(environment, "management")
+
+
+def _job(store: Store, kind: Kind, name: str, deleted: Collection[str]) -> str:
+    try:
+        job = store.record(kind, "default", name).obj
+    except ApiError:
+        return "" if name in deleted else f"{name} is gone"
+    if name in deleted:
+        return f"{name} was deleted and is still there"
+    if name.startswith(UNFIT):
+        return ""
+    outcome = INTEGRATIONS[kind].finished(job)
+    return "" if outcome is not None and outcome.success else f"{name} has not finished"
 
 
 def _unfit(record: Record) -> bool:
@@ -65,32 +68,32 @@ def _unfit(record: Record) -> bool:
     return any(owner["name"].startswith(UNFIT) for owner in record.obj["metadata"].get("ownerReferences") or ())
 
 
-def _workers(stage: WorkloadEnvironment, planted: Mapping[str, str]) -> str:
+def _workers(environment: WorkloadEnvironment, planted: Mapping[str, str]) -> str:
     """Nothing of ours is left on any worker, and what is somebody else's is still there."""
     there: set[str] = set()
-    for name, place in stage.workers.items():
+    for name, place in environment.workers.items():
         for kind in (WORKLOADS, *INTEGRATIONS):
             for record in place.store.records(kind):
                 if ORIGIN_LABEL in record.labels and not odd(name, record):
                     return f"{kind.kind} {record.name} is still on {name}"
                 there.add(record.uid)
-        wrong = _quota(stage, name)
+        wrong = _quota(environment, name)
         if wrong:
             return wrong
     missing = [name for uid, name in planted.items() if uid not in there]
     return f"somebody else's Job {missing[0]} is gone" if missing else ""
 
 
-def _quota(stage: WorkloadEnvironment, name: str) -> str:
-    for queue, state in stage.places[name].life.kueue.queues.cluster_queues.items():
+def _quota(environment: WorkloadEnvironment, name: str) -> str:
+    for queue, state in environment.places[name].life.kueue.queues.cluster_queues.items():
         if any(state.usage.values()):
             return f"quota of {queue} on {name} is not back"
     return ""
 
 
-def _log(stage: WorkloadEnvironment, index: WorkloadIndex) -> str:
+def _log(environment: WorkloadEnvironment, index: WorkloadIndex) -> str:
     """Every cluster is connected, and no write is open."""
-    for name in (HOME, *stage.workers):
+    for name in (HOME, *environment.workers):
         connection = index.connections.get(name)
         if connection is None or not connection.connected:
             return f"{name} is not connected"

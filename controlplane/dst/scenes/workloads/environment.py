@@ -76,7 +76,7 @@ class Backup(NamedTuple):
 
 
 class ClusterEnvironment:
-    """One cluster of the stage: its present life, the network in front of it, the kinds that are `off`."""
+    """One cluster of the environment: its present life, the network in front of it, the kinds that are `off`."""
 
     def __init__(self, name: str, life: SimulatedCluster, network: Network) -> None:
         self.name, self.life, self.network = name, life, network

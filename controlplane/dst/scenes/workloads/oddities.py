@@ -1,14 +1,14 @@
 """Objects that are not what they claim to be: fields of the wrong type, names of 253 characters, copies that name no
 Workload.
 
-In: a step and the theatre. Out: such objects on the management cluster or on a worker, new ones or what is there
+In: a step and the scene. Out: such objects on the management cluster or on a worker, new ones or what is there
 already. A real API server with the CRDs of the day refuses most of them; one with older or patched CRDs does not. What
 is spoiled here is only what the service reads: the simulated Kueue carries it along and takes no notice, so that the
 service is alone with it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -48,22 +48,24 @@ _HOME_KINDS = (WORKLOADS, JOBS, JOBSETS, MULTIKUEUE_CLUSTERS, ADMISSION_CHECKS)
 _COPIES = (WORKLOADS, JOBS, JOBSETS)
 
 
+#: Of which kinds a spec can be malformed, and when it is.
+_ODD_SPECS: Final[Mapping[Kind, Callable[[Json], bool]]] = {
+    WORKLOADS: lambda spec: not isinstance(spec.get("priorityClassRef") or {}, dict),
+    MULTIKUEUE_CONFIGS: lambda spec: not isinstance(spec.get("clusters"), list),
+    MULTIKUEUE_CLUSTERS: lambda spec: not isinstance(spec.get("clusterSource"), dict),
+    ADMISSION_CHECKS: lambda spec: any(not isinstance(value, str) for value in (spec.get("parameters") or {}).values()),
+}
+
+
 def odd(cluster: str, record: Record) -> bool:
     """Whether an object is one that nobody who reads it can make sense of."""
     obj = record.obj
     spec = obj.get("spec") or {}
-    if unreadable(obj):
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    if unreadable(obj) or any(not isinstance(found.get("reason"), str) for found in conditions):
         return True
-    if any(not isinstance(found.get("reason"), str) for found in (obj.get("status") or {}).get("conditions") or ()):
-        return True
-    if record.kind == WORKLOADS:
-        return not isinstance(spec.get("priorityClassRef") or {}, dict)
-    if record.kind == MULTIKUEUE_CONFIGS:
-        return not isinstance(spec.get("clusters"), list)
-    if record.kind == MULTIKUEUE_CLUSTERS:
-        return not isinstance(spec.get("clusterSource"), dict)
-    if record.kind == ADMISSION_CHECKS:
-        return not all(isinstance(value, str) for value in (spec.get("parameters") or {}).values())
+    if record.kind in _ODD_SPECS:
+        return _ODD_SPECS[record.kind](spec)
     return ORIGIN_LABEL in record.labels and untold(cluster, record)
 
 
@@ -80,25 +82,24 @@ def planted(record: Record) -> bool:
     return record.name in (ODD, HUGE, _ABYSS)
 
 
-def mend(theatre: ActorContext) -> None:
+def mend(scene: ActorContext) -> None:
     """Put right whatever was right before it was spoiled, wherever it is by now."""
-    for place in theatre.stage.places.values():
+    for place in scene.environment.places.values():
         for kind in _HOME_KINDS if place.name == MANAGEMENT else _COPIES:
             for record in list(place.store.records(kind)):
                 if not planted(record) and odd(place.name, record):
                     _heal(place, kind, record.namespace, record.name)
 
 
-# --- what is there
-# ------------------------------------------------------------------------------------------------------
+# --- what is there ---------------------------------------------------------------------------------------------------
 
 
-def _malform(theatre: ActorContext, step: Step) -> None:
+def _malform(scene: ActorContext, step: Step) -> None:
     """Somebody writes a condition whose reason is a number into a status; or a string where clusters are listed."""
-    place = theatre.stage.places[step.where]
+    place = scene.environment.places[step.where]
     if place.name == MANAGEMENT and step.value % 5 == 0:
         place.store.patch(MULTIKUEUE_CONFIGS, "", CHECK, {"spec": {"clusters": "w1"}}, field_manager=_SOMEBODY)
-        theatre.after(step.seconds, list_clusters, theatre)
+        scene.after(step.seconds, list_clusters, scene)
         return
     kinds = _HOME_KINDS if place.name == MANAGEMENT else _COPIES
     there = [record for kind in kinds for record in place.store.records(kind)]
@@ -106,7 +107,7 @@ def _malform(theatre: ActorContext, step: Step) -> None:
     if mine:
         record = mine[step.value % len(mine)]
         _spoil(place, record)
-        theatre.after(step.seconds, _heal, place, record.kind, record.namespace, record.name)
+        scene.after(step.seconds, _heal, place, record.kind, record.namespace, record.name)
 
 
 def _conditions(place: ClusterEnvironment, kind: Kind, namespace: str, name: str) -> Sequence[Json]:
@@ -134,8 +135,7 @@ def _set_conditions(
     place.store.patch(kind, namespace, name, patch, subresource="status", field_manager=_SOMEBODY)
 
 
-# --- what comes
-# ---------------------------------------------------------------------------------------------------------
+# --- what comes ------------------------------------------------------------------------------------------------------
 
 
 def _body(kind: Kind, name: str, *, labels: Json | None = None, **fields: Any) -> tuple[Kind, Json]:
@@ -194,29 +194,29 @@ _UNREADABLE: Final[dict[bool, Sequence[tuple[Kind, Json]]]] = {
 }
 
 
-def _odd_object(theatre: ActorContext, step: Step) -> None:
+def _odd_object(scene: ActorContext, step: Step) -> None:
     """Somebody applies an object that cannot be read; it stays, or is deleted again after a while (an even `value`)."""
-    place = theatre.stage.places[step.where]
+    place = scene.environment.places[step.where]
     made = _MADE[place.name == MANAGEMENT]
     kind, body = made[step.value % len(made)]
     metadata = place.store.create(kind, body, field_manager=_SOMEBODY)["metadata"]
     if kind == JOBS and place.name == MANAGEMENT:
         _spoil(place, place.store.record(kind, metadata["namespace"], metadata["name"]))
     if step.value % 2 == 0:
-        theatre.after(step.seconds, _take_away, place, kind, metadata)
+        scene.after(step.seconds, _take_away, place, kind, metadata)
 
 
-def _unreadable_object(theatre: ActorContext, step: Step) -> None:
+def _unreadable_object(scene: ActorContext, step: Step) -> None:
     """Somebody applies an object of which no more can be read than its name: it is nested too deep, or holds what no
     database does.
     """
-    place = theatre.stage.places[step.where]
+    place = scene.environment.places[step.where]
     home = place.name == MANAGEMENT
     made: Sequence[tuple[Kind, Json]] = _UNREADABLE[home]
     kind, body = made[step.value % len(made)]
     metadata = place.store.create(kind, body, field_manager=_SOMEBODY)["metadata"]
     if step.value % 2 == 0:
-        theatre.after(step.seconds, _take_away, place, kind, metadata)
+        scene.after(step.seconds, _take_away, place, kind, metadata)
 
 
 def _take_away(place: ClusterEnvironment, kind: Kind, metadata: Json) -> None:

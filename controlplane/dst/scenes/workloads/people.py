@@ -1,6 +1,6 @@
 """The steps of a plan in which Kueue, users and administrators act.
 
-In: a step and the theatre. Out: what they do to the clusters' objects. An act whose object is not there (any more) does
+In: a step and the scene. Out: what they do to the clusters' objects. An act whose object is not there (any more) does
 nothing."""
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def _pick(records: Sequence[Record], value: int) -> Record | None:
 
 
 def _on_copy(kinds: Sequence[Kind], act: Callable[[ClusterEnvironment, Record], object]) -> Act:
-    def on_copy(theatre: ActorContext, step: Step) -> None:
-        place = theatre.stage.places[step.where]
+    def on_copy(scene: ActorContext, step: Step) -> None:
+        place = scene.environment.places[step.where]
         copies = [record for kind in kinds for record in place.store.records(kind) if ORIGIN_LABEL in record.labels]
         record = _pick(copies, step.value)
         if record is not None:
@@ -60,9 +60,9 @@ def _delete(place: ClusterEnvironment, record: Record) -> None:
     place.store.delete(record.kind, record.namespace, record.name)
 
 
-def _workload(theatre: ActorContext, job: str) -> Record | None:
+def _workload(scene: ActorContext, job: str) -> Record | None:
     """Return the Workload of a job on the management cluster."""
-    for record in theatre.stage.management.store.records(WORKLOADS):
+    for record in scene.environment.management.store.records(WORKLOADS):
         owners = record.obj["metadata"].get("ownerReferences") or []
         if any(owner["name"] == job for owner in owners):
             return record
@@ -70,7 +70,7 @@ def _workload(theatre: ActorContext, job: str) -> Record | None:
 
 
 def _submit(kind: Kind) -> Act:
-    def submit(theatre: ActorContext, step: Step) -> None:
+    def submit(scene: ActorContext, step: Step) -> None:
         """`seconds` is how long the job runs, `value` how many CPUs it asks for in all."""
         annotations = {DURATION: f"{step.seconds:.0f}s", NOTE: f"{PRIVATE} of {step.where}"}
         if step.where.startswith(NEVER_TWICE_NAME):
@@ -86,8 +86,8 @@ def _submit(kind: Kind) -> Act:
             },
             "spec": _job_spec(step.value) if kind == JOBS else _job_set_spec(step.value),
         }
-        theatre.stage.management.store.create(kind, job, field_manager="user")
-        theatre.submitted[step.where] = kind
+        scene.environment.management.store.create(kind, job, field_manager="user")
+        scene.submitted[step.where] = kind
 
     return submit
 
@@ -113,121 +113,121 @@ def _job_set_spec(cpus: int) -> Json:
     }
 
 
-def _delete_job(theatre: ActorContext, step: Step) -> None:
-    kind = theatre.submitted.get(step.where)
+def _delete_job(scene: ActorContext, step: Step) -> None:
+    kind = scene.submitted.get(step.where)
     if kind is not None:
-        theatre.deleted.add(step.where)
-        theatre.stage.management.store.delete(kind, "default", step.where)
+        scene.deleted.add(step.where)
+        scene.environment.management.store.delete(kind, "default", step.where)
 
 
-def _preempt(theatre: ActorContext, step: Step) -> None:
-    record = _workload(theatre, step.where)
+def _preempt(scene: ActorContext, step: Step) -> None:
+    record = _workload(scene, step.where)
     if record is not None:
-        theatre.stage.management.life.kueue.preempt(record.namespace, record.name)
+        scene.environment.management.life.kueue.preempt(record.namespace, record.name)
 
 
-def _priority(theatre: ActorContext, step: Step) -> None:
-    record = _workload(theatre, step.where)
+def _priority(scene: ActorContext, step: Step) -> None:
+    record = _workload(scene, step.where)
     if record is not None:
-        theatre.stage.management.store.patch(
+        scene.environment.management.store.patch(
             WORKLOADS, record.namespace, record.name, {"spec": {"priority": step.value}}, field_manager="user"
         )
 
 
-def _suspend(theatre: ActorContext, step: Step) -> None:
+def _suspend(scene: ActorContext, step: Step) -> None:
     """Take a Workload out of the queue for a while."""
-    record = _workload(theatre, step.where)
+    record = _workload(scene, step.where)
     if record is not None:
-        _set_active(theatre, record, False)
-        theatre.after(step.seconds, _set_active, theatre, record, True)
+        _set_active(scene, record, False)
+        scene.after(step.seconds, _set_active, scene, record, True)
 
 
-def _set_active(theatre: ActorContext, record: Record, active: bool) -> None:
+def _set_active(scene: ActorContext, record: Record, active: bool) -> None:
     with suppress(ApiError):
-        theatre.stage.management.store.patch(
+        scene.environment.management.store.patch(
             WORKLOADS, record.namespace, record.name, {"spec": {"active": active}}, field_manager="user"
         )
 
 
-def activate_all(theatre: ActorContext) -> None:
+def activate_all(scene: ActorContext) -> None:
     """Let users put back into the queue what a backup knew as suspended, a little later: nobody else remembers that it
     no longer is.
     """
-    for record in theatre.stage.management.store.records(WORKLOADS):
+    for record in scene.environment.management.store.records(WORKLOADS):
         if record.obj["metadata"].get("ownerReferences") and record.obj["spec"].get("active") is False:
-            theatre.after(10.0, _set_active, theatre, record, True)
+            scene.after(10.0, _set_active, scene, record, True)
 
 
-def _drain_queue(theatre: ActorContext, step: Step) -> None:
-    store = theatre.stage.management.store
+def _drain_queue(scene: ActorContext, step: Step) -> None:
+    store = scene.environment.management.store
     store.patch(CLUSTER_QUEUES, "", "cluster-queue", {"spec": {"stopPolicy": "HoldAndDrain"}}, field_manager="user")
-    theatre.after(step.seconds, open_queue, theatre)
+    scene.after(step.seconds, open_queue, scene)
 
 
-def open_queue(theatre: ActorContext) -> None:
+def open_queue(scene: ActorContext) -> None:
     """Let the management cluster's queue admit again."""
-    store = theatre.stage.management.store
+    store = scene.environment.management.store
     store.patch(CLUSTER_QUEUES, "", "cluster-queue", {"spec": {"stopPolicy": "None"}}, field_manager="user")
 
 
-def list_clusters(theatre: ActorContext, without: str = "") -> None:
+def list_clusters(scene: ActorContext, without: str = "") -> None:
     """Name all clusters, or all but one, in the MultiKueueConfig."""
-    names = [name for name in theatre.stage.workers if name != without]
-    theatre.stage.management.store.patch(MULTIKUEUE_CONFIGS, "", CHECK, {"spec": {"clusters": names}})
+    names = [name for name in scene.environment.workers if name != without]
+    scene.environment.management.store.patch(MULTIKUEUE_CONFIGS, "", CHECK, {"spec": {"clusters": names}})
 
 
-def _unlist_cluster(theatre: ActorContext, step: Step) -> None:
-    list_clusters(theatre, step.where)
-    theatre.after(step.seconds, list_clusters, theatre)
+def _unlist_cluster(scene: ActorContext, step: Step) -> None:
+    list_clusters(scene, step.where)
+    scene.after(step.seconds, list_clusters, scene)
 
 
-def define_cluster(theatre: ActorContext, name: str) -> None:
+def define_cluster(scene: ActorContext, name: str) -> None:
     """Create a worker's MultiKueueCluster if there is none."""
     source = {"kubeConfig": {"location": secret_name(name), "locationType": "Secret"}}
-    ensure(theatre.stage.management.store, MULTIKUEUE_CLUSTERS, name, spec={"clusterSource": source})
+    ensure(scene.environment.management.store, MULTIKUEUE_CLUSTERS, name, spec={"clusterSource": source})
 
 
-def _delete_cluster(theatre: ActorContext, step: Step) -> None:
-    if theatre.stage.misled:
+def _delete_cluster(scene: ActorContext, step: Step) -> None:
+    if scene.environment.misled:
         return  # whose name a cluster has once its own is gone is nobody's to say
-    theatre.stage.management.store.delete(MULTIKUEUE_CLUSTERS, "", step.where)
-    theatre.after(step.seconds, define_cluster, theatre, step.where)
+    scene.environment.management.store.delete(MULTIKUEUE_CLUSTERS, "", step.where)
+    scene.after(step.seconds, define_cluster, scene, step.where)
 
 
-def _foreign_job(theatre: ActorContext, step: Step) -> None:
+def _foreign_job(scene: ActorContext, step: Step) -> None:
     """Somebody has a job of the same kind and name on a worker, and means to keep it."""
-    jobs = list(theatre.submitted.items()) or [("somebody", JOBS)]
+    jobs = list(scene.submitted.items()) or [("somebody", JOBS)]
     name, kind = jobs[step.value % len(jobs)]
     template = {"template": {"spec": {"containers": [{"name": "x", "image": "example.com/other"}]}}}
     spec = template if kind == JOBS else {"replicatedJobs": [{"name": "x", "template": {"spec": template}}]}
     body: Json = {"metadata": {"namespace": "default", "name": name}, "spec": {"suspend": True, **spec}}
-    created = theatre.stage.places[step.where].store.create(kind, body, field_manager="somebody")
-    theatre.planted[created["metadata"]["uid"]] = name
+    created = scene.environment.places[step.where].store.create(kind, body, field_manager="somebody")
+    scene.planted[created["metadata"]["uid"]] = name
 
 
-def _bad_kubeconfig(theatre: ActorContext, step: Step) -> None:
-    theatre.stage.write_secret(step.where, broken=True)
-    theatre.after(step.seconds, theatre.stage.write_secret, step.where)
+def _bad_kubeconfig(scene: ActorContext, step: Step) -> None:
+    scene.environment.write_secret(step.where, broken=True)
+    scene.after(step.seconds, scene.environment.write_secret, step.where)
 
 
-def _new_token(theatre: ActorContext, step: Step) -> None:
+def _new_token(scene: ActorContext, step: Step) -> None:
     """The old credentials end before the Secret has the new ones."""
-    theatre.stage.places[step.where].network.token = f"{step.value}"
-    theatre.after(step.seconds, theatre.stage.write_secret, step.where)
+    scene.environment.places[step.where].network.token = f"{step.value}"
+    scene.after(step.seconds, scene.environment.write_secret, step.where)
 
 
-def _mislead(theatre: ActorContext, step: Step) -> None:
+def _mislead(scene: ActorContext, step: Step) -> None:
     """Somebody puts another worker's kubeconfig into a worker's Secret. One at a time, and to one that has its own name
     to itself.
     """
-    stage = theatre.stage
-    others = [name for name in stage.workers if name != step.where]
+    environment = scene.environment
+    others = [name for name in environment.workers if name != step.where]
     to = others[step.value % len(others)]
-    defined = {record.name for record in stage.management.store.records(MULTIKUEUE_CLUSTERS)}
-    if stage.misled or to in stage.rebuilt or not {to, step.where} <= defined:
+    defined = {record.name for record in environment.management.store.records(MULTIKUEUE_CLUSTERS)}
+    if environment.misled or to in environment.rebuilt or not {to, step.where} <= defined:
         return
-    stage.write_secret(step.where, to=to)
-    theatre.after(step.seconds, stage.write_secret, step.where)
+    environment.write_secret(step.where, to=to)
+    scene.after(step.seconds, environment.write_secret, step.where)
 
 
 ACTS: dict[str, Act] = {

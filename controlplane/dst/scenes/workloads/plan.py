@@ -109,26 +109,34 @@ def plan_of(seed: int, *, edition: int = EDITION, jobs: int = 0, trouble: int = 
     """Draw a plan; `jobs` and `trouble` fix the numbers of the first edition's, which are otherwise 4 to 6 and 6 to
     12.
     """
-    source = random.Random(f"plan {seed}")  # noqa: S311 - reproducible on purpose
+    source, second, third = (random.Random(f"{name} {seed}") for name in ("plan", "plan 2", "plan 3"))  # noqa: S311
     workers = [f"w{number}" for number in range(1, 4)]
     quotas = {MANAGEMENT: 12} | {name: source.choice((3, 4, 6)) for name in workers}
     replicas = 2 if source.random() < 0.4 else 1
-    sorts = [NEVER_TWICE if source.random() < 0.2 else "job" for _ in range(jobs or source.randint(4, 6))]
-    names = [f"{sort}-{number}" for number, sort in enumerate(sorts, start=1)]
+    names = _names(source, jobs or source.randint(4, 6))
     steps = [_submission(source, name) for name in names]
-    kinds, weights = list(TROUBLE), [weight for weight, _, _ in TROUBLE.values()]
     count = source.randint(6, 12) if trouble < 0 else trouble
-    steps += [_trouble(source, kind, workers, names, replicas) for kind in source.choices(kinds, weights, k=count)]
+    steps += [_trouble(source, kind, workers, names, replicas) for kind in _kinds(source, count)]
     numbered = _numbered(steps, 1)
     if edition > 1:
-        more = second_edition.draw(random.Random(f"plan 2 {seed}"), workers, len(names) + 1)  # noqa: S311 - as above
-        numbered += _numbered(more, len(numbered) + 1)
-        numbered.sort(key=lambda step: step.at)
+        numbered = _with_later(numbered, second_edition.draw(second, workers, len(names) + 1))
     if edition > 2:
-        later = random.Random(f"plan 3 {seed}")  # noqa: S311 - as above
-        numbered += _numbered(third_edition.draw(later, workers, len(numbered) + 1), len(numbered) + 1)
-        numbered.sort(key=lambda step: step.at)
+        numbered = _with_later(numbered, third_edition.draw(third, workers, len(numbered) + 1))
     return Plan(seed, quotas, replicas, tuple(numbered), len(numbered), edition)
+
+
+def _names(source: random.Random, count: int) -> list[str]:
+    sorts = [NEVER_TWICE if source.random() < 0.2 else "job" for _ in range(count)]
+    return [f"{sort}-{number}" for number, sort in enumerate(sorts, start=1)]
+
+
+def _kinds(source: random.Random, count: int) -> list[str]:
+    return source.choices(list(TROUBLE), [weight for weight, _, _ in TROUBLE.values()], k=count)
+
+
+def _with_later(numbered: list[Step], more: Iterable[Step]) -> list[Step]:
+    """Return the steps of an edition and those that a later one adds, which are numbered behind them, by time."""
+    return sorted(numbered + _numbered(more, len(numbered) + 1), key=lambda step: step.at)
 
 
 def _numbered(steps: Iterable[Step], first: int) -> list[Step]:

@@ -1,4 +1,4 @@
-"""One run: the stage set, the plan played, the rules watched, and the end waited for.
+"""One run: the environment set, the plan played, the rules watched, and the end waited for.
 
 In: a plan. Out: an `Outcome`. While the plan plays, every commit, every write, every event and every batch that a
 process folds is looked at as it happens; every few seconds all that the leader holds is compared with what the log
@@ -14,16 +14,18 @@ from controlplane.clusters.streams import ApiServer
 from controlplane.controllers.connectivity.events import MANAGEMENT as HOME
 from controlplane.controllers.multikueue.adapters.base import ORIGIN_LABEL
 from controlplane.controllers.multikueue.controller import MultiKueueController
+from controlplane.controllers.multikueue.events import WorkloadDecision
 from controlplane.dst.engine.database import SimulatedDatabase
 from controlplane.dst.engine.plan import Plan
 from controlplane.dst.engine.run import SceneRun
 from controlplane.dst.engine.server import SimulatedServer, Written
 from controlplane.dst.engine.steps import Step
+from controlplane.dst.engine.trace_text import line_of, topic
 from controlplane.dst.invariants.workloads.bodies import Whole
 from controlplane.dst.invariants.workloads.decisions import Decisions
 from controlplane.dst.invariants.workloads.history import HistoryRules, is_news
 from controlplane.dst.invariants.workloads.ownership import OwnershipRules
-from controlplane.dst.invariants.workloads.quota import Books
+from controlplane.dst.invariants.workloads.quota import QuotaAccounts
 from controlplane.dst.invariants.workloads.refusals import RefusalRules
 from controlplane.dst.invariants.workloads.replay import RULE as REPLAY
 from controlplane.dst.invariants.workloads.replay import ReplayRules, difference, unlike
@@ -33,7 +35,6 @@ from controlplane.dst.scenes.workloads.ending import unfinished
 from controlplane.dst.scenes.workloads.environment import Backup, WorkloadEnvironment
 from controlplane.dst.scenes.workloads.operators import Operators
 from controlplane.dst.scenes.workloads.processes import policy_of, service
-from controlplane.dst.scenes.workloads.trace_text import topic, words
 from controlplane.kube.kinds import WORKLOADS, Kind
 from controlplane.log.codec import Codec
 from controlplane.log.event import NewEvent
@@ -43,6 +44,8 @@ from controlplane.simulation.kueue.podsets import INTEGRATIONS
 from controlplane.simulation.world import MANAGEMENT
 
 MOST_EVENTS = 5000  # ten times what a plan of this size needs
+
+_DECISIONS = (WorkloadDecision,)
 
 
 class WorkloadRun(SceneRun):
@@ -73,8 +76,8 @@ class WorkloadRun(SceneRun):
         self._refusals = RefusalRules(self.trace)
         self._whole = Whole(self.trace, HOME)
         self._looked_at = 0
-        self.stage = WorkloadEnvironment(self.loop, seed, plan.quotas, self._on_commit)
-        self._books = {name: Books(self.trace, place) for name, place in self.stage.places.items()}
+        self.environment = WorkloadEnvironment(self.loop, seed, plan.quotas, self._on_commit)
+        self._accounts = {name: QuotaAccounts(self.trace, place) for name, place in self.environment.places.items()}
         for kind in self._kinds_at_home:
             self._note(MANAGEMENT, HOME, kind)
         self.operators = Operators(self.loop, seed, self.policy, self.database, self.trace)
@@ -107,14 +110,14 @@ class WorkloadRun(SceneRun):
 
     def close(self) -> None:
         """Let nothing of the run live on."""
-        self.stage.close()
-        for place in self.stage.places.values():
+        self.environment.close()
+        for place in self.environment.places.values():
             place.network.refused = True
         self.loop.finish()
 
     def heal(self) -> None:
         """Let networks and the database be well again."""
-        for place in self.stage.places.values():
+        for place in self.environment.places.values():
             place.network.heal()
             place.off.clear()
         self.database.away = self.database.refuses = False
@@ -123,21 +126,21 @@ class WorkloadRun(SceneRun):
         """Put right what is wrong in the clusters."""
         people.list_clusters(self)
         people.open_queue(self)
-        for name in self.stage.workers:
+        for name in self.environment.workers:
             people.define_cluster(self, name)
-            self.stage.write_secret(name)
-        self.operators.bury(self.stage.rebuilt, lambda name: self.shadow.index.connections.get(name))
+            self.environment.write_secret(name)
+        self.operators.bury(self.environment.rebuilt, lambda name: self.shadow.index.connections.get(name))
         oddities.mend(self)
 
     def left(self) -> str:
         """Return what is not settled yet."""
         if not any(replica.leading for replica in self.replicas.values()):
             return "nobody leads"
-        return unfinished(self.stage, self.shadow.index, self.submitted, self.deleted, self.planted)
+        return unfinished(self.environment, self.shadow.index, self.submitted, self.deleted, self.planted)
 
     def at_the_end(self) -> None:
         """Compare the log with the clusters, and a fold of it with ours."""
-        for place in self.stage.places.values():
+        for place in self.environment.places.values():
             home = place.name == MANAGEMENT
             kinds = list(self._kinds_at_home if home else self._kinds_on_workers)
             for kind in kinds:
@@ -152,7 +155,7 @@ class WorkloadRun(SceneRun):
         wrong = difference(fresh.index, self.shadow.index)
         if wrong:
             self.trace.violate(REPLAY, wrong)
-        for books in self._books.values():
+        for books in self._accounts.values():
             books.recount()
 
     def look(self) -> None:
@@ -172,7 +175,7 @@ class WorkloadRun(SceneRun):
     def restore(self, cluster: str, backup: Backup) -> None:
         """Put a worker's etcd back."""
         self._put_back(cluster, cluster, backup)
-        store = self.stage.places[cluster].store
+        store = self.environment.places[cluster].store
         self._runs.on_life(cluster, [record for kind in INTEGRATIONS for record in store.records(kind)])
         self.planted_only_there()
 
@@ -181,7 +184,7 @@ class WorkloadRun(SceneRun):
         counts again.
         """
         self._put_back(MANAGEMENT, HOME, backup)
-        store = self.stage.management.store
+        store = self.environment.management.store
         there = {record.name for kind in INTEGRATIONS for record in store.records(kind)}
         self.submitted = {name: kind for name, kind in self.submitted.items() if name in there}
         self.deleted -= there
@@ -202,7 +205,7 @@ class WorkloadRun(SceneRun):
             self.shadow.fold(recorded)
         for new, *_ in self.database.store.rows:
             self._refusals.appended(new)
-        for name in self.stage.places:
+        for name in self.environment.places:
             cluster = HOME if name == MANAGEMENT else name
             self._history.new_era(cluster)
             for kind in self._kinds_at_home if name == MANAGEMENT else self._kinds_on_workers:
@@ -214,14 +217,14 @@ class WorkloadRun(SceneRun):
 
     def _put_back(self, name: str, cluster: str, backup: Backup) -> None:
         self._history.new_era(cluster)
-        self.stage.restore(name, backup)
-        self._books[name] = Books(self.trace, self.stage.places[name])
+        self.environment.restore(name, backup)
+        self._accounts[name] = QuotaAccounts(self.trace, self.environment.places[name])
         for kind in self._kinds_at_home if name == MANAGEMENT else self._kinds_on_workers:
             self._note(name, cluster, kind)
 
     def _note(self, name: str, cluster: str, kind: Kind) -> None:
         """Take what is there for committed."""
-        for record in sorted(self.stage.places[name].store.records(kind), key=lambda record: record.version):
+        for record in sorted(self.environment.places[name].store.records(kind), key=lambda record: record.version):
             if name == MANAGEMENT or ORIGIN_LABEL in record.labels:
                 self._history.committed(cluster, kind, record.uid, record.version)
                 self._refusals.committed(name, cluster, record)
@@ -229,20 +232,20 @@ class WorkloadRun(SceneRun):
     def rebuild(self, cluster: str) -> None:
         """Replace a cluster by an empty one."""
         self._history.new_era(cluster)
-        self.stage.rebuild(cluster)
-        self._books[cluster] = Books(self.trace, self.stage.places[cluster])
+        self.environment.rebuild(cluster)
+        self._accounts[cluster] = QuotaAccounts(self.trace, self.environment.places[cluster])
         self._runs.on_life(cluster, [])
         self.planted_only_there()
 
     def planted_only_there(self) -> None:
         """Forget what was planted and went with its cluster."""
-        stores = [place.store for place in self.stage.workers.values()]
+        stores = [place.store for place in self.environment.workers.values()]
         uids = {record.uid for store in stores for kind in INTEGRATIONS for record in store.records(kind)}
         for uid in [uid for uid in self.planted if uid not in uids]:
             del self.planted[uid]
 
     def _open_server(self, cluster: str, process: str, token: str) -> ApiServer:
-        place = self.stage.management if cluster == HOME else self.stage.places[cluster]
+        place = self.environment.management if cluster == HOME else self.environment.places[cluster]
         return SimulatedServer(
             cluster,
             process,
@@ -259,14 +262,12 @@ class WorkloadRun(SceneRun):
         home = cluster == MANAGEMENT
         if record.kind in (self._kinds_at_home if home else self._kinds_on_workers):
             self.trace.note("store", cluster, f"{commit.type} {record.kind.kind} {record.name} {record.version}")
-            before = commit.previous is not None and ORIGIN_LABEL in commit.previous.labels
-            ended = commit.type == "DELETED" and oddities.untold(cluster, record)
-            if (home or ORIGIN_LABEL in record.labels or before) and not ended:
+            if _is_observed(cluster, commit):
                 where = HOME if home else cluster
                 self._history.committed(where, record.kind, record.uid, record.version, news=is_news(commit))
-                self._refusals.committed(cluster, HOME if home else cluster, record)
+                self._refusals.committed(cluster, where, record)
             if record.kind == WORKLOADS:
-                self._books[cluster].on_commit(commit)
+                self._accounts[cluster].on_commit(commit)
         if home:
             self._whole.on_commit(commit)
         else:
@@ -284,7 +285,7 @@ class WorkloadRun(SceneRun):
 
     def _on_append(self, before: int, writer: str, events: Sequence[NewEvent]) -> None:
         for new, found in zip(events, self.database.read(before, len(events)), strict=True):
-            self.trace.note(topic(found.event), writer, words(found))
+            self.trace.note(topic(found.event, _DECISIONS), writer, line_of(found, _DECISIONS, f" ({found.cluster})"))
             self._history.appended(new)
             self._refusals.appended(new)
             self._whole.appended(new)
@@ -293,3 +294,11 @@ class WorkloadRun(SceneRun):
             self.shadow.fold(found)
         if before > MOST_EVENTS:
             self.trace.violate("nothing is repeated for ever", f"{before} events at {self.loop.time():.0f} s")
+
+
+def _is_observed(cluster: str, commit: Commit) -> bool:
+    """Whether the service is to hear of a change: of a worker it watches only the objects that carry an origin."""
+    if commit.type == "DELETED" and oddities.untold(cluster, commit.record):
+        return False
+    records = [commit.record] if commit.previous is None else [commit.record, commit.previous]
+    return cluster == MANAGEMENT or any(ORIGIN_LABEL in record.labels for record in records)

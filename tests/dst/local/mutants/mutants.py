@@ -64,8 +64,7 @@ def find(mutant: Mutant, seeds: Iterable[int]) -> tuple[int, Outcome] | None:
     return None
 
 
-# --- whose group
-# ---------------------------------------------------------------------------------------------------------
+# --- whose group -----------------------------------------------------------------------------------------------------
 
 
 def the_root_owns_the_group(patch: pytest.MonkeyPatch) -> None:
@@ -155,8 +154,7 @@ def deciding_remembers(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PodGroupController, "decide", decide)
 
 
-# --- runs
-# ----------------------------------------------------------------------------------------------------------------
+# --- runs ------------------------------------------------------------------------------------------------------------
 
 
 def a_cordoned_node_is_looked_at_once(patch: pytest.MonkeyPatch) -> None:
@@ -225,8 +223,7 @@ def nobody_owns_the_placeholder(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(render, "stateful_sets", stateful_sets)
 
 
-# --- gangs
-# ---------------------------------------------------------------------------------------------------------------
+# --- gangs -----------------------------------------------------------------------------------------------------------
 
 
 def members_go_alone(patch: pytest.MonkeyPatch) -> None:
@@ -255,8 +252,7 @@ def affinity_is_a_wish(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(InterPodAffinity, "pre_filter", lambda self, state, pod, snapshot: Prefiltered(SKIP))
 
 
-# --- the log
-# -------------------------------------------------------------------------------------------------------------
+# --- the log ---------------------------------------------------------------------------------------------------------
 
 
 def the_epoch_is_not_checked(patch: pytest.MonkeyPatch) -> None:
