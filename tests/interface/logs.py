@@ -35,7 +35,7 @@ HOSTS: dict[str, Callable[[], ControllerRouter]] = {
     "source": lambda: HostedControllers(source_settings()).router,
     "target": lambda: SchedulerControllers(Settings(), ["default-scheduler"], gangs=True).router,
     "local": lambda: local.hosted().router,
-    "local-scheduler": lambda: local.scheduler_rooms("shadow").router,
+    "local-scheduler": lambda: local.scheduler_controllers("shadow").router,
 }
 """Who writes each sort of log, by the first word of a log's file."""
 LATER = timedelta(minutes=20)
@@ -150,7 +150,7 @@ def played() -> Iterator[tuple[str, Any]]:
         with hushed():
             own = LocalRun(plan_of(seed, scene="local"))
             own.play()
-        yield f"local-{seed}", own.databases[local.ROOMS]
+        yield f"local-{seed}", own.databases[local.CONTROLLERS]
         yield f"local-scheduler-{seed}", own.databases[local.SCHEDULER]
         own.close()
 
