@@ -78,12 +78,12 @@ def a_lost_member_goes_elsewhere(patch: pytest.MonkeyPatch) -> None:
 
 def the_gang_moves_when_one_is_lost(patch: pytest.MonkeyPatch) -> None:
     """Whoever is alone counts as nobody."""
-    original = gang_pass.GangTurn.runs
+    original = gang_pass.GangPass.runs
 
     def runs(self: Any, name: str) -> bool:
         return original(self, name) and sum(original(self, other) for other in self.members) > 1
 
-    patch.setattr(gang_pass.GangTurn, "runs", runs)
+    patch.setattr(gang_pass.GangPass, "runs", runs)
     patch.setattr(gang_decide, "_adopt", lambda turn: False)
 
 

@@ -37,10 +37,10 @@ def one_is_a_quorum(patch: pytest.MonkeyPatch) -> None:
 
 
 def gangs_are_never_dissolved(patch: pytest.MonkeyPatch) -> None:
-    original = gang_pass.GangTurn.say
+    original = gang_pass.GangPass.say
 
     def say(self: Any, decision: Any) -> None:
         if not isinstance(decision, GangDissolved):
             original(self, decision)
 
-    patch.setattr(gang_pass.GangTurn, "say", say)
+    patch.setattr(gang_pass.GangPass, "say", say)
