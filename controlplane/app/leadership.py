@@ -79,7 +79,7 @@ class ServiceTerm(LeadershipTerm):
             concurrency=settings.budgets.worker.concurrency,
             sole=hosted.sole,
         )
-        self._hosted, self._fleet, self._measure = hosted, hosted.fleet, measure
+        self._hosted, self._fleet, self.measure = hosted, hosted.fleet, measure
         self._who = Identities(hosted, self._time.now)
         self._telling: set[asyncio.Task[None]] = set()
         self._secrets = Secrets(lambda name: self._connections.secret_changed(name))
@@ -191,7 +191,7 @@ class ServiceTerm(LeadershipTerm):
 
     def _folded(self, events: Sequence[Recorded]) -> None:
         self._took(events)
-        self._measure.folded(events, self._live)
+        self.measure.folded(events, self._live)
         self._workers.wake()
         if self._extras is not None:
             self._extras.wake()
@@ -232,14 +232,14 @@ class ServiceTerm(LeadershipTerm):
     def _gauges(self, *, full: bool) -> None:
         """Set the gauges; `full` also those for which every Workload is looked at."""
         now = self._clock.now()
-        self._measure.sure(self.leader.sure)
-        self._measure.log_answers(self._silence() is None)
-        self._measure.connections(now)
-        self._measure.guards(now)
-        self._measure.effects(self._effects.open_by_cluster())
+        self.measure.sure(self.leader.sure)
+        self.measure.log_answers(self._silence() is None)
+        self.measure.connections(now)
+        self.measure.guards(now)
+        self.measure.effects(self._effects.open_by_cluster())
         if full:
-            self._measure.backlog(now)
-            self._measure.local(self._hosted.local)
+            self.measure.backlog(now)
+            self.measure.local(self._hosted.local)
 
 
 async def _quietly(work: Awaitable[Any]) -> None:

@@ -16,7 +16,6 @@ from controlplane.clock import Clock, SystemClock
 from controlplane.log.codec import Codec
 from controlplane.log.event import Head
 from controlplane.runtime.lifecycle import OpenManagement, Ports, Process, ProcessContext
-from controlplane.runtime.measure import ProcessMeasure
 from controlplane.settings import Settings
 from controlplane.telemetry import Metrics
 from controlplane.web.health import Health
@@ -48,9 +47,9 @@ class SchedulerService(Process):
         self.term: SchedulerTerm | None = None
         self._hosted: SchedulerControllers | None = None
 
-    def _term(self, measure: ProcessMeasure) -> SchedulerTerm:
+    def _term(self) -> SchedulerTerm:
         hosted = self._hosted = SchedulerControllers(self._context.settings, self._setup.names, gangs=self._setup.gangs)
-        gate, log, leader = self._open(Codec(hosted.router.types), measure)
+        gate, log, leader = self._open(Codec(hosted.router.types))
         term = self.term = SchedulerTerm(self._context, self._setup, hosted, gate, log, leader)
         return term
 

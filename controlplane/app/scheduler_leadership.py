@@ -81,8 +81,8 @@ class SchedulerTerm(LeadershipTerm):
         )
         self.loop.gangs.recorded = hosted.verdicts
         self.loop.faults.heard = lambda error: _log.error("a plugin failed", exc_info=error)
-        self._measure = SchedulerMeasure(context.metrics, self.loop)
-        self._cycles = CycleDriver(self.loop, log, self._time, gate, self._ready, self._measure.cycle)
+        self.measure = SchedulerMeasure(context.metrics, self.loop)
+        self._cycles = CycleDriver(self.loop, log, self._time, gate, self._ready, self.measure.cycle)
         self._cycles.stopwatch = context.ports.stopwatch
         self.runner = Runner(
             log, hosted.router, self._effects, gate, self._time, on_folded=self._heard, poll=context.ports.poll
@@ -173,7 +173,7 @@ class SchedulerTerm(LeadershipTerm):
 
     def _folded(self, events: Sequence[Recorded]) -> None:
         self._took(events)
-        self._measure.folded(events, self._live)
+        self.measure.folded(events, self._live)
         if not self._live:
             return
         if self._begun:
@@ -201,8 +201,8 @@ class SchedulerTerm(LeadershipTerm):
             self._health.set("database", silent is None, silent or "")
             connection, ready = self._hosted.here.connection, self._ready()
             self._health.set("cluster", ready, "" if ready else self._unready())
-            self._measure.gauges(sure=self.leader.sure, log_answers=silent is None)
-            self._measure.connection(connection, self._effects.open_by_cluster().get(MANAGEMENT, 0))
+            self.measure.gauges(sure=self.leader.sure, log_answers=silent is None)
+            self.measure.connection(connection, self._effects.open_by_cluster().get(MANAGEMENT, 0))
             if count % 40 == 0 and self.loop.view.problems:
                 (kind, namespace, name), problem = next(iter(self.loop.view.problems.items()))
                 left_out = len(self.loop.view.problems)

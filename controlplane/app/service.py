@@ -21,7 +21,6 @@ from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.log.codec import Codec
 from controlplane.log.event import Head
 from controlplane.runtime.lifecycle import OpenManagement, Ports, Process, ProcessContext
-from controlplane.runtime.measure import ProcessMeasure
 from controlplane.settings import Settings
 from controlplane.telemetry import Metrics
 from controlplane.web.health import Health
@@ -57,13 +56,13 @@ class Service(Process):
         self.fleet: MultiKueueController | None = None
         self.runs: CoschedulingController | None = None
 
-    def _term(self, measure: ProcessMeasure) -> ServiceTerm:
+    def _term(self) -> ServiceTerm:
         if self._context.ports.tunes_collector:
             gc.unfreeze()  # what the term before has left
         hosted = HostedControllers(self._context.settings, self._policy)
         fleet = self.fleet = hosted.fleet
         self.runs = hosted.local.runs
-        gate, log, leader = self._open(Codec(TYPES), measure)
+        gate, log, leader = self._open(Codec(TYPES))
         return ServiceTerm(self._context, hosted, Measure(self._context.metrics, fleet), gate, log, leader)
 
     def _leads(self, head: Head) -> None:

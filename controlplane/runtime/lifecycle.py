@@ -138,6 +138,10 @@ class Term(Protocol):
     def leader(self) -> Leader:
         """The lead of it, which is released."""
 
+    @property
+    def measure(self) -> ProcessMeasure:
+        """What the metrics hear of the term."""
+
     async def follow_until(self, stop: asyncio.Event) -> Head | None:
         """Fold what the leader writes until the lead is ours; None if stopped before."""
 
@@ -174,8 +178,7 @@ class Process(ABC):
     async def run_term(self, stop: asyncio.Event) -> None:
         """Follow the log until the lead is ours, then lead until stopped or fenced."""
         health, observer = self._context.health, self._context.ports.observer
-        measure = ProcessMeasure(self._context.metrics)
-        term = self._term(measure)
+        term = self._term()
         try:
             health.set("leader", True, "follows")
             head = await term.follow_until(stop)
@@ -184,12 +187,12 @@ class Process(ABC):
             await term.take_over(head)
             self._leads(head)
             health.set("leader", True, f"leads epoch {head.epoch}")
-            measure.leads(head.epoch)
+            term.measure.leads(head.epoch)
             observer.leads(head)
             await term.lead(stop)
             await term.leave(head)
         finally:
-            self._follows(measure)
+            term.measure.follows()
             observer.ended()
             try:
                 await term.close()
@@ -198,20 +201,17 @@ class Process(ABC):
                 await term.log.close()
 
     @abstractmethod
-    def _term(self, measure: ProcessMeasure) -> Term:
+    def _term(self) -> Term:
         """Return a new term, with nothing but what the log says."""
 
     @abstractmethod
     def _leads(self, head: Head) -> None:
         """Take note that the lead is ours, and that everything is folded."""
 
-    def _follows(self, measure: ProcessMeasure) -> None:
-        """Take note that a term ends."""
-        measure.follows()
-
-    def _open(self, codec: Codec, measure: ProcessMeasure) -> tuple[Gate, Log, Leader]:
+    def _open(self, codec: Codec) -> tuple[Gate, Log, Leader]:
         """Return the way to the log, the lead of it, and the gate that is open while both are sure."""
         gate, health, ports = Gate(), self._context.health, self._context.ports
+        measure = ProcessMeasure(self._context.metrics)
 
         def on_state(ok: bool, detail: str) -> None:
             # A reason of its own: a server that takes no writes may answer reads, which are what "log" tells of.

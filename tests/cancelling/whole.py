@@ -46,7 +46,7 @@ from controlplane.web.health import Health
 from tests.cancelling.brisk import KUBECONFIG, Server
 
 NS, START = "ns", datetime(2026, 1, 1, tzinfo=UTC)
-_METRICS = Metrics()  # one registry holds each metric once
+METRICS = Metrics()  # one registry holds each metric once
 
 
 def _object(name: str, namespace: str = "", **rest: Any) -> Json:
@@ -253,7 +253,7 @@ def the_service(stage: Stage) -> Service:
         await asyncio.sleep(0)
         return Cluster("management", _management(), stage.opened)  # type: ignore[return-value]
 
-    return Service(stage.settings, stage.ports, management, metrics=_METRICS, health=stage.health, clock=stage.clock)
+    return Service(stage.settings, stage.ports, management, metrics=METRICS, health=stage.health, clock=stage.clock)
 
 
 def the_scheduler(stage: Stage) -> SchedulerService:
@@ -264,7 +264,7 @@ def the_scheduler(stage: Stage) -> SchedulerService:
         return Cluster("target", _target(), stage.opened)  # type: ignore[return-value]
 
     return SchedulerService(
-        stage.settings, load(""), stage.ports, cluster, metrics=_METRICS, health=stage.health, clock=stage.clock
+        stage.settings, load(""), stage.ports, cluster, metrics=METRICS, health=stage.health, clock=stage.clock
     )
 
 
