@@ -105,9 +105,9 @@ async def test_a_standby_that_lacks_the_last_commits_is_noticed_and_nothing_runs
     kept = on.position
     assert kept < known
     wire.set("whole")
+    await on.until(lambda: on.said("LogWentBack"), "the break in the log")
     await on.until(lambda: any(one.leads and one.health.ready for one in on.replicas), "a leader that is ready")
-    said = on.said("LogWentBack")
-    assert [one["ends_at"] for one in said] == [kept]
+    assert [one["ends_at"] for one in on.said("LogWentBack")] == [kept]
     on.submit_for("train-5", "200ms")
     await on.done("train-5")
     for name, where in (("train-0", first), ("train-4", second)):
