@@ -15,9 +15,9 @@ from typing import Any
 import orjson
 import yaml
 
+from controlplane.kube.conditions import is_true
 from controlplane.kube.kinds import JOBS, MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, SECRETS, WORKLOADS, Json
 from controlplane.simulation.controllers.jobs import JobPace
-from controlplane.simulation.kueue.common import is_true
 from controlplane.simulation.seeding import ensure
 from controlplane.simulation.world import CHECK, KUEUE_NAMESPACE, ClusterSpec, World, secret_name
 

@@ -12,10 +12,10 @@ import msgspec
 
 from benchmarks.dispatch import WORKERS
 from benchmarks.fleet import ROLE, dispatch, fleet
-from controlplane.controllers.multikueue.adapters import adapters_for
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.controllers.multikueue.events import WorkloadDecision
+from controlplane.job_kinds import adapters_for
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
 from controlplane.log.event import Append, Body, NewEvent, Recorded, Unknown

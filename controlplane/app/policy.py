@@ -14,8 +14,8 @@ from controlplane.app.feasibility import judged_kinds
 from controlplane.controllers.candidates.source.policy import Mode, PlacementPolicy, Target
 from controlplane.controllers.candidates.source.policy import SourcePolicy as CandidatePolicy
 from controlplane.controllers.connectivity.events import PolicyInForce
-from controlplane.controllers.multikueue.adapters import adapters_for
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
+from controlplane.job_kinds import adapters_for
 from controlplane.settings import KINDS, Settings
 
 _VALUES = ("origin", "controller_name", "execution_policy", "requeues_per_minute", "mass_outage_share")

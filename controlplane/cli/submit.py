@@ -30,7 +30,7 @@ _CREATED = "created"
 def submit(options: Options, files: tuple[IO[str], ...], kubeconfig: str | None) -> None:
     """Create the jobs of a file on the management cluster; `-` reads standard input.
 
-    Jobs, JobSets and PipelineRuns, as `kubectl create` would. What is there already is left as it is. The code is 1 if
+    Jobs of every kind that can be dispatched, as `kubectl create` would. What is there already is left as it is. The code is 1 if
     one was refused."""
     import asyncio
 
@@ -51,9 +51,9 @@ def _objects(file: IO[str]) -> list[tuple[Kind, Json]]:
     """Return the objects of a file with their kinds; `CommandFailure` for a file that holds anything else."""
     import yaml
 
-    from controlplane.kube.kinds import JOBS, JOBSETS, PIPELINE_RUNS
+    from controlplane.job_kinds import JOB_KINDS
 
-    kinds = {(kind.api_version, kind.kind): kind for kind in (JOBS, JOBSETS, PIPELINE_RUNS)}
+    kinds = {(one.kind.api_version, one.kind.kind): one.kind for one in JOB_KINDS.values()}
     try:
         documents: list[Any] = [document for document in yaml.safe_load_all(file) if document is not None]
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -65,7 +65,8 @@ def _objects(file: IO[str]) -> list[tuple[Kind, Json]]:
         named = isinstance(document, dict) and isinstance(document.get("metadata"), dict)
         kind = kinds.get((str(document.get("apiVersion")), str(document.get("kind")))) if named else None
         if kind is None:
-            raise CommandFailure(f"{file.name} holds something else than Jobs, JobSets and PipelineRuns", Exit.USAGE)
+            known = ", ".join(sorted(one.kind.kind for one in JOB_KINDS.values()))
+            raise CommandFailure(f"{file.name} holds something else than jobs of these kinds: {known}", Exit.USAGE)
         found.append((kind, document))
     return found
 

@@ -1,8 +1,15 @@
-"""Holds a Kubernetes condition as an observation has it."""
+"""Reads and sets Kubernetes conditions; holds one as an observation has it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import msgspec
+
+from controlplane.kube.kinds import Json
+
+MESSAGE_LIMIT = 32 * 1024
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -14,3 +21,47 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, f
     message: str = ""
     last_transition_time: str = ""
     observed_generation: int = 0
+
+
+def condition(obj: Mapping[str, Any], type_: str) -> Json | None:
+    """Return a condition of an object, or None."""
+    for found in (obj.get("status") or {}).get("conditions") or ():
+        if found["type"] == type_:
+            return found  # type: ignore[no-any-return]
+    return None
+
+
+def is_true(obj: Mapping[str, Any], type_: str) -> bool:
+    """Return whether an object has a condition with status True."""
+    found = condition(obj, type_)
+    return found is not None and found["status"] == "True"
+
+
+def set_condition(
+    status: Json, type_: str, value: bool, reason: str, message: str, *, at: str, generation: int = 0
+) -> bool:
+    """Set a condition in a status; `lastTransitionTime` moves only with the value. Return whether anything changed."""
+    message = message[:MESSAGE_LIMIT]
+    conditions: list[Json] = list(status.get("conditions") or ())
+    made: Json = {"type": type_, "status": "True" if value else "False", "reason": reason, "message": message}
+    if generation:
+        made["observedGeneration"] = generation
+    for index, old in enumerate(conditions):
+        if old["type"] != type_:
+            continue
+        same_value = old["status"] == made["status"]
+        made["lastTransitionTime"] = old.get("lastTransitionTime", at) if same_value else at
+        if made == old:
+            return False
+        conditions[index] = made
+        break
+    else:
+        made["lastTransitionTime"] = at
+        conditions.append(made)
+    status["conditions"] = conditions
+    return True
+
+
+def drop_condition(status: Json, type_: str) -> None:
+    """Remove a condition from a status."""
+    status["conditions"] = [c for c in status.get("conditions") or () if c["type"] != type_]

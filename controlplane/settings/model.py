@@ -17,6 +17,7 @@ from typing import Annotated, Any, get_args
 import msgspec
 from msgspec.structs import FieldInfo
 
+from controlplane.job_kinds import JOB_KINDS
 from controlplane.settings.candidates import Candidates
 from controlplane.settings.local import CoschedulingSettings, PodGroupSettings
 from controlplane.settings.rules import (
@@ -38,15 +39,15 @@ from controlplane.settings.scheduler import SchedulerSettings
 from controlplane.settings.secret import DatabaseUrl
 
 PREFIX = "CONTROLPLANE_"
-KINDS = ("batch/job", "jobset.x-k8s.io/jobset", "tekton.dev/pipelinerun")
-"""The kinds that have an adapter, by the names of Kueue's `integrations.frameworks`; a PipelineRun is an external one there."""
+KINDS = tuple(JOB_KINDS)
+"""The kinds of job that can be dispatched, by the names of Kueue's `integrations.frameworks`."""
 CONTROLLERS = ("multikueue", "candidates", "podgroups", "coscheduling")
 """What `controlplane run` can host."""
 
 REDACTED = ("args", "command", "script", "params.value")
 """What the log leaves out of bodies unless a setting says otherwise: command lines and parameters hold tokens as often as variables do."""
 
-_USUAL_KINDS = KINDS[:2]
+_USUAL_KINDS = ("batch/job", "jobset.x-k8s.io/jobset")
 
 _FINITE = 1_000_000
 

@@ -13,7 +13,6 @@ from controlplane.controllers.connectivity.events import (
     cluster_stream,
 )
 from controlplane.controllers.connectivity.local_connection import service_started
-from controlplane.controllers.multikueue.adapters import ADAPTERS, adapters_for
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.controllers.multikueue.events import (
@@ -31,6 +30,7 @@ from controlplane.controllers.multikueue.events import (
     WorkloadGone,
     WorkloadObserved,
 )
+from controlplane.job_kinds import JOB_KINDS, adapters_for
 from controlplane.kube.conditions import Condition
 from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
@@ -48,7 +48,7 @@ from controlplane.log.postgres import PostgresLog
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 HOME = (ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, MULTIKUEUE_CLUSTERS, WORKLOADS, JOBS, JOBSETS, PIPELINE_RUNS)
-POLICY = MultiKueuePolicy(adapters=adapters_for(ADAPTERS))
+POLICY = MultiKueuePolicy(adapters=adapters_for(JOB_KINDS))
 
 
 class Script:

@@ -64,7 +64,11 @@ def test_jobs_go_to_a_fleet_that_listens_where_it_was_told_to(empty_database_url
 @pytest.mark.parametrize(
     ("text", "code", "said"),
     [
-        ("{apiVersion: v1, kind: Pod, metadata: {name: a}}", 2, "holds something else than Jobs"),
+        (
+            "{apiVersion: v1, kind: Pod, metadata: {name: a}}",
+            2,
+            "holds something else than jobs of these kinds: Job, JobSet, PipelineRun",
+        ),
         ("a: [", 2, "cannot be read as YAML"),
         ("{apiVersion: batch/v1, kind: Job, metadata: {name: a}}", 3, "there is no management cluster"),
     ],

@@ -17,8 +17,8 @@ from controlplane.controllers.coscheduling.feasibility.accounting import account
 from controlplane.controllers.coscheduling.flags import Mode
 from controlplane.controllers.coscheduling.placement.objects_by_kind import ObjectsByKind
 from controlplane.controllers.coscheduling.placement.plan import find_pipeline
+from controlplane.job_kinds.pipelinerun import PipelineRun
 from controlplane.kube.pod_requests import amounts, effective
-from controlplane.simulation.kueue.pipelineruns import PipelineRunIntegration
 from tests.coscheduling.samples import Json, claim, read, run, template
 from tests.coscheduling.test_fit import step
 
@@ -85,7 +85,7 @@ def test_the_simulated_framework_asks_for_what_the_account_says(mode: str) -> No
     obj = run(template("x"), claim("y", "data"), tasks=even, annotations={"controlplane/coschedule": mode})
     asked: dict[str, int] = {}
     pods = 0
-    for pod_set in PipelineRunIntegration().pod_sets(obj):
+    for pod_set in PipelineRun().pod_sets(obj):
         one: dict[str, Any] = effective(pod_set["template"]["spec"])
         asked = {name: asked.get(name, 0) + one.get(name, 0) * pod_set["count"] for name in {*asked, *one}}
         pods += pod_set["count"]

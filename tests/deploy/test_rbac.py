@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from tests.deploy.manifests import one, render, rights
+from controlplane.job_kinds import JOB_KINDS
+from controlplane.job_kinds.rights import cluster_role
+from tests.deploy.manifests import ROOT, one, render, rights
 
 SEE = ("get", "list", "watch")
 FOLDERS = ("deploy/base", "deploy/rbac/management", "deploy/rbac/worker", "deploy/migrate")
 
 
 def test_management() -> None:
-    assert rights(one(render("deploy/rbac/management"), "ClusterRole")) == {
+    assert rights(one(render("deploy/rbac/management"), "ClusterRole", "controlplane-management")) == {
         "kueue.x-k8s.io/workloads": SEE,
         "kueue.x-k8s.io/workloads/status": ("patch",),
         "kueue.x-k8s.io/admissionchecks": SEE,
@@ -20,10 +22,6 @@ def test_management() -> None:
         "kueue.x-k8s.io/clusterqueues": SEE,
         "kueue.x-k8s.io/multikueueclusters": SEE,
         "kueue.x-k8s.io/multikueueclusters/status": ("patch",),
-        "batch/jobs": SEE,
-        "batch/jobs/status": ("patch",),
-        "jobset.x-k8s.io/jobsets": SEE,
-        "jobset.x-k8s.io/jobsets/status": ("patch",),
         "core/namespaces[kube-system]": ("get",),
         "events.k8s.io/events": ("create",),
     }
@@ -34,17 +32,32 @@ def test_secrets_are_readable_in_one_namespace_only() -> None:
     role = one(objects, "Role")
     assert rights(role) == {"core/secrets": SEE}
     assert role["metadata"]["namespace"] == "kueue-system"
-    assert "core/secrets" not in rights(one(objects, "ClusterRole"))
+    roles = [item for item in objects if item["kind"] == "ClusterRole"]
+    assert roles
+    assert not any("core/secrets" in rights(role) for role in roles)
 
 
 def test_worker() -> None:
-    assert rights(one(render("deploy/rbac/worker"), "ClusterRole")) == {
+    assert rights(one(render("deploy/rbac/worker"), "ClusterRole", "controlplane-worker")) == {
         "kueue.x-k8s.io/workloads": tuple(sorted((*SEE, "create", "patch", "delete"))),
         "kueue.x-k8s.io/workloads/status": ("patch",),
-        "batch/jobs": tuple(sorted((*SEE, "create", "delete"))),
-        "jobset.x-k8s.io/jobsets": tuple(sorted((*SEE, "create", "delete"))),
         "core/namespaces[kube-system]": ("get",),
     }
+
+
+@pytest.mark.parametrize("place", ["management", "worker"])
+def test_the_rights_for_jobs_are_those_of_the_kinds(place: str) -> None:
+    assert (ROOT / f"deploy/rbac/{place}/jobs.yaml").read_text() == cluster_role(place), (
+        f"python -m controlplane.job_kinds {place} > deploy/rbac/{place}/jobs.yaml"
+    )
+    found = rights(one(render(f"deploy/rbac/{place}"), "ClusterRole", f"controlplane-{place}-jobs"))
+    kinds = [(one_.kind.group, one_.kind.plural) for one_ in JOB_KINDS.values() if not one_.external]
+    if place == "worker":
+        wanted = {f"{group}/{plural}": tuple(sorted((*SEE, "create", "delete"))) for group, plural in kinds}
+    else:
+        wanted = {f"{group}/{plural}": SEE for group, plural in kinds}
+        wanted |= {f"{group}/{plural}/status": ("patch",) for group, plural in kinds}
+    assert found == wanted
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

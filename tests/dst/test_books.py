@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from controlplane.controllers.multikueue.adapters.base import QUEUE_LABEL
 from controlplane.dst.engine.loop import VirtualLoop
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.invariants.workloads.quota import BALANCE, OVERDRAWN, QuotaAccounts
 from controlplane.dst.scenes.workloads.environment import ClusterEnvironment, WorkloadEnvironment
+from controlplane.job_kinds.base import QUEUE_LABEL
 from controlplane.kube.kinds import JOBS, WORKLOADS, Json
 from controlplane.simulation.apiserver.history import Commit
 

@@ -13,7 +13,6 @@ import pytest
 from controlplane.app import operate
 from controlplane.controllers.connectivity.events import ClusterConnected, ClusterForgotten, cluster_stream
 from controlplane.controllers.connectivity.state import Connection
-from controlplane.controllers.multikueue.adapters.base import ORIGIN_LABEL, PREBUILT
 from controlplane.controllers.multikueue.context import WorkloadContext
 from controlplane.controllers.multikueue.events import JobCreationDecided
 from controlplane.controllers.multikueue.objects import EXECUTION_POLICY
@@ -25,6 +24,7 @@ from controlplane.dst.engine.trace import Trace
 from controlplane.dst.invariants.workloads.decisions import PATIENCE, WORD
 from controlplane.dst.invariants.workloads.runs import RunRules
 from controlplane.dst.play import play
+from controlplane.job_kinds.base import ORIGIN_LABEL, PREBUILT
 from controlplane.kube.kinds import JOBS
 from controlplane.log.event import Append, Event, NewEvent, Recorded
 from controlplane.simulation.apiserver.history import Commit, record_of

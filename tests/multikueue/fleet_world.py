@@ -10,11 +10,11 @@ import copy
 from typing import Any
 
 from controlplane.clusters.protocol import ApiError, Foreign, Unreachable
-from controlplane.controllers.multikueue.adapters import ADAPTERS, adapters_for
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.controllers.multikueue.events import JobCreationDecided, WorkloadDecision, WorkloadWrite
 from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.job_kinds import JOB_KINDS, adapters_for
 from controlplane.kube.kinds import JOBS, WORKLOADS, Json, Kind, Request, meta
 from controlplane.log.event import Event, NewEvent, Recorded
 from tests.multikueue.scene import CHECK, START, stamp
@@ -188,7 +188,7 @@ class Log:
         self.fleet = self.fresh()
 
     def fresh(self) -> MultiKueueController:
-        return MultiKueueController(MultiKueuePolicy(adapters=adapters_for(ADAPTERS)), "test")
+        return MultiKueueController(MultiKueuePolicy(adapters=adapters_for(JOB_KINDS)), "test")
 
     def append(self, new: NewEvent) -> None:
         if new.source and new.mark <= self.marks.get(new.source, -1):

@@ -13,7 +13,6 @@ from controlplane.controllers.connectivity.events import (
     cluster_stream,
 )
 from controlplane.controllers.connectivity.local_connection import connectivity_event
-from controlplane.controllers.multikueue.adapters import ADAPTERS, adapters_for
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.controllers.multikueue.events import (
@@ -31,6 +30,7 @@ from controlplane.controllers.multikueue.events import (
     WorkloadObserved,
 )
 from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.job_kinds import JOB_KINDS, adapters_for
 from controlplane.kube.conditions import Condition
 from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
@@ -59,7 +59,7 @@ class Scene:
 
     def __init__(self, *workers: str, policy: dict[str, Any] | None = None, connected: bool = True) -> None:
         self.now = START
-        self.fleet = MultiKueueController(MultiKueuePolicy(adapters=adapters_for(ADAPTERS), **(policy or {})), "test")
+        self.fleet = MultiKueueController(MultiKueuePolicy(adapters=adapters_for(JOB_KINDS), **(policy or {})), "test")
         self.position = 0
         self.versions: dict[str, int] = {}
         self.rv = 100

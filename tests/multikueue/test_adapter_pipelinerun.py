@@ -8,19 +8,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from controlplane.controllers.multikueue.adapters import ADAPTERS, adapters_for
-from controlplane.controllers.multikueue.adapters.base import ORIGIN_LABEL, PREBUILT
-from controlplane.controllers.multikueue.adapters.pipelinerun import PipelineRunAdapter
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.events import JobCreationDecided, Owner, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.render import render
 from controlplane.controllers.multikueue.state import initial
+from controlplane.job_kinds import JOB_KINDS, adapters_for
+from controlplane.job_kinds.base import ORIGIN_LABEL, PREBUILT
+from controlplane.job_kinds.pipelinerun import PipelineRun
 from controlplane.kube.kinds import PIPELINE_RUNS
 from controlplane.log.event import body_of
 from controlplane.settings import KINDS, Settings
 
-ADAPTER = PipelineRunAdapter()
+ADAPTER = PipelineRun()
 RUNNING = {"type": "Succeeded", "status": "Unknown", "reason": "Running"}
 DONE = {"type": "Succeeded", "status": "True"}
 FAILED = {"type": "Succeeded", "status": "False", "reason": "PipelineRunTimeout"}
@@ -28,9 +28,9 @@ FAILED = {"type": "Succeeded", "status": "False", "reason": "PipelineRunTimeout"
 
 def test_it_is_registered_and_has_to_be_asked_for() -> None:
     assert adapters_for(["tekton.dev/pipelinerun"]) == {
-        "tekton.dev/v1, Kind=PipelineRun": ADAPTERS["tekton.dev/pipelinerun"]
+        "tekton.dev/v1, Kind=PipelineRun": JOB_KINDS["tekton.dev/pipelinerun"]
     }
-    assert set(KINDS) == set(ADAPTERS)
+    assert set(KINDS) == set(JOB_KINDS)
     assert Settings().multikueue.kinds == ("batch/job", "jobset.x-k8s.io/jobset")
 
 
@@ -51,20 +51,20 @@ def test_pending_is_suspended_and_so_is_what_kueue_stopped(status: str | None, s
 
 
 @pytest.mark.parametrize(
-    ("status", "finished", "inactive"),
+    ("status", "finished", "active"),
     [
-        ({}, False, True),
-        ({"conditions": [RUNNING]}, False, True),
-        ({"startTime": "t", "conditions": [RUNNING]}, False, False),
-        ({"startTime": "t", "conditions": [DONE]}, True, True),
-        ({"startTime": "t", "conditions": [FAILED]}, True, True),
-        ({"startTime": "t", "conditions": [{"type": "Other", "status": "True"}]}, False, False),
+        ({}, False, False),
+        ({"conditions": [RUNNING]}, False, False),
+        ({"startTime": "t", "conditions": [RUNNING]}, False, True),
+        ({"startTime": "t", "conditions": [DONE]}, True, False),
+        ({"startTime": "t", "conditions": [FAILED]}, True, False),
+        ({"startTime": "t", "conditions": [{"type": "Other", "status": "True"}]}, False, True),
     ],
 )
-def test_how_it_stands(status: dict[str, Any], finished: bool, inactive: bool) -> None:
-    assert ADAPTER.finished(status) is finished
-    assert ADAPTER.inactive(status) is inactive
-    assert ADAPTER.inactive(ADAPTER.drained(status))
+def test_how_it_stands(status: dict[str, Any], finished: bool, active: bool) -> None:
+    assert (ADAPTER.outcome(status) is not None) is finished
+    assert ADAPTER.active(status) is active
+    assert not ADAPTER.active(ADAPTER.drained(status))
 
 
 def test_the_copy() -> None:
@@ -117,7 +117,7 @@ def test_the_copy_says_which_attempt_it_is() -> None:
     decided = JobCreationDecided(
         cluster="a", attempt=3, kind=PIPELINE_RUNS.name, template=made.ref, reason=WorkloadReason.ADMITTED_ON_WORKER
     )
-    policy = MultiKueuePolicy(adapters=adapters_for(ADAPTERS))
+    policy = MultiKueuePolicy(adapters=adapters_for(JOB_KINDS))
     bodies = {made.ref: made.text.encode()}
     request = render(msgspec.structs.replace(state, local=local), None, decided, bodies, policy, datetime.now(UTC))
     assert request.body["metadata"]["annotations"]["controlplane/attempt"] == "3"

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from controlplane.controllers.multikueue.adapters import ADAPTERS, adapters_for
-from controlplane.controllers.multikueue.adapters.base import Adapter
 from controlplane.controllers.multikueue.events import Priority
+from controlplane.job_kinds import JOB_KINDS, adapters_for
+from controlplane.job_kinds.base import JobKind
 from controlplane.kube.kinds import EVENTS, JOBS, JOBSETS, WORKLOADS, Json, ObjectRef
 from controlplane.log.event import canonical
 from tests.multikueue.rendered import GATES, ORIGIN, PREBUILT, TEMPLATE, body, request_of
@@ -116,8 +116,8 @@ def test_the_clone_of_a_job() -> None:
     )
 
 
-@pytest.mark.parametrize("adapter", ADAPTERS.values(), ids=ADAPTERS)
-def test_a_jobs_clone_is_suspended_unmanaged_and_leaves_the_template_as_it_is(adapter: Adapter) -> None:
+@pytest.mark.parametrize("adapter", JOB_KINDS.values(), ids=JOB_KINDS)
+def test_a_jobs_clone_is_suspended_unmanaged_and_leaves_the_template_as_it_is(adapter: JobKind) -> None:
     spec = {"suspend": False, "managedBy": "kueue.x-k8s.io/multikueue", "selector": {}, "template": {}}
     template = {"labels": {}, "annotations": {}, "spec": spec}
     before = copy.deepcopy(template)
@@ -133,7 +133,7 @@ def test_a_jobs_clone_is_suspended_unmanaged_and_leaves_the_template_as_it_is(ad
 
 def test_the_clone_of_a_jobset_keeps_its_spec_otherwise() -> None:
     spec = {"managedBy": "kueue.x-k8s.io/multikueue", "replicatedJobs": [{"name": "w", "replicas": 3}], "network": {}}
-    clone = adapters_for(ADAPTERS)[JOBSETS.gvk].clone({"spec": spec}, NS, "n", WL, "o")
+    clone = adapters_for(JOB_KINDS)[JOBSETS.gvk].clone({"spec": spec}, NS, "n", WL, "o")
     assert clone["spec"] == {"replicatedJobs": [{"name": "w", "replicas": 3}], "network": {}, "suspend": True}
 
 

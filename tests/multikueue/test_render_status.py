@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from controlplane.controllers.multikueue.adapters import ADAPTERS
 from controlplane.controllers.multikueue.events import CheckState
+from controlplane.job_kinds import JOB_KINDS
 from controlplane.kube.kinds import JOBS, MERGE_PATCH, Json, ObjectRef, Request
 from tests.multikueue.rendered import body, request_of
 from tests.multikueue.scene import CHECK, NS, START, Scene, stamp
@@ -173,10 +173,10 @@ def test_a_status_brought_to_rest_says_that_nothing_runs() -> None:
     ],
 )
 def test_what_is_brought_to_rest_is_at_rest_by_kueues_own_test(adapter: str, status: Json) -> None:
-    found = ADAPTERS[adapter]
+    found = JOB_KINDS[adapter]
     before = copy.deepcopy(status)
     drained = found.drained(status)
-    assert not found.inactive(status)
-    assert found.inactive(drained)
+    assert found.active(status)
+    assert not found.active(drained)
     assert status == before
     assert json.dumps(drained).count("failed") == json.dumps(status).count("failed")

@@ -18,7 +18,6 @@ from controlplane.controllers.connectivity.events import (
     ServiceStarted,
     cluster_stream,
 )
-from controlplane.controllers.multikueue.adapters.job import JobAdapter
 from controlplane.controllers.multikueue.events import (
     CheckStateDecided,
     CopyJudged,
@@ -27,6 +26,7 @@ from controlplane.controllers.multikueue.events import (
     StatusRelayDecided,
 )
 from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.job_kinds.batch_job import BatchJob
 from controlplane.kube.kinds import JOBS
 from tests.multikueue.scene import START, Scene, stamp
 
@@ -282,7 +282,7 @@ def test_a_copy_that_finished_meanwhile_counts_if_it_succeeded(reason: str, verd
         assert (finish.source, finish.finish_reason) == ("a", "Succeeded")
 
 
-class Fenced(JobAdapter):
+class Fenced(BatchJob):
     def overtaken_counts(self) -> bool:
         return False
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from controlplane.controllers.candidates import objects as candidate_objects
 from controlplane.controllers.coscheduling import objects as coscheduling_objects
-from controlplane.controllers.multikueue.adapters.base import ORIGIN_LABEL, PREBUILT, QUEUE_LABEL
 from controlplane.controllers.podgroups import objects as podgroup_objects
+from controlplane.job_kinds.base import ORIGIN_LABEL, PREBUILT, QUEUE_LABEL
 from controlplane.kube import kinds
 from controlplane.kube.kinds import Json, Kind
 

@@ -8,7 +8,7 @@ import copy
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from controlplane.controllers.multikueue.adapters import adapters_for
+from controlplane.job_kinds import adapters_for
 from controlplane.kube.kinds import JOBS, MULTIKUEUE_CONFIGS, WORKLOADS, Json, meta
 from controlplane.runtime.bodies import Bodies
 from tests.multikueue.kep693.rig import user_job

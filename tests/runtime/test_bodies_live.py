@@ -12,8 +12,8 @@ from controlplane.controllers.candidates.source import observe as source_pods
 from controlplane.controllers.candidates.target import observe
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.coscheduling import observe as runs
-from controlplane.controllers.multikueue.adapters import adapters_for
 from controlplane.controllers.multikueue.observe import WorkloadObserver
+from controlplane.job_kinds import adapters_for
 from controlplane.kube.kinds import JOBS, JOBSETS, PIPELINE_RUNS, PODS, WORKLOADS, Json, Kind
 from controlplane.log.event import Append, Body, NewEvent, body_of
 from controlplane.log.memory import MemoryStore

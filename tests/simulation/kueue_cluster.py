@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from controlplane.kube.conditions import condition, is_true
 from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
     APPLY_PATCH,
@@ -27,16 +28,7 @@ from controlplane.simulation.controllers.behaviour import View
 from controlplane.simulation.controllers.jobs import JobController, JobPace
 from controlplane.simulation.kinds.base import DEFAULT_KINDS
 from controlplane.simulation.kueue.cluster import KUEUE_KINDS
-from controlplane.simulation.kueue.common import (
-    MULTIKUEUE,
-    ORIGIN,
-    PREBUILT_WORKLOAD,
-    QUEUE_NAME,
-    Gates,
-    condition,
-    is_true,
-    timestamp,
-)
+from controlplane.simulation.kueue.common import MULTIKUEUE, ORIGIN, PREBUILT_WORKLOAD, QUEUE_NAME, Gates, timestamp
 from controlplane.simulation.kueue.manager import KueueManager
 from controlplane.simulation.kueue.worker import KueueWorker
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from controlplane.job_kinds.pipelinerun import PENDING, STOPPED, PipelineRun
+from controlplane.kube.conditions import is_true
 from controlplane.kube.kinds import PIPELINE_RUNS, WORKLOADS, Json, meta
 from controlplane.simulation.controllers.tekton import Tekton
 from controlplane.simulation.kinds.own_cluster import LOCAL_KINDS
-from controlplane.simulation.kueue.common import Gates, is_true
-from controlplane.simulation.kueue.pipelineruns import PENDING, STOPPED, PipelineRunIntegration
+from controlplane.simulation.kueue.common import Gates
 from controlplane.simulation.world import ClusterSpec, SimulatedCluster, World
 
 QUEUE = {"kueue.x-k8s.io/queue-name": "user-queue"}
@@ -111,7 +112,7 @@ def test_placeholders_are_a_pod_set_of_their_own(mode: str, count: int) -> None:
     claims = [{"name": one, "persistentVolumeClaim": {"claimName": "data"}} for one in ("x", "y")]
     spec = {"workspaces": [*claims, {"name": "z", "volumeClaimTemplate": {}}, {"name": "e", "emptyDir": {}}]}
     notes = {"controlplane/coschedule": mode} if mode else {}
-    found = PipelineRunIntegration().pod_sets({"metadata": {"annotations": notes}, "spec": spec})
+    found = PipelineRun().pod_sets({"metadata": {"annotations": notes}, "spec": spec})
     assert [(one["name"], one["count"]) for one in found] == ([("placeholders", count)] if count else [])
 
 

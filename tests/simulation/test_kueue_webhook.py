@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from controlplane.clusters.protocol import ApiError
+from controlplane.kube.conditions import is_true
 from controlplane.kube.kinds import JOBS, Json, meta
-from controlplane.simulation.kueue.common import is_true
 from controlplane.simulation.kueue.webhook import validate_workload
 from tests.simulation.kueue_cluster import WORKLOADS, Cluster, clone
 

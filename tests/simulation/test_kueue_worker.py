@@ -6,10 +6,11 @@ from datetime import timedelta
 
 import pytest
 
+from controlplane.job_kinds import INTEGRATIONS
+from controlplane.kube.conditions import set_condition
 from controlplane.kube.kinds import meta
 from controlplane.simulation.controllers.jobs import JobPace
-from controlplane.simulation.kueue.common import JOB_UID, RESOURCE_IN_USE, Gates, set_condition
-from controlplane.simulation.kueue.podsets import INTEGRATIONS
+from controlplane.simulation.kueue.common import JOB_UID, RESOURCE_IN_USE, Gates
 from tests.simulation.kueue_cluster import JOBS, JOBSETS, WORKLOADS, Cluster, clone, is_true, job_set, says
 
 

@@ -14,6 +14,7 @@ import aiohttp
 import pytest
 import yaml
 
+from controlplane.kube.conditions import is_true
 from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -32,7 +33,7 @@ from controlplane.simulation.apiserver.persistence import dump, load, snapshot
 from controlplane.simulation.apiserver.store import Store
 from controlplane.simulation.controllers.jobs import JobPace
 from controlplane.simulation.kinds.base import DEFAULT_KINDS
-from controlplane.simulation.kueue.common import Gates, is_true
+from controlplane.simulation.kueue.common import Gates
 from controlplane.simulation.world import ClusterSpec, World
 from tests.simulation.kueue_cluster import ManualClock, clone, job, says
 

@@ -12,8 +12,8 @@ import msgspec
 
 from controlplane.controllers.connectivity.eligibility import Fit
 from controlplane.controllers.connectivity.state import Connection
-from controlplane.controllers.multikueue.adapters.base import Adapter
 from controlplane.controllers.multikueue.events import JobObserved
+from controlplane.job_kinds.base import JobKind
 from controlplane.kube.kinds import WORKLOADS
 
 AT_LEAST_ONCE, NEVER_TWICE = "at-least-once", "never-twice"
@@ -32,7 +32,7 @@ class MultiKueuePolicy(msgspec.Struct, frozen=True, kw_only=True):
 
     origin: str = "multikueue"
     controller_name: str = "kueue.x-k8s.io/multikueue"
-    adapters: Mapping[str, Adapter]
+    adapters: Mapping[str, JobKind]
     worker_lost_timeout: timedelta = timedelta(minutes=15)
     gc_interval: timedelta | None = timedelta(minutes=1)
     status_interval: timedelta = timedelta(seconds=1)
@@ -67,7 +67,7 @@ class WorkloadContext(msgspec.Struct, frozen=True, kw_only=True):
     policy: MultiKueuePolicy
     ready: bool
     route: Route | None
-    adapter: Adapter | None
+    adapter: JobKind | None
     job: JobObserved | None
     queue_policy: str = ""
     mass_outage: bool = False

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from controlplane.controllers.multikueue.adapters.base import FINALIZER
 from controlplane.controllers.multikueue.context import WorkloadContext
 from controlplane.controllers.multikueue.events import (
     CheckState,
@@ -28,6 +27,7 @@ from controlplane.controllers.multikueue.events import (
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.state import Remote, WorkloadState
 from controlplane.controllers.multikueue.unobserved_jobs import unseen
+from controlplane.job_kinds.base import FINALIZER
 from controlplane.runtime import decision_pass
 
 _LONGEST_REQUEUE = 300  # seconds

@@ -13,7 +13,6 @@ import msgspec
 
 from controlplane.controllers.connectivity.events import MANAGEMENT, cluster_stream
 from controlplane.controllers.multikueue import objects
-from controlplane.controllers.multikueue.adapters.base import ORIGIN_LABEL, PREBUILT, QUEUE_LABEL, Adapter
 from controlplane.controllers.multikueue.events import (
     AdmissionCheckGone,
     AdmissionCheckObserved,
@@ -34,6 +33,7 @@ from controlplane.controllers.multikueue.events import (
     WorkloadGone,
     WorkloadObserved,
 )
+from controlplane.job_kinds.base import ORIGIN_LABEL, PREBUILT, QUEUE_LABEL, JobKind
 from controlplane.kube import fields
 from controlplane.kube.fields import UNFIT, Misfit
 from controlplane.kube.kinds import (
@@ -72,7 +72,7 @@ class WorkloadObserver:
 
     def __init__(
         self,
-        adapters: Mapping[str, Adapter],
+        adapters: Mapping[str, JobKind],
         controller_name: str,
         stream_of_job: Callable[[str, str], str],
         queue: Callable[[str], ClusterQueueObserved | None] = lambda name: None,
@@ -167,7 +167,7 @@ class WorkloadObserver:
         stream = workload_stream(last["namespace"], bound) if bound else self._stream_of_job(cluster, last["uid"])
         return (stream, RemoteJobGone(kind=kind.name, **last), ()) if stream else None
 
-    def _concerns_us(self, adapter: Adapter, obj: Json) -> bool:
+    def _concerns_us(self, adapter: JobKind, obj: Json) -> bool:
         return adapter.managed_by(obj) == self._controller or QUEUE_LABEL in fields.section(meta(obj), "labels")
 
 
@@ -242,7 +242,7 @@ def _clone(obj: Json) -> _Built:
     return workload_stream(event.namespace, event.name), event, ()
 
 
-def _job(adapter: Adapter, obj: Json) -> _Built:
+def _job(adapter: JobKind, obj: Json) -> _Built:
     status = fields.section(obj, "status")
     template, body = objects.template(obj), body_of(status)
     event = JobObserved(
@@ -250,8 +250,8 @@ def _job(adapter: Adapter, obj: Json) -> _Built:
         kind=adapter.kind.name,
         managed_by=adapter.managed_by(obj),
         suspended=adapter.suspended(obj),
-        finished=adapter.finished(status),
-        inactive=adapter.inactive(status),
+        finished=adapter.outcome(status) is not None,
+        inactive=not adapter.active(status),
         says_suspended=any(c.type == "Suspended" and c.status == "True" for c in objects.conditions(status)),
         execution_policy=objects.execution_policy(obj),
         template=template.ref,
@@ -260,7 +260,7 @@ def _job(adapter: Adapter, obj: Json) -> _Built:
     return job_stream(event.kind, event.namespace, event.name), event, (template, body)
 
 
-def _remote_job(adapter: Adapter, obj: Json) -> _Built:
+def _remote_job(adapter: JobKind, obj: Json) -> _Built:
     status = fields.section(obj, "status")
     body = body_of(status)
     identity = objects.identity(obj)
@@ -272,8 +272,8 @@ def _remote_job(adapter: Adapter, obj: Json) -> _Built:
         kind=adapter.kind.name,
         prebuilt=bound,
         suspended=adapter.suspended(obj),
-        finished=adapter.finished(status),
-        inactive=adapter.inactive(status),
+        finished=adapter.outcome(status) is not None,
+        inactive=not adapter.active(status),
         status=body.ref,
     )
     return workload_stream(event.namespace, bound), event, (body,)

@@ -12,7 +12,6 @@ from datetime import datetime
 
 import msgspec
 
-from controlplane.controllers.multikueue.adapters.base import ATTEMPT, JOB_UID_LABEL, ORIGIN_LABEL, Adapter
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.events import (
     CheckStateDecided,
@@ -33,6 +32,7 @@ from controlplane.controllers.multikueue.events import (
 from controlplane.controllers.multikueue.objects import EVICTED_ON_MANAGER, PRIORITY_BOOST, check_json, condition_json
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.job_kinds.base import ATTEMPT, JOB_UID_LABEL, ORIGIN_LABEL, JobKind
 from controlplane.kube.conditions import Condition
 from controlplane.kube.kinds import ADMISSION_CHECKS, MULTIKUEUE_CLUSTERS, WORKLOADS, Json, ObjectRef, Request
 from controlplane.kube.requests import Obsolete, body_in, event_about, merge_diff, timestamp
@@ -168,7 +168,7 @@ def _job_clone(state: WorkloadState, decision: JobCreationDecided, template: Jso
 
 
 def _relay(
-    job: JobObserved, decision: StatusRelayDecided, bodies: Mapping[str, bytes], adapter: Adapter, now: datetime
+    job: JobObserved, decision: StatusRelayDecided, bodies: Mapping[str, bytes], adapter: JobKind, now: datetime
 ) -> Request:
     status, current = body_in(bodies, decision.status), body_in(bodies, job.status)
     if decision.drain:
@@ -270,7 +270,7 @@ def _with(conditions: list[Condition], entry: Condition) -> list[Json]:
     return [*kept, condition_json(entry)]
 
 
-def _adapter(policy: MultiKueuePolicy, kind: str) -> Adapter:
+def _adapter(policy: MultiKueuePolicy, kind: str) -> JobKind:
     for adapter in policy.adapters.values():
         if adapter.kind.name == kind:
             return adapter

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from controlplane.controllers.multikueue.adapters.base import Adapter
 from controlplane.controllers.multikueue.context import NEVER_TWICE, Route
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass, admitted, stamp, usable
 from controlplane.controllers.multikueue.dispatch import ready_topology
@@ -24,6 +23,7 @@ from controlplane.controllers.multikueue.events import (
     WorkloadObserved,
 )
 from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.job_kinds.base import JobKind
 from controlplane.kube.conditions import Condition
 
 _GONE = "Admitting remote no longer exists"
@@ -163,7 +163,7 @@ def _taken_back(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState,
 
 
 def steady(
-    pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, route: Route, adapter: Adapter, job: JobObserved
+    pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, route: Route, adapter: JobKind, job: JobObserved
 ) -> None:
     """Keep a dispatched Workload as it is, or take it back: evicted on the worker, gone, or lost for longer than the
     grace.
@@ -223,7 +223,7 @@ def _reclaim(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, ro
 
 
 def _serve(
-    pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, adapter: Adapter, job: JobObserved, cluster: str
+    pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, adapter: JobKind, job: JobObserved, cluster: str
 ) -> None:
     if pass_.state.remote(cluster).job is None:
         if local.sliced or pass_.must_wait(but=cluster):
@@ -247,7 +247,7 @@ def _serve(
     relay(pass_, check, adapter, job, cluster)
 
 
-def relay(pass_: WorkloadPass, check: CheckState, adapter: Adapter, job: JobObserved, cluster: str) -> None:
+def relay(pass_: WorkloadPass, check: CheckState, adapter: JobKind, job: JobObserved, cluster: str) -> None:
     """Write the copy's status to the user's job when it differs: at most once an interval, so that many changes are few
     writes.
     """

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from controlplane.job_kinds import INTEGRATIONS
+from controlplane.job_kinds.base import JobKind
 from controlplane.kube import kinds
 from controlplane.kube.kinds import NODES, PODS, Json, Kind
 from controlplane.simulation.apiserver.cells import (
@@ -130,6 +132,16 @@ _CORE_EVENT_COLUMNS = (
 )
 _INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 
+
+def served(job: JobKind) -> ServedKind:
+    """Return a kind of job as its definition has an API server show it."""
+    keys: dict[str, tuple[str, ...]] = {**_CONDITIONS, **job.list_map_keys}
+    for prefix in job.pod_specs:
+        keys |= pod_lists(prefix)
+    columns = (*(Column(name, path, type_) for name, path, type_ in job.columns), AGE)
+    return ServedKind(job.kind, short_names=job.short_names, columns=columns, list_map_keys=keys)
+
+
 DEFAULT_KINDS: tuple[ServedKind, ...] = (
     ServedKind(
         kinds.NAMESPACES,
@@ -208,23 +220,7 @@ DEFAULT_KINDS: tuple[ServedKind, ...] = (
         strategic_keys=_CONDITIONS,
         selectable=("status.successful",),
     ),
-    ServedKind(
-        kinds.JOBSETS,
-        columns=(
-            Column("TerminalState", ".status.terminalState"),
-            Column("Restarts", ".status.restarts"),
-            _condition("Completed", "Completed"),
-            Column("Suspended", ".spec.suspend"),
-            AGE,
-        ),
-        list_map_keys={
-            **_CONDITIONS,
-            "spec.replicatedJobs": ("name",),
-            "spec.replicatedJobs.dependsOn": ("name",),
-            "status.replicatedJobsStatus": ("name",),
-            **pod_lists("spec.replicatedJobs.template.spec.template.spec"),
-        },
-    ),
+    *(served(one) for one in INTEGRATIONS.values() if one.kind != kinds.JOBS),
     ServedKind(
         kinds.WORKLOADS,
         short_names=("kwl", "kueueworkload", "kueueworkloads"),

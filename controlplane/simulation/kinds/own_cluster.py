@@ -6,10 +6,10 @@ without them answers as one on which nobody installed Volcano or Tekton."""
 
 from __future__ import annotations
 
-from controlplane.kube import kinds
+from controlplane.job_kinds import JOB_KINDS
 from controlplane.kube.kinds import PERSISTENT_VOLUME_CLAIMS as CLAIMS
 from controlplane.kube.kinds import POD_GROUPS, REPLICA_SETS, STATEFUL_SETS, Kind
-from controlplane.simulation.kinds.base import AGE, DEFAULT_KINDS, Column, ServedKind
+from controlplane.simulation.kinds.base import AGE, DEFAULT_KINDS, Column, ServedKind, served
 from controlplane.simulation.kinds.nodes import OWNING_KINDS, READY, SCHEDULING_KINDS, TEMPLATE
 
 __all__ = [
@@ -44,9 +44,7 @@ LOCAL_KINDS: tuple[ServedKind, ...] = (
             AGE,
         ),
     ),
-    ServedKind(
-        kinds.PIPELINE_RUNS, short_names=("pr", "prs"), columns=(Column("StartTime", ".status.startTime", "date"), AGE)
-    ),
+    served(JOB_KINDS["tekton.dev/pipelinerun"]),
     ServedKind(TASK_RUNS, short_names=("tr", "trs"), columns=(Column("StartTime", ".status.startTime", "date"), AGE)),
     ServedKind(WORKFLOWS, status_subresource=False, short_names=("wf",), columns=(AGE,)),
 )

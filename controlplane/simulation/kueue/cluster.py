@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from controlplane.clock import Clock
+from controlplane.job_kinds import INTEGRATIONS
 from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -22,13 +23,13 @@ from controlplane.kube.kinds import (
     meta,
 )
 from controlplane.simulation.apiserver.errors import not_found
+from controlplane.simulation.apiserver.patches import merge_patch
 from controlplane.simulation.apiserver.store import Operation
 from controlplane.simulation.controllers.behaviour import Behaviour, Key, View
 from controlplane.simulation.kinds.base import WORKLOAD_PRIORITY_CLASSES
 from controlplane.simulation.kueue.common import QUEUE_NAME, Gates
 from controlplane.simulation.kueue.core import Core
 from controlplane.simulation.kueue.jobs import JobReconciler
-from controlplane.simulation.kueue.podsets import INTEGRATIONS
 from controlplane.simulation.kueue.queues import Queues
 from controlplane.simulation.kueue.status import StatusWriter
 from controlplane.simulation.kueue.webhook import validate_workload
@@ -87,7 +88,7 @@ class Kueue(Behaviour):
             and kind in INTEGRATIONS
             and (meta(new).get("labels") or {}).get(QUEUE_NAME)
         ):
-            new["spec"]["suspend"] = True
+            new["spec"] = merge_patch(new["spec"], INTEGRATIONS[kind].stopped(new))
             self.default_job(kind, new)
 
     def default_job(self, kind: Kind, job: Json) -> None:

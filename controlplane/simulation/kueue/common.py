@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
+from controlplane.kube.conditions import condition, is_true
 from controlplane.kube.kinds import Json, Kind, meta
 
 _Key = TypeVar("_Key")
@@ -31,8 +32,6 @@ RESOURCE_IN_USE = "kueue.x-k8s.io/resource-in-use"
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 PROVISIONING_REQUEST = "kueue.x-k8s.io/provisioning-request"
 ADMISSION_MANAGER = "kueue-admission"
-
-MESSAGE_LIMIT = 32 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,50 +85,6 @@ def prebuilt_name(job: Mapping[str, Any], gates: Gates) -> str:
     if not gates.identifier_annotations:
         sources.reverse()
     return str(sources[0].get(PREBUILT_WORKLOAD) or sources[1].get(PREBUILT_WORKLOAD) or "")
-
-
-def condition(obj: Mapping[str, Any], type_: str) -> Json | None:
-    """Return a condition of an object, or None."""
-    for found in (obj.get("status") or {}).get("conditions") or ():
-        if found["type"] == type_:
-            return found  # type: ignore[no-any-return]
-    return None
-
-
-def is_true(obj: Mapping[str, Any], type_: str) -> bool:
-    """Return whether an object has a condition with status True."""
-    found = condition(obj, type_)
-    return found is not None and found["status"] == "True"
-
-
-def set_condition(
-    status: Json, type_: str, value: bool, reason: str, message: str, *, at: str, generation: int = 0
-) -> bool:
-    """Set a condition in a status; `lastTransitionTime` moves only with the value. Return whether anything changed."""
-    message = message[:MESSAGE_LIMIT]
-    conditions: list[Json] = list(status.get("conditions") or ())
-    made: Json = {"type": type_, "status": "True" if value else "False", "reason": reason, "message": message}
-    if generation:
-        made["observedGeneration"] = generation
-    for index, old in enumerate(conditions):
-        if old["type"] != type_:
-            continue
-        same_value = old["status"] == made["status"]
-        made["lastTransitionTime"] = old.get("lastTransitionTime", at) if same_value else at
-        if made == old:
-            return False
-        conditions[index] = made
-        break
-    else:
-        made["lastTransitionTime"] = at
-        conditions.append(made)
-    status["conditions"] = conditions
-    return True
-
-
-def drop_condition(status: Json, type_: str) -> None:
-    """Remove a condition from a status."""
-    status["conditions"] = [c for c in status.get("conditions") or () if c["type"] != type_]
 
 
 def is_active(workload: Mapping[str, Any]) -> bool:
@@ -190,16 +145,3 @@ def owner_reference(kind: Kind, owner: Mapping[str, Any]) -> Json:
         "controller": True,
         "blockOwnerDeletion": True,
     }
-
-
-def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> Json:
-    """Return the JSON merge patch that turns `old` into `new`."""
-    patch: Json = {name: None for name in old if name not in new}
-    for name, value in new.items():
-        before = old.get(name)
-        if isinstance(value, dict) and isinstance(before, dict):
-            if nested := difference(before, value):
-                patch[name] = nested
-        elif value != before or name not in old:
-            patch[name] = value
-    return patch

@@ -13,10 +13,11 @@ from datetime import datetime
 from typing import Any
 
 from controlplane.clock import Clock
+from controlplane.kube.conditions import is_true, set_condition
 from controlplane.kube.kinds import WORKLOADS, Json, meta
 from controlplane.simulation.apiserver.store import Store
 from controlplane.simulation.controllers.behaviour import Key, View
-from controlplane.simulation.kueue.common import RESOURCE_IN_USE, Gates, is_true, set_condition, timestamp
+from controlplane.simulation.kueue.common import RESOURCE_IN_USE, Gates, timestamp
 from controlplane.simulation.kueue.status import StatusWriter, draft
 
 

@@ -11,6 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from controlplane.job_kinds import INTEGRATIONS
+from controlplane.job_kinds.base import JobKind, JobOutcome
+from controlplane.kube.conditions import condition, is_true, set_condition
 from controlplane.kube.kinds import RESOURCE_FLAVORS, WORKLOADS, Json, Kind, meta
 from controlplane.simulation.controllers.behaviour import place_of
 from controlplane.simulation.kinds.base import WORKLOAD_PRIORITY_CLASSES
@@ -23,24 +26,14 @@ from controlplane.simulation.kueue.common import (
     QUEUE_NAME,
     RESOURCE_IN_USE,
     WORKER_POD,
-    condition,
     controller_of,
-    is_true,
     owner_reference,
     prebuilt_name,
     reindex,
-    set_condition,
     workload_name,
 )
 from controlplane.simulation.kueue.core import Core
-from controlplane.simulation.kueue.podsets import (
-    INTEGRATIONS,
-    Integration,
-    PodSetPlacement,
-    equivalent,
-    placed,
-    restored,
-)
+from controlplane.simulation.kueue.podsets import PodSetPlacement, equivalent, placed, restored
 from controlplane.simulation.kueue.quota import WorkloadKey
 from controlplane.simulation.kueue.status import draft, unreserve
 
@@ -65,7 +58,7 @@ def owner_of(workload: Mapping[str, Any], kinds: Iterable[Kind] = tuple(INTEGRAT
 class JobReconciler:
     """The job controllers of one cluster's Kueue, or of a framework that brings kinds of its own."""
 
-    def __init__(self, core: Core, bind: Bind, integrations: Mapping[Kind, Integration] = INTEGRATIONS) -> None:
+    def __init__(self, core: Core, bind: Bind, integrations: Mapping[Kind, JobKind] = INTEGRATIONS) -> None:
         self._core, self._bind, self._integrations = core, bind, integrations
         self._by_name = {kind.name: kind for kind in integrations}
         self._owned: dict[JobKey, dict[WorkloadKey, None]] = {}
@@ -108,7 +101,7 @@ class JobReconciler:
         job = self._core.view.get(kind, namespace, name) or job
         if workload is not None:
             self._with_workload(kind, job, workload)
-        elif self._integrations[kind].finished(job) is None:
+        elif self._outcome(kind, job) is None:
             self._without_workload(kind, job)
 
     def _with_workload(self, kind: Kind, job: Json, workload: Json) -> None:
@@ -118,7 +111,7 @@ class JobReconciler:
         elif meta(workload).get("deletionTimestamp"):
             self._stop(kind, job, workload)
             self._core.remove_finalizer(workload)
-        elif (outcome := self._integrations[kind].finished(job)) is not None:
+        elif (outcome := self._outcome(kind, job)) is not None:
             self._core.finish(workload, "Succeeded" if outcome.success else "Failed", outcome.message)
         elif is_true(workload, "Evicted"):
             self._evicted(kind, job, workload)
@@ -149,7 +142,7 @@ class JobReconciler:
             stale = others.pop(0)
             self._core.patch(stale, {"spec": {"podSets": self._integrations[kind].pod_sets(job)}})
             match = self._core.workload(*place_of(stale))
-        if match is None and not waits and self._integrations[kind].finished(job) is None:
+        if match is None and not waits and self._outcome(kind, job) is None:
             self._stop(kind, job, others[0] if len(others) == 1 else None)
         for workload in others:
             self._core.delete(workload)
@@ -195,7 +188,7 @@ class JobReconciler:
         prebuilt = bool(prebuilt_name(job, self._core.gates))
         if prebuilt:
             self._stop(kind, job, None)
-        if self._integrations[kind].active(job) or prebuilt:
+        if self._integrations[kind].active(job.get("status") or {}) or prebuilt:
             return
         metadata = meta(job)
         labels = metadata.get("labels") or {}
@@ -248,7 +241,7 @@ class JobReconciler:
             current is None
             or evicted is None
             or not is_true(workload, "QuotaReserved")
-            or self._integrations[kind].active(current)
+            or self._integrations[kind].active(current.get("status") or {})
         ):
             return
         status, gates, generation = draft(workload), self._core.gates, meta(workload).get("generation", 0)
@@ -300,10 +293,13 @@ class JobReconciler:
                 spec.update(integration.with_templates(back, job))
             self._patch_job(kind, job, spec)
         started = kind in INTEGRATIONS and (job.get("status") or {}).get("startTime")
-        if started and integration.finished(job) is None:
+        if started and self._outcome(kind, job) is None:
             namespace, name = place_of(job)
             patch = {"status": {"startTime": None}}
             self._core.store.patch(kind, namespace, name, patch, subresource="status", field_manager="kueue")
+
+    def _outcome(self, kind: Kind, job: Json) -> JobOutcome | None:
+        return self._integrations[kind].outcome(job.get("status") or {})
 
     def _patch_job(self, kind: Kind, job: Json, spec: Json) -> None:
         namespace, name = place_of(job)

@@ -11,10 +11,11 @@ Kueue's webhooks do; with the gate off, users or a webhook of the dispatching co
 
 from __future__ import annotations
 
+from controlplane.job_kinds import INTEGRATIONS
 from controlplane.kube.kinds import ADMISSION_CHECKS, LOCAL_QUEUES, Json, Kind, meta
+from controlplane.simulation.apiserver.patches import merge_patch
 from controlplane.simulation.kueue.cluster import Kueue
 from controlplane.simulation.kueue.common import MULTIKUEUE, QUEUE_NAME
-from controlplane.simulation.kueue.podsets import INTEGRATIONS
 
 
 class KueueManager(Kueue):
@@ -22,10 +23,11 @@ class KueueManager(Kueue):
 
     def default_job(self, kind: Kind, job: Json) -> None:
         """Default managedBy (gate MultiKueue) where it is unset or names the kind's own controller."""
-        if not self.gates.multikueue or job["spec"].get("managedBy") not in (None, INTEGRATIONS[kind].own_controller):
+        integration = INTEGRATIONS[kind]
+        if not self.gates.multikueue or integration.managed_by(job) not in ("", integration.own_controller):
             return
         if self.leads_to_multikueue(meta(job).get("namespace") or "", meta(job)["labels"][QUEUE_NAME]):
-            job["spec"]["managedBy"] = MULTIKUEUE
+            job["spec"] = merge_patch(job["spec"], integration.delegated(MULTIKUEUE))
 
     def leads_to_multikueue(self, namespace: str, local_queue: str) -> bool:
         """Return whether a LocalQueue leads to a ClusterQueue with a MultiKueue check."""

@@ -12,17 +12,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from controlplane.clusters.protocol import ApiError
+from controlplane.kube.conditions import condition, is_true, set_condition
 from controlplane.kube.kinds import ADMISSION_CHECKS, CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS, Json, Kind, meta
 from controlplane.simulation.controllers.behaviour import place_of
-from controlplane.simulation.kueue.common import (
-    admissible,
-    condition,
-    holds_quota,
-    is_true,
-    priority_of,
-    reindex,
-    set_condition,
-)
+from controlplane.simulation.kueue.common import admissible, holds_quota, priority_of, reindex
 from controlplane.simulation.kueue.core import Core
 from controlplane.simulation.kueue.quota import ClusterQueueState, Shape, Usage, WorkloadKey, shape_of, usage_of
 from controlplane.simulation.kueue.status import draft, reserve, sync_admitted, unreserve

@@ -15,19 +15,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from controlplane.kube.conditions import condition, drop_condition, is_true, set_condition
 from controlplane.kube.kinds import APPLY_PATCH, MERGE_PATCH, WORKLOADS, Json, meta
+from controlplane.kube.requests import merge_diff
 from controlplane.simulation.apiserver.store import Store
-from controlplane.simulation.kueue.common import (
-    ADMISSION_MANAGER,
-    Gates,
-    condition,
-    difference,
-    drop_condition,
-    is_true,
-    parse_timestamp,
-    set_condition,
-    timestamp,
-)
+from controlplane.simulation.kueue.common import ADMISSION_MANAGER, Gates, parse_timestamp, timestamp
 
 _MANAGED_CONDITIONS = (
     "QuotaReserved",
@@ -82,7 +74,7 @@ class StatusWriter:
                 "status": managed(status),
             }
         else:
-            body = {"metadata": {"resourceVersion": version}, "status": difference(old, status)}
+            body = {"metadata": {"resourceVersion": version}, "status": merge_diff(old, status)}
         self._store.patch(
             WORKLOADS,
             namespace,

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from controlplane.kube.conditions import is_true
 from controlplane.kube.kinds import WORKLOADS, Json, Kind, meta
 from controlplane.simulation.apiserver.errors import Cause, Refusal, invalid
 from controlplane.simulation.apiserver.store import Operation
-from controlplane.simulation.kueue.common import is_true
 
 _IMMUTABLE = "field is immutable"
 _POD_PRIORITY = ("scheduling.k8s.io", "PriorityClass")

@@ -8,9 +8,10 @@ and is looked at again when the Workload changes.
 
 from __future__ import annotations
 
+from controlplane.kube.conditions import is_true
 from controlplane.kube.kinds import Json, Kind, meta
 from controlplane.simulation.kueue.cluster import Kueue
-from controlplane.simulation.kueue.common import JOB_UID, RESOURCE_IN_USE, controller_of, is_true, owner_reference
+from controlplane.simulation.kueue.common import JOB_UID, RESOURCE_IN_USE, controller_of, owner_reference
 from controlplane.simulation.kueue.core import Core
 from controlplane.simulation.kueue.jobs import JobReconciler
 

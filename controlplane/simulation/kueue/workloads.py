@@ -10,16 +10,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
+from controlplane.kube.conditions import condition, is_true, set_condition
 from controlplane.kube.kinds import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS, Json, meta
-from controlplane.simulation.kueue.common import (
-    JOB_UID,
-    condition,
-    is_active,
-    is_true,
-    parse_timestamp,
-    set_condition,
-    timestamp,
-)
+from controlplane.simulation.kueue.common import JOB_UID, is_active, parse_timestamp, timestamp
 from controlplane.simulation.kueue.core import Core
 from controlplane.simulation.kueue.queues import Queues
 from controlplane.simulation.kueue.status import checks_message, deactivate, draft, evict, sync_admitted

@@ -15,9 +15,9 @@ from typing import Any
 from controlplane.clusters.protocol import Change
 from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterConnected, ClusterConnectFailed, ClusterLost
 from controlplane.controllers.connectivity.local_connection import connectivity_event, event_refused
-from controlplane.controllers.multikueue.adapters import adapters_for
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.controller import MultiKueueController
+from controlplane.job_kinds import adapters_for
 from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
     JOBS,

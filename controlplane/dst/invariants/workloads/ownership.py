@@ -6,9 +6,9 @@ cluster only statuses are written, at a resourceVersion, and Events created. Wha
 
 from __future__ import annotations
 
-from controlplane.controllers.multikueue.adapters.base import ORIGIN_LABEL
 from controlplane.dst.engine.server import Written
 from controlplane.dst.engine.trace import Trace
+from controlplane.job_kinds.base import ORIGIN_LABEL
 from controlplane.kube.kinds import ADMISSION_CHECKS, EVENTS, JOBS, JOBSETS, MULTIKUEUE_CLUSTERS, WORKLOADS, meta
 from controlplane.simulation.apiserver.history import Commit
 

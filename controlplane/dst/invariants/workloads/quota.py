@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.scenes.workloads.environment import ClusterEnvironment
+from controlplane.kube.conditions import is_true
 from controlplane.kube.kinds import WORKLOADS, Json
 from controlplane.simulation.apiserver.history import Commit
-from controlplane.simulation.kueue.common import holds_quota, is_active, is_true
+from controlplane.simulation.kueue.common import holds_quota, is_active
 from controlplane.simulation.kueue.quota import Usage, usage_of
 
 OVERDRAWN, BALANCE = "quota is not overdrawn", "quota is charged once"

@@ -14,11 +14,11 @@ from typing import Any
 import msgspec
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
-from controlplane.controllers.multikueue.adapters.base import ORIGIN_LABEL
 from controlplane.controllers.multikueue.index import WorkloadIndex
 from controlplane.controllers.multikueue.objects import execution_policy
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.scenes.workloads.oddities import odd
+from controlplane.job_kinds.base import ORIGIN_LABEL
 from controlplane.kube.kinds import CLUSTER_QUEUES, Kind
 from controlplane.simulation.apiserver.store import Store
 

@@ -16,16 +16,16 @@ from datetime import datetime, timedelta
 
 from controlplane.controllers.connectivity.events import ClusterConnected, ClusterForgotten
 from controlplane.controllers.connectivity.state import Connection
-from controlplane.controllers.multikueue.adapters.base import ORIGIN_LABEL, PREBUILT
 from controlplane.controllers.multikueue.context import NEVER_TWICE
 from controlplane.controllers.multikueue.events import JobCreationDecided
 from controlplane.controllers.multikueue.objects import EXECUTION_POLICY
 from controlplane.dst.engine.trace import Trace
+from controlplane.job_kinds import INTEGRATIONS
+from controlplane.job_kinds.base import ORIGIN_LABEL, PREBUILT
 from controlplane.kube.kinds import Json, Kind, meta
 from controlplane.log.event import Recorded
 from controlplane.simulation.apiserver.history import Commit, Record
 from controlplane.simulation.kueue.common import parse_timestamp
-from controlplane.simulation.kueue.podsets import INTEGRATIONS, suspended
 
 _RESOLUTION = timedelta(seconds=1)  # of creationTimestamp
 
@@ -45,7 +45,8 @@ class RunningCopy:
 def runs(kind: Kind, job: Json) -> bool:
     """Whether a job is unsuspended and has active pods."""
     integration = INTEGRATIONS[kind]
-    return not suspended(job) and integration.active(job) and integration.finished(job) is None
+    status = job.get("status") or {}
+    return not integration.suspended(job) and integration.active(status) and integration.outcome(status) is None
 
 
 class RunRules:

@@ -9,16 +9,16 @@ from collections.abc import Collection, Mapping
 
 from controlplane.clusters.protocol import ApiError
 from controlplane.controllers.connectivity.events import MANAGEMENT as HOME
-from controlplane.controllers.multikueue.adapters.base import ORIGIN_LABEL
 from controlplane.controllers.multikueue.index import WorkloadIndex
 from controlplane.dst.engine.steps import UNFIT
 from controlplane.dst.scenes.workloads.environment import WorkloadEnvironment
 from controlplane.dst.scenes.workloads.oddities import odd, planted
+from controlplane.job_kinds import INTEGRATIONS
+from controlplane.job_kinds.base import ORIGIN_LABEL
+from controlplane.kube.conditions import is_true
 from controlplane.kube.kinds import WORKLOADS, Kind
 from controlplane.simulation.apiserver.history import Record
 from controlplane.simulation.apiserver.store import Store
-from controlplane.simulation.kueue.common import is_true
-from controlplane.simulation.kueue.podsets import INTEGRATIONS
 
 
 def unfinished(
@@ -59,7 +59,7 @@ def _job(store: Store, kind: Kind, name: str, deleted: Collection[str]) -> str:
         return f"{name} was deleted and is still there"
     if name.startswith(UNFIT):
         return ""
-    outcome = INTEGRATIONS[kind].finished(job)
+    outcome = INTEGRATIONS[kind].outcome(job.get("status") or {})
     return "" if outcome is not None and outcome.success else f"{name} has not finished"
 
 

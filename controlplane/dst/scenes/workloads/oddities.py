@@ -14,11 +14,12 @@ from typing import Any, Final
 
 from controlplane.clusters.protocol import ApiError
 from controlplane.clusters.validation import unreadable
-from controlplane.controllers.multikueue.adapters.base import MANAGED_BY, ORIGIN_LABEL, PREBUILT
 from controlplane.dst.engine.steps import Step
 from controlplane.dst.scenes.workloads.actor_protocol import Act, ActorContext
 from controlplane.dst.scenes.workloads.environment import ClusterEnvironment
 from controlplane.dst.scenes.workloads.people import list_clusters
+from controlplane.job_kinds import INTEGRATIONS
+from controlplane.job_kinds.base import MANAGED_BY, ORIGIN_LABEL, PREBUILT
 from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
     JOBS,
@@ -30,7 +31,6 @@ from controlplane.kube.kinds import (
     Kind,
 )
 from controlplane.simulation.apiserver.history import Record
-from controlplane.simulation.kueue.podsets import INTEGRATIONS
 from controlplane.simulation.world import CHECK, MANAGEMENT
 
 HUGE: Final = "x." * 126 + "x"  # 253 characters, as long as a name may be

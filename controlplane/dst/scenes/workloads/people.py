@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from controlplane.clusters.protocol import ApiError
-from controlplane.controllers.multikueue.adapters.base import ORIGIN_LABEL, QUEUE_LABEL
 from controlplane.controllers.multikueue.context import NEVER_TWICE
 from controlplane.controllers.multikueue.objects import EXECUTION_POLICY
 from controlplane.dst.engine.steps import NEVER_TWICE as NEVER_TWICE_NAME
@@ -17,6 +16,7 @@ from controlplane.dst.engine.steps import UNFIT, Step
 from controlplane.dst.invariants.workloads.bodies import NOTE, PRIVATE
 from controlplane.dst.scenes.workloads.actor_protocol import Act, ActorContext
 from controlplane.dst.scenes.workloads.environment import ClusterEnvironment
+from controlplane.job_kinds.base import ORIGIN_LABEL, QUEUE_LABEL
 from controlplane.kube.kinds import (
     CLUSTER_QUEUES,
     JOBS,

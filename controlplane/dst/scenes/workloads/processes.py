@@ -16,13 +16,13 @@ from controlplane.app.service import Service
 from controlplane.clusters.kubeconfig import ClientConfig
 from controlplane.clusters.streams import ApiServer
 from controlplane.controllers.connectivity.events import MANAGEMENT
-from controlplane.controllers.multikueue.adapters import adapters_for
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.dst.engine.database import SimulatedDatabase
 from controlplane.dst.engine.loop import VirtualLoop
 from controlplane.dst.engine.process import Heard, SimulatedReplica, metrics
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.scenes.workloads.environment import led_to
+from controlplane.job_kinds import adapters_for
 from controlplane.runtime.lifecycle import Ports
 from controlplane.settings import Settings
 from controlplane.settings.model import LeaderSettings

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from controlplane.app.hosted import HOME_KINDS, HostedControllers
 from controlplane.clusters.streams import ApiServer
 from controlplane.controllers.connectivity.events import MANAGEMENT as HOME
-from controlplane.controllers.multikueue.adapters.base import ORIGIN_LABEL
 from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.controllers.multikueue.events import WorkloadDecision
 from controlplane.dst.engine.database import SimulatedDatabase
@@ -35,12 +34,13 @@ from controlplane.dst.scenes.workloads.ending import unfinished
 from controlplane.dst.scenes.workloads.environment import Backup, WorkloadEnvironment
 from controlplane.dst.scenes.workloads.operators import Operators
 from controlplane.dst.scenes.workloads.processes import policy_of, service
+from controlplane.job_kinds import INTEGRATIONS
+from controlplane.job_kinds.base import ORIGIN_LABEL
 from controlplane.kube.kinds import WORKLOADS, Kind
 from controlplane.log.codec import Codec
 from controlplane.log.event import NewEvent
 from controlplane.settings import Settings
 from controlplane.simulation.apiserver.history import Commit
-from controlplane.simulation.kueue.podsets import INTEGRATIONS
 from controlplane.simulation.world import MANAGEMENT
 
 MOST_EVENTS = 5000  # ten times what a plan of this size needs

@@ -1,0 +1,216 @@
+"""The shape that every kind of job has: what Kueue, MultiKueue and a simulated cluster have to know of it.
+
+In: objects as dicts. Out: values, statuses, and parts of specs; pure. A kind is a class with a few lines of data, and methods
+where it differs from the others. Sources: `GenericJob` and `MultiKueueAdapter` (kubernetes-sigs/kueue
+pkg/controller/jobframework/interface.go, multikueue.go, ff69552e)."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+from controlplane.kube.kinds import Json, Kind
+from controlplane.kube.requests import merge_diff
+
+MANAGED_BY = "kueue.x-k8s.io/multikueue"
+ORIGIN_LABEL = "kueue.x-k8s.io/multikueue-origin"
+PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
+FINALIZER = "kueue.x-k8s.io/resource-in-use"
+JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+ATTEMPT = "controlplane/attempt"
+"""The annotation of a copy with the number of its attempt, where attempts are fenced."""
+
+Path = tuple[str | int, ...]
+
+
+class JobOutcome(NamedTuple):
+    """How a finished job ended: the message of its last condition, and whether it succeeded."""
+
+    message: str
+    success: bool
+
+
+class PodSet(NamedTuple):
+    """A pod set of a job's Workload; `template` is the way through the job to its pod template."""
+
+    name: str
+    pods: int
+    template: Path
+
+
+class JobKind(ABC):
+    """One kind of job.
+
+    `integration` is its name in Kueue's `integrations.frameworks`; `external`: it takes part as one of Kueue's
+    `externalFrameworks`. `policy` is where below `spec` its `suspend` and `managedBy` stand. `own_controller` is what
+    `managedBy` names, if anything, where the kind's own controller runs the job; `succeeded` and `failed` are the types
+    of its final conditions. The rest is what an API server shows of it: short names, columns (name, JSONPath, type), the
+    merge keys of its lists, and where pod specs lie in it."""
+
+    integration: ClassVar[str]
+    kind: ClassVar[Kind]
+    external: ClassVar[bool] = False
+    policy: ClassVar[tuple[str, ...]] = ()
+    own_controller: ClassVar[str] = ""
+    status_manager: ClassVar[str] = ""
+    succeeded: ClassVar[str] = "Succeeded"
+    failed: ClassVar[str] = "Failed"
+    short_names: ClassVar[tuple[str, ...]] = ()
+    columns: ClassVar[tuple[tuple[str, str, str], ...]] = ()
+    list_map_keys: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    pod_specs: ClassVar[tuple[str, ...]] = ()
+
+    # Kueue's job framework.
+
+    def managed_by(self, job: Mapping[str, Any]) -> str:
+        """Return the controller that the job names, "" if none."""
+        return str(self._policy(job).get("managedBy") or "")
+
+    def suspended(self, job: Mapping[str, Any]) -> bool:
+        """Return whether the job waits to be started."""
+        return self._policy(job).get("suspend") is True
+
+    def delegated(self, controller: str) -> Json:
+        """Return the part of a spec that gives a job to a controller."""
+        return self._in_policy({"managedBy": controller})
+
+    def started(self) -> Json:
+        """Return the part of a spec that lets a suspended job start."""
+        return self._in_policy({"suspend": False})
+
+    def stopped(self, job: Mapping[str, Any]) -> Json:
+        """Return the part of a spec that stops a job, or keeps it from starting; empty if it is being stopped."""
+        return self._in_policy({"suspend": True})
+
+    @abstractmethod
+    def pods(self, job: Mapping[str, Any]) -> list[PodSet]:
+        """Return the pod sets in the order of the Workload's."""
+
+    def pod_sets(self, job: Mapping[str, Any]) -> list[Json]:
+        """Return the Workload's `spec.podSets` for the job."""
+        return [
+            {"name": one.name, "count": one.pods, "template": copy.deepcopy(_at(job, one.template))}
+            for one in self.pods(job)
+        ]
+
+    def templates(self, job: Mapping[str, Any]) -> list[Json]:
+        """Return the pod templates in the order of the pod sets."""
+        return [_at(job, one.template) for one in self.pods(job)]
+
+    def with_templates(self, templates: Sequence[Json], job: Mapping[str, Any]) -> Json:
+        """Return the part of a spec that puts these templates in place, as a merge patch."""
+        spec = copy.deepcopy(job["spec"])
+        for one, template in zip(self.pods(job), templates, strict=True):
+            _at({"spec": spec}, one.template[:-1])[one.template[-1]] = template
+        return merge_diff(job["spec"], spec)
+
+    def outcome(self, status: Mapping[str, Any]) -> JobOutcome | None:
+        """Return how the job ended, None while it has not."""
+        for found in status.get("conditions") or ():
+            if found.get("type") in (self.succeeded, self.failed) and found.get("status") == "True":
+                return JobOutcome(str(found.get("message") or ""), found["type"] == self.succeeded)
+        return None
+
+    @abstractmethod
+    def active(self, status: Mapping[str, Any]) -> bool:
+        """Return whether by this status pods of the job still run: Kueue's test before it gives quota back."""
+
+    # MultiKueue's adapter.
+
+    def clone(self, template: Json, namespace: str, name: str, workload: str, origin: str) -> Json:
+        """Return the job as it is created on a worker, from the body {labels, annotations, spec}: managed by nobody
+        else, and suspended. The worker's Kueue starts it when the clone's quota is there; until it has seen the job it
+        must not run.
+
+        The prebuilt name is an annotation (Kueue's gate WorkloadIdentifierAnnotations, Beta and on); with the gate off
+        Kueue reads it too."""
+        spec = self.clone_spec(template)
+        return {
+            "apiVersion": self.kind.api_version,
+            "kind": self.kind.kind,
+            "metadata": {
+                "namespace": namespace,
+                "name": name,
+                "labels": {**template.get("labels", {}), ORIGIN_LABEL: origin},
+                "annotations": {**template.get("annotations", {}), PREBUILT: workload},
+            },
+            "spec": spec,
+        }
+
+    def clone_spec(self, template: Json) -> Json:
+        """Return the spec of the copy."""
+        spec: Json = copy.deepcopy(template["spec"])
+        policy = spec
+        for step in self.policy:
+            policy = policy.setdefault(step, {})
+        policy.pop("managedBy", None)
+        policy["suspend"] = True
+        return spec
+
+    def may_relay(self, *, local_suspended: bool, remote_suspended: bool, remote_finished: bool) -> bool:
+        """Whether the remote status may be written to the user's job now: always, unless the kind says otherwise."""
+        return True
+
+    @abstractmethod
+    def drained(self, status: Json) -> Json:
+        """Return the status in which nothing runs."""
+
+    def overtaken_counts(self) -> bool:
+        """Whether a copy that was overtaken by another attempt and succeeded all the same gives the result: what
+        succeeded need not be done again.
+        """
+        return True
+
+    def marks_suspended(self) -> bool:
+        """Whether a suspended local job gets a `Suspended` condition while its copy already runs; Kueue adds it to a
+        Job only.
+        """
+        return False
+
+    def _policy(self, job: Mapping[str, Any]) -> Mapping[str, Any]:
+        found: Any = job.get("spec") or {}
+        for step in self.policy:
+            found = found.get(step) or {}
+        return found if isinstance(found, Mapping) else {}
+
+    def _in_policy(self, part: Json) -> Json:
+        for step in reversed(self.policy):
+            part = {step: part}
+        return part
+
+
+class SimulatedKind(JobKind):
+    """A kind whose own controller a simulated cluster plays: the statuses that it shows."""
+
+    @abstractmethod
+    def runs(self, job: Mapping[str, Any]) -> bool:
+        """Return whether its controller has started it."""
+
+    @abstractmethod
+    def since(self, job: Mapping[str, Any]) -> str | None:
+        """Return when it was started, as Kubernetes writes a time."""
+
+    @abstractmethod
+    def show_suspended(self, job: Json, status: Json, at: str) -> None:
+        """Turn a status into that of a suspended job."""
+
+    @abstractmethod
+    def show_started(self, job: Json, status: Json, at: str, *, ready: bool) -> None:
+        """Turn a status into that of a job whose pods were made, and are `ready` or not."""
+
+    @abstractmethod
+    def show_ready(self, job: Json, status: Json) -> None:
+        """Turn a status into that of a job whose pods are ready."""
+
+    @abstractmethod
+    def show_ended(self, job: Json, status: Json, at: str, *, success: bool, brief: bool) -> None:
+        """Turn a status into the next one of a job whose pods have ended; `brief`: into the last one."""
+
+
+def _at(obj: Any, path: Path) -> Any:
+    for step in path:
+        obj = obj[step]
+    return obj

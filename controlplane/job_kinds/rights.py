@@ -1,0 +1,56 @@
+"""Writes what a service has to be allowed for the kinds of job, as a ClusterRole and its binding.
+
+In: `management` or `worker`. Out: YAML. The kinds are those of Kueue's own; an external one brings rights of its own
+(deploy/pipelineruns)."""
+
+from __future__ import annotations
+
+from controlplane.job_kinds import JOB_KINDS
+from controlplane.job_kinds.base import JobKind
+
+_INTRO = {
+    "management": "Jobs of users are read; a job's status is that of its copy on a worker, since its own controller leaves it alone.",
+    "worker": "The copies of users' jobs are created, watched and deleted.",
+}
+_ACCOUNT = {"management": "controlplane", "worker": "controlplane-worker"}
+
+
+def cluster_role(place: str) -> str:
+    """Return the documents of `deploy/rbac/PLACE/jobs.yaml`; `KeyError` for another place than the two."""
+    name = f"controlplane-{place}-jobs"
+    kinds = sorted((one for one in JOB_KINDS.values() if not one.external), key=lambda one: one.kind.name)
+    rules = "".join(_rule(one, *right) for one in kinds for right in _rights(one, place))
+    return f"""\
+# {_INTRO[place]}
+# Made by `python -m controlplane.job_kinds {place}`. Kinds that are not dispatched may be left out.
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: {name}
+rules:
+{rules}---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  name: {name}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: ClusterRole
+  name: {name}
+subjects:
+  - kind: ServiceAccount
+    name: {_ACCOUNT[place]}
+    namespace: kueue-system
+"""
+
+
+def _rights(one: JobKind, place: str) -> list[tuple[str, str]]:
+    """Return what is done with a kind: resources and verbs."""
+    plural = one.kind.plural
+    if place == "worker":
+        return [(plural, "get, list, watch, create, delete")]
+    return [(plural, "get, list, watch"), (f"{plural}/status", "patch")]
+
+
+def _rule(one: JobKind, resource: str, verbs: str) -> str:
+    return f"  - apiGroups: [{one.kind.group}]\n    resources: [{resource}]\n    verbs: [{verbs}]\n"
