@@ -9,17 +9,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from controlplane.app.hosted import candidates_in
 from controlplane.app.live_objects import KINDS_FOLLOWED, CopySink, LiveObjectCache, NamedSink, named_spec
 from controlplane.clusters.connection import ClusterConnection
 from controlplane.clusters.connections import Connections
 from controlplane.clusters.protocol import Change, Delta, Off, Sink, Synced
-from controlplane.clusters.streams import WatchSpec
 from controlplane.controllers.candidates.objects import SOURCE_LABEL
 from controlplane.controllers.candidates.references.controller import LIVE, ReferenceController
 from controlplane.controllers.candidates.source.controller import SourceController
+from controlplane.controllers.candidates.source.hosting import candidates_in
 from controlplane.controllers.connectivity.events import KindOff, KindSynced
 from controlplane.controllers.connectivity.local_connection import connectivity_event
+from controlplane.kube.watches import WatchSpec
 from controlplane.log.event import Event
 from controlplane.runtime.recorder import Recorder
 

@@ -21,19 +21,19 @@ from controlplane.app.hosted import HostedControllers
 from controlplane.app.identities import Identities
 from controlplane.app.live_objects import LiveObjectCache
 from controlplane.app.measure import Measure, Refused
-from controlplane.app.policy import in_force
 from controlplane.app.workers import Workers
 from controlplane.clusters.connection_config import ConnectionConfig
 from controlplane.clusters.connection_reports import Fact, Removed
 from controlplane.clusters.connections import Connections
 from controlplane.clusters.management_connection import ManagementConnection
 from controlplane.clusters.protocol import ClusterError, Delta, Executes, Looks, Sink
-from controlplane.clusters.streams import WatchSpec
 from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterConnected
 from controlplane.controllers.connectivity.local_connection import connectivity_event, service_stopped
 from controlplane.controllers.connectivity.watched import Watched
+from controlplane.controllers.multikueue.hosting import in_force
 from controlplane.kube.kinds import SECRETS, ObjectRef
 from controlplane.kube.requests import event_about
+from controlplane.kube.watches import WatchSpec
 from controlplane.log.event import Append, Event, Head, LogError, Recorded
 from controlplane.log.port import Log
 from controlplane.runtime.gate import Gate
@@ -239,7 +239,7 @@ class ServiceTerm(LeadershipTerm):
         self.measure.effects(self._effects.open_by_cluster())
         if full:
             self.measure.backlog(now)
-            self.measure.local(self._hosted.local)
+            self.measure.local(self._hosted)
 
 
 async def _quietly(work: Awaitable[Any]) -> None:

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 import orjson
 
 from controlplane.clusters.protocol import Change, Delta, Off, Synced
-from controlplane.clusters.streams import WatchSpec
 from controlplane.controllers.candidates.references.controller import KINDS, LIVE, ReferenceController, live_ref
 from controlplane.kube.kinds import Json, Kind, meta
+from controlplane.kube.watches import WatchSpec
 from controlplane.log.port import Log
 from controlplane.runtime.bodies import Bodies
 from controlplane.runtime.recorder import Recorder

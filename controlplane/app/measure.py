@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import get_args
 
-from controlplane.app.own_cluster import OwnCluster
+from controlplane.app.hosted import HostedControllers
 from controlplane.audit.absence import owed
 from controlplane.controllers.candidates.source.events import CandidateDecision, CandidateObservationRefused
 from controlplane.controllers.connectivity.events import ClusterConnected, ClusterSuspected
@@ -114,7 +114,7 @@ class Measure(ProcessMeasure):
                 found[cluster] = min(at, found.get(cluster, at))
         return found
 
-    def local(self, found: OwnCluster) -> None:
+    def local(self, found: HostedControllers) -> None:
         """Set the gauges of the controllers of one's own cluster."""
         metrics = self._metrics
         if found.groups is not None:

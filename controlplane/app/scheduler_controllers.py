@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from controlplane.app.candidate_binding import Targets
-from controlplane.clusters.streams import WatchSpec
 from controlplane.controllers.candidates.objects import CANDIDATE_SOURCES, CANDIDATES
 from controlplane.controllers.candidates.source.events import SourceObjectGone, SourceObservation
 from controlplane.controllers.candidates.target.decide import TargetPolicy
@@ -34,8 +33,10 @@ from controlplane.controllers.scheduling.events import (
 from controlplane.controllers.scheduling.gangs.conditions import PodGroupConditions
 from controlplane.controllers.scheduling.snapshot.view import KINDS
 from controlplane.kube.kinds import POD_GROUPS, PODS, PRIORITY_CLASSES, Kind
+from controlplane.kube.watches import WatchSpec
 from controlplane.log.event import Event
-from controlplane.runtime.router import ControllerRouter, Registration
+from controlplane.runtime.hosting import Registration
+from controlplane.runtime.router import ControllerRouter
 from controlplane.settings import Settings
 
 CANDIDATE_KINDS = (CANDIDATES, CANDIDATE_SOURCES)

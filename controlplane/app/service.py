@@ -61,7 +61,7 @@ class Service(Process):
             gc.unfreeze()  # what the term before has left
         hosted = HostedControllers(self._context.settings, self._policy)
         fleet = self.fleet = hosted.fleet
-        self.runs = hosted.local.runs
+        self.runs = hosted.runs
         gate, log, leader = self._open(Codec(TYPES))
         return ServiceTerm(self._context, hosted, Measure(self._context.metrics, fleet), gate, log, leader)
 

@@ -50,8 +50,8 @@ def policy_in_force(options: Options, reader: LogReader) -> MultiKueuePolicy:
     """Return what the service of a log decides by; where the log does not say, what these settings say, and that it is
     so.
     """
-    from controlplane.app.policy import reading_policy
     from controlplane.audit.policy import in_force
+    from controlplane.controllers.multikueue.hosting import reading_policy
 
     said = in_force(reader)
     if said is None and reader.log in reader.logs():

@@ -61,8 +61,8 @@ def rebind(options: Options, i_know: bool, by: str | None) -> None:
     import asyncio
 
     from controlplane.app import operate
-    from controlplane.app.policy import reading_policy
     from controlplane.audit.fleet import load
+    from controlplane.controllers.multikueue.hosting import reading_policy
     from controlplane.log.connect import Database
 
     settings = options.settings()

@@ -43,9 +43,10 @@ from controlplane.clusters.kubeconfig import BAD, ClientConfig, KubeconfigError,
 from controlplane.clusters.protocol import ApiError, ClusterError, Sink, Unreachable
 from controlplane.clusters.reflector import Rejected
 from controlplane.clusters.sources import PathSource, Source, load
-from controlplane.clusters.streams import ApiServer, WatchSpec
+from controlplane.clusters.streams import ApiServer
 from controlplane.clusters.verbs import Executor
 from controlplane.kube.kinds import NAMESPACES, meta
+from controlplane.kube.watches import WatchSpec
 
 
 class _ConnectionFailure(Exception):  # noqa: N818 - caught in this module

@@ -18,10 +18,11 @@ from controlplane.clusters.kubeconfig import ClientConfig
 from controlplane.clusters.protocol import Sink
 from controlplane.clusters.reflector import OnPoison, Pace
 from controlplane.clusters.sources import DEFAULT_PREFIX
-from controlplane.clusters.streams import ApiServer, WatchSpec
+from controlplane.clusters.streams import ApiServer
 from controlplane.clusters.transport import Transport
 from controlplane.clusters.verbs import OnRequest, always
 from controlplane.kube.kinds import Kind
+from controlplane.kube.watches import WatchSpec
 
 
 @dataclass(frozen=True, slots=True)

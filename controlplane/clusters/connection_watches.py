@@ -16,7 +16,8 @@ from controlplane.clusters.connection_config import ConnectionConfig
 from controlplane.clusters.connection_reports import Restored
 from controlplane.clusters.protocol import Sink
 from controlplane.clusters.reflector import Reflector
-from controlplane.clusters.streams import ApiServer, WatchSpec
+from controlplane.clusters.streams import ApiServer
+from controlplane.kube.watches import WatchSpec
 from controlplane.tasks import end
 
 

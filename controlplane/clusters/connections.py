@@ -15,7 +15,7 @@ from controlplane.clusters.connection_config import ConnectionConfig
 from controlplane.clusters.connection_reports import Removed
 from controlplane.clusters.protocol import Executes, Looks, Sink
 from controlplane.clusters.sources import SecretSource, Source
-from controlplane.clusters.streams import WatchSpec
+from controlplane.kube.watches import WatchSpec
 from controlplane.tasks import end
 
 

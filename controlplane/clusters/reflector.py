@@ -42,8 +42,9 @@ from controlplane.clusters.protocol import (
     UnreadableResponse,
 )
 from controlplane.clusters.responses import status_error
-from controlplane.clusters.streams import ApiServer, ListPage, WatchSpec
+from controlplane.clusters.streams import ApiServer, ListPage
 from controlplane.kube.kinds import Kind
+from controlplane.kube.watches import WatchSpec
 
 #: Called for each line or item that could not be used: cluster, kind, why.
 OnPoison = Callable[[str, Kind, str], None]

@@ -15,25 +15,6 @@ from controlplane.kube.kinds import Json, Kind
 
 
 @dataclass(frozen=True, slots=True)
-class WatchSpec:
-    """One kind to be watched on every cluster, narrowed by label selector, field selector and namespace (empty: all
-    objects).
-
-    What an object says in a selected field should never change: one that leaves a selection is shown as gone.
-    """
-
-    kind: Kind
-    label_selector: str = ""
-    namespace: str = ""
-    field_selector: str = ""
-
-    @property
-    def label(self) -> str:
-        """The name of what is followed, as the log has it: the kind, and the namespace if it is only one."""
-        return f"{self.kind.name}/{self.namespace}" if self.namespace else self.kind.name
-
-
-@dataclass(frozen=True, slots=True)
 class ListPage:
     """One page of a list: items as served (they may be anything), the list's version, and where the next page
     begins.

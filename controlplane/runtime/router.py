@@ -9,7 +9,6 @@ with an event that cannot be folded is left alone: nothing more is folded, decid
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
@@ -25,30 +24,13 @@ from controlplane.runtime.controller import (
     OpenRead,
     OpenWrite,
     ReadAnswer,
-    ReadingController,
     WriteRefusal,
 )
+from controlplane.runtime.hosting import Registration
 
 _log = structlog.get_logger(__name__)
 
 _NOTHING = Decided()
-
-
-@dataclass(frozen=True, slots=True)
-class Registration:
-    """A controller and its part of the log.
-
-    `owns` and `hears` are first words of streams (`workload` of `workload/NS/NAME`). `identities` is a prefix that sets
-    the identities of its observations apart from those of the others, which may see the same object; "" for the one
-    whose identities stay as they are, since the log has them already. `reading` is the controller again if its
-    decisions need reads (docs/decisions/0017)."""
-
-    name: str
-    controller: Controller
-    owns: frozenset[str]
-    hears: frozenset[str] = frozenset()
-    identities: str = ""
-    reading: ReadingController | None = None
 
 
 class ControllerRouter:

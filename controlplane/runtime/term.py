@@ -21,13 +21,13 @@ from controlplane.clusters.connection_reports import Fact, Reached
 from controlplane.clusters.management_connection import ManagementConnection
 from controlplane.clusters.protocol import ClusterError, Executes, Looks, Sink
 from controlplane.clusters.reflector import Pace
-from controlplane.clusters.streams import WatchSpec
 from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterRestored
 from controlplane.controllers.connectivity.identity import unbound
 from controlplane.controllers.connectivity.local_connection import event_refused, service_started
 from controlplane.controllers.connectivity.state import Connection, life_of, next_life
 from controlplane.controllers.connectivity.watched import Watched
 from controlplane.kube.kinds import Kind
+from controlplane.kube.watches import WatchSpec
 from controlplane.log.event import Body, Event, Head, LogUnavailable, NewEvent, Recorded
 from controlplane.log.port import Log
 from controlplane.log.redaction import Redaction

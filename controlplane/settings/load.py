@@ -6,6 +6,8 @@ once. The environment is an argument, so that nothing here reads the process's o
 from __future__ import annotations
 
 import json
+import os
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,12 +68,21 @@ def resolve(
             problems.append(f"{raw[leaf.key].place}: {leaf.key} {error}.")
         else:
             _put(tree, leaf.path, value)
+    if "leader.identity" not in raw:
+        _put(tree, ("leader", "identity"), identity())
     settings = _replace(Settings(), tree)
     origins = {leaf.key: raw[leaf.key].place if leaf.key in raw else DEFAULT for leaf in LEAVES}
     problems += [f"{_place(origins[key])}{key} {why}." for key, why in contradictions(settings)]
     if problems:
         raise SettingsError(problems)
     return Resolved(settings, origins)
+
+
+def identity() -> str:
+    """Return a name for this process that no other running one has: the host's name (a pod's is its own) and the
+    process id.
+    """
+    return f"{socket.gethostname()}_{os.getpid()}"
 
 
 def plain(settings: Settings) -> dict[str, Any]:

@@ -7,8 +7,6 @@ defaults that Kueue has as well carry Kueue's names and values."""
 
 from __future__ import annotations
 
-import os
-import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -272,13 +270,6 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ] = REDACTED
 
 
-def identity() -> str:
-    """Return a name for this process that no other running one has: the host's name (a pod's is its own) and the
-    process id.
-    """
-    return f"{socket.gethostname()}_{os.getpid()}"
-
-
 class LeaderSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The election of the one replica that writes."""
 
@@ -289,11 +280,11 @@ class LeaderSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             "The name under which this replica leads.",
             default="host name, `_`, process id",
         ),
-    ] = msgspec.field(default_factory=identity)
+    ] = ""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """All settings of the service. `Settings()` holds the defaults."""
+    """All settings of the service. `Settings()` holds the defaults, and no identity: `load` gives one."""
 
     database: DatabaseSettings = DatabaseSettings()
     run: RunSettings = RunSettings()
@@ -307,7 +298,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     clusters: ClusterSettings = ClusterSettings()
     http: Http = Http()
     log: LogSettings = LogSettings()
-    leader: LeaderSettings = msgspec.field(default_factory=LeaderSettings)
+    leader: LeaderSettings = LeaderSettings()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,9 @@ import orjson
 
 from controlplane.clusters.connection_config import ConnectionConfig
 from controlplane.clusters.protocol import ApiError, Delta, Unreachable
-from controlplane.clusters.streams import ListPage, WatchSpec
+from controlplane.clusters.streams import ListPage
 from controlplane.kube.kinds import JOBS, WORKLOADS, Json, Kind
+from controlplane.kube.watches import WatchSpec
 
 KUBECONFIG = orjson.dumps(
     {

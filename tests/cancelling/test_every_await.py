@@ -23,10 +23,10 @@ from controlplane.clusters.dynamic_reader import Dynamic
 from controlplane.clusters.management_connection import ManagementConnection
 from controlplane.clusters.reflector import Reflector
 from controlplane.clusters.sources import SecretSource
-from controlplane.clusters.streams import WatchSpec
 from controlplane.clusters.verbs import Executor
 from controlplane.controllers.multikueue.events import MultiKueueClusterObserved
 from controlplane.kube.kinds import JOBS, NODES, ObjectRef, Request
+from controlplane.kube.watches import WatchSpec
 from controlplane.log.codec import Codec
 from controlplane.log.memory import MemoryLog, MemoryStore
 from controlplane.runtime import lifecycle

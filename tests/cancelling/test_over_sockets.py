@@ -13,10 +13,10 @@ import pytest
 
 from controlplane.clusters.protocol import ApiError
 from controlplane.clusters.sources import SecretSource
-from controlplane.clusters.streams import WatchSpec
 from controlplane.clusters.transport import Timeouts, Transport
 from controlplane.controllers.connectivity.events import EVENTS, ClusterRecovered, cluster_stream
 from controlplane.kube.kinds import JOBS, WORKLOADS
+from controlplane.kube.watches import WatchSpec
 from controlplane.local.replica import free_port
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database

@@ -64,8 +64,9 @@ from controlplane.controllers.candidates.source.policy import NEVER_TWICE, Place
 from controlplane.controllers.connectivity.events import MANAGEMENT, KindOff, cluster_stream
 from controlplane.kube.conditions import Condition
 from controlplane.kube.kinds import POD_GROUPS
+from controlplane.runtime.hosting import Registration
 from controlplane.runtime.marks import ANY
-from controlplane.runtime.router import ControllerRouter, Registration
+from controlplane.runtime.router import ControllerRouter
 from tests.candidates.stage import NS
 from tests.candidates.test_capabilities import Process
 from tests.candidates.told import Told, options

@@ -15,7 +15,6 @@ from click.testing import CliRunner, Result
 
 from controlplane.__main__ import run
 from controlplane.app.hosted import TYPES
-from controlplane.app.policy import in_force
 from controlplane.audit.absence import Absence
 from controlplane.cli import cli
 from controlplane.cli.clusters import whoami
@@ -28,6 +27,7 @@ from controlplane.controllers.connectivity.events import (
     MassOutageBegan,
 )
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
+from controlplane.controllers.multikueue.hosting import in_force
 from controlplane.log.event import NewEvent
 from tests.audit.database import with_stories
 from tests.audit.script import START, Script, at, write

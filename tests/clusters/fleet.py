@@ -16,9 +16,9 @@ from controlplane.clusters.kubeconfig import ClientConfig
 from controlplane.clusters.protocol import ApiError
 from controlplane.clusters.reflector import Pace
 from controlplane.clusters.sources import SecretSource
-from controlplane.clusters.streams import WatchSpec
 from controlplane.clusters.transport import Timeouts, Transport
 from controlplane.kube.kinds import JOBS, WORKLOADS
+from controlplane.kube.watches import WatchSpec
 from tests.clusters.miniapi import (
     MiniApi,
     Recorder,

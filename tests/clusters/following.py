@@ -10,9 +10,9 @@ from typing import Any
 
 from controlplane.clusters.budget import RequestBudget
 from controlplane.clusters.reflector import Pace, Reflector
-from controlplane.clusters.streams import WatchSpec
 from controlplane.clusters.transport import Transport
 from controlplane.kube.kinds import WORKLOADS
+from controlplane.kube.watches import WatchSpec
 from tests.clusters.miniapi import (
     MiniApi,
     Recorder,

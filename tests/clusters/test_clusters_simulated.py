@@ -20,9 +20,9 @@ from controlplane.clusters.connections import Connections
 from controlplane.clusters.protocol import ApiError, Executes, Foreign, Synced, Unreachable
 from controlplane.clusters.reflector import Pace
 from controlplane.clusters.sources import SecretSource
-from controlplane.clusters.streams import WatchSpec
 from controlplane.clusters.transport import Timeouts, Transport
 from controlplane.kube.kinds import APPLY_PATCH, JOBS, JOBSETS, WORKLOADS, ObjectRef, Request
+from controlplane.kube.watches import WatchSpec
 from controlplane.simulation.apiserver.server import SimulatedApiServer
 from controlplane.simulation.apiserver.store import Store
 from controlplane.simulation.kinds.base import DEFAULT_KINDS

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from controlplane.clusters.connection_reports import Connected, Lost
 from controlplane.clusters.protocol import Off, Synced
-from controlplane.clusters.streams import WatchSpec
 from controlplane.kube.kinds import SECRETS
+from controlplane.kube.watches import WatchSpec
 from tests.clusters.fleet import fleet, of_secret
 from tests.clusters.miniapi import MiniApi, Recorder, obj, status, until
 

@@ -5,7 +5,7 @@ served.
 from __future__ import annotations
 
 from controlplane.app.admission import PATH
-from controlplane.app.own_cluster import local
+from controlplane.controllers.hosts import hosted
 from controlplane.settings import Settings
 from tests.deploy.manifests import one, render, rights
 from tests.support.local import settings
@@ -13,7 +13,7 @@ from tests.support.local import settings
 
 def watched(controller: str) -> set[str]:
     """What a controller watches in the whole cluster, as `group/resource`."""
-    specs = local(settings(controller)).home
+    specs = [spec for one in hosted(settings(controller)) for spec in one.home]
     return {f"{spec.kind.group or 'core'}/{spec.kind.plural}" for spec in specs if not spec.namespace}
 
 

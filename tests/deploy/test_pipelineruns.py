@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.app.feasibility import watches
+from controlplane.controllers.coscheduling.feasibility.hosting import watches
 from controlplane.controllers.coscheduling.flags import FLAGS_NAME
 from controlplane.settings import Settings
 from tests.deploy.manifests import Object, one, render, rights

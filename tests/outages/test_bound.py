@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.app import operate
-from controlplane.app.policy import policy_of
+from controlplane.controllers.multikueue.hosting import policy_of
 from controlplane.log.connect import Database
 from controlplane.runtime.term import WrongCluster
 from tests.outages.stage import ROLE, Replica, Stage, settings

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from controlplane.app import operate
-from controlplane.app.policy import policy_of
+from controlplane.controllers.multikueue.hosting import policy_of
 from controlplane.kube.kinds import SECRETS
 from controlplane.log.connect import Database
 from controlplane.simulation.world import KUEUE_NAMESPACE, secret_name

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from controlplane.app import operate
-from controlplane.app.policy import policy_of
+from controlplane.controllers.multikueue.hosting import policy_of
 from controlplane.kube.kinds import CLUSTER_QUEUES, JOBS, WORKLOADS
 from controlplane.log.connect import Database
 from tests.outages.stage import NS, RETRY, ROLE, Stage, check_of, condition, settings

@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from controlplane.app import operate
-from controlplane.app.policy import policy_of
 from controlplane.controllers.connectivity.events import FLEET_STREAM
+from controlplane.controllers.multikueue.hosting import policy_of
 from controlplane.log.connect import Database
 from tests.outages.stage import RETRY, ROLE, Stage, check_of, settings
 

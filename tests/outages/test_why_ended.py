@@ -7,13 +7,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from controlplane.app.policy import reading_policy
 from controlplane.audit.answer import answer
 from controlplane.audit.explain import Explanation
 from controlplane.audit.find import events_of, find
 from controlplane.audit.reads import LogReader
 from controlplane.clock import SystemClock
 from controlplane.controllers.multikueue.events import CheckStateDecided, WorkloadObserved
+from controlplane.controllers.multikueue.hosting import reading_policy
 from controlplane.log.event import Recorded
 from tests.outages.stage import NS, Stage, settings
 from tests.outages.test_lost import taken_from

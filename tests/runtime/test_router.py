@@ -17,8 +17,9 @@ from controlplane.log.event import Event, NewEvent, Recorded, Unknown
 from controlplane.log.memory import MemoryLog, MemoryStore
 from controlplane.runtime.bodies import Bodies
 from controlplane.runtime.controller import Decided, ObjectChange, OpenRead, OpenWrite, ReadAnswer, WriteRefusal
+from controlplane.runtime.hosting import Registration
 from controlplane.runtime.recorder import Recorder
-from controlplane.runtime.router import ControllerRouter, Registration, merged
+from controlplane.runtime.router import ControllerRouter, merged
 from tests.runtime.bench import ManualClock
 from tests.runtime.errands import lift
 

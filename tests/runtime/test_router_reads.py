@@ -10,7 +10,8 @@ from controlplane.controllers.podgroups.events import RoomObserved
 from controlplane.controllers.podgroups.phases import ClusterCapacity as Sums
 from controlplane.log.event import NewEvent
 from controlplane.runtime.controller import OpenRead, ReadAnswer
-from controlplane.runtime.router import ControllerRouter, Registration
+from controlplane.runtime.hosting import Registration
+from controlplane.runtime.router import ControllerRouter
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 READ = OpenRead("owner/a", "@management", "v1", "Thing", "ns", "t")

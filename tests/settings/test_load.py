@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from controlplane.app.policy import candidate_policy, candidate_targets
-from controlplane.settings import LEAVES, Settings, SettingsError, load, plain, resolve
+from controlplane.controllers.candidates.source.hosting import policy_of as candidate_policy
+from controlplane.controllers.candidates.source.hosting import targets_of as candidate_targets
+from controlplane.settings import LEAVES, SettingsError, load, plain, resolve
 
 
 def write(folder: Path, text: str) -> Path:
@@ -59,7 +60,7 @@ def test_the_file_may_be_named_by_the_environment(tmp_path: Path) -> None:
 
 
 def test_every_setting_can_be_given_by_its_variable_and_in_a_file(tmp_path: Path) -> None:
-    shown = plain(Settings())
+    shown = plain(load(None, {}))
     env = {leaf.variable: _typed(shown, leaf.key) for leaf in LEAVES}
     assert len(env) == len(LEAVES)
     assert plain(load(None, env)) == shown

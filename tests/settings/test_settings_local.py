@@ -7,8 +7,10 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from controlplane.app.own_cluster import groups_policy, local, runs_policy
+from controlplane.controllers.coscheduling import hosting as coscheduling
 from controlplane.controllers.coscheduling.flags import Mode
+from controlplane.controllers.hosts import hosted
+from controlplane.controllers.podgroups import hosting as podgroups
 from controlplane.settings import Settings
 from controlplane.settings.load import SettingsError, load
 from controlplane.settings.local import MODES, CoschedulingSettings, PodGroupSettings
@@ -42,8 +44,8 @@ def test_contradictions_name_the_key(wanted: Settings, keys: list[str]) -> None:
 
 def test_every_mode_is_one_or_the_flags() -> None:
     assert set(MODES) == {"flag", *(mode.value for mode in Mode)}
-    assert runs_policy(settings(runs=CoschedulingSettings(mode="flag"))).mode is None
-    assert runs_policy(settings(runs=CoschedulingSettings(mode="isolate-pipelinerun"))).mode is Mode.ISOLATE
+    assert coscheduling.policy_of(settings(runs=CoschedulingSettings(mode="flag"))).mode is None
+    assert coscheduling.policy_of(settings(runs=CoschedulingSettings(mode="isolate-pipelinerun"))).mode is Mode.ISOLATE
 
 
 def test_decisions_depend_on_what_was_set() -> None:
@@ -53,20 +55,22 @@ def test_decisions_depend_on_what_was_set() -> None:
         inqueue_limit=timedelta(minutes=3),
         overcommit_percent=150,
     )
-    policy = groups_policy(settings(groups=chosen))
+    policy = podgroups.policy_of(settings(groups=chosen))
     assert (policy.schedulers, policy.block_owner_deletion) == (("a", "b"), False)
     assert (policy.inqueue_limit, policy.overcommit) == (timedelta(minutes=3), 1.5)
 
 
 def test_a_controller_that_is_off_adds_nothing() -> None:
-    found = local(settings("multikueue"))
-    assert (found.registrations, found.home, found.knows, found.ready) == ([], [], [], {})
+    assert [one.registration.name for one in hosted(settings("multikueue"))] == ["multikueue"]
+    (alone,) = hosted(settings())
+    assert (alone.home, alone.workers, alone.follows) == ((), (), False)
 
 
 def test_the_capacity_is_summed_up_from_nodes_and_all_pods() -> None:
-    found = local(settings("podgroups"))
-    assert [spec.field_selector for spec in found.home if spec.kind.name in ("nodes", "pods")] == ["", ""]
-    assert [one.name for one in found.registrations] == ["podgroups", "capacity"]
+    found = podgroups.host(settings("podgroups"))
+    watched = [spec for one in found for spec in one.home]
+    assert [spec.field_selector for spec in watched if spec.kind.name in ("nodes", "pods")] == ["", ""]
+    assert [one.registration.name for one in found] == ["podgroups", "capacity"]
 
 
 def test_a_capacity_that_nobody_records_is_refused_with_what_to_do() -> None:

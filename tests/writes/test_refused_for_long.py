@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from controlplane.app.policy import policy_of
 from controlplane.controllers.candidates.references.controller import ReferenceController
 from controlplane.controllers.candidates.source import state as source
 from controlplane.controllers.candidates.source.controller import SourceController
@@ -27,6 +26,7 @@ from controlplane.controllers.coscheduling.events import CoschedulingFailed
 from controlplane.controllers.multikueue import state as workload
 from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.controllers.multikueue.events import EffectFailed
+from controlplane.controllers.multikueue.hosting import policy_of
 from controlplane.controllers.podgroups.controller import PodGroupController
 from controlplane.controllers.podgroups.events import GroupWriteFailed
 from controlplane.controllers.podgroups.index import PodGroupPolicy as GroupsPolicy

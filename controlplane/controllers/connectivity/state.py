@@ -5,6 +5,7 @@ last connected and is the log's, so it survives restarts and changes of the lead
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -77,6 +78,12 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     def in_view(self, kind: str) -> bool:
         """Whether everything of a kind that exists there has been listed on this connection."""
         return self.connected and kind in self.synced
+
+    def settled(self, kinds: Iterable[str]) -> bool:
+        """Whether all that can be seen of some kinds is in view; what is not installed, or forbidden, is not waited
+        for.
+        """
+        return all(self.in_view(kind) or (self.connected and kind in self.off) for kind in kinds)
 
     def out_of_view_since(self, kind: str) -> datetime | None:
         """Return when what exists of a kind went out of view: with the cluster, or alone, by rights or because its list

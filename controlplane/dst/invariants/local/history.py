@@ -50,7 +50,7 @@ class LocalHistoryRules:
 
     def unlike(self, shadow: HostedControllers, placed: SchedulerControllers) -> str:
         """Return what the logs believe of the cluster that is not so, "" if all is."""
-        groups, runs = shadow.local.groups, shadow.local.runs
+        groups, runs = shadow.groups, shadow.runs
         assert groups is not None
         assert runs is not None
         exact: list[tuple[Kind, dict[str, tuple[str, str, str]], list[Record]]] = [

@@ -20,7 +20,7 @@ _Pair = tuple[object, object]
 
 
 def _of_controllers(controllers: HostedControllers) -> dict[str, Any]:
-    groups, runs = controllers.local.groups, controllers.local.runs
+    groups, runs = controllers.groups, controllers.runs
     assert groups is not None
     assert runs is not None
     index = groups.index

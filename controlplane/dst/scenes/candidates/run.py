@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from controlplane.app.hosted import TYPES
-from controlplane.app.policy import policy_of
 from controlplane.clusters.streams import ApiServer
 from controlplane.controllers.candidates.source.policy import AT_LEAST_ONCE, NEVER_TWICE
 from controlplane.controllers.connectivity import events as connectivity
 from controlplane.controllers.connectivity.events import MANAGEMENT as HOME
+from controlplane.controllers.multikueue.hosting import policy_of
 from controlplane.dst.engine.database import SimulatedDatabase
 from controlplane.dst.engine.plan import Plan
 from controlplane.dst.engine.process import SimulatedReplica

@@ -54,9 +54,9 @@ def _in_view(shadow: HostedControllers, placed: SchedulerControllers) -> str:
     seen = [
         spec.kind.name for spec in placed.watches if spec.kind not in CANDIDATE_KINDS
     ]  # nobody installed Candidates here
-    assert shadow.local.groups is not None
+    assert shadow.groups is not None
     connections: list[tuple[str, Connection, Iterable[str]]] = [
-        ("rooms", shadow.local.groups.index.connection, kinds),
+        ("rooms", shadow.groups.index.connection, kinds),
         ("scheduler", placed.here.connection, seen),
     ]
     for sort, connection, wanted in connections:
@@ -70,7 +70,7 @@ def _in_view(shadow: HostedControllers, placed: SchedulerControllers) -> str:
 
 def _open(shadow: HostedControllers, placed: SchedulerControllers) -> str:
     """No write is open."""
-    groups, runs = shadow.local.groups, shadow.local.runs
+    groups, runs = shadow.groups, shadow.runs
     assert groups is not None
     assert runs is not None
     for stream in [*groups.index.members, *groups.index.groups, "podgroup-rules"]:
@@ -88,7 +88,7 @@ def _open(shadow: HostedControllers, placed: SchedulerControllers) -> str:
 
 def _resting(shadow: HostedControllers, placed: SchedulerControllers, now: datetime) -> str:
     """No write waits for its next try, which may be minutes after the last refusal."""
-    groups, runs = shadow.local.groups, shadow.local.runs
+    groups, runs = shadow.groups, shadow.runs
     assert groups is not None
     assert runs is not None
     refused: dict[str, Iterable[WriteFailure]] = {stream: state.trouble.values() for stream, state in runs.runs.items()}

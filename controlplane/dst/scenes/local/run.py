@@ -189,7 +189,7 @@ class LocalRun(SceneRun):
         """Set Tekton's flag. A run whose mode nobody has noted yet may be stranded: Tekton and we may see it under two
         flags.
         """
-        runs = self.shadow.local.runs
+        runs = self.shadow.runs
         assert runs is not None
         for record in self.environment.records(PIPELINE_RUNS):
             if not runs.is_pinned(NAMESPACE, record.name, record.uid):

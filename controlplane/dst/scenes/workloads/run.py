@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from controlplane.app.hosted import HOME_KINDS, HostedControllers
+from controlplane.app.hosted import HostedControllers
 from controlplane.clusters.streams import ApiServer
 from controlplane.controllers.connectivity.events import MANAGEMENT as HOME
 from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.controllers.multikueue.events import WorkloadDecision
+from controlplane.controllers.multikueue.hosting import HOME_KINDS
 from controlplane.dst.engine.database import SimulatedDatabase
 from controlplane.dst.engine.plan import Plan
 from controlplane.dst.engine.run import SceneRun

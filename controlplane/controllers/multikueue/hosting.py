@@ -1,0 +1,137 @@
+"""Hosts the dispatch of Workloads. It is there even where nothing is dispatched, since MultiKueueClusters are how other
+controllers get to other clusters.
+
+In: settings, or what a reader of the log was told of them. Out: the controller's part of the log, what it watches of which
+cluster, and its policy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from controlplane.controllers.connectivity.eligibility import FIT
+from controlplane.controllers.connectivity.events import MANAGEMENT, PolicyInForce
+from controlplane.controllers.multikueue.context import MultiKueuePolicy
+from controlplane.controllers.multikueue.controller import MultiKueueController
+from controlplane.job_kinds import JOB_KINDS, adapters_for
+from controlplane.job_kinds.base import ORIGIN_LABEL
+from controlplane.kube.kinds import (
+    ADMISSION_CHECKS,
+    CLUSTER_QUEUES,
+    MULTIKUEUE_CLUSTERS,
+    MULTIKUEUE_CONFIGS,
+    WORKLOADS,
+)
+from controlplane.kube.watches import WatchSpec
+from controlplane.runtime.hosting import HostedController, Registration
+from controlplane.settings.model import Settings
+
+HOME_KINDS = (ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, MULTIKUEUE_CLUSTERS, CLUSTER_QUEUES, WORKLOADS)
+"""What is watched on the management cluster, the kinds of jobs aside."""
+
+_STREAMS = frozenset(
+    {
+        "workload",
+        "job",
+        "cluster",
+        "admissioncheck",
+        "multikueueconfig",
+        "clusterqueue",
+        "fleet",
+        "service",
+        "refused",
+    }
+)
+_VALUES = ("origin", "controller_name", "execution_policy", "requeues_per_minute", "mass_outage_share")
+_DURATIONS = (
+    "worker_lost_timeout",
+    "gc_interval",
+    "status_interval",
+    "readmission_grace",
+    "refusal_pause",
+    "loser_patience",
+)
+
+
+def host(settings: Settings, policy: MultiKueuePolicy) -> Sequence[HostedController]:
+    """Return the controller."""
+    fleet = MultiKueueController(policy, settings.leader.identity)
+    jobs = [adapter.kind for adapter in policy.adapters.values()]
+    origin = f"{ORIGIN_LABEL}={policy.origin}"
+
+    def unseen() -> str:
+        if fleet.index.ready:
+            return ""
+        known = fleet.index.connections.get(MANAGEMENT)
+        why = f": {known.message}" if known is not None and known.message else ""
+        return f"the management cluster is not in view{why}"
+
+    return (
+        HostedController(
+            registration=Registration("multikueue", fleet, _STREAMS, frozenset({FIT})),
+            home=[WatchSpec(kind) for kind in (*HOME_KINDS, *jobs)] if policy.dispatches else (),
+            workers=[WatchSpec(kind, origin) for kind in (WORKLOADS, *jobs)] if policy.dispatches else (),
+            knows=fleet.index,
+            follows=policy.dispatches,
+            unseen=unseen,
+            resting_on=fleet.resting_on,
+            noun="Workload",
+        ),
+    )
+
+
+def policy_of(settings: Settings) -> MultiKueuePolicy:
+    """Return what decisions depend on."""
+    multikueue, dispatches = settings.multikueue, "multikueue" in settings.run.controllers
+    return MultiKueuePolicy(
+        origin=multikueue.origin,
+        controller_name=multikueue.controller_name,
+        adapters=adapters_for(multikueue.kinds) if dispatches else {},
+        dispatches=dispatches,
+        worker_lost_timeout=multikueue.worker_lost_timeout,
+        gc_interval=multikueue.gc_interval if multikueue.gc_interval > timedelta(0) else None,
+        status_interval=multikueue.status_interval,
+        execution_policy=multikueue.execution_policy,
+        readmission_grace=multikueue.readmission_grace,
+        requeues_per_minute=multikueue.requeues_per_minute,
+        judged=_judged(settings),
+        mass_outage_share=settings.clusters.mass_outage_percent / 100,
+    )
+
+
+def _judged(settings: Settings) -> frozenset[str]:
+    """Return the kinds of job (`Kind.name`) that are offered only to clusters that can take them."""
+    found = JOB_KINDS["tekton.dev/pipelinerun"]
+    on = found.integration in settings.multikueue.kinds and settings.multikueue.pipeline_run_filter == "facts"
+    return frozenset({found.kind.name}) if on else frozenset()
+
+
+def in_force(policy: MultiKueuePolicy, controllers: Sequence[str]) -> PolicyInForce:
+    """Return what a process says of the settings that it decides by."""
+    seconds: dict[str, Any] = {
+        f"{name}_seconds": (getattr(policy, name) or timedelta(0)).total_seconds() for name in _DURATIONS
+    }
+    values: dict[str, Any] = {name: getattr(policy, name) for name in _VALUES}
+    return PolicyInForce(
+        controllers=sorted(controllers),
+        kinds=sorted(policy.adapters),
+        judged=sorted(policy.judged),
+        **values,
+        **seconds,
+    )
+
+
+def reading_policy(settings: Settings, said: PolicyInForce | None = None) -> MultiKueuePolicy:
+    """Return what a reader of the log folds it by: what the service said last, else his own settings. Of kinds every
+    one that a service may have dispatched, whatever either names."""
+    own = msgspec.structs.replace(policy_of(settings), adapters=adapters_for(JOB_KINDS))
+    if said is None:
+        return own
+    durations: dict[str, Any] = {name: timedelta(seconds=getattr(said, f"{name}_seconds")) for name in _DURATIONS}
+    values: dict[str, Any] = {name: getattr(said, name) for name in _VALUES}
+    gc_interval = durations.pop("gc_interval") or None
+    judged = frozenset(said.judged)
+    return msgspec.structs.replace(own, **values, **durations, gc_interval=gc_interval, judged=judged)

@@ -1,0 +1,61 @@
+"""Hosts the controller of PodGroups, and beside it the one that sums up their capacity.
+
+In: settings. Out: their parts of the log, what they watch on the cluster beside which they run, and their policy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controlplane.controllers.podgroups import rules
+from controlplane.controllers.podgroups.capacity import Capacity
+from controlplane.controllers.podgroups.controller import PodGroupController
+from controlplane.controllers.podgroups.index import PodGroupPolicy
+from controlplane.controllers.podgroups.objects import CONFIG_MAPS, POD_GROUPS, PODS, WATCHED_OWNERS
+from controlplane.kube.kinds import NODES
+from controlplane.kube.watches import WatchSpec
+from controlplane.runtime.hosting import HostedController, Registration
+from controlplane.settings.model import Settings
+
+_CONNECTIONS = frozenset({"cluster", "service"})
+_GROUPS = frozenset({"member", "podgroup", "owner", "podgroup-rules"})
+_CAPACITY = frozenset({"podgroup-room"})
+
+
+def host(settings: Settings) -> Sequence[HostedController]:
+    """Return both controllers, or none."""
+    if "podgroups" not in settings.run.controllers:
+        return ()
+    groups = PodGroupController(policy_of(settings), settings.leader.identity)
+    hears = _CONNECTIONS | _CAPACITY | {"refused"}
+
+    def unseen() -> str:
+        seen = groups.index.connection.settled((PODS.name, POD_GROUPS.name))
+        return "" if seen else "podgroups does not see all that it needs"
+
+    return (
+        HostedController(
+            registration=Registration("podgroups", groups, _GROUPS, hears, identities="podgroups", reading=groups),
+            home=(
+                WatchSpec(POD_GROUPS),
+                WatchSpec(CONFIG_MAPS, namespace=rules.NAMESPACE, field_selector=f"metadata.name={rules.NAME}"),
+                *(WatchSpec(kind) for kind in WATCHED_OWNERS),
+            ),
+            knows=groups,
+            unseen=unseen,
+        ),
+        HostedController(
+            registration=Registration("capacity", Capacity(), _CAPACITY, _CONNECTIONS, identities="capacity"),
+            home=(WatchSpec(PODS), WatchSpec(NODES)),  # what others' pods use counts
+        ),
+    )
+
+
+def policy_of(settings: Settings) -> PodGroupPolicy:
+    """Return what decisions about PodGroups depend on."""
+    chosen = settings.podgroups
+    return PodGroupPolicy(
+        schedulers=chosen.scheduler_names,
+        block_owner_deletion=chosen.block_owner_deletion == "yes",
+        inqueue_limit=chosen.inqueue_limit,
+        overcommit=chosen.overcommit_percent / 100,
+    )

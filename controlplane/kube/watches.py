@@ -1,0 +1,26 @@
+"""Says what is to be watched of a kind: the objects of one namespace or of all, narrowed by selectors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from controlplane.kube.kinds import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class WatchSpec:
+    """One kind to be watched on every cluster, narrowed by label selector, field selector and namespace (empty: all
+    objects).
+
+    What an object says in a selected field should never change: one that leaves a selection is shown as gone.
+    """
+
+    kind: Kind
+    label_selector: str = ""
+    namespace: str = ""
+    field_selector: str = ""
+
+    @property
+    def label(self) -> str:
+        """The name of what is followed, as the log has it: the kind, and the namespace if it is only one."""
+        return f"{self.kind.name}/{self.namespace}" if self.namespace else self.kind.name

@@ -1,0 +1,74 @@
+"""What a controller brings to a process: its part of the log, what it wants to see of which cluster, and what it knows
+already.
+
+A controller's folder has a function `host(settings)` that returns it, or nothing if the settings leave the controller out
+(`controlplane.controllers.hosts` lists them). The loop is made of what they return."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from controlplane.kube.watches import WatchSpec
+from controlplane.runtime.controller import Controller, ReadingController
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A controller and its part of the log.
+
+    `owns` and `hears` are first words of streams (`workload` of `workload/NS/NAME`). `identities` is a prefix that sets
+    the identities of its observations apart from those of the others, which may see the same object; "" for the one
+    whose identities stay as they are, since the log has them already. `reading` is the controller again if its
+    decisions need reads (docs/decisions/0017)."""
+
+    name: str
+    controller: Controller
+    owns: frozenset[str]
+    hears: frozenset[str] = frozenset()
+    identities: str = ""
+    reading: ReadingController | None = None
+
+
+class ShownVersions(Protocol):
+    """The versions of objects that were seen on clusters, each since the cluster's incarnation began."""
+
+    def of(self, cluster: str, kind: str) -> int:
+        """Return the highest resourceVersion of a kind, 0 if none was seen."""
+
+    def listed(self, cluster: str, kind: str) -> bool:
+        """Whether the kind was listed as a whole."""
+
+    def is_gone(self, cluster: str, uid: str) -> bool:
+        """Whether an object was seen to go."""
+
+
+class KnownObjects(Protocol):
+    """What a controller knows of objects, as far as reflectors begin with it."""
+
+    @property
+    def newest(self) -> ShownVersions:
+        """The versions that were seen."""
+
+    def known(self, cluster: str, kind: str) -> dict[str, tuple[str, str, str]]:
+        """Return what the log says exists of a kind on a cluster: UID to (namespace, name, resourceVersion)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostedController:
+    """A controller in a process. `home` and `workers` is what it watches on the management cluster, and on each other
+    one; `follows`: whether other clusters are connected to for it.
+
+    `unseen` says what it does not see of what its decisions rest on, "" if it sees all. `resting_on` counts what waits
+    for word from a cluster that is away; `noun` is what it counts."""
+
+    registration: Registration
+    home: Sequence[WatchSpec] = ()
+    workers: Sequence[WatchSpec] = ()
+    knows: KnownObjects | None = None
+    follows: bool = False
+    unseen: Callable[[], str] | None = None
+    resting_on: Callable[[str, datetime], int] | None = None
+    noun: str = ""
