@@ -6,13 +6,34 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from controlplane.job_kinds.appwrapper import AppWrapper
 from controlplane.job_kinds.base import JobKind, SimulatedKind
 from controlplane.job_kinds.batch_job import BatchJob
+from controlplane.job_kinds.custom import CustomJob
 from controlplane.job_kinds.jobset import JobSet
+from controlplane.job_kinds.kubeflow import JAXJob, MPIJob, PaddleJob, PyTorchJob, TFJob, XGBoostJob
 from controlplane.job_kinds.pipelinerun import PipelineRun
+from controlplane.job_kinds.ray import RayCluster, RayJob, RayService
+from controlplane.job_kinds.trainjob import TrainJob
 from controlplane.kube.kinds import Kind
 
-JOB_KINDS: dict[str, JobKind] = {one.integration: one for one in (BatchJob(), JobSet(), PipelineRun())}
+_EVERY: tuple[JobKind, ...] = (
+    BatchJob(),
+    JobSet(),
+    TFJob(),
+    PyTorchJob(),
+    XGBoostJob(),
+    PaddleJob(),
+    JAXJob(),
+    MPIJob(),
+    TrainJob(),
+    RayJob(),
+    RayCluster(),
+    RayService(),
+    AppWrapper(),
+    PipelineRun(),
+)
+JOB_KINDS: dict[str, JobKind] = {one.integration: one for one in _EVERY}
 """By the names of Kueue's `integrations.frameworks`; a PipelineRun is an external one there."""
 
 INTEGRATIONS: Mapping[Kind, SimulatedKind] = {
@@ -22,5 +43,16 @@ INTEGRATIONS: Mapping[Kind, SimulatedKind] = {
 
 
 def adapters_for(integrations: Iterable[str]) -> dict[str, JobKind]:
-    """Return the enabled kinds by Go GVK string; `KeyError` names an integration that is none."""
-    return {JOB_KINDS[name].kind.gvk: JOB_KINDS[name] for name in integrations}
+    """Return the enabled kinds by Go GVK string. A name with a kind in it (`Render.v1.example.com`) is a custom one's;
+    `KeyError` names an integration that is none.
+    """
+    found = [JOB_KINDS[name] if name in JOB_KINDS or "/" in name else CustomJob(name) for name in integrations]
+    return {one.kind.gvk: one for one in found}
+
+
+def named(gvk: str) -> str:
+    """Return the name by which the settings enable a kind, from its Go GVK string."""
+    known = next((one.integration for one in JOB_KINDS.values() if one.kind.gvk == gvk), "")
+    api_version, _, kind = gvk.partition(", Kind=")
+    group, _, version = api_version.partition("/")
+    return known or f"{kind}.{version}.{group}"

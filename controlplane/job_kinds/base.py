@@ -9,9 +9,10 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
-from controlplane.kube.kinds import Json, Kind
+from controlplane.kube.conditions import condition, set_condition
+from controlplane.kube.kinds import Json, Kind, meta
 from controlplane.kube.requests import merge_diff
 
 MANAGED_BY = "kueue.x-k8s.io/multikueue"
@@ -45,15 +46,16 @@ class JobKind(ABC):
     """One kind of job.
 
     `integration` is its name in Kueue's `integrations.frameworks`; `external`: it takes part as one of Kueue's
-    `externalFrameworks`. `policy` is where below `spec` its `suspend` and `managedBy` stand. `own_controller` is what
-    `managedBy` names, if anything, where the kind's own controller runs the job; `succeeded` and `failed` are the types
-    of its final conditions. The rest is what an API server shows of it: short names, columns (name, JSONPath, type), the
-    merge keys of its lists, and where pod specs lie in it."""
+    `externalFrameworks`. `suspend_path` and `managed_by_path` are where below `spec` it is suspended and given to a
+    controller. `own_controller` is what `managedBy` names, if anything, where the kind's own controller runs the job;
+    `succeeded` and `failed` are the types of its final conditions. The rest is what an API server shows of it: short
+    names, columns (name, JSONPath, type), the merge keys of its lists, and where pod specs lie in it."""
 
-    integration: ClassVar[str]
-    kind: ClassVar[Kind]
+    integration: str
+    kind: Kind
     external: ClassVar[bool] = False
-    policy: ClassVar[tuple[str, ...]] = ()
+    suspend_path: ClassVar[tuple[str, ...]] = ("suspend",)
+    managed_by_path: ClassVar[tuple[str, ...]] = ("managedBy",)
     own_controller: ClassVar[str] = ""
     status_manager: ClassVar[str] = ""
     succeeded: ClassVar[str] = "Succeeded"
@@ -67,23 +69,23 @@ class JobKind(ABC):
 
     def managed_by(self, job: Mapping[str, Any]) -> str:
         """Return the controller that the job names, "" if none."""
-        return str(self._policy(job).get("managedBy") or "")
+        return str(_found(job.get("spec"), self.managed_by_path) or "")
 
     def suspended(self, job: Mapping[str, Any]) -> bool:
         """Return whether the job waits to be started."""
-        return self._policy(job).get("suspend") is True
+        return _found(job.get("spec"), self.suspend_path) is True
 
     def delegated(self, controller: str) -> Json:
         """Return the part of a spec that gives a job to a controller."""
-        return self._in_policy({"managedBy": controller})
+        return _nested(self.managed_by_path, controller)
 
     def started(self) -> Json:
         """Return the part of a spec that lets a suspended job start."""
-        return self._in_policy({"suspend": False})
+        return _nested(self.suspend_path, False)
 
     def stopped(self, job: Mapping[str, Any]) -> Json:
         """Return the part of a spec that stops a job, or keeps it from starting; empty if it is being stopped."""
-        return self._in_policy({"suspend": True})
+        return _nested(self.suspend_path, True)
 
     @abstractmethod
     def pods(self, job: Mapping[str, Any]) -> list[PodSet]:
@@ -143,12 +145,10 @@ class JobKind(ABC):
     def clone_spec(self, template: Json) -> Json:
         """Return the spec of the copy."""
         spec: Json = copy.deepcopy(template["spec"])
-        policy = spec
-        for step in self.policy:
-            policy = policy.setdefault(step, {})
-        policy.pop("managedBy", None)
-        policy["suspend"] = True
-        return spec
+        holder = _found(spec, self.managed_by_path[:-1])
+        if isinstance(holder, dict):
+            holder.pop(self.managed_by_path[-1], None)
+        return merged(spec, self.stopped(template))
 
     def may_relay(self, *, local_suspended: bool, remote_suspended: bool, remote_finished: bool) -> bool:
         """Whether the remote status may be written to the user's job now: always, unless the kind says otherwise."""
@@ -157,6 +157,10 @@ class JobKind(ABC):
     @abstractmethod
     def drained(self, status: Json) -> Json:
         """Return the status in which nothing runs."""
+
+    def tells_activity(self) -> bool:
+        """Whether the status says whether anything runs. Else the worker's Kueue says it, by giving the quota back."""
+        return True
 
     def overtaken_counts(self) -> bool:
         """Whether a copy that was overtaken by another attempt and succeeded all the same gives the result: what
@@ -170,47 +174,82 @@ class JobKind(ABC):
         """
         return False
 
-    def _policy(self, job: Mapping[str, Any]) -> Mapping[str, Any]:
-        found: Any = job.get("spec") or {}
-        for step in self.policy:
-            found = found.get(step) or {}
-        return found if isinstance(found, Mapping) else {}
 
-    def _in_policy(self, part: Json) -> Json:
-        for step in reversed(self.policy):
-            part = {step: part}
-        return part
+Phase = Literal["suspended", "started", "ready", "succeeded", "failed"]
 
 
 class SimulatedKind(JobKind):
-    """A kind whose own controller a simulated cluster plays: the statuses that it shows."""
+    """A kind whose own controller a simulated cluster plays: the statuses that it shows.
 
-    @abstractmethod
+    As they stand here they have conditions: Suspended, Running, and the final one; the kind adds the `fields` of a phase.
+    """
+
+    conditions: ClassVar[bool] = True
+
+    def fields(self, job: Json, phase: Phase) -> Json:
+        """Return what a status says in a phase beside its conditions."""
+        return {}
+
     def runs(self, job: Mapping[str, Any]) -> bool:
         """Return whether its controller has started it."""
+        return self.active(job.get("status") or {})
 
-    @abstractmethod
     def since(self, job: Mapping[str, Any]) -> str | None:
         """Return when it was started, as Kubernetes writes a time."""
+        found = condition(job, "Running")
+        return str(found["lastTransitionTime"]) if found is not None else str(meta(job)["creationTimestamp"])
 
-    @abstractmethod
     def show_suspended(self, job: Json, status: Json, at: str) -> None:
         """Turn a status into that of a suspended job."""
+        self._show(job, status, "suspended", at, Suspended=True, Running=False)
 
-    @abstractmethod
     def show_started(self, job: Json, status: Json, at: str, *, ready: bool) -> None:
         """Turn a status into that of a job whose pods were made, and are `ready` or not."""
+        self._show(job, status, "ready" if ready else "started", at, Suspended=False, Running=True)
 
-    @abstractmethod
     def show_ready(self, job: Json, status: Json) -> None:
         """Turn a status into that of a job whose pods are ready."""
+        status |= self.fields(job, "ready")
 
-    @abstractmethod
     def show_ended(self, job: Json, status: Json, at: str, *, success: bool, brief: bool) -> None:
         """Turn a status into the next one of a job whose pods have ended; `brief`: into the last one."""
+        final = self.succeeded if success else self.failed
+        self._show(job, status, "succeeded" if success else "failed", at, **{"Running": False, final: True})
+
+    def _show(self, job: Json, status: Json, phase: Phase, at: str, /, **conditions: bool) -> None:
+        status |= self.fields(job, phase)
+        for type_, value in conditions.items() if self.conditions else ():
+            if value or condition(job, type_) is not None:
+                reason = f"{self.kind.kind}{phase.capitalize()}"
+                set_condition(status, type_, value, reason, f"{self.kind.kind} is {phase}", at=at)
 
 
 def _at(obj: Any, path: Path) -> Any:
     for step in path:
         obj = obj[step]
     return obj
+
+
+def _found(spec: Any, path: tuple[str, ...]) -> Any:
+    for step in path:
+        spec = spec.get(step) if isinstance(spec, Mapping) else None
+    return spec
+
+
+def _nested(path: tuple[str, ...], value: Any) -> Json:
+    for step in reversed(path):
+        value = {step: value}
+    part: Json = value
+    return part
+
+
+def merged(spec: Json, part: Mapping[str, Any]) -> Json:
+    """Return a spec with a part of one put into it; a field that is None there goes."""
+    made = {name: value for name, value in spec.items() if part.get(name, value) is not None}
+    for name, value in part.items():
+        if isinstance(value, Mapping):
+            inner = spec.get(name)
+            made[name] = merged(inner if isinstance(inner, dict) else {}, value)
+        elif value is not None:
+            made[name] = value
+    return made

@@ -16,6 +16,7 @@ import msgspec
 from msgspec.structs import FieldInfo
 
 from controlplane.job_kinds import JOB_KINDS
+from controlplane.job_kinds.custom import FRAMEWORK
 from controlplane.settings.candidates import Candidates
 from controlplane.settings.local import CoschedulingSettings, PodGroupSettings
 from controlplane.settings.rules import (
@@ -127,6 +128,14 @@ class MultiKueue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         tuple[str, ...],
         Setting(Names(KINDS), "The kinds of job that are dispatched, named as in Kueue's `integrations.frameworks`."),
     ] = _USUAL_KINDS
+    external_frameworks: Annotated[
+        tuple[str, ...],
+        Setting(
+            Items("kinds as `Kind.version.group`, such as `Render.v1.example.com`", FRAMEWORK, 253),
+            "Kinds of job of other frameworks that are dispatched too, named as in Kueue's `multiKueue.externalFrameworks`: their "
+            "objects have `spec.managedBy`, and a controller on each cluster that knows Kueue.",
+        ),
+    ] = ()
     kubeconfig_prefix: Annotated[
         str,
         Setting(

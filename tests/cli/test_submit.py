@@ -67,7 +67,7 @@ def test_jobs_go_to_a_fleet_that_listens_where_it_was_told_to(empty_database_url
         (
             "{apiVersion: v1, kind: Pod, metadata: {name: a}}",
             2,
-            "holds something else than jobs of these kinds: Job, JobSet, PipelineRun",
+            "holds something else than jobs of these kinds: AppWrapper, JAXJob, Job, JobSet, ",
         ),
         ("a: [", 2, "cannot be read as YAML"),
         ("{apiVersion: batch/v1, kind: Job, metadata: {name: a}}", 3, "there is no management cluster"),

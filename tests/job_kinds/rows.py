@@ -14,14 +14,14 @@ TEMPLATE: Json = {"spec": {"containers": [{"name": "main", "image": "i", "resour
 class Row:
     """`spec` is a user's, not suspended and not delegated; `pods` are the pod sets that follow, by name and count.
 
-    The statuses: while its pods run, and at the two ends.
+    The statuses: while its pods run, and at the two ends; None for a kind that has no end.
     """
 
     spec: Json
     pods: tuple[tuple[str, int], ...]
     running: Json
-    succeeded: Json
-    failed: Json
+    succeeded: Json | None
+    failed: Json | None
     templates: int = field(default=1)
 
     def job(self, **metadata: Any) -> Json:
@@ -60,5 +60,83 @@ ROWS: dict[str, Row] = {
         succeeded=ended("Succeeded"),
         failed=ended("Succeeded", "False"),
         templates=2,
+    ),
+}
+
+
+def replicas(field: str, *types: str) -> Json:
+    """A job of Kubeflow's with two pods of each type; the worker's number is left to its default."""
+    specs = {one: {"replicas": 2, "template": TEMPLATE} for one in types}
+    specs["Worker"] = {"template": TEMPLATE}
+    return {"runPolicy": {"cleanPodPolicy": "None"}, field: specs}
+
+
+def of_kubeflow(field: str, *types: str) -> Row:
+    spec = replicas(field, *types)
+    return Row(
+        spec=spec,
+        pods=(*((one.lower(), 2) for one in types), ("worker", 1)),
+        running={"replicaStatuses": {"Worker": {"active": 1}}, **ended("Running")},
+        succeeded={"replicaStatuses": {"Worker": {"succeeded": 1}}, **ended("Succeeded")},
+        failed={"replicaStatuses": {"Worker": {"failed": 1}}, **ended("Failed")},
+        templates=len(types) + 1,
+    )
+
+
+HEAD_AND_WORKERS: Json = {
+    "headGroupSpec": {"template": TEMPLATE},
+    "workerGroupSpecs": [{"groupName": "small", "replicas": 3, "numOfHosts": 2, "template": TEMPLATE}],
+}
+_RAY = (("head", 1), ("small", 6))
+
+ROWS |= {
+    "kubeflow.org/tfjob": of_kubeflow("tfReplicaSpecs", "Chief", "PS"),
+    "kubeflow.org/pytorchjob": of_kubeflow("pytorchReplicaSpecs", "Master"),
+    "kubeflow.org/xgboostjob": of_kubeflow("xgbReplicaSpecs", "Master"),
+    "kubeflow.org/paddlejob": of_kubeflow("paddleReplicaSpecs", "Master"),
+    "kubeflow.org/jaxjob": of_kubeflow("jaxReplicaSpecs"),
+    "kubeflow.org/mpijob": of_kubeflow("mpiReplicaSpecs", "Launcher"),
+    "trainer.kubeflow.org/trainjob": Row(
+        spec={
+            "trainer": {"numNodes": 3, "resourcesPerNode": {"requests": {"cpu": "1"}}},
+            "runtimePatches": [{"manager": "kueue.x-k8s.io/manager"}, {"manager": "me"}],
+        },
+        pods=(("node", 3),),
+        running={"jobsStatus": [{"name": "node", "active": 1}]},
+        succeeded={"jobsStatus": [{"name": "node", "active": 0}], **ended("Complete")},
+        failed=ended("Failed"),
+    ),
+    "ray.io/rayjob": Row(
+        spec={"entrypoint": "python", "rayClusterSpec": HEAD_AND_WORKERS},
+        pods=_RAY,
+        running={"jobDeploymentStatus": "Running", "jobStatus": "RUNNING"},
+        succeeded={"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED", "message": "it is done"},
+        failed={"jobDeploymentStatus": "Failed", "jobStatus": "FAILED", "message": "it is broken"},
+        templates=2,
+    ),
+    "ray.io/raycluster": Row(
+        spec=HEAD_AND_WORKERS, pods=_RAY, running={"state": "ready"}, succeeded=None, failed=None, templates=2
+    ),
+    "ray.io/rayservice": Row(
+        spec={"serveConfigV2": "a: 1", "rayClusterConfig": HEAD_AND_WORKERS},
+        pods=_RAY,
+        running=ended("Ready"),
+        succeeded=None,
+        failed=None,
+        templates=2,
+    ),
+    "workload.codeflare.dev/appwrapper": Row(
+        spec={
+            "components": [
+                {
+                    "template": {"spec": {"template": TEMPLATE}},
+                    "podSets": [{"replicas": 2, "path": "template.spec.template"}],
+                }
+            ]
+        },
+        pods=(("train-0", 2),),
+        running={"phase": "Running", **ended("QuotaReserved")},
+        succeeded={"phase": "Succeeded"},
+        failed={"phase": "Failed", "conditions": [{"type": "ResourcesDeployed", "status": "False"}]},
     ),
 }

@@ -16,6 +16,7 @@ from controlplane.controllers.multikueue.events import (
     WorkloadObserved,
 )
 from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.controllers.multikueue.state import Remote
 
 
 def drain(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, job: JobObserved) -> None:
@@ -45,12 +46,20 @@ def _drain_copy(pass_: WorkloadPass, local: WorkloadObserved, job: JobObserved, 
     if not (remote.clone.is_true("Evicted") or remote.clone.is_true("Finished")):
         evicted = local.condition("Evicted")
         _deactivate(pass_, cluster, f"Evicted on manager: {evicted.message if evicted else ''}")
-    elif remote.job.inactive and pass_.context.fences:
+    elif _stopped(pass_, remote) and pass_.context.fences:
         # The status of what was stopped is final; the user's job has not, it begins anew.
         _write_rest(pass_, job)
-    elif remote.job.inactive:
+    elif _stopped(pass_, remote):
         _relay_rest(pass_, job, cluster)
     return True
+
+
+def _stopped(pass_: WorkloadPass, remote: Remote) -> bool:
+    """Whether nothing of a copy runs any more: by its status, or by its Kueue, which gives the quota back then."""
+    adapter = pass_.context.adapter
+    if remote.job is not None and (remote.job.inactive or adapter is None or adapter.tells_activity()):
+        return remote.job.inactive
+    return remote.clone is not None and not remote.clone.is_true("QuotaReserved")
 
 
 def _deactivate(pass_: WorkloadPass, cluster: str, message: str) -> None:

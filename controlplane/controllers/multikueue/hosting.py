@@ -16,7 +16,7 @@ from controlplane.controllers.connectivity.eligibility import FIT
 from controlplane.controllers.connectivity.events import MANAGEMENT, PolicyInForce
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.controller import MultiKueueController
-from controlplane.job_kinds import JOB_KINDS, adapters_for
+from controlplane.job_kinds import JOB_KINDS, adapters_for, named
 from controlplane.job_kinds.base import ORIGIN_LABEL
 from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
@@ -89,7 +89,7 @@ def policy_of(settings: Settings) -> MultiKueuePolicy:
     return MultiKueuePolicy(
         origin=multikueue.origin,
         controller_name=multikueue.controller_name,
-        adapters=adapters_for(multikueue.kinds) if dispatches else {},
+        adapters=adapters_for((*multikueue.kinds, *multikueue.external_frameworks)) if dispatches else {},
         dispatches=dispatches,
         worker_lost_timeout=multikueue.worker_lost_timeout,
         gc_interval=multikueue.gc_interval if multikueue.gc_interval > timedelta(0) else None,
@@ -127,7 +127,10 @@ def in_force(policy: MultiKueuePolicy, controllers: Sequence[str]) -> PolicyInFo
 def reading_policy(settings: Settings, said: PolicyInForce | None = None) -> MultiKueuePolicy:
     """Return what a reader of the log folds it by: what the service said last, else his own settings. Of kinds every
     one that a service may have dispatched, whatever either names."""
-    own = msgspec.structs.replace(policy_of(settings), adapters=adapters_for(JOB_KINDS))
+    known = [*JOB_KINDS, *settings.multikueue.external_frameworks]
+    if said is not None:
+        known += [name for gvk in said.kinds if (name := named(gvk)) not in known]
+    own = msgspec.structs.replace(policy_of(settings), adapters=adapters_for(known))
     if said is None:
         return own
     durations: dict[str, Any] = {name: timedelta(seconds=getattr(said, f"{name}_seconds")) for name in _DURATIONS}

@@ -1,0 +1,87 @@
+"""Every kind of job that a simulated Kueue runs is dispatched: its copy runs on a worker, its status and its end come
+back, and nothing of it is left. What serves and has no end is deleted by its user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from controlplane.job_kinds import INTEGRATIONS
+from controlplane.job_kinds.base import MANAGED_BY, ORIGIN_LABEL, QUEUE_LABEL, SimulatedKind, merged
+from controlplane.kube.kinds import WORKLOADS, Json, meta
+from tests.job_kinds.rows import ROWS
+from tests.multikueue.kep693.rig import NS
+from tests.outages.stage import Stage, condition, settings
+
+KINDS = list(INTEGRATIONS.values())
+
+
+def name_of(kind: SimulatedKind) -> str:
+    return kind.kind.kind.lower()
+
+
+def job(kind: SimulatedKind) -> Json:
+    spec = merged(ROWS[kind.integration].spec, kind.delegated(MANAGED_BY))
+    return {
+        "apiVersion": kind.kind.api_version,
+        "kind": kind.kind.kind,
+        "metadata": {
+            "namespace": NS,
+            "name": name_of(kind),
+            "labels": {QUEUE_LABEL: "user-queue"},
+            "annotations": {"simulation.controlplane/duration": "2s"},
+        },
+        "spec": spec,
+    }
+
+
+class Kinds:
+    """What there is of each kind, on the stage."""
+
+    def __init__(self, on: Stage) -> None:
+        self._on = on
+
+    def local(self, kind: SimulatedKind) -> Json:
+        return self._on.manager.store.get(kind.kind, NS, name_of(kind))
+
+    def copies(self, kind: SimulatedKind) -> list[Json]:
+        found = [each.store.list(kind.kind)[0] for each in self._on.world.workers.values()]
+        return [obj for objs in found for obj in objs if ORIGIN_LABEL in (meta(obj).get("labels") or {})]
+
+    def runs(self, kind: SimulatedKind) -> bool:
+        """Whether a copy runs, and the user's job says so, which itself does not."""
+        shown = kind.active(self.local(kind).get("status") or {})
+        return shown and any(kind.runs(copy) and not kind.suspended(copy) for copy in self.copies(kind))
+
+    def ended(self, kind: SimulatedKind) -> bool:
+        """Whether the user's job says that it succeeded, and its Workload that it is Finished."""
+        outcome = kind.outcome(self.local(kind).get("status") or {})
+        owned = (
+            one
+            for one in self._on.manager.store.list(WORKLOADS)[0]
+            if any(owner["kind"] == kind.kind.kind for owner in meta(one).get("ownerReferences") or ())
+        )
+        return outcome is not None and outcome.success and all(condition(one, "Finished") for one in owned)
+
+
+async def test_a_job_of_every_kind_runs_on_a_worker_and_its_end_comes_back(
+    stage: Callable[..., Awaitable[Stage]],
+) -> None:
+    on = await stage("a", "b", settings=settings(kinds=tuple(kind.integration for kind in KINDS)))
+    there = Kinds(on)
+    for kind in KINDS:
+        on.manager.store.create(kind.kind, job(kind))
+    ran: set[str] = set()
+
+    def every_one_ran() -> bool:
+        ran.update(kind.integration for kind in KINDS if there.runs(kind))
+        return len(ran) == len(KINDS)
+
+    await on.until(every_one_ran, "every kind ran")
+    serving = [kind for kind in KINDS if ROWS[kind.integration].succeeded is None]
+    ending = [kind for kind in KINDS if kind not in serving]
+    await on.until(lambda: all(there.ended(kind) for kind in ending), "those that end have ended")
+    assert all(there.runs(kind) for kind in serving)
+    for kind in serving:
+        on.manager.store.delete(kind.kind, NS, name_of(kind))
+    await on.until(lambda: not any(there.copies(kind) for kind in KINDS) and on.left() == [], "nothing left")
