@@ -43,6 +43,9 @@ KINDS = tuple(JOB_KINDS)
 CONTROLLERS = ("multikueue", "candidates", "podgroups", "coscheduling")
 """What `controlplane run` can host."""
 
+KUEUES_DISPATCHERS = "kueue.x-k8s.io/multikueue-dispatcher-"
+OWN_DISPATCHERS = ("all-at-once", "incremental")
+
 REDACTED = ("args", "command", "script", "params.value")
 """What the log leaves out of bodies unless a setting says otherwise: command lines and parameters hold tokens as often as variables do."""
 
@@ -171,6 +174,25 @@ class MultiKueue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             "The most workloads that are taken from lost workers in a minute. 0: no limit.",
         ),
     ] = 600
+    dispatcher_name: Annotated[
+        str,
+        Setting(
+            Text(what="a domain name and a path, such as `example.com/name`", pattern=rf"{DNS_NAME}/[-A-Za-z0-9_./]+"),
+            "Who nominates the clusters that are asked for a workload, as Kueue's `multiKueue.dispatcherName`: "
+            "`kueue.x-k8s.io/multikueue-dispatcher-all-at-once`, `kueue.x-k8s.io/multikueue-dispatcher-incremental`, or, under any "
+            "other name, a controller of yours, which writes `status.nominatedClusterNames`.",
+        ),
+    ] = "kueue.x-k8s.io/multikueue-dispatcher-all-at-once"
+    step_size: Annotated[
+        int,
+        Setting(
+            Integer(least=1, most=20),
+            "How many clusters more the incremental dispatcher asks in a round, in the order of the MultiKueueConfig.",
+        ),
+    ] = 3
+    dispatch_round: Annotated[
+        timedelta, Setting(Duration(), "How long a round of the incremental dispatcher lasts.")
+    ] = timedelta(minutes=5)
     pipeline_run_filter: Annotated[
         str,
         Setting(
@@ -365,6 +387,12 @@ def contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
         yield (
             "candidates.clockSkew",
             "must be less than candidates.lease, because a target keeps off the end of a lease by it",
+        )
+    dispatcher = settings.multikueue.dispatcher_name
+    if dispatcher.startswith(KUEUES_DISPATCHERS) and dispatcher.removeprefix(KUEUES_DISPATCHERS) not in OWN_DISPATCHERS:
+        yield (
+            "multikueue.dispatcherName",
+            f"is none of Kueue's dispatchers, which are {' and '.join(KUEUES_DISPATCHERS + one for one in OWN_DISPATCHERS)}",
         )
     yield from _local_contradictions(settings)
     names = [target.partition(":")[0] for target in candidates.targets]

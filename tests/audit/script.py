@@ -38,7 +38,6 @@ from controlplane.kube.kinds import (
     JOBSETS,
     MULTIKUEUE_CLUSTERS,
     MULTIKUEUE_CONFIGS,
-    PIPELINE_RUNS,
     WORKLOADS,
 )
 from controlplane.log.codec import Codec
@@ -47,7 +46,7 @@ from controlplane.log.event import Append, Event, NewEvent, Recorded
 from controlplane.log.postgres import PostgresLog
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-HOME = (ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, MULTIKUEUE_CLUSTERS, WORKLOADS, JOBS, JOBSETS, PIPELINE_RUNS)
+HOME = (ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, MULTIKUEUE_CLUSTERS, WORKLOADS, *(one.kind for one in JOB_KINDS.values()))
 POLICY = MultiKueuePolicy(adapters=adapters_for(JOB_KINDS))
 
 

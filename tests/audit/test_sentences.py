@@ -9,6 +9,7 @@ import pytest
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.multikueue.events import (
     EVENTS,
+    AttemptBegun,
     CheckStateDecided,
     CloneDecided,
     ClusterRefused,
@@ -58,6 +59,15 @@ TABLE: list[tuple[WorkloadDecision, str]] = [
         sample(NominationDecided, reason=R.AVAILABLE_CLUSTERS, clusters=["a", "b", "c"]),
         "of its configuration, a, b and c can take it now",
     ),
+    (
+        sample(NominationDecided, reason=R.FIRST_ROUND, clusters=["a", "b"]),
+        "of its configuration, a and b are the first that can take it now",
+    ),
+    (
+        sample(NominationDecided, reason=R.NEXT_ROUND, clusters=["a", "b", "c"]),
+        "nobody admitted it within the round: a, b and c are asked now",
+    ),
+    (sample(AttemptBegun, reason=R.NOMINATED_BY_ANOTHER, clusters=["c"]), "another controller nominated c"),
     (sample(CloneDecided, reason=R.NOMINATED, cluster="b"), "b was nominated and has no copy of it yet"),
     (
         sample(WinnerChosen, reason=R.ONLY_ADMITTED, cluster="b", among={"b": "t"}),

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from controlplane.job_kinds import INTEGRATIONS, JOB_KINDS, adapters_for
+from controlplane.job_kinds import INTEGRATIONS, JOB_KINDS, adapters_for, named
 from controlplane.job_kinds.base import MANAGED_BY, ORIGIN_LABEL, PREBUILT, JobKind
+from controlplane.job_kinds.custom import parse
 from controlplane.kube.kinds import Json
 from controlplane.simulation.apiserver.patches import merge_patch
 from tests.job_kinds.rows import ROWS, TEMPLATE, Row, ended
@@ -132,3 +133,26 @@ def test_brought_to_rest_nothing_runs_and_an_end_stays(kind: JobKind, row: Row) 
     for status in (row.succeeded, row.failed):
         if status is not None:
             assert kind.outcome(kind.drained(status)) == kind.outcome(status)
+
+
+def test_a_custom_kind_is_named_as_in_kueues_configuration() -> None:
+    (found,) = adapters_for(["Policy.v1alpha1.batch.example.com"]).values()
+    assert found.kind.gvk == "batch.example.com/v1alpha1, Kind=Policy"
+    assert found.kind.plural == "policies"
+    assert named(found.kind.gvk) == "Policy.v1alpha1.batch.example.com"
+    assert {one.integration for one in JOB_KINDS.values()} == {named(one.kind.gvk) for one in JOB_KINDS.values()}
+
+
+@pytest.mark.parametrize("name", ["Render", "Render.v1", "render.v1.example.com", "Render.1.example.com", ""])
+def test_what_names_no_kind_says_what_it_should_be_like(name: str) -> None:
+    with pytest.raises(ValueError, match=r"Kind\.version\.group"):
+        parse(name)
+
+
+def test_a_custom_jobs_copy_is_as_it_is_but_for_who_manages_it() -> None:
+    (kind,) = adapters_for(["Render.v1.example.com"]).values()
+    spec = {"managedBy": MANAGED_BY, "frames": 3, "suspend": False}
+    assert kind.clone({"spec": spec}, "team", "train", "wl", "here")["spec"] == {"frames": 3, "suspend": False}
+    assert kind.active({"phase": "Running"})
+    assert not kind.tells_activity()
+    assert kind.drained({"phase": "Running"}) == {}

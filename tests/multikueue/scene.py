@@ -38,7 +38,6 @@ from controlplane.kube.kinds import (
     JOBSETS,
     MULTIKUEUE_CLUSTERS,
     MULTIKUEUE_CONFIGS,
-    PIPELINE_RUNS,
     WORKLOADS,
 )
 from controlplane.log.event import Event, Recorded
@@ -47,7 +46,8 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 NS, WL, JOB = "default", "job-train-12345", "train"
 STREAM, JOB_STREAM = f"workload/{NS}/{WL}", f"job/{JOBS.name}/{NS}/{JOB}"
 CHECK = "multikueue"
-HOME_KINDS = [ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, MULTIKUEUE_CLUSTERS, WORKLOADS, JOBS, JOBSETS, PIPELINE_RUNS]
+HOME_KINDS = [ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, MULTIKUEUE_CLUSTERS, WORKLOADS]
+HOME_KINDS += [one.kind for one in JOB_KINDS.values()]
 
 
 def stamp(now: datetime) -> str:

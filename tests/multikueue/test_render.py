@@ -11,7 +11,7 @@ import pytest
 
 from controlplane.controllers.multikueue.events import Priority
 from controlplane.job_kinds import JOB_KINDS, adapters_for
-from controlplane.job_kinds.base import JobKind
+from controlplane.job_kinds.base import JobKind, merged
 from controlplane.kube.kinds import EVENTS, JOBS, JOBSETS, WORKLOADS, Json, ObjectRef
 from controlplane.log.event import canonical
 from tests.multikueue.rendered import GATES, ORIGIN, PREBUILT, TEMPLATE, body, request_of
@@ -118,13 +118,14 @@ def test_the_clone_of_a_job() -> None:
 
 @pytest.mark.parametrize("adapter", JOB_KINDS.values(), ids=JOB_KINDS)
 def test_a_jobs_clone_is_suspended_unmanaged_and_leaves_the_template_as_it_is(adapter: JobKind) -> None:
-    spec = {"suspend": False, "managedBy": "kueue.x-k8s.io/multikueue", "selector": {}, "template": {}}
+    spec = merged({"selector": {}, "template": {}}, adapter.delegated("kueue.x-k8s.io/multikueue"))
+    spec = merged(spec, adapter.started())
     template = {"labels": {}, "annotations": {}, "spec": spec}
     before = copy.deepcopy(template)
     clone = adapter.clone(template, NS, "n", WL, "o")
     assert template == before
     assert adapter.suspended(clone)
-    assert "managedBy" not in clone["spec"]
+    assert adapter.managed_by(clone) == ""
     assert clone["kind"] == adapter.kind.kind
     assert clone["metadata"]["annotations"][PREBUILT] == WL
     assert clone["metadata"]["labels"][ORIGIN] == "o"

@@ -218,3 +218,22 @@ def test_targets_have_tiers() -> None:
     settings = load(None, env)
     assert [(target.name, target.tier) for target in candidate_targets(settings)] == [("own", 0), ("cloud", 1)]
     assert candidate_policy(settings).allows("anywhere")
+
+
+def test_a_dispatcher_that_kueue_does_not_have_is_refused_by_name() -> None:
+    variable = "CONTROLPLANE_MULTIKUEUE_DISPATCHER_NAME"
+    with pytest.raises(SettingsError) as refused:
+        load(None, {variable: "kueue.x-k8s.io/multikueue-dispatcher-incrmental"})
+    assert str(refused.value) == (
+        f"{variable}: multikueue.dispatcherName is none of Kueue's dispatchers, which are "
+        "kueue.x-k8s.io/multikueue-dispatcher-all-at-once and kueue.x-k8s.io/multikueue-dispatcher-incremental."
+    )
+    assert load(None, {variable: "example.com/mine"}).multikueue.dispatcher_name == "example.com/mine"
+
+
+def test_an_external_kind_without_a_version_is_refused_with_what_it_has_to_be_like() -> None:
+    with pytest.raises(SettingsError) as refused:
+        load(None, {"CONTROLPLANE_MULTIKUEUE_EXTERNAL_FRAMEWORKS": "Render.v1.example.com,Render.example"})
+    assert "multikueue.externalFrameworks" in str(refused.value)
+    assert "Kind.version.group" in str(refused.value)
+    assert "Render.example" in str(refused.value)

@@ -57,6 +57,9 @@ class PolicyInForce(Event, frozen=True, kw_only=True):
     loser_patience_seconds: float
     requeues_per_minute: int
     mass_outage_share: float
+    dispatcher: str = "kueue.x-k8s.io/multikueue-dispatcher-all-at-once"
+    step_size: int = 3
+    dispatch_round_seconds: float = 300.0
 
 
 class LogWentBack(Event, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from controlplane.controllers.connectivity.events import FLEET_STREAM, MANAGEMENT
 from controlplane.controllers.multikueue.events import (
+    AttemptBegun,
     CheckStateDecided,
     CloneDecided,
     CloneUpdateDecided,
@@ -50,21 +51,25 @@ _REMOVALS: Mapping[str, tuple[str, ...]] = {
     R.DRAINING: ("w.evicted", "{c}/j.present"),
     R.OUT_OF_SYNC: ("{c}/w.finished",),
 }
+_ASKED = (
+    "w.quota",
+    "w.evicted",
+    "w.checks",
+    "w.cluster",
+    "job.present",
+    "route",
+    "views",
+    "fit",
+    "refused/{any}",
+)
 CAUSES: Mapping[type[WorkloadDecision], Mapping[str, tuple[str, ...]]] = {
     NominationDecided: {
-        R.AVAILABLE_CLUSTERS: (
-            "w.quota",
-            "w.evicted",
-            "w.checks",
-            "w.cluster",
-            "job.present",
-            "route",
-            "views",
-            "fit",
-            "refused/{any}",
-        ),
+        R.AVAILABLE_CLUSTERS: _ASKED,
+        R.FIRST_ROUND: _ASKED,
+        R.NEXT_ROUND: (*_ASKED, "w.nominated"),
         R.NOMINATED: ("winner", "w.nominated"),
     },
+    AttemptBegun: {R.NOMINATED_BY_ANOTHER: (*_ASKED, "w.nominated")},
     CloneDecided: {R.NOMINATED: ("w.nominated", *_THERE, "{c}/j.present")},
     WinnerChosen: {ANY: ("{c}/w.admitted", "w.nominated", "released", "judged/{c}")},
     WinnerReleased: {

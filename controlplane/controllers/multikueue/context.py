@@ -28,7 +28,9 @@ class MultiKueuePolicy(msgspec.Struct, frozen=True, kw_only=True):
     `readmission_grace` how long a copy on a cluster that came back may wait for its Workload to get quota again;
     `requeues_per_minute` (0: no limit) and `mass_outage_share` (1: never) bound what a lost cluster may set in motion.
     Not `dispatches`: only the clusters are followed, for other controllers. `judged`: kinds of job (`Kind.name`) of
-    which a controller judges which clusters can take them, before they are offered."""
+    which a controller judges which clusters can take them, before they are offered. `awaited`: the kinds of job
+    that have to be in view on the management cluster, or be off there, before anything is decided; all of the adapters'
+    if it is None. `dispatcher` nominates clusters (`nominate`), of which one asks `step_size` more every `dispatch_round`."""
 
     origin: str = "multikueue"
     controller_name: str = "kueue.x-k8s.io/multikueue"
@@ -44,6 +46,10 @@ class MultiKueuePolicy(msgspec.Struct, frozen=True, kw_only=True):
     refusal_pause: timedelta = timedelta(minutes=5)
     dispatches: bool = True
     judged: frozenset[str] = frozenset()
+    awaited: frozenset[str] | None = None
+    dispatcher: str = "kueue.x-k8s.io/multikueue-dispatcher-all-at-once"
+    step_size: int = 3
+    dispatch_round: timedelta = timedelta(minutes=5)
 
 
 class Route(msgspec.Struct, frozen=True):

@@ -11,6 +11,7 @@ from controlplane.controllers.multikueue.context import Route
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass, admitted, stamp, usable
 from controlplane.controllers.multikueue.drift import mend
 from controlplane.controllers.multikueue.events import (
+    AttemptBegun,
     CheckState,
     CheckStateDecided,
     CloneDecided,
@@ -23,6 +24,7 @@ from controlplane.controllers.multikueue.events import (
     WorkloadObserved,
 )
 from controlplane.controllers.multikueue.ineligible import report_left_out
+from controlplane.controllers.multikueue.nominate import OWN, Nominated, nominees
 from controlplane.controllers.multikueue.objects import EVICTED_ON_MANAGER
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 
@@ -52,7 +54,7 @@ def dispatch(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, ro
 
 def _eligible(pass_: WorkloadPass, route: Route) -> list[str]:
     eligible = []
-    for cluster in sorted(set(route.clusters)):
+    for cluster in dict.fromkeys(route.clusters):
         refused = pass_.state.refused.get(cluster)
         if refused is not None and refused.until > pass_.now:
             pass_.wake_at(refused.until)
@@ -240,29 +242,41 @@ def _job_refused(pass_: WorkloadPass, winner: str) -> bool:
 
 
 def _offer(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, eligible: list[str]) -> None:
-    """Nominate every available cluster, all at once, and create the clones on those whose nomination is stored."""
+    """Nominate clusters, and create the clones on those whose nomination is stored."""
     if any(entry.state != "Ready" for entry in local.checks if entry.name != check.name):
         return
+    found = nominees(pass_, local, eligible) if pass_.context.policy.dispatcher in OWN else None
+    asked = found.clusters if found is not None else [one for one in eligible if one in local.nominated]
     for cluster in sorted(pass_.state.remotes):
-        if cluster not in eligible and pass_.context.in_view(cluster):
+        if cluster not in asked and pass_.context.in_view(cluster):
             pass_.remove(cluster, WorkloadReason.NOT_NOMINATED)
-    if not eligible:
+    if not asked:
         return
     dispatching = pass_.state.dispatching
-    if not dispatching or set(eligible) != set(local.nominated):
-        attempt = pass_.state.attempt + (0 if dispatching else 1)
-        pass_.write(
-            NominationDecided(
-                resource_version=local.resource_version,
-                attempt=attempt,
-                clusters=eligible,
-                reason=WorkloadReason.AVAILABLE_CLUSTERS,
-            )
-        )
+    if found is not None:
+        _nominate(pass_, local, found)
+    elif not dispatching:
+        reason = WorkloadReason.NOMINATED_BY_ANOTHER
+        pass_.say(AttemptBegun(attempt=pass_.state.attempt + 1, clusters=asked, reason=reason))
     if dispatching:
-        for cluster in eligible:
+        for cluster in sorted(asked):
             if cluster in local.nominated:
                 _clone(pass_, local, cluster)
+
+
+def _nominate(pass_: WorkloadPass, local: WorkloadObserved, found: Nominated) -> None:
+    """Keep the stored nomination in line with the clusters that are to be asked."""
+    if pass_.state.dispatching and set(found.clusters) == set(local.nominated):
+        return
+    pass_.write(
+        NominationDecided(
+            resource_version=local.resource_version,
+            attempt=pass_.state.attempt + (0 if pass_.state.dispatching else 1),
+            clusters=found.clusters,
+            round=found.round,
+            reason=found.reason,
+        )
+    )
 
 
 def _clone(pass_: WorkloadPass, local: WorkloadObserved, cluster: str) -> None:

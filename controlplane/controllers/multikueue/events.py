@@ -44,6 +44,7 @@ __all__ = [
     "EVENTS",
     "AdmissionCheckGone",
     "AdmissionCheckObserved",
+    "AttemptBegun",
     "CheckState",
     "CheckStateDecided",
     "CloneDecided",
@@ -122,7 +123,17 @@ class WorkloadWrite(WorkloadDecision, frozen=True, kw_only=True):
 
 
 class NominationDecided(WorkloadWrite, frozen=True, kw_only=True):
-    """Offer the Workload to these clusters: `status.nominatedClusterNames`."""
+    """Offer the Workload to these clusters: `status.nominatedClusterNames`. `round`: of a dispatcher that asks a few at a
+    time.
+    """
+
+    attempt: int
+    clusters: list[str]
+    round: int = 0
+
+
+class AttemptBegun(WorkloadDecision, frozen=True, kw_only=True):
+    """Somebody else nominated these clusters: an attempt begins."""
 
     attempt: int
     clusters: list[str]
@@ -293,6 +304,7 @@ EVENTS: tuple[type[Event], ...] = (
     RemoteJobGone,
     ObservationRefused,
     NominationDecided,
+    AttemptBegun,
     CloneDecided,
     WinnerChosen,
     WinnerReleased,

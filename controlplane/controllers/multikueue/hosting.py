@@ -45,7 +45,15 @@ _STREAMS = frozenset(
         "refused",
     }
 )
-_VALUES = ("origin", "controller_name", "execution_policy", "requeues_per_minute", "mass_outage_share")
+_VALUES = (
+    "origin",
+    "controller_name",
+    "execution_policy",
+    "requeues_per_minute",
+    "mass_outage_share",
+    "dispatcher",
+    "step_size",
+)
 _DURATIONS = (
     "worker_lost_timeout",
     "gc_interval",
@@ -53,6 +61,7 @@ _DURATIONS = (
     "readmission_grace",
     "refusal_pause",
     "loser_patience",
+    "dispatch_round",
 )
 
 
@@ -98,6 +107,9 @@ def policy_of(settings: Settings) -> MultiKueuePolicy:
         readmission_grace=multikueue.readmission_grace,
         requeues_per_minute=multikueue.requeues_per_minute,
         judged=_judged(settings),
+        dispatcher=multikueue.dispatcher_name,
+        step_size=multikueue.step_size,
+        dispatch_round=multikueue.dispatch_round,
         mass_outage_share=settings.clusters.mass_outage_percent / 100,
     )
 
@@ -127,10 +139,15 @@ def in_force(policy: MultiKueuePolicy, controllers: Sequence[str]) -> PolicyInFo
 def reading_policy(settings: Settings, said: PolicyInForce | None = None) -> MultiKueuePolicy:
     """Return what a reader of the log folds it by: what the service said last, else his own settings. Of kinds every
     one that a service may have dispatched, whatever either names."""
+    own = policy_of(settings)
+    awaited = own.adapters
     known = [*JOB_KINDS, *settings.multikueue.external_frameworks]
     if said is not None:
         known += [name for gvk in said.kinds if (name := named(gvk)) not in known]
-    own = msgspec.structs.replace(policy_of(settings), adapters=adapters_for(known))
+        awaited = adapters_for(map(named, said.kinds))
+    own = msgspec.structs.replace(
+        own, adapters=adapters_for(known), awaited=frozenset(one.kind.name for one in awaited.values())
+    )
     if said is None:
         return own
     durations: dict[str, Any] = {name: timedelta(seconds=getattr(said, f"{name}_seconds")) for name in _DURATIONS}

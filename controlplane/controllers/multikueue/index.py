@@ -299,7 +299,8 @@ class WorkloadIndex(ExistingObjects):
 
     def _connections_changed(self) -> None:
         management = self.connections.get(MANAGEMENT)
-        kinds = [adapter.kind.name for adapter in self.policy.adapters.values()]
+        awaited = self.policy.awaited
+        kinds = awaited if awaited is not None else {adapter.kind.name for adapter in self.policy.adapters.values()}
         needed = _NEEDED if self.policy.dispatches else _NEEDED_IDLE
         ready = (
             management is not None

@@ -11,6 +11,7 @@ from typing import Any
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.multikueue import events as multikueue
 from controlplane.controllers.multikueue.events import (
+    AttemptBegun,
     CloneObserved,
     JobObserved,
     NominationDecided,
@@ -104,6 +105,7 @@ PHRASES: Mapping[type[Event], Phrase] = {
     multikueue.RemoteJobGone: lambda e: "job's copy is gone",
     multikueue.ObservationRefused: lambda e: f"{e.kind} {e.namespace}/{e.name} cannot be understood: {e.error}",
     multikueue.NominationDecided: lambda e: _attempted(f"offered to {', '.join(e.clusters)}")(e),
+    multikueue.AttemptBegun: lambda e: _attempted(f"nominated by somebody else: {', '.join(e.clusters)}")(e),
     multikueue.CloneDecided: _attempted("copy is to be created"),
     multikueue.WinnerChosen: _attempted("chosen"),
     multikueue.WinnerReleased: _attempted("choice taken back"),
@@ -130,6 +132,17 @@ REASONS: Mapping[WorkloadReason, Sentence] = {
     R.AVAILABLE_CLUSTERS: Sentence(
         "these are the clusters of the configuration that can take it now",
         "of its configuration, {clusters} can take it now",
+    ),
+    R.FIRST_ROUND: Sentence(
+        "these are the first clusters of the configuration that can take it now",
+        "of its configuration, {clusters} are the first that can take it now",
+    ),
+    R.NEXT_ROUND: Sentence(
+        "none of those asked so far admitted it within the round: more are asked",
+        "nobody admitted it within the round: {clusters} are asked now",
+    ),
+    R.NOMINATED_BY_ANOTHER: Sentence(
+        "another controller nominated these clusters", "another controller nominated {clusters}"
     ),
     R.NOMINATED: Sentence(
         "the cluster was nominated and has no copy yet", "{cluster} was nominated and has no copy of it yet"
@@ -274,7 +287,8 @@ def _parameters(decision: WorkloadDecision, about: str) -> dict[str, str]:
     among = decision.among if isinstance(decision, WinnerChosen) else {}
     return {
         "cluster": cluster or "its cluster",
-        "clusters": listed(decision.clusters if isinstance(decision, NominationDecided) else []) or "none",
+        "clusters": listed(decision.clusters if isinstance(decision, (NominationDecided, AttemptBegun)) else [])
+        or "none",
         "source": str(getattr(decision, "source", "")) or cluster or "its cluster",
         "message": str(getattr(decision, "message", "")),
         "count": str(len(among)),

@@ -11,6 +11,9 @@ class WorkloadReason(StrEnum):
 
     # nomination and clones
     AVAILABLE_CLUSTERS = "AvailableClusters"
+    FIRST_ROUND = "FirstRound"
+    NEXT_ROUND = "NextRound"
+    NOMINATED_BY_ANOTHER = "NominatedByAnother"
     NOMINATED = "Nominated"
     CLUSTERS_JUDGED = "ClustersJudged"
     # the winner

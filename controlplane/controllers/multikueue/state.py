@@ -13,6 +13,7 @@ import msgspec
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.multikueue.events import (
+    AttemptBegun,
     CloneDecided,
     CloneGone,
     CloneObserved,
@@ -80,7 +81,8 @@ class WorkloadState(OpenWrites[WorkloadWrite, RepeatedWriteFailure], frozen=True
     """A Workload, its copies and its open writes.
 
     `attempt` counts dispatch attempts; one is `dispatching` from its first nomination until the Workload loses quota or
-    is evicted. `winner` is the cluster chosen in it, `refused` the clusters that cannot have it in this attempt,
+    is evicted. `round` is that of a dispatcher that asks a few clusters at a time. `winner` is the cluster chosen in it,
+    `refused` the clusters that cannot have it in this attempt,
     `job_seen` where its job was seen. `relayed` is the status that was last written to the user's job, as it was on the
     worker. `returned`: the clusters that came back with a copy of it, and when; `judged`: the verdict on each.
     `unsure`: where the job may have been created although the attempt ended before that was seen, and its kind;
@@ -97,6 +99,8 @@ class WorkloadState(OpenWrites[WorkloadWrite, RepeatedWriteFailure], frozen=True
     remotes: dict[str, Remote] = {}
     attempt: int = 0
     dispatching: bool = False
+    round: int = 0
+    round_began: datetime | None = None
     winner: str = ""
     refused: dict[str, ClusterRefused] = {}
     job_seen: frozenset[str] = frozenset()
@@ -166,10 +170,8 @@ def fold(state: WorkloadState, recorded: Recorded) -> WorkloadState:
             return _fold_failure(state, event, recorded)
         case WorkloadWrite():
             return _fold_write(state, event, recorded)
-        case WinnerChosen():
-            return _replace(state, winner=event.cluster)
-        case WinnerReleased():
-            return _replace(_withdrawn(state, f"{event.cluster}/Job"), winner="")
+        case AttemptBegun() | WinnerChosen() | WinnerReleased():
+            return _fold_choice(state, event)
         case ClusterRefused():
             return _fold_refusal(state, event)
         case CopyJudged():
@@ -343,9 +345,12 @@ def _remote_after(
 def _fold_write(state: WorkloadState, decision: WorkloadWrite, recorded: Recorded) -> WorkloadState:
     state = opened(state, decision, recorded)
     match decision:
-        case NominationDecided() if not state.dispatching:
-            present = frozenset(name for name, remote in state.remotes.items() if remote.job is not None)
-            return _replace(state, attempt=decision.attempt, dispatching=True, job_seen=present)
+        case NominationDecided():
+            if not state.dispatching:
+                state = _begun(state, decision.attempt)
+            if decision.round > state.round:
+                state = _replace(state, round=decision.round, round_began=recorded.recorded_at)
+            return state
         case StatusRelayDecided():
             return _replace(state, relayed_at=recorded.recorded_at)
         case JobCreationDecided():
@@ -353,6 +358,21 @@ def _fold_write(state: WorkloadState, decision: WorkloadWrite, recorded: Recorde
             return _replace(state, runs_for=owner.uid if owner is not None else "")
         case _:
             return state
+
+
+def _fold_choice(state: WorkloadState, event: AttemptBegun | WinnerChosen | WinnerReleased) -> WorkloadState:
+    match event:
+        case AttemptBegun():
+            return _begun(state, event.attempt)
+        case WinnerChosen():
+            return _replace(state, winner=event.cluster)
+        case WinnerReleased():
+            return _replace(_withdrawn(state, f"{event.cluster}/Job"), winner="")
+
+
+def _begun(state: WorkloadState, attempt: int) -> WorkloadState:
+    present = frozenset(name for name, remote in state.remotes.items() if remote.job is not None)
+    return _replace(state, attempt=attempt, dispatching=True, job_seen=present, round=0, round_began=None)
 
 
 def _fold_unneeded(state: WorkloadState, event: EffectUnneeded) -> WorkloadState:
