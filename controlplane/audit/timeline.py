@@ -37,6 +37,7 @@ from controlplane.controllers.multikueue.events import (
     RemoteJobGone,
     RemoteJobObserved,
     RemovalDecided,
+    SpecUpdateDecided,
     StatusRelayDecided,
     WinnerChosen,
     WinnerReleased,
@@ -148,7 +149,12 @@ def _chain(event: Event | Unknown, recorded: Recorded, attempt: tuple[int, int])
         case RemovalDecided() if event.of == "Job":
             return "job", recorded.cluster, attempt
         case (
-            CloneDecided() | CloneUpdateDecided() | DeactivationDecided() | RemovalDecided() | FinalizerRemovalDecided()
+            CloneDecided()
+            | CloneUpdateDecided()
+            | SpecUpdateDecided()
+            | DeactivationDecided()
+            | RemovalDecided()
+            | FinalizerRemovalDecided()
         ):
             return "copy", recorded.cluster, attempt
         case WinnerChosen() | WinnerReleased() | ClusterRefused():

@@ -38,7 +38,7 @@ class ConnectionTiming:
     heartbeat_timeout: float = 5.0
     suspect_grace: float = 10.0
     suspect_heartbeat: float = 1.0
-    file_poll: float = 5.0
+    file_poll: float = 0.75
 
 
 def _nothing_known(cluster: str, spec: WatchSpec) -> Mapping[str, tuple[str, str, str]]:

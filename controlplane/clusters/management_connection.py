@@ -30,7 +30,7 @@ class ManagementConnection(ClusterConnection):
 
     async def _until_worth_trying(self) -> None:
         """Nothing reports a change of the process's own credentials: look again now and then."""
-        await self._clock.sleep(self._around.timing.file_poll)
+        await self._clock.sleep(self._around.timing.away_probe)
 
     async def _open(self, config: ClientConfig) -> ApiServer:
         return await self._open_server()

@@ -21,6 +21,7 @@ from controlplane.clusters.protocol import ApiError
 SECRET_KEY = "kubeconfig"  # noqa: S105 - the name of a key
 DEFAULT_PREFIX = "/etc/multikueue/kubeconfigs/"
 _MAX_BYTES = 1 << 20
+_ROOT = Path("/")
 _NOT_ALLOWED = "kubeconfig path is not under the allowed prefix"
 
 
@@ -81,7 +82,9 @@ def checked_path(raw: str, prefix: str = DEFAULT_PREFIX) -> str:
     try:
         resolved = Path(cleaned).resolve(strict=True)
     except (OSError, RuntimeError) as error:
-        err = f"cannot resolve kubeconfig path symlinks: lstat {cleaned}: {_go_words(error)}"
+        # Where every path is allowed nothing is looked at before the file is opened, and the words are those of opening it.
+        how = "open" if allowed == _ROOT else "cannot resolve kubeconfig path symlinks: lstat"
+        err = f"{how} {cleaned}: {_go_words(error)}"
         raise KubeconfigError(BAD, err) from None
     if not resolved.is_relative_to(allowed):
         raise KubeconfigError(BAD, f'{_NOT_ALLOWED}: "{resolved}" is not under "{allowed}"')

@@ -49,7 +49,8 @@ class JobKind(ABC):
     `externalFrameworks`. `suspend_path` and `managed_by_path` are where below `spec` it is suspended and given to a
     controller. `own_controller` is what `managedBy` names, if anything, where the kind's own controller runs the job;
     `succeeded` and `failed` are the types of its final conditions. The rest is what an API server shows of it: short
-    names, columns (name, JSONPath, type), the merge keys of its lists, and where pod specs lie in it."""
+    names, columns (name, JSONPath, type), the merge keys of its lists, and where pod specs lie in it. Fields of its spec that are
+    `synced` follow the user's job to the copy also after that was made."""
 
     integration: str
     kind: Kind
@@ -64,6 +65,7 @@ class JobKind(ABC):
     columns: ClassVar[tuple[tuple[str, str, str], ...]] = ()
     list_map_keys: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     pod_specs: ClassVar[tuple[str, ...]] = ()
+    synced: ClassVar[tuple[str, ...]] = ()
 
     # Kueue's job framework.
 
@@ -149,6 +151,11 @@ class JobKind(ABC):
         if isinstance(holder, dict):
             holder.pop(self.managed_by_path[-1], None)
         return merged(spec, self.stopped(template))
+
+    def synced_spec(self, job: Mapping[str, Any]) -> Json:
+        """Return the fields of a spec that follow the user's job to its copy; None stands for one that is not there."""
+        spec = job.get("spec") or {}
+        return {field: spec.get(field) for field in self.synced}
 
     def may_relay(self, *, local_suspended: bool, remote_suspended: bool, remote_finished: bool) -> bool:
         """Whether the remote status may be written to the user's job now: always, unless the kind says otherwise."""

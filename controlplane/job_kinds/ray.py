@@ -107,6 +107,7 @@ class RayService(RayKind):
     cluster = ("spec", "rayClusterConfig")
     suspend_path = ("rayClusterConfig", "suspend")
     columns = (("service status", ".status.serviceStatus", "string"),)
+    synced = ("serveConfigV2",)
 
     def active(self, status: Mapping[str, Any]) -> bool:
         """Return whether it is ready to serve."""

@@ -48,7 +48,7 @@ def _rights(one: JobKind, place: str) -> list[tuple[str, str]]:
     """Return what is done with a kind: resources and verbs."""
     plural = one.kind.plural
     if place == "worker":
-        return [(plural, "get, list, watch, create, delete")]
+        return [(plural, f"get, list, watch, create, {'patch, ' if one.synced else ''}delete")]
     return [(plural, "get, list, watch"), (f"{plural}/status", "patch")]
 
 

@@ -20,6 +20,7 @@ from controlplane.controllers.multikueue.events import (
     JobCreationDecided,
     NominationDecided,
     RemovalDecided,
+    SpecUpdateDecided,
     StatusRelayDecided,
     WinnerChosen,
     WinnerReleased,
@@ -67,6 +68,7 @@ TABLE: list[tuple[WorkloadDecision, str]] = [
         sample(NominationDecided, reason=R.NEXT_ROUND, clusters=["a", "b", "c"]),
         "nobody admitted it within the round: a, b and c are asked now",
     ),
+    (sample(SpecUpdateDecided, reason=R.SPEC_CHANGED, cluster="b"), "its spec was changed while it runs"),
     (sample(AttemptBegun, reason=R.NOMINATED_BY_ANOTHER, clusters=["c"]), "another controller nominated c"),
     (sample(CloneDecided, reason=R.NOMINATED, cluster="b"), "b was nominated and has no copy of it yet"),
     (

@@ -299,6 +299,12 @@ def test_path_refused(prefix: Path, raw: str, err: str) -> None:
     assert (caught.value.reason, caught.value.message) == ("BadKubeConfig", f"load client config failed: {expected}")
 
 
+def test_where_every_path_is_allowed_a_missing_file_is_told_in_kueues_words(prefix: Path) -> None:
+    with pytest.raises(KubeconfigError) as caught:
+        read_path(f"{prefix}/missing", "/")
+    assert caught.value.message == f"load client config failed: open {prefix}/missing: no such file or directory"
+
+
 def test_path_loops_and_missing_prefix(prefix: Path) -> None:
     with pytest.raises(KubeconfigError, match="cannot resolve kubeconfig path symlinks"):
         checked_path(f"{prefix}/loop", str(prefix))

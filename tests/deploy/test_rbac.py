@@ -54,6 +54,7 @@ def test_the_rights_for_jobs_are_those_of_the_kinds(place: str) -> None:
     kinds = [(one_.kind.group, one_.kind.plural) for one_ in JOB_KINDS.values() if not one_.external]
     if place == "worker":
         wanted = {f"{group}/{plural}": tuple(sorted((*SEE, "create", "delete"))) for group, plural in kinds}
+        wanted["ray.io/rayservices"] = tuple(sorted((*SEE, "create", "patch", "delete")))  # serveConfigV2 follows
     else:
         wanted = {f"{group}/{plural}": SEE for group, plural in kinds}
         wanted |= {f"{group}/{plural}/status": ("patch",) for group, plural in kinds}

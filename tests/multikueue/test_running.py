@@ -13,6 +13,7 @@ from controlplane.controllers.multikueue.events import (
     JobObserved,
     Owner,
     RemovalDecided,
+    SpecUpdateDecided,
     StatusRelayDecided,
 )
 from controlplane.controllers.multikueue.reasons import WorkloadReason
@@ -273,3 +274,22 @@ def test_effects_know_when_they_were_decided() -> None:
     (effect,) = scene.state.effects.values()
     assert isinstance(effect, Effect)
     assert stamp(effect.decided_at) == stamp(scene.now)
+
+
+def test_a_copy_follows_fields_that_may_change_while_it_runs() -> None:
+    scene = Scene("a").running("a").job(synced="11" * 32).remote_job("a", synced="11" * 32)
+    scene.decide()
+    assert scene.names() == []
+    scene.job(synced="22" * 32, template="cc" * 32)
+    (update,) = scene.decide()
+    assert isinstance(update, SpecUpdateDecided)
+    assert (update.cluster, update.template, update.reason) == ("a", "cc" * 32, WorkloadReason.SPEC_CHANGED)
+    assert scene.names() == [], "its write is open"
+    scene.remote_job("a", synced="22" * 32)
+    assert scene.names() == []
+
+
+def test_a_copy_that_has_ended_or_goes_follows_nothing() -> None:
+    for gone in ({"finished": True}, {"deleting": True}):
+        scene = Scene("a").running("a").job(synced="11" * 32).remote_job("a", synced="22" * 32, **gone)
+        assert not any(isinstance(event, SpecUpdateDecided) for event in scene.decide())

@@ -8,12 +8,14 @@ from collections.abc import Awaitable, Callable
 
 from controlplane.job_kinds import INTEGRATIONS
 from controlplane.job_kinds.base import MANAGED_BY, ORIGIN_LABEL, QUEUE_LABEL, SimulatedKind, merged
+from controlplane.job_kinds.ray import RayService
 from controlplane.kube.kinds import WORKLOADS, Json, meta
 from tests.job_kinds.rows import ROWS
 from tests.multikueue.kep693.rig import NS
 from tests.outages.stage import Stage, condition, settings
 
 KINDS = list(INTEGRATIONS.values())
+RAY_SERVICE = RayService.kind
 
 
 def name_of(kind: SimulatedKind) -> str:
@@ -82,6 +84,13 @@ async def test_a_job_of_every_kind_runs_on_a_worker_and_its_end_comes_back(
     ending = [kind for kind in KINDS if kind not in serving]
     await on.until(lambda: all(there.ended(kind) for kind in ending), "those that end have ended")
     assert all(there.runs(kind) for kind in serving)
+    service = INTEGRATIONS[RAY_SERVICE]
+    on.manager.store.patch(RAY_SERVICE, NS, name_of(service), {"spec": {"serveConfigV2": "a: 2"}})
+    await on.until(
+        lambda: [one["spec"]["serveConfigV2"] for one in there.copies(service)] == ["a: 2"], "the copy that follows"
+    )
+    (update,) = on.said("SpecUpdateDecided")
+    assert (update["kind"], update["reason"]) == (RAY_SERVICE.name, "SpecChanged")
     for kind in serving:
         on.manager.store.delete(kind.kind, NS, name_of(kind))
     await on.until(lambda: not any(there.copies(kind) for kind in KINDS) and on.left() == [], "nothing left")

@@ -23,6 +23,7 @@ from controlplane.controllers.multikueue.events import (
     NamesClearDecided,
     NominationDecided,
     RemovalDecided,
+    SpecUpdateDecided,
     StatusRelayDecided,
     WinnerChosen,
     WinnerReleased,
@@ -117,6 +118,7 @@ CAUSES: Mapping[type[WorkloadDecision], Mapping[str, tuple[str, ...]]] = {
     RemovalDecided: {reason: (*keys, *_THERE) for reason, keys in _REMOVALS.items()},
     FinalizerRemovalDecided: {reason: (*keys, *_THERE) for reason, keys in _REMOVALS.items()},
     CloneUpdateDecided: {ANY: ("w.priority", "{c}/w.priority")},
+    SpecUpdateDecided: {ANY: ("job.synced", "{c}/j.synced")},
     DeactivationDecided: {ANY: ("w.evicted", "{c}/w.present", "cluster/{c}.view")},
 }
 """What each kind of decision may rest on, by its reason; `{c}` is the cluster that it is about."""

@@ -80,6 +80,7 @@ __all__ = [
     "RemoteJobGone",
     "RemoteJobObserved",
     "RemovalDecided",
+    "SpecUpdateDecided",
     "StatusRelayDecided",
     "Verdict",
     "Where",
@@ -254,6 +255,15 @@ class CloneUpdateDecided(WorkloadWrite, frozen=True, kw_only=True):
     priority: Priority
 
 
+class SpecUpdateDecided(WorkloadWrite, frozen=True, kw_only=True):
+    """Bring fields of a copy's spec in line with the user's job, of which `template` is the body."""
+
+    WHERE: ClassVar[Where] = "Job"
+
+    kind: str
+    template: str
+
+
 class DeactivationDecided(WorkloadWrite, frozen=True, kw_only=True):
     """Ask the worker's Kueue to stop a copy whose Workload was evicted on the manager."""
 
@@ -318,6 +328,7 @@ EVENTS: tuple[type[Event], ...] = (
     RemovalDecided,
     FinalizerRemovalDecided,
     CloneUpdateDecided,
+    SpecUpdateDecided,
     DeactivationDecided,
     ConditionDecided,
     EffectFailed,

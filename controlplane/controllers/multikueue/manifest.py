@@ -29,6 +29,7 @@ MANIFEST = Manifest(
         events.RemovalDecided: "Workload or job, worker",
         events.FinalizerRemovalDecided: "Workload, worker",
         events.CloneUpdateDecided: "Workload, worker",
+        events.SpecUpdateDecided: "job, worker",
         events.DeactivationDecided: "Workload status, worker",
         events.ConditionDecided: "MultiKueueCluster or AdmissionCheck status",
     },

@@ -56,6 +56,7 @@ REMOTE_JOB: Facets[RemoteJobObserved] = {
     "finished": lambda seen: seen.finished,
     "suspended": lambda seen: seen.suspended,
     "inactive": lambda seen: seen.inactive,
+    "synced": lambda seen: seen.synced,
     "status": lambda seen: seen.status,
 }
 JOB: Facets[JobObserved] = {
@@ -64,6 +65,7 @@ JOB: Facets[JobObserved] = {
     "policy": lambda seen: seen.execution_policy,
     "suspended": lambda seen: seen.suspended,
     "inactive": lambda seen: seen.inactive,
+    "synced": lambda seen: seen.synced,
     "status": lambda seen: seen.status,
 }
 CONNECTION: Facets[Connection] = {

@@ -126,7 +126,8 @@ class WorkloadGone(ObjectGone, frozen=True, kw_only=True):
 class JobObserved(Observation, frozen=True, kw_only=True):
     """The user's job. `template` is the body of {labels, annotations, spec}, `status` that of the status, `status_key`
     its hash; `inactive` is Kueue's test whether nothing of it runs any more, by the mirrored status; `says_suspended`:
-    the status has a true `Suspended` condition; `execution_policy`: the annotation of that name."""
+    the status has a true `Suspended` condition; `execution_policy`: the annotation of that name; `synced`: the hash of the
+    fields of its spec that follow it to a copy that is there, "" for a kind that has none."""
 
     kind: str
     managed_by: str = ""
@@ -135,6 +136,7 @@ class JobObserved(Observation, frozen=True, kw_only=True):
     inactive: bool = True
     says_suspended: bool = False
     execution_policy: str = ""
+    synced: str = ""
     template: str
     status: str
     kept: Kept = {}
@@ -216,6 +218,7 @@ class RemoteJobObserved(Observation, frozen=True, kw_only=True):
     suspended: bool = False
     finished: bool = False
     inactive: bool = True
+    synced: str = ""
     status: str
     kept: Kept = {}
 

@@ -254,10 +254,15 @@ def _job(adapter: JobKind, obj: Json) -> _Built:
         inactive=not adapter.active(status),
         says_suspended=any(c.type == "Suspended" and c.status == "True" for c in objects.conditions(status)),
         execution_policy=objects.execution_policy(obj),
+        synced=_synced(adapter, obj),
         template=template.ref,
         status=body.ref,
     )
     return job_stream(event.kind, event.namespace, event.name), event, (template, body)
+
+
+def _synced(adapter: JobKind, obj: Json) -> str:
+    return body_of(adapter.synced_spec(obj)).ref if adapter.synced else ""
 
 
 def _remote_job(adapter: JobKind, obj: Json) -> _Built:
@@ -274,6 +279,7 @@ def _remote_job(adapter: JobKind, obj: Json) -> _Built:
         suspended=adapter.suspended(obj),
         finished=adapter.outcome(status) is not None,
         inactive=not adapter.active(status),
+        synced=_synced(adapter, obj),
         status=body.ref,
     )
     return workload_stream(event.namespace, bound), event, (body,)

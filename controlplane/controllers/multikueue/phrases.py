@@ -118,6 +118,7 @@ PHRASES: Mapping[type[Event], Phrase] = {
     multikueue.NamesClearDecided: lambda e: "cluster names are to be removed",
     multikueue.RemovalDecided: _removal,
     multikueue.FinalizerRemovalDecided: lambda e: "copy is to be removed",
+    multikueue.SpecUpdateDecided: lambda e: "job's copy is to follow the change of its spec",
     multikueue.CloneUpdateDecided: lambda e: f"copy's priority is to be {e.priority.value}",
     multikueue.DeactivationDecided: lambda e: "copy is to stop",
     multikueue.ConditionDecided: lambda e: f"{e.of} is to be {'active' if e.status == 'True' else 'not active'}",
@@ -260,6 +261,9 @@ REASONS: Mapping[WorkloadReason, Sentence] = {
     ),
     R.NOTHING_RUNS: Sentence(
         "no copy runs, and no copy is left to say so", "nothing of it runs, and no copy is left to say so"
+    ),
+    R.SPEC_CHANGED: Sentence(
+        "fields of the job's spec that follow it to its copy were changed", "its spec was changed while it runs"
     ),
     R.PRIORITY_CHANGED: Sentence(
         "the Workload's priority is another one now", "the Workload's priority is another one now"

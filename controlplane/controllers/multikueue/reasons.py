@@ -60,6 +60,7 @@ class WorkloadReason(StrEnum):
     FINAL_STATUS = "FinalStatus"
     NOTHING_RUNS = "NothingRuns"
     PRIORITY_CHANGED = "PriorityChanged"
+    SPEC_CHANGED = "SpecChanged"
     NAMES_LEFT_BEHIND = "NamesLeftBehind"
     TOPOLOGY_ASSIGNED = "TopologyAssigned"
     # conditions of MultiKueueCluster and AdmissionCheck use Kueue's own reasons

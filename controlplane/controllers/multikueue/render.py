@@ -25,6 +25,7 @@ from controlplane.controllers.multikueue.events import (
     NamesClearDecided,
     NominationDecided,
     RemovalDecided,
+    SpecUpdateDecided,
     StatusRelayDecided,
     WorkloadObserved,
     WorkloadWrite,
@@ -43,7 +44,7 @@ _EVENT_NOTE_LIMIT = 1024
 def bodies_needed(decision: WorkloadWrite, job: JobObserved | None) -> list[str]:
     """Return the refs of the bodies that rendering a write needs."""
     match decision:
-        case CloneDecided() | JobCreationDecided():
+        case CloneDecided() | JobCreationDecided() | SpecUpdateDecided():
             return [decision.template]
         case StatusRelayDecided():
             return [decision.status, *([job.status] if job is not None else [])]
@@ -76,6 +77,8 @@ def render(
             return _patch(state, decision, body, uid=decision.uid)
         case CloneUpdateDecided():
             return _patch(state, decision, _priority(decision))
+        case SpecUpdateDecided():
+            return _spec_update(state, decision, body_in(bodies, decision.template), policy)
         case DeactivationDecided():
             clone = state.remote(decision.cluster).clone
             if clone is None:
@@ -164,6 +167,22 @@ def _job_clone(state: WorkloadState, decision: JobCreationDecided, template: Jso
         ObjectRef(adapter.kind, state.namespace, name),
         body,
         owner_label=(ORIGIN_LABEL, policy.origin),
+    )
+
+
+def _spec_update(
+    state: WorkloadState, decision: SpecUpdateDecided, template: Json, policy: MultiKueuePolicy
+) -> Request:
+    remote = state.remote(decision.cluster).job
+    if remote is None:
+        raise Obsolete("the job is gone")
+    adapter = _adapter(policy, decision.kind)
+    return Request(
+        "patch",
+        ObjectRef(adapter.kind, remote.namespace, remote.name),
+        {"spec": adapter.synced_spec(template)},
+        uid=remote.uid,
+        resource_version=decision.resource_version,
     )
 
 

@@ -19,6 +19,7 @@ from controlplane.controllers.multikueue.events import (
     ClusterRefused,
     FinishDecided,
     JobObserved,
+    SpecUpdateDecided,
     StatusRelayDecided,
     WorkloadObserved,
 )
@@ -244,7 +245,26 @@ def _serve(
                 reason=WorkloadReason.TOPOLOGY_ASSIGNED,
             )
         )
+    _follow_spec(pass_, job, cluster)
     relay(pass_, check, adapter, job, cluster)
+
+
+def _follow_spec(pass_: WorkloadPass, job: JobObserved, cluster: str) -> None:
+    """Let the copy follow a change of those fields that may change while it runs (`RemoteSpecSyncer` in
+    kubernetes-sigs/kueue pkg/controller/jobs/ray/ray_multikueue_adapter.go, ff69552e).
+    """
+    remote = pass_.state.remote(cluster).job
+    if remote is None or remote.deleting or job.deleting or remote.finished or remote.synced == job.synced:
+        return
+    pass_.write(
+        SpecUpdateDecided(
+            cluster=cluster,
+            resource_version=remote.resource_version,
+            kind=job.kind,
+            template=job.template,
+            reason=WorkloadReason.SPEC_CHANGED,
+        )
+    )
 
 
 def relay(pass_: WorkloadPass, check: CheckState, adapter: JobKind, job: JobObserved, cluster: str) -> None:
