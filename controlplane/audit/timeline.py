@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from datetime import datetime
 
-import msgspec
-
 from controlplane.audit.words import reason_of, type_of, what
 from controlplane.controllers.multikueue.events import (
     CheckStateDecided,
@@ -46,9 +44,10 @@ from controlplane.controllers.multikueue.events import (
 )
 from controlplane.controllers.multikueue.phrases import because
 from controlplane.log.event import Event, Recorded, Unknown
+from controlplane.values import Value
 
 
-class TimelineEntry(msgspec.Struct, frozen=True, kw_only=True):
+class TimelineEntry(Value):
     """One line of a timeline. `why` completes it: the reason of a decision in words, or what the object itself said."""
 
     position: int

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import msgspec
+from controlplane.values import Value
 
 
-class Condition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class Condition(Value, omit_defaults=True, forbid_unknown_fields=True):
     """A Kubernetes condition; `last_transition_time` as the server wrote it."""
 
     type: str

@@ -5,14 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated
 
-import msgspec
-
 from controlplane.settings.rules import DNS_LABEL, DNS_NAME, Choice, Duration, Integer, Items, Setting, Text
+from controlplane.values import Value
 
 _TARGET = rf"{DNS_NAME}(:[0-9]{{1,2}})?"
 
 
-class Candidates(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Candidates(Value, rename="camel"):
     """How pods that ask for it are placed on other clusters; used if `run.controllers` names `candidates`."""
 
     cluster: Annotated[

@@ -7,8 +7,6 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated
 
-import msgspec
-
 from controlplane.settings.rules import (
     DNS_LABEL,
     DNS_NAME,
@@ -21,12 +19,13 @@ from controlplane.settings.rules import (
     Text,
     ip_address,
 )
+from controlplane.values import Value
 
 _YES_NO = Choice(("yes", "no"))
 MODES = ("flag", "workspaces", "pipelineruns", "isolate-pipelinerun", "disabled")
 
 
-class PodGroupSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class PodGroupSettings(Value, rename="camel"):
     """Who owns the PodGroup of a pod; used if `run.controllers` names `podgroups`."""
 
     scheduler_names: Annotated[
@@ -74,7 +73,7 @@ class PodGroupSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     ] = 120
 
 
-class CoschedulingSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class CoschedulingSettings(Value, rename="camel"):
     """How the pods of a PipelineRun are kept on one node; used if `run.controllers` names `coscheduling`."""
 
     mode: Annotated[

@@ -36,6 +36,7 @@ from controlplane.settings.rules import (
 )
 from controlplane.settings.scheduler import SchedulerSettings
 from controlplane.settings.secret import DatabaseUrl
+from controlplane.values import Value
 
 PREFIX = "CONTROLPLANE_"
 KINDS = ("batch/job", "jobset.x-k8s.io/jobset", "tekton.dev/pipelinerun")
@@ -51,7 +52,7 @@ _USUAL_KINDS = KINDS[:2]
 _FINITE = 1_000_000
 
 
-class DatabaseSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class DatabaseSettings(Value, rename="camel"):
     """The PostgreSQL database that holds the log."""
 
     url: Annotated[
@@ -73,7 +74,7 @@ class DatabaseSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     ] = ""
 
 
-class RunSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class RunSettings(Value, rename="camel"):
     """What `controlplane run` does."""
 
     controllers: Annotated[
@@ -86,7 +87,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ] = ("multikueue",)
 
 
-class MultiKueue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class MultiKueue(Value, rename="camel"):
     """How workloads are dispatched to worker clusters; what Kueue calls `multiKueue` in its configuration."""
 
     origin: Annotated[
@@ -181,7 +182,7 @@ class MultiKueue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ] = ()
 
 
-class Management(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Management(Value, rename="camel"):
     """The way to the management cluster."""
 
     kubeconfig: Annotated[
@@ -204,7 +205,7 @@ _BURST = Setting(Integer(least=1, most=_FINITE), "Requests that may be made at o
 _CONCURRENCY = Setting(Integer(least=1, most=10_000), "Requests under way at the same time.")
 
 
-class Budget(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Budget(Value, rename="camel"):
     """How much of one API server we may use. The defaults are those of a worker."""
 
     qps: Annotated[int, _QPS] = 200
@@ -212,14 +213,14 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     concurrency: Annotated[int, _CONCURRENCY] = 32
 
 
-class Budgets(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Budgets(Value, rename="camel"):
     """The budgets of the management cluster and of each worker cluster."""
 
     management: Budget = Budget(qps=300, burst=500, concurrency=64)
     worker: Budget = Budget()
 
 
-class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class ClusterSettings(Value, rename="camel"):
     """How a lost connection is noticed."""
 
     probe_interval: Annotated[
@@ -247,14 +248,14 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     ] = timedelta(minutes=2)
 
 
-class Http(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Http(Value, rename="camel"):
     """Where /metrics, /healthz and /readyz are served."""
 
     address: Annotated[str, Setting(Checked("IP address", ip_address), "The address to listen on.")] = "0.0.0.0"  # noqa: S104
     port: Annotated[int, Setting(Integer(least=0, most=65_535), "The port to listen on. 0: any free one.")] = 8080
 
 
-class LogSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class LogSettings(Value, rename="camel"):
     """The service's own messages on stderr, and what the log of events leaves out."""
 
     level: Annotated[
@@ -278,7 +279,7 @@ def identity() -> str:
     return f"{socket.gethostname()}_{os.getpid()}"
 
 
-class LeaderSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class LeaderSettings(Value, rename="camel"):
     """The election of the one replica that writes."""
 
     identity: Annotated[
@@ -291,7 +292,7 @@ class LeaderSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ] = msgspec.field(default_factory=identity)
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Settings(Value, rename="camel"):
     """All settings of the service. `Settings()` holds the defaults."""
 
     database: DatabaseSettings = DatabaseSettings()

@@ -5,12 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated
 
-import msgspec
-
 from controlplane.settings.rules import DNS_LABEL, DNS_NAME, Duration, Setting, Text
+from controlplane.values import Value
 
 
-class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class SchedulerSettings(Value, rename="camel"):
     """What `controlplane scheduler run` schedules, and how."""
 
     config: Annotated[

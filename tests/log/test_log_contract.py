@@ -393,7 +393,7 @@ class Contract:
 
 
 def _newer_saw() -> Any:
-    class Saw(Event, frozen=True, kw_only=True):
+    class Saw(Event):
         SCHEMA = 2
         n: int = 0
         text: str = ""

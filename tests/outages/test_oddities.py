@@ -61,7 +61,7 @@ async def test_a_poisoned_object_stops_nothing(stage: Make) -> None:
     assert sample(on, "observations_refused_total", cluster="a", kind=JOBS.name) >= 1
 
 
-class FromTheFuture(Event, frozen=True, kw_only=True):
+class FromTheFuture(Event):
     """An event that this version does not know."""
 
     what: str

@@ -25,11 +25,12 @@ from controlplane.controllers.connectivity.events import (
     ServiceStarted,
 )
 from controlplane.log.event import Recorded
+from controlplane.values import Value
 
 Phase = Literal["Unknown", "Connected", "Suspect", "Lost", "Failed", "Removed"]
 
 
-class Connection(msgspec.Struct, frozen=True, kw_only=True):
+class Connection(Value):
     """What is known of the connection to one cluster.
 
     `Unknown`: nothing tried since the service started. `Suspect`: connected, but a sign of life is overdue. `Lost`: it

@@ -73,6 +73,7 @@ from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
 from controlplane.runtime.marks import Marks, cause_of
 from controlplane.runtime.writes import WritingController
+from controlplane.values import Value
 
 _SEEN: dict[type[Event], str] = {
     WorkerRunObserved: PIPELINE_RUNS.name,
@@ -104,7 +105,7 @@ _NO_NEWS = (NodeObserved, TaskBound, TaskPodObserved)
 NEEDED = tuple(kind.name for kind in (PIPELINE_RUNS, STATEFUL_SETS, CLAIMS, PODS, NODES, TASK_RUNS))
 
 
-class CoschedulingPolicy(msgspec.Struct, frozen=True, kw_only=True):
+class CoschedulingPolicy(Value):
     """The settings. `mode`: what holds instead of Tekton's flag, where Tekton itself is told to place
     nothing.
 

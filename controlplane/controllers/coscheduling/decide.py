@@ -47,6 +47,7 @@ from controlplane.controllers.coscheduling.state import Attempt, Moved, RunState
 from controlplane.kube.tolerations import Toleration
 from controlplane.runtime import decision_pass
 from controlplane.runtime.decision_pass import PassResult
+from controlplane.values import Value
 
 PAUSE, LONGEST_PAUSE = timedelta(minutes=1), timedelta(minutes=30)
 REFUSED, CLAIM_FAILED = "CoschedulingRefused", "CouldntCreateWorkspacePVC"
@@ -60,7 +61,7 @@ class NodeFitness(msgspec.Struct, frozen=True):
     since: int
 
 
-class RunContext(msgspec.Struct, frozen=True, kw_only=True):
+class RunContext(Value):
     """What a decision may look at beside the run: the flags and defaults that hold now, and the nodes.
 
     `ready`: everything that decisions rest on is in view. `cluster`: where this is.

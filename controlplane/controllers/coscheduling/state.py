@@ -39,6 +39,7 @@ from controlplane.controllers.coscheduling.events import Where as Place
 from controlplane.controllers.coscheduling.names import template_name
 from controlplane.log.event import Recorded
 from controlplane.runtime.writes import OpenWrites, WriteFailure, closed, dropped, opened, refused, without
+from controlplane.values import Value
 
 _replace = msgspec.structs.replace
 
@@ -55,7 +56,7 @@ class Moved(msgspec.Struct, frozen=True):
     times: int = 1
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+class Attempt(Value):
     """One object of a run's name. `run` is as it was last seen, None before that; `gone` after it was deleted.
     `refused` is what was last said on it."""
 
@@ -88,7 +89,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
         return next((found for found in self.placeholders.values() if found.name == name), None)
 
 
-class RunState(OpenWrites[CoschedulingWrite, WriteFailure], frozen=True, kw_only=True):
+class RunState(OpenWrites[CoschedulingWrite, WriteFailure]):
     """A run of one name, through all its attempts. `pods` are placeholders' pods by UID, `task_pods` those of tasks."""
 
     namespace: str

@@ -95,13 +95,13 @@ __all__ = [
 Where = Literal["Workload", "Job", "MultiKueueCluster", "AdmissionCheck"]
 
 
-class WorkloadDecision(Event, frozen=True, kw_only=True):
+class WorkloadDecision(Event):
     """A decision; `reason` is one of the closed set."""
 
     reason: WorkloadReason
 
 
-class WorkloadWrite(WorkloadDecision, frozen=True, kw_only=True):
+class WorkloadWrite(WorkloadDecision):
     """A decision that means a write to one object, `where` on `cluster`, based on its `resource_version` ("" for a
     create).
     """
@@ -121,21 +121,21 @@ class WorkloadWrite(WorkloadDecision, frozen=True, kw_only=True):
         return f"{self.cluster}/{self.where}"
 
 
-class NominationDecided(WorkloadWrite, frozen=True, kw_only=True):
+class NominationDecided(WorkloadWrite):
     """Offer the Workload to these clusters: `status.nominatedClusterNames`."""
 
     attempt: int
     clusters: list[str]
 
 
-class CloneDecided(WorkloadWrite, frozen=True, kw_only=True):
+class CloneDecided(WorkloadWrite):
     """Create the Workload's copy on a worker."""
 
     attempt: int
     template: str
 
 
-class WinnerChosen(WorkloadDecision, frozen=True, kw_only=True):
+class WinnerChosen(WorkloadDecision):
     """The cluster that gets the job. `among`: every cluster that had admitted it, with the time of its condition."""
 
     cluster: str
@@ -143,7 +143,7 @@ class WinnerChosen(WorkloadDecision, frozen=True, kw_only=True):
     among: dict[str, str]
 
 
-class WinnerReleased(WorkloadDecision, frozen=True, kw_only=True):
+class WinnerReleased(WorkloadDecision):
     """The chosen cluster cannot have it after all; the others may try again."""
 
     cluster: str
@@ -151,7 +151,7 @@ class WinnerReleased(WorkloadDecision, frozen=True, kw_only=True):
     message: str = ""
 
 
-class ClusterRefused(WorkloadDecision, frozen=True, kw_only=True):
+class ClusterRefused(WorkloadDecision):
     """A cluster is left out of this attempt until `until`: it rejected the copy, or the job cannot be created there."""
 
     cluster: str
@@ -163,14 +163,14 @@ class ClusterRefused(WorkloadDecision, frozen=True, kw_only=True):
 Verdict = Literal["Adopt", "Keep", "Remove", "Finish", "Wait"]
 
 
-class CopyJudged(WorkloadDecision, frozen=True, kw_only=True):
+class CopyJudged(WorkloadDecision):
     """What becomes of a copy that was found on a cluster which came back."""
 
     cluster: str
     verdict: Verdict
 
 
-class JobCreationDecided(WorkloadWrite, frozen=True, kw_only=True):
+class JobCreationDecided(WorkloadWrite):
     """Create the job on the winner, bound to the clone by its prebuilt name."""
 
     WHERE: ClassVar[Where] = "Job"
@@ -179,7 +179,7 @@ class JobCreationDecided(WorkloadWrite, frozen=True, kw_only=True):
     template: str
 
 
-class CheckStateDecided(WorkloadWrite, frozen=True, kw_only=True):
+class CheckStateDecided(WorkloadWrite):
     """Set the state of our admission check on the Workload; with `Ready` also the winner's name, and clear the
     nomination.
 
@@ -194,7 +194,7 @@ class CheckStateDecided(WorkloadWrite, frozen=True, kw_only=True):
     requeue_after_seconds: int = 0
 
 
-class StatusRelayDecided(WorkloadWrite, frozen=True, kw_only=True):
+class StatusRelayDecided(WorkloadWrite):
     """Write a status to the user's job: the winner's, or one in which nothing runs."""
 
     WHERE: ClassVar[Where] = "Job"
@@ -205,7 +205,7 @@ class StatusRelayDecided(WorkloadWrite, frozen=True, kw_only=True):
     drain: bool = False
 
 
-class FinishDecided(WorkloadWrite, frozen=True, kw_only=True):
+class FinishDecided(WorkloadWrite):
     """Finish the Workload as its copy finished."""
 
     source: str
@@ -213,11 +213,11 @@ class FinishDecided(WorkloadWrite, frozen=True, kw_only=True):
     message: str
 
 
-class NamesClearDecided(WorkloadWrite, frozen=True, kw_only=True):
+class NamesClearDecided(WorkloadWrite):
     """Remove `clusterName` and `nominatedClusterNames`, whoever owns the fields."""
 
 
-class RemovalDecided(WorkloadWrite, frozen=True, kw_only=True):
+class RemovalDecided(WorkloadWrite):
     """Delete a copy on a worker, by UID."""
 
     uid: str
@@ -230,26 +230,26 @@ class RemovalDecided(WorkloadWrite, frozen=True, kw_only=True):
         return self.of
 
 
-class FinalizerRemovalDecided(WorkloadWrite, frozen=True, kw_only=True):
+class FinalizerRemovalDecided(WorkloadWrite):
     """Take Kueue's `resource-in-use` finalizer off a clone that is to go."""
 
     uid: str
     finalizers: list[str] = []
 
 
-class CloneUpdateDecided(WorkloadWrite, frozen=True, kw_only=True):
+class CloneUpdateDecided(WorkloadWrite):
     """Bring a clone's priority in line with the Workload's."""
 
     priority: Priority
 
 
-class DeactivationDecided(WorkloadWrite, frozen=True, kw_only=True):
+class DeactivationDecided(WorkloadWrite):
     """Ask the worker's Kueue to stop a copy whose Workload was evicted on the manager."""
 
     message: str
 
 
-class ConditionDecided(WorkloadWrite, frozen=True, kw_only=True):
+class ConditionDecided(WorkloadWrite):
     """Set the `Active` condition of a MultiKueueCluster or an AdmissionCheck."""
 
     of: Where
@@ -264,11 +264,11 @@ class ConditionDecided(WorkloadWrite, frozen=True, kw_only=True):
         return self.of
 
 
-class EffectFailed(WriteRefused, frozen=True, kw_only=True):
+class EffectFailed(WriteRefused):
     """An API server said no to a write. It is decided anew, not before `retry_at`."""
 
 
-class EffectUnneeded(WriteUnneeded, frozen=True, kw_only=True):
+class EffectUnneeded(WriteUnneeded):
     """A write changed nothing, by the API server's own answer: the object is as it was wanted, and no watch will show a
     change.
     """

@@ -76,7 +76,7 @@ class Remote(msgspec.Struct, frozen=True):
         return condition if condition is not None and condition.status == "True" else None
 
 
-class WorkloadState(OpenWrites[WorkloadWrite, RepeatedWriteFailure], frozen=True, kw_only=True):
+class WorkloadState(OpenWrites[WorkloadWrite, RepeatedWriteFailure]):
     """A Workload, its copies and its open writes.
 
     `attempt` counts dispatch attempts; one is `dispatching` from its first nomination until the Workload loses quota or

@@ -41,7 +41,7 @@ def owner_stream(namespace: str, owner: OwnerReference) -> str:
 # --- observations ----------------------------------------------------------------------------------------------------
 
 
-class GroupObservation(Event, frozen=True, kw_only=True):
+class GroupObservation(Event):
     """What every observed object has."""
 
     uid: str
@@ -49,7 +49,7 @@ class GroupObservation(Event, frozen=True, kw_only=True):
     deleting: bool = False
 
 
-class MemberObserved(GroupObservation, frozen=True, kw_only=True):
+class MemberObserved(GroupObservation):
     """A pod. `requests` are in billionths; `problem` is what we wrote into its annotation about a group that it cannot
     have.
     """
@@ -62,14 +62,14 @@ class MemberObserved(GroupObservation, frozen=True, kw_only=True):
     problem: str = ""
 
 
-class MemberGone(Event, frozen=True, kw_only=True):
+class MemberGone(Event):
     """A pod was deleted."""
 
     uid: str
     resource_version: str = ""
 
 
-class OwnerObserved(GroupObservation, frozen=True, kw_only=True):
+class OwnerObserved(GroupObservation):
     """An owner of a kind that is watched. `template` is what its pods ask for."""
 
     namespace: str
@@ -78,14 +78,14 @@ class OwnerObserved(GroupObservation, frozen=True, kw_only=True):
     template: Template | None = None
 
 
-class OwnerGone(Event, frozen=True, kw_only=True):
+class OwnerGone(Event):
     """An owner of a watched kind was deleted."""
 
     uid: str
     resource_version: str = ""
 
 
-class GroupObserved(GroupObservation, frozen=True, kw_only=True):
+class GroupObserved(GroupObservation):
     """A PodGroup. `owner_uid` is that of its controlling owner, by which it is ours or not; `owner` names it for
     people.
     """
@@ -105,14 +105,14 @@ class GroupObserved(GroupObservation, frozen=True, kw_only=True):
     conditions: list[dict[str, Any]] = []
 
 
-class GroupGone(Event, frozen=True, kw_only=True):
+class GroupGone(Event):
     """A PodGroup was deleted."""
 
     uid: str
     resource_version: str = ""
 
 
-class RulesAccepted(Event, frozen=True, kw_only=True):
+class RulesAccepted(Event):
     """The rules that hold from here on. Without a ConfigMap, which has no UID then, there are none. `note` is what is
     noted on it.
     """
@@ -123,7 +123,7 @@ class RulesAccepted(Event, frozen=True, kw_only=True):
     note: str = ""
 
 
-class RulesRefused(Event, frozen=True, kw_only=True):
+class RulesRefused(Event):
     """A document that cannot be used; the rules before it stay in force."""
 
     complaints: list[Complaint]
@@ -132,7 +132,7 @@ class RulesRefused(Event, frozen=True, kw_only=True):
     note: str = ""
 
 
-class MemberRefused(Event, frozen=True, kw_only=True):
+class MemberRefused(Event):
     """An object that does not fit its API: skipped, with the field that is wrong."""
 
     kind: str
@@ -144,7 +144,7 @@ class MemberRefused(Event, frozen=True, kw_only=True):
     error: str
 
 
-class RoomObserved(Event, frozen=True, kw_only=True):
+class RoomObserved(Event):
     """What the cluster has and what is used, summed up from nodes and pods. Without it no group becomes Inqueue."""
 
     room: ClusterCapacity
@@ -153,7 +153,7 @@ class RoomObserved(Event, frozen=True, kw_only=True):
 # --- reads -----------------------------------------------------------------------------------------------------------
 
 
-class OwnerRead(Event, frozen=True, kw_only=True):
+class OwnerRead(Event):
     """The answer about one owner that is not watched."""
 
     namespace: str
@@ -161,7 +161,7 @@ class OwnerRead(Event, frozen=True, kw_only=True):
     answer: OwnerAnswer
 
 
-class OwnerReadFailed(Event, frozen=True, kw_only=True):
+class OwnerReadFailed(Event):
     """An owner could not be read just now; it is read again, not before `retry_at`."""
 
     namespace: str
@@ -176,13 +176,13 @@ class OwnerReadFailed(Event, frozen=True, kw_only=True):
 # --- decisions -------------------------------------------------------------------------------------------------------
 
 
-class GroupDecision(Event, frozen=True, kw_only=True):
+class GroupDecision(Event):
     """A decision; `reason` is one of the closed set."""
 
     reason: PodGroupReason
 
 
-class OwnerResolved(GroupDecision, frozen=True, kw_only=True):
+class OwnerResolved(GroupDecision):
     """Whose group a pod is in, with the chain, the rule and its level: the audit of the walk, and its pin."""
 
     uid: str
@@ -190,7 +190,7 @@ class OwnerResolved(GroupDecision, frozen=True, kw_only=True):
     resolution: Resolution
 
 
-class GroupWrite(GroupDecision, frozen=True, kw_only=True):
+class GroupWrite(GroupDecision):
     """A decision that means a write to one object, based on its UID and `resource_version` ("" for a create)."""
 
     WHERE: ClassVar[Where] = "PodGroup"
@@ -204,7 +204,7 @@ class GroupWrite(GroupDecision, frozen=True, kw_only=True):
         return f"{self.cluster}/{self.WHERE}"
 
 
-class GroupCreationDecided(GroupWrite, frozen=True, kw_only=True):
+class GroupCreationDecided(GroupWrite):
     """Create a group, with one owner reference."""
 
     owner: OwnerReference
@@ -214,7 +214,7 @@ class GroupCreationDecided(GroupWrite, frozen=True, kw_only=True):
     priority_class: str = ""
 
 
-class GroupUpdateDecided(GroupWrite, frozen=True, kw_only=True):
+class GroupUpdateDecided(GroupWrite):
     """Bring the fields of a group that we derive in line; no others are touched. `dropped` are resources that are asked
     for no more.
     """
@@ -224,7 +224,7 @@ class GroupUpdateDecided(GroupWrite, frozen=True, kw_only=True):
     dropped: list[str] = []
 
 
-class GroupStatusDecided(GroupWrite, frozen=True, kw_only=True):
+class GroupStatusDecided(GroupWrite):
     """Write a group's phase, its members' numbers, and its one condition about their owner."""
 
     phase: Phase
@@ -234,7 +234,7 @@ class GroupStatusDecided(GroupWrite, frozen=True, kw_only=True):
     warnings: list[Warned] = []
 
 
-class MembershipDecided(GroupWrite, frozen=True, kw_only=True):
+class MembershipDecided(GroupWrite):
     """Write the group's name into the pod's annotation: the group is there."""
 
     WHERE: ClassVar[Where] = "Pod"
@@ -242,25 +242,25 @@ class MembershipDecided(GroupWrite, frozen=True, kw_only=True):
     warnings: list[Warned] = []
 
 
-class MemberWarned(GroupWrite, frozen=True, kw_only=True):
+class MemberWarned(GroupWrite):
     """Note on a pod why it has no group."""
 
     WHERE: ClassVar[Where] = "Pod"
     warning: Warned
 
 
-class RulesNoted(GroupWrite, frozen=True, kw_only=True):
+class RulesNoted(GroupWrite):
     """Note on the ConfigMap whether its rules hold: `note` is its annotation."""
 
     WHERE: ClassVar[Where] = "ConfigMap"
     note: str
 
 
-class GroupWriteFailed(WriteFailed, frozen=True, kw_only=True):
+class GroupWriteFailed(WriteFailed):
     """An API server said no to a write. It is decided anew, not before `retry_at`."""
 
 
-class GroupWriteUnneeded(WriteUnneeded, frozen=True, kw_only=True):
+class GroupWriteUnneeded(WriteUnneeded):
     """A write changed nothing, by the API server's own answer."""
 
 

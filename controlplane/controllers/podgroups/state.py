@@ -38,13 +38,14 @@ from controlplane.controllers.podgroups.reasons import PodGroupReason
 from controlplane.controllers.podgroups.rules import Complaint, Rules
 from controlplane.log.event import Recorded
 from controlplane.runtime.writes import Effect, WriteFailure, trouble_of
+from controlplane.values import Value
 
 _replace = msgspec.structs.replace
 _REST = timedelta(minutes=5)
 _PHASES: tuple[Phase, ...] = ("Pending", "Inqueue", "Running", "Unknown", "Completed")
 
 
-class WriteSlot(msgspec.Struct, frozen=True, kw_only=True):
+class WriteSlot(Value):
     """A stream's version, and the one write that may be open to its object."""
 
     version: int = 0
@@ -78,7 +79,7 @@ def fold_slot(slot: WriteSlot, recorded: Recorded, *, closes: bool) -> WriteSlot
     return _replace(slot, effect=None, trouble=None) if closes else slot
 
 
-class MemberState(msgspec.Struct, frozen=True, kw_only=True):
+class MemberState(Value):
     """A pod and whose group it is in; the pin holds for this pod's UID only."""
 
     slot: WriteSlot = WriteSlot()
@@ -109,7 +110,7 @@ def fold_member(state: MemberState, recorded: Recorded) -> MemberState:
 Fields = tuple[int, dict[str, str]]
 
 
-class PodGroupState(msgspec.Struct, frozen=True, kw_only=True):
+class PodGroupState(Value):
     """A group as it is seen, and what we derived for it last.
 
     `phase` is ours, from the last status decided (or the one found); `since` when it became that; `rests_until`: after
@@ -190,7 +191,7 @@ def _written(state: PodGroupState, seen: GroupObserved, at: datetime) -> PodGrou
     return _replace(state, derived=None, tried=None, missed=state.missed + 1, missed_at=at)
 
 
-class OwnerState(msgspec.Struct, frozen=True, kw_only=True):
+class OwnerState(Value):
     """What is known of an owner: from a watch (then always current), or from a read at some time."""
 
     namespace: str
@@ -236,7 +237,7 @@ def fold_owner(state: OwnerState | None, recorded: Recorded) -> OwnerState | Non
             return state
 
 
-class RulesState(msgspec.Struct, frozen=True, kw_only=True):
+class RulesState(Value):
     """The rules in force, the ConfigMap as it was last seen, and what was wrong with it."""
 
     slot: WriteSlot = WriteSlot()

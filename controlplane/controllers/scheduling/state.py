@@ -39,7 +39,7 @@ MARK, REMOVAL = f"{HERE}/{VictimMarkDecided.WHAT}", f"{HERE}/{VictimRemovalDecid
 _replace = msgspec.structs.replace
 
 
-class StreamState(OpenWrites[SchedulingWrite, WriteFailure], frozen=True, kw_only=True):
+class StreamState(OpenWrites[SchedulingWrite, WriteFailure]):
     """What the states of all streams have: which object they are about, how far they are folded, their open writes."""
 
     namespace: str
@@ -53,7 +53,7 @@ class StreamState(OpenWrites[SchedulingWrite, WriteFailure], frozen=True, kw_onl
         raise NotImplementedError
 
 
-class PodState(StreamState, frozen=True, kw_only=True):
+class PodState(StreamState):
     """A pod and what was decided about it.
 
     `held` is the reservation, `allowed` the Permit plugins that have let it go on, `pre_bound` how many requests before
@@ -103,7 +103,7 @@ class PodState(StreamState, frozen=True, kw_only=True):
         return self.held is not None and self.allowed >= self.held.waits.keys()
 
 
-class VictimState(StreamState, frozen=True, kw_only=True):
+class VictimState(StreamState):
     """A pod that is evicted: for whom, and how far it is."""
 
     chosen: VictimChosen | None = None

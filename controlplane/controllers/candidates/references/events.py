@@ -10,14 +10,14 @@ from controlplane.controllers.candidates.source.events import CandidateWrite, So
 from controlplane.log.event import Event
 
 
-class NamedObserved(SourceObservation, frozen=True, kw_only=True):
+class NamedObserved(SourceObservation):
     """A ConfigMap or Secret (`kind`) of the source that a placed pod names; only its version is kept."""
 
     kind: str
     type: str = ""
 
 
-class NamedMissing(Event, frozen=True, kw_only=True):
+class NamedMissing(Event):
     """An object that a placed pod names is not there, or cannot be read: `message` says why."""
 
     kind: str
@@ -26,7 +26,7 @@ class NamedMissing(Event, frozen=True, kw_only=True):
     message: str = ""
 
 
-class CopyObserved(SourceObservation, frozen=True, kw_only=True):
+class CopyObserved(SourceObservation):
     """A copy of ours in a target; `followed` is the version of the source that it was made of."""
 
     kind: str
@@ -34,13 +34,13 @@ class CopyObserved(SourceObservation, frozen=True, kw_only=True):
     followed: str = ""
 
 
-class CopyGone(SourceObjectGone, frozen=True, kw_only=True):
+class CopyGone(SourceObjectGone):
     """A copy is not in its target any more."""
 
     kind: str
 
 
-class CopyDecided(CandidateWrite, frozen=True, kw_only=True):
+class CopyDecided(CandidateWrite):
     """Bring a copy up to a version of the source's object; `uid` is the copy's, "" if there is none yet."""
 
     kind: str
@@ -54,7 +54,7 @@ class CopyDecided(CandidateWrite, frozen=True, kw_only=True):
         return f"{self.kind}/{self.name}"
 
 
-class CopyDropped(CandidateWrite, frozen=True, kw_only=True):
+class CopyDropped(CandidateWrite):
     """Remove a copy, by UID and version: no pod that is placed there names it."""
 
     kind: str

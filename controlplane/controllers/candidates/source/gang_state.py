@@ -29,12 +29,13 @@ from controlplane.controllers.candidates.source.state import SourceState
 from controlplane.kube import pod_groups as rules
 from controlplane.kube.pod_groups import Gang, GroupSpec, Member, Stage
 from controlplane.log.event import Recorded
+from controlplane.values import Value
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 _replace = msgspec.structs.replace
 
 
-class Placed(msgspec.Struct, frozen=True, kw_only=True):
+class Placed(Value):
     """Where a gang is permitted, since when, by a quorum of how many.
 
     `withdrawing`: its permits are being taken back; `dissolved`: whoever is bound is taken back too. `formed`: a quorum
@@ -54,7 +55,7 @@ class Placed(msgspec.Struct, frozen=True, kw_only=True):
         return not self.withdrawing and not self.dissolved
 
 
-class SourceGangState(msgspec.Struct, frozen=True, kw_only=True):
+class SourceGangState(Value):
     """A group and how far it has come.
 
     `placed` is there from the permission of a quorum until nobody runs any more. `numbers` counts permissions. By
@@ -81,7 +82,7 @@ class SourceGangState(msgspec.Struct, frozen=True, kw_only=True):
         return self.seen.min_member if self.seen is not None else 1
 
 
-class GangView(msgspec.Struct, frozen=True, kw_only=True):
+class GangView(Value):
     """What a pod's own decision looks at of its gang.
 
     `stream` and `version` are the group's. `held` is why nobody may be elected now, `rests_until` until when besides.

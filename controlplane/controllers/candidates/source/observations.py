@@ -22,7 +22,7 @@ Built = tuple[str, Event, tuple[Body, ...]]
 """A stream, the event that is appended to it, and the bodies that are stored beside it."""
 
 
-class PlacementOptions(Part, frozen=True, kw_only=True):
+class PlacementOptions(Part):
     """What the annotations of a source pod ask for; None or empty: the policy's own."""
 
     targets: list[str] = []
@@ -32,7 +32,7 @@ class PlacementOptions(Part, frozen=True, kw_only=True):
     max_skew: int | None = None
 
 
-class SourceObservation(Event, frozen=True, kw_only=True):
+class SourceObservation(Event):
     """What every observed object has."""
 
     namespace: str = ""
@@ -42,7 +42,7 @@ class SourceObservation(Event, frozen=True, kw_only=True):
     deleting: bool = False
 
 
-class SourceObjectGone(Event, frozen=True, kw_only=True):
+class SourceObjectGone(Event):
     """An observed object is no longer there."""
 
     namespace: str = ""
@@ -69,7 +69,7 @@ def event_of(
     return change.observed(stream, event, now, bodies)
 
 
-class SourcePodObserved(SourceObservation, frozen=True, kw_only=True):
+class SourcePodObserved(SourceObservation):
     """A pod of a source cluster that asks for candidates.
 
     `template` is the body of {labels, annotations, spec} that a candidate is made of, `workload` the UID of the
@@ -95,11 +95,11 @@ class SourcePodObserved(SourceObservation, frozen=True, kw_only=True):
     kept: Kept = {}
 
 
-class SourceDeleted(SourceObjectGone, frozen=True, kw_only=True):
+class SourceDeleted(SourceObjectGone):
     """A source pod is gone."""
 
 
-class CandidateSeen(SourceObservation, frozen=True, kw_only=True):
+class CandidateSeen(SourceObservation):
     """A candidate, as its target's API server showed it; the subclass says what its phase is.
 
     `origin` is the source pod that it is for. `permit` and `withdrawn` are the numbers in its spec, which we write. All
@@ -117,21 +117,21 @@ class CandidateSeen(SourceObservation, frozen=True, kw_only=True):
     message: str = ""
 
 
-class CandidateWaiting(CandidateSeen, frozen=True, kw_only=True):
+class CandidateWaiting(CandidateSeen):
     """The target has taken the candidate, or has not looked at it yet."""
 
 
-class CandidateRefused(CandidateSeen, frozen=True, kw_only=True):
+class CandidateRefused(CandidateSeen):
     """The target will not have it: not invited, an invalid pod, a forged mark."""
 
 
-class CandidateUnschedulable(CandidateSeen, frozen=True, kw_only=True):
+class CandidateUnschedulable(CandidateSeen):
     """No node there now. `preemptable`: there would be one if pods of lower priority went."""
 
     preemptable: bool = False
 
 
-class CandidateReserved(CandidateSeen, frozen=True, kw_only=True):
+class CandidateReserved(CandidateSeen):
     """A node is held for it until `expires` (the target's clock), or it is being bound there under our permit."""
 
     node: str
@@ -139,11 +139,11 @@ class CandidateReserved(CandidateSeen, frozen=True, kw_only=True):
     expires: datetime | None = None
 
 
-class CandidateUnreserved(CandidateSeen, frozen=True, kw_only=True):
+class CandidateUnreserved(CandidateSeen):
     """The reservation of this number is given up; `why` says how it came."""
 
 
-class CandidateBound(CandidateSeen, frozen=True, kw_only=True):
+class CandidateBound(CandidateSeen):
     """It is bound, by permit `bound_by`, and its pod has not been heard of yet."""
 
     node: str = ""
@@ -151,7 +151,7 @@ class CandidateBound(CandidateSeen, frozen=True, kw_only=True):
     bound_by: int = 0
 
 
-class DelegateStatus(CandidateBound, frozen=True, kw_only=True):
+class DelegateStatus(CandidateBound):
     """The bound candidate's pod says something: the `sequence`-th time."""
 
     sequence: int
@@ -161,15 +161,15 @@ class DelegateStatus(CandidateBound, frozen=True, kw_only=True):
     kept: Kept = {}
 
 
-class DelegateMissing(CandidateBound, frozen=True, kw_only=True):
+class DelegateMissing(CandidateBound):
     """It was bound and its pod is not there any more: evicted, preempted, its node gone, deleted by somebody."""
 
 
-class CandidateGone(SourceObjectGone, frozen=True, kw_only=True):
+class CandidateGone(SourceObjectGone):
     """A candidate is not there any more, and with it its pod: the finalizer holds it until then."""
 
 
-class CandidateObservationRefused(Event, frozen=True, kw_only=True):
+class CandidateObservationRefused(Event):
     """An object does not fit its API; `object` is its body."""
 
     kind: str

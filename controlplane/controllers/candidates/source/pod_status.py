@@ -26,6 +26,7 @@ from controlplane.controllers.candidates.source.events import (
 )
 from controlplane.controllers.candidates.source.permits import silent_from
 from controlplane.controllers.candidates.source.state import SourceState
+from controlplane.values import Value
 
 _SAID = 900  # characters of what the targets say
 _ALL_ANSWERED = (
@@ -88,7 +89,7 @@ def _delegate(
     )
 
 
-class _Reported(msgspec.Struct, frozen=True, kw_only=True):
+class _Reported(Value):
     """What a delegate's target reports of its status; the defaults are of one that reports none yet."""
 
     sequence: int = 0

@@ -41,12 +41,13 @@ from controlplane.controllers.candidates.source.events import (
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.log.event import Recorded
 from controlplane.runtime.writes import OpenWrites, WriteFailure, closed, opened, refused
+from controlplane.values import Value
 
 STREAM = "sourcepod"
 ANSWERS = (CandidateReserved, CandidateUnschedulable, CandidateRefused, CandidateBound)
 
 
-class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+class Candidate(Value):
     """What is known of one candidate.
 
     `may_run`: it was permitted or bound, so its pod may run until we know better. `excused`: it still may, and we go on
@@ -65,7 +66,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     bound: str = ""
 
 
-class Permit(msgspec.Struct, frozen=True, kw_only=True):
+class Permit(Value):
     """The open permit. `revoking`: it is being taken back."""
 
     cluster: str
@@ -77,7 +78,7 @@ class Permit(msgspec.Struct, frozen=True, kw_only=True):
     revoking: bool = False
 
 
-class SourceState(OpenWrites[CandidateWrite, WriteFailure], frozen=True, kw_only=True):
+class SourceState(OpenWrites[CandidateWrite, WriteFailure]):
     """A source pod, its candidates and its open writes.
 
     `uid` and `epoch` are those of the attempt under way (`electing`), `targets` its targets. `delegate` is the

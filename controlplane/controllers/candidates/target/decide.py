@@ -37,9 +37,10 @@ from controlplane.controllers.candidates.target.permissions import lends_token, 
 from controlplane.controllers.candidates.target.state import POD, TargetState
 from controlplane.runtime.decision_pass import DecisionPass, PassResult
 from controlplane.runtime.writes import WriteFailure, says_no
+from controlplane.values import Value
 
 
-class TargetPolicy(msgspec.Struct, frozen=True, kw_only=True):
+class TargetPolicy(Value):
     """The settings of the target side.
 
     `scheduler_name` goes into the Pods; `reservation_ttl` is how long a node is held without a permit; `skew` keeps off
@@ -50,7 +51,7 @@ class TargetPolicy(msgspec.Struct, frozen=True, kw_only=True):
     skew: timedelta = timedelta(seconds=5)
 
 
-class TargetContext(msgspec.Struct, frozen=True, kw_only=True):
+class TargetContext(Value):
     """The rest of the cluster, as one candidate sees it.
 
     `ready`: Candidates, Pods and invitations are in view. `invitations` are those of the namespace, `others` how many

@@ -37,7 +37,7 @@ _OVER = ("Succeeded", "Failed")
 _replace = msgspec.structs.replace
 
 
-class TargetState(OpenWrites[TargetWrite, WriteFailure], frozen=True, kw_only=True):
+class TargetState(OpenWrites[TargetWrite, WriteFailure]):
     """A candidate, its Pod and its open writes.
 
     `reservations` counts them; `held` is the one that is held now. `permit` is the last permit that was read for it.

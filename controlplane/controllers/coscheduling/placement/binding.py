@@ -2,13 +2,12 @@
 
 In: a run, its pipeline and its mode. Out: one `TaskBinding` for each task. Tekton's own controller makes TaskRuns just
 so; where its flag says `disabled` and Controlplane places the pods instead, the admission hook adds what is missing
+from controlplane.values import Value
 from the same values."""
 
 from __future__ import annotations
 
 import copy
-
-import msgspec
 
 from controlplane.controllers.coscheduling.flags import Mode
 from controlplane.controllers.coscheduling.names import COMPONENT, placeholder_name
@@ -26,11 +25,12 @@ from controlplane.controllers.coscheduling.placement.substitution import context
 from controlplane.controllers.coscheduling.placement.templates import task_template
 from controlplane.controllers.coscheduling.problems import Problem
 from controlplane.kube.kinds import Json
+from controlplane.values import Value
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-class TaskBinding(msgspec.Struct, frozen=True, kw_only=True):
+class TaskBinding(Value):
     """A task's workspaces, placeholder ("" if it follows none), distinct claims, and pod template with the final
     affinity.
 

@@ -40,7 +40,7 @@ OURS = frozenset({"Unschedulable", "Scheduled"})
 _replace = msgspec.structs.replace
 
 
-class GangState(StreamState, frozen=True, kw_only=True):
+class GangState(StreamState):
     """A PodGroup, what it shows, what is to be said of it, and how far its start has come."""
 
     seen: GangObserved | None = None
