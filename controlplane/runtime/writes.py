@@ -65,6 +65,19 @@ class Targeted(Protocol):
         """The cluster that is written to."""
 
 
+class ObjectWrite:
+    """What a decision has that means a write to one object of its stream: `WHAT` tells it from the others there."""
+
+    __slots__ = ()
+    WHAT: ClassVar[str] = ""
+    cluster: str
+
+    @property
+    def target(self) -> str:
+        """The key of the object in its stream: at most one write to it is open."""
+        return f"{self.cluster}/{self.WHAT}"
+
+
 D = TypeVar("D", bound=Targeted)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from controlplane.log.event import Event, Kept, Part
+from controlplane.runtime.observations import ObjectObserved, ObjectVanished
 
 
 class WorkspaceSeen(Part):
@@ -47,23 +48,14 @@ class TolerationSeen(Part):
     effect: str = ""
 
 
-class CoschedulingObservation(Event):
+class CoschedulingObservation(ObjectObserved):
     """What every observed object has."""
 
-    namespace: str = ""
-    name: str
-    uid: str
-    resource_version: str
     deleting: bool = False
 
 
-class CoschedulingObjectGone(Event):
+class CoschedulingObjectGone(ObjectVanished):
     """An observed object is no longer there."""
-
-    namespace: str = ""
-    name: str
-    uid: str
-    resource_version: str = ""
 
 
 class WorkerRunObserved(CoschedulingObservation):

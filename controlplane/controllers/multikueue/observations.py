@@ -9,6 +9,7 @@ from typing import Any
 
 from controlplane.kube.conditions import Condition
 from controlplane.log.event import Event, Kept, Part
+from controlplane.runtime.observations import ObjectObserved, ObjectVanished
 
 _REPLACED = "WorkloadSliceReplaced"
 
@@ -48,24 +49,15 @@ class Priority(Part):
     boost: str = ""
 
 
-class Observation(Event):
+class Observation(ObjectObserved):
     """What every observed object has."""
 
-    namespace: str = ""
-    name: str
-    uid: str
-    resource_version: str
     generation: int = 0
     deleting: bool = False
 
 
-class ObjectGone(Event):
+class ObjectGone(ObjectVanished):
     """An observed object is no longer there (or, on a worker, no longer carries our origin label)."""
-
-    namespace: str = ""
-    name: str
-    uid: str
-    resource_version: str = ""
 
 
 class Conditioned(Observation):

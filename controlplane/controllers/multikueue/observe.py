@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-import msgspec
-
 from controlplane.controllers.connectivity.events import MANAGEMENT, cluster_stream
 from controlplane.controllers.multikueue import objects
 from controlplane.controllers.multikueue.adapters.base import ORIGIN_LABEL, PREBUILT, QUEUE_LABEL, Adapter
@@ -27,7 +25,6 @@ from controlplane.controllers.multikueue.events import (
     MultiKueueClusterObserved,
     MultiKueueConfigGone,
     MultiKueueConfigObserved,
-    ObjectGone,
     ObservationRefused,
     RemoteJobGone,
     RemoteJobObserved,
@@ -97,12 +94,7 @@ class WorkloadObserver:
 
     def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
         """Return the event of one change, or None for what concerns nobody."""
-        cluster, kind, obj, resource_version = (
-            change.cluster,
-            change.kind,
-            change.object,
-            change.resource_version,
-        )
+        cluster, kind, obj = change.cluster, change.kind, change.object
         try:
             built = self._gone(cluster, kind, obj) if change.gone else self._seen(cluster, kind, change.whole())
         except UNFIT as error:
@@ -114,8 +106,6 @@ class WorkloadObserver:
             return None
         if isinstance(event, ClusterQueueGone):
             self._offered.pop(event.name, None)
-        if isinstance(event, ObjectGone):  # a tombstone of a relist has no version of its own
-            event = msgspec.structs.replace(event, resource_version=resource_version)
         return change.observed(stream, event, now, bodies)
 
     def _unchanged(self, incarnation: str, event: ClusterQueueObserved) -> bool:

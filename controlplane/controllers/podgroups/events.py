@@ -7,7 +7,7 @@ whose group a pod is in: a rule that is changed later changes nothing for it."""
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.podgroups.membership import Amounts, Template
@@ -17,10 +17,10 @@ from controlplane.controllers.podgroups.phases import ClusterCapacity, Phase, St
 from controlplane.controllers.podgroups.reasons import PodGroupReason
 from controlplane.controllers.podgroups.rules import Complaint, OwnerRule
 from controlplane.log.event import Event
-from controlplane.runtime.writes import WriteFailed, WriteUnneeded
+from controlplane.runtime.observations import SubjectObserved, SubjectVanished
+from controlplane.runtime.writes import ObjectWrite, WriteFailed, WriteUnneeded
 
 RULES_STREAM, ROOM_STREAM = "podgroup-rules", "podgroup-room"
-Where = Literal["Pod", "PodGroup", "ConfigMap"]
 
 
 def member_stream(namespace: str, name: str) -> str:
@@ -41,11 +41,9 @@ def owner_stream(namespace: str, owner: OwnerReference) -> str:
 # --- observations ----------------------------------------------------------------------------------------------------
 
 
-class GroupObservation(Event):
+class GroupObservation(SubjectObserved):
     """What every observed object has."""
 
-    uid: str
-    resource_version: str
     deleting: bool = False
 
 
@@ -62,11 +60,8 @@ class MemberObserved(GroupObservation):
     problem: str = ""
 
 
-class MemberGone(Event):
+class MemberGone(SubjectVanished):
     """A pod was deleted."""
-
-    uid: str
-    resource_version: str = ""
 
 
 class OwnerObserved(GroupObservation):
@@ -78,11 +73,8 @@ class OwnerObserved(GroupObservation):
     template: Template | None = None
 
 
-class OwnerGone(Event):
+class OwnerGone(SubjectVanished):
     """An owner of a watched kind was deleted."""
-
-    uid: str
-    resource_version: str = ""
 
 
 class GroupObserved(GroupObservation):
@@ -105,11 +97,8 @@ class GroupObserved(GroupObservation):
     conditions: list[dict[str, Any]] = []
 
 
-class GroupGone(Event):
+class GroupGone(SubjectVanished):
     """A PodGroup was deleted."""
-
-    uid: str
-    resource_version: str = ""
 
 
 class RulesAccepted(Event):
@@ -190,18 +179,13 @@ class OwnerResolved(GroupDecision):
     resolution: Resolution
 
 
-class GroupWrite(GroupDecision):
+class GroupWrite(GroupDecision, ObjectWrite):
     """A decision that means a write to one object, based on its UID and `resource_version` ("" for a create)."""
 
-    WHERE: ClassVar[Where] = "PodGroup"
+    WHAT: ClassVar[str] = "PodGroup"
     cluster: str = MANAGEMENT
     uid: str = ""
     resource_version: str = ""
-
-    @property
-    def target(self) -> str:
-        """The key of the object in its stream: at most one write to it is open."""
-        return f"{self.cluster}/{self.WHERE}"
 
 
 class GroupCreationDecided(GroupWrite):
@@ -237,7 +221,7 @@ class GroupStatusDecided(GroupWrite):
 class MembershipDecided(GroupWrite):
     """Write the group's name into the pod's annotation: the group is there."""
 
-    WHERE: ClassVar[Where] = "Pod"
+    WHAT: ClassVar[str] = "Pod"
     group: str
     warnings: list[Warned] = []
 
@@ -245,14 +229,14 @@ class MembershipDecided(GroupWrite):
 class MemberWarned(GroupWrite):
     """Note on a pod why it has no group."""
 
-    WHERE: ClassVar[Where] = "Pod"
+    WHAT: ClassVar[str] = "Pod"
     warning: Warned
 
 
 class RulesNoted(GroupWrite):
     """Note on the ConfigMap whether its rules hold: `note` is its annotation."""
 
-    WHERE: ClassVar[Where] = "ConfigMap"
+    WHAT: ClassVar[str] = "ConfigMap"
     note: str
 
 

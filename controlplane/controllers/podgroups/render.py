@@ -33,10 +33,10 @@ _KINDS: dict[str, Kind] = {"Pod": PODS, "PodGroup": POD_GROUPS, "ConfigMap": CON
 
 def place_of(stream: str, decision: GroupWrite) -> ObjectRef:
     """Return the object that a write is to."""
-    if decision.WHERE == "ConfigMap":
+    if decision.WHAT == "ConfigMap":
         return ObjectRef(CONFIG_MAPS, rules.NAMESPACE, rules.NAME)
     _, namespace, name = stream.split("/", 2)
-    return ObjectRef(_KINDS[decision.WHERE], namespace, name)
+    return ObjectRef(_KINDS[decision.WHAT], namespace, name)
 
 
 def render(

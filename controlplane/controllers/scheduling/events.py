@@ -14,7 +14,8 @@ from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.scheduling.reasons import SchedulingReason
 from controlplane.kube.kinds import Json, Kind, ObjectRef, Request
 from controlplane.log.event import Event, Part
-from controlplane.runtime.writes import WriteRefused, WriteUnneeded
+from controlplane.runtime.observations import SubjectObserved, SubjectVanished
+from controlplane.runtime.writes import ObjectWrite, WriteRefused, WriteUnneeded
 
 HERE = MANAGEMENT  # the API server that the scheduler stands beside
 
@@ -63,15 +64,13 @@ class Woken(Part):
 # --- what is seen -----------------------------------------------------------------------------------------------------
 
 
-class PendingPodObserved(Event):
+class PendingPodObserved(SubjectObserved):
     """A pod that names one of our profiles, in what decides about it; recorded when any of that changes, and no more
     once it has a node.
 
     `candidate`: its Candidate decides about it, and only its condition is ours. `over`: it has ended. `problem`: the
     field that cannot be read, so that it cannot be scheduled."""
 
-    uid: str
-    resource_version: str
     scheduler: str
     priority: int = 0
     node: str = ""
@@ -84,11 +83,8 @@ class PendingPodObserved(Event):
     problem: str = ""
 
 
-class PendingPodGone(Event):
+class PendingPodGone(SubjectVanished):
     """The pod is not there any more."""
-
-    uid: str
-    resource_version: str = ""
 
 
 class PreBindSeen(Event):
@@ -98,35 +94,25 @@ class PreBindSeen(Event):
     index: int
 
 
-class VictimSeen(Event):
+class VictimSeen(SubjectObserved):
     """A pod that is to be evicted: whether it carries the condition DisruptionTarget, whether it is being deleted."""
 
-    uid: str
-    resource_version: str
     marked: bool = False
     terminating: bool = False
 
 
-class VictimGone(Event):
+class VictimGone(SubjectVanished):
     """An evicted pod is not there any more."""
 
-    uid: str
-    resource_version: str = ""
 
-
-class GangObserved(Event):
+class GangObserved(SubjectObserved):
     """A PodGroup that the plugin Gang looks after, by the conditions that it shows."""
 
-    uid: str
-    resource_version: str
     conditions: list[dict[str, Any]] = []
 
 
-class GangGone(Event):
+class GangGone(SubjectVanished):
     """The PodGroup is not there any more."""
-
-    uid: str
-    resource_version: str = ""
 
 
 # --- decisions --------------------------------------------------------------------------------------------------------
@@ -138,16 +124,10 @@ class SchedulingDecision(Event):
     reason: SchedulingReason
 
 
-class SchedulingWrite(SchedulingDecision):
+class SchedulingWrite(SchedulingDecision, ObjectWrite):
     """A decision that means a write."""
 
-    WHAT: ClassVar[str] = ""
     cluster: str = HERE
-
-    @property
-    def target(self) -> str:
-        """The key of what is written in its stream: at most one write to it is open."""
-        return f"{self.cluster}/{self.WHAT}"
 
 
 class NodeReserved(SchedulingDecision):

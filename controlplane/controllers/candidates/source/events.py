@@ -31,7 +31,7 @@ from controlplane.controllers.candidates.source.observations import (
 )
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.log.event import Event
-from controlplane.runtime.writes import WriteRefused, WriteUnneeded
+from controlplane.runtime.writes import ObjectWrite, WriteRefused, WriteUnneeded
 
 __all__ = [
     "EVENTS",
@@ -79,17 +79,11 @@ class CandidateDecision(Event):
     reason: CandidateReason
 
 
-class CandidateWrite(CandidateDecision):
+class CandidateWrite(CandidateDecision, ObjectWrite):
     """A decision that means a write to one object on `cluster`, based on its `resource_version` ("" for a create)."""
 
-    WHAT: ClassVar[str] = ""
     cluster: str = MANAGEMENT
     resource_version: str = ""
-
-    @property
-    def target(self) -> str:
-        """The key of the object in its stream: at most one write to it is open."""
-        return f"{self.cluster}/{self.WHAT}"
 
 
 class OnCandidate(CandidateWrite):

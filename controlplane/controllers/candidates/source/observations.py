@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-import msgspec
-
 from controlplane.controllers.candidates.objects import Origin
 from controlplane.controllers.candidates.references.decide import NamedObject
 from controlplane.kube.conditions import Condition
 from controlplane.kube.fields import UNFIT
 from controlplane.log.event import Body, Event, Kept, NewEvent, Part
 from controlplane.runtime.controller import ObjectChange
+from controlplane.runtime.observations import ObjectObserved, ObjectVanished
 
 Built = tuple[str, Event, tuple[Body, ...]]
 """A stream, the event that is appended to it, and the bodies that are stored beside it."""
@@ -32,31 +31,20 @@ class PlacementOptions(Part):
     max_skew: int | None = None
 
 
-class SourceObservation(Event):
+class SourceObservation(ObjectObserved):
     """What every observed object has."""
 
-    namespace: str = ""
-    name: str
-    uid: str
-    resource_version: str
     deleting: bool = False
 
 
-class SourceObjectGone(Event):
+class SourceObjectGone(ObjectVanished):
     """An observed object is no longer there."""
-
-    namespace: str = ""
-    name: str
-    uid: str
-    resource_version: str = ""
 
 
 def event_of(
     change: ObjectChange, now: datetime, build: Callable[[], Built | None], refuse: Callable[[Exception], Built]
 ) -> NewEvent | None:
-    """Return the event of one change, None if `build` makes none; an object that does not fit its API is refused.
-
-    An object that is gone is recorded with the version of its end."""
+    """Return the event of one change, None if `build` makes none; an object that does not fit its API is refused."""
     try:
         built = build()
     except UNFIT as error:
@@ -64,8 +52,6 @@ def event_of(
     if built is None:
         return None
     stream, event, bodies = built
-    if isinstance(event, SourceObjectGone):
-        event = msgspec.structs.replace(event, resource_version=change.resource_version)
     return change.observed(stream, event, now, bodies)
 
 

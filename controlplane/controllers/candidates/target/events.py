@@ -16,7 +16,7 @@ from controlplane.controllers.candidates.source.observations import SourceObject
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.kube.conditions import Condition
 from controlplane.log.event import Event, Kept, Part
-from controlplane.runtime.writes import WriteRefused, WriteUnneeded
+from controlplane.runtime.writes import ObjectWrite, WriteRefused, WriteUnneeded
 
 HERE = MANAGEMENT  # the API server that the scheduler stands beside
 
@@ -172,17 +172,11 @@ class TargetDecision(Event):
     reason: TargetReason
 
 
-class TargetWrite(TargetDecision):
+class TargetWrite(TargetDecision, ObjectWrite):
     """A decision that means a write to the Candidate or its Pod."""
 
-    WHAT: ClassVar[str] = ""
     cluster: str = HERE
     resource_version: str = ""
-
-    @property
-    def target(self) -> str:
-        """The key of the object in its stream: at most one write to it is open."""
-        return f"{self.cluster}/{self.WHAT}"
 
 
 class Admitted(TargetDecision):
