@@ -53,7 +53,7 @@ class Stage:
         self.policy = SourcePolicy(cluster="home", namespaces=frozenset({NS}), **policy)
         self.target_policy = TargetPolicy()
         self.api, self.bodies = Api(), dict[str, bytes]()
-        self.state: SourceState = folds.initial(f"sourcepod/{NS}/web")
+        self.state: SourceState = SourceState.initial(f"sourcepod/{NS}/web")
         self.stores: dict[str, Store] = dict.fromkeys(targets, EMPTY)
         self.sides: dict[str, dict[str, TargetState]] = {name: {} for name in targets}
         self.home: Store = {"candidates": {}, "pods": {"web": pod()}, "lives": {}}
@@ -195,7 +195,7 @@ class Stage:
         )
 
     def target_fold(self, name: str, candidate: str, event: Event) -> None:
-        before = self.sides[name].get(candidate) or target_folds.target_initial(f"candidate/{NS}/{candidate}")
+        before = self.sides[name].get(candidate) or target_folds.TargetState.initial(f"candidate/{NS}/{candidate}")
         recorded = Recorded(position=0, stream="c", version=0, event=event, cluster=HERE, recorded_at=self.now)
         self.sides[name][candidate] = target_folds.target_fold(before, recorded)
 

@@ -15,7 +15,7 @@ from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.events import JobCreationDecided, Owner, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.render import render
-from controlplane.controllers.multikueue.state import initial
+from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.kube.kinds import PIPELINE_RUNS
 from controlplane.log.event import body_of
 from controlplane.settings import KINDS, Settings
@@ -108,7 +108,7 @@ def test_the_status_is_drained_of_what_runs() -> None:
 
 
 def test_the_copy_says_which_attempt_it_is() -> None:
-    state = initial("workload/ci/workload-1")
+    state = WorkloadState.initial("workload/ci/workload-1")
     owner = Owner(api_version="tekton.dev/v1", kind="PipelineRun", name="build-1", uid="u")
     local = WorkloadObserved(
         namespace="ci", name="workload-1", uid="w", resource_version="1", owner=owner, template="t", spec_key="k"

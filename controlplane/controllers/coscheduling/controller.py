@@ -65,7 +65,7 @@ from controlplane.controllers.coscheduling.ownership import Whose
 from controlplane.controllers.coscheduling.placement.eviction import NodeView
 from controlplane.controllers.coscheduling.placement.placeholders import NOP_IMAGE, Style
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason
-from controlplane.controllers.coscheduling.state import Attempt, RunState, fold, initial
+from controlplane.controllers.coscheduling.state import Attempt, RunState, fold
 from controlplane.kube.kinds import PIPELINE_RUNS, Request, meta
 from controlplane.kube.requests import Obsolete
 from controlplane.kube.tolerations import Taint
@@ -229,7 +229,7 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
 
     def _fold_run(self, recorded: Recorded) -> None:
         stream = recorded.stream
-        before = self.runs.get(stream) or initial(stream)
+        before = self.runs.get(stream) or RunState.initial(stream)
         state = fold(before, recorded)
         self._marks.note(stream, before, state, recorded.position)
         for node in {pod.node for pod in before.pods.values()} - {pod.node for pod in state.pods.values()}:

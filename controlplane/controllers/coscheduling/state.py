@@ -38,6 +38,7 @@ from controlplane.controllers.coscheduling.events import (
 from controlplane.controllers.coscheduling.events import Where as Place
 from controlplane.controllers.coscheduling.names import template_name
 from controlplane.log.event import Recorded
+from controlplane.runtime.streams import StreamFold
 from controlplane.runtime.writes import OpenWrites, WriteFailure, closed, dropped, opened, refused, without
 from controlplane.values import Value
 
@@ -89,7 +90,7 @@ class Attempt(Value):
         return next((found for found in self.placeholders.values() if found.name == name), None)
 
 
-class RunState(OpenWrites[CoschedulingWrite, WriteFailure]):
+class RunState(OpenWrites[CoschedulingWrite, WriteFailure], StreamFold):
     """A run of one name, through all its attempts. `pods` are placeholders' pods by UID, `task_pods` those of tasks."""
 
     namespace: str
@@ -136,16 +137,9 @@ def _tied(claim: ClaimObserved, templates: list[str]) -> bool:
     return any(claim.name == f"{template}-{claim.placeholder}-0" for template in templates)
 
 
-def initial(stream: str) -> RunState:
-    """Return the state before the first event of a `pipelinerun/NS/NAME` stream."""
-    _, namespace, name = stream.split("/", 2)
-    return RunState(namespace=namespace, name=name)
-
-
 def fold(state: RunState, recorded: Recorded) -> RunState:
     """Return the state after one more event of the run's stream."""
-    state = _replace(state, version=recorded.version, position=recorded.position)
-    return _pruned(_fold(state, recorded))
+    return _pruned(_fold(state.folded_to(recorded), recorded))
 
 
 def _pruned(state: RunState) -> RunState:

@@ -58,7 +58,6 @@ from controlplane.controllers.multikueue.state import (
     fold_listed,
     fold_return,
     fold_unreadable,
-    initial,
     without_write,
 )
 from controlplane.controllers.multikueue.versions import WorkloadVersionTracker
@@ -203,8 +202,10 @@ class WorkloadIndex(ExistingObjects):
     def _fold_workload(self, recorded: Recorded) -> None:
         stream = recorded.stream
         before = self.workloads.get(stream)
-        state = fold(before or initial(stream), recorded)
-        state = msgspec.structs.replace(state, marks=of_workload(before or initial(stream), state, recorded))
+        state = fold(before or WorkloadState.initial(stream), recorded)
+        state = msgspec.structs.replace(
+            state, marks=of_workload(before or WorkloadState.initial(stream), state, recorded)
+        )
         if isinstance(recorded.event, CheckStateDecided) and recorded.event.reason == WorkloadReason.REMOTE_LOST:
             self.requeues.append(recorded.recorded_at)
             while self.requeues[0] <= recorded.recorded_at - timedelta(minutes=1):

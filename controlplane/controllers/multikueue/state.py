@@ -37,6 +37,7 @@ from controlplane.controllers.multikueue.events import (
 from controlplane.kube.conditions import Condition
 from controlplane.log.event import Recorded
 from controlplane.runtime import writes
+from controlplane.runtime.streams import StreamFold
 from controlplane.runtime.writes import OpenWrites, closed, dropped, opened, refused, without
 
 
@@ -76,7 +77,7 @@ class Remote(msgspec.Struct, frozen=True):
         return condition if condition is not None and condition.status == "True" else None
 
 
-class WorkloadState(OpenWrites[WorkloadWrite, RepeatedWriteFailure]):
+class WorkloadState(OpenWrites[WorkloadWrite, RepeatedWriteFailure], StreamFold):
     """A Workload, its copies and its open writes.
 
     `attempt` counts dispatch attempts; one is `dispatching` from its first nomination until the Workload loses quota or
@@ -137,22 +138,9 @@ _OUR_JOB = f"{MANAGEMENT}/Job"
 _replace = msgspec.structs.replace
 
 
-def key_of(stream: str) -> tuple[str, str]:
-    """Return namespace and name of a `workload/NS/NAME` stream."""
-    _, namespace, name = stream.split("/", 2)
-    return namespace, name
-
-
-def initial(stream: str) -> WorkloadState:
-    """Return the state before the first event of a stream."""
-    namespace, name = key_of(stream)
-    return WorkloadState(namespace=namespace, name=name)
-
-
 def fold(state: WorkloadState, recorded: Recorded) -> WorkloadState:
     """Return the state after one more event of the Workload's stream."""
-    event = recorded.event
-    state = _replace(state, version=recorded.version, position=recorded.position)
+    event, state = recorded.event, state.folded_to(recorded)
     match event:
         case WorkloadObserved():
             return _fold_local(state, event)

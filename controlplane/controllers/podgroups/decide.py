@@ -42,6 +42,7 @@ from controlplane.controllers.podgroups.reasons import Oddity, PodGroupReason
 from controlplane.controllers.podgroups.state import MemberState, PodGroupState, RulesState
 from controlplane.kube.quantities import nanos
 from controlplane.log.event import Event
+from controlplane.runtime.streams import object_of
 
 _LONGEST_PAUSE = 300  # seconds before something that others keep undoing is done again
 
@@ -150,7 +151,7 @@ def _keep_others(
 
 def first_of(members: list[MemberState], stream: str) -> MemberState | None:
     """Return the oldest of the members that were resolved to a group: the one that it is derived from."""
-    _, namespace, name = stream.split("/", 2)  # a pod may name any group
+    namespace, name = object_of(stream)  # a pod may name any group
     resolved = [
         (one.seen.created, one.seen.facts.name, one)
         for one in members

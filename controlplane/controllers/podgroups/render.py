@@ -26,6 +26,7 @@ from controlplane.controllers.podgroups.objects import CONFIG_MAPS, GROUP_NAME, 
 from controlplane.controllers.podgroups.observe import PROBLEM_NOTE, RULES_NOTE
 from controlplane.kube.kinds import Json, Kind, ObjectRef, Request
 from controlplane.kube.requests import event_about, timestamp
+from controlplane.runtime.streams import object_of
 
 _LONGEST_NOTE = 1024
 _KINDS: dict[str, Kind] = {"Pod": PODS, "PodGroup": POD_GROUPS, "ConfigMap": CONFIG_MAPS}
@@ -35,8 +36,7 @@ def place_of(stream: str, decision: GroupWrite) -> ObjectRef:
     """Return the object that a write is to."""
     if decision.WHAT == "ConfigMap":
         return ObjectRef(CONFIG_MAPS, rules.NAMESPACE, rules.NAME)
-    _, namespace, name = stream.split("/", 2)
-    return ObjectRef(_KINDS[decision.WHAT], namespace, name)
+    return ObjectRef(_KINDS[decision.WHAT], *object_of(stream))
 
 
 def render(

@@ -30,6 +30,7 @@ from controlplane.controllers.scheduling.events import (
     VictimSeen,
 )
 from controlplane.log.event import Recorded
+from controlplane.runtime.streams import StreamFold
 from controlplane.runtime.writes import OpenWrites, WriteFailure, closed, dropped, opened, refused
 
 POD_STREAM, VICTIM_STREAM, GANG_STREAM = "pod", "victim", "gang"
@@ -39,7 +40,7 @@ MARK, REMOVAL = f"{HERE}/{VictimMarkDecided.WHAT}", f"{HERE}/{VictimRemovalDecid
 _replace = msgspec.structs.replace
 
 
-class StreamState(OpenWrites[SchedulingWrite, WriteFailure]):
+class StreamState(OpenWrites[SchedulingWrite, WriteFailure], StreamFold):
     """What the states of all streams have: which object they are about, how far they are folded, their open writes."""
 
     namespace: str
@@ -130,22 +131,9 @@ def gang_stream(namespace: str, name: str) -> str:
     return f"{GANG_STREAM}/{namespace}/{name}"
 
 
-def pod_initial(stream: str) -> PodState:
-    """Return the state before the first event of a pod's stream."""
-    _, namespace, name = stream.split("/", 2)
-    return PodState(namespace=namespace, name=name)
-
-
-def victim_initial(stream: str) -> VictimState:
-    """Return the state before the first event of a victim's stream."""
-    _, namespace, name = stream.split("/", 2)
-    return VictimState(namespace=namespace, name=name)
-
-
 def pod_fold(state: PodState, recorded: Recorded) -> PodState:
     """Return the state after one more event of the stream."""
-    event = recorded.event
-    state = _replace(state, version=recorded.version, position=recorded.position)
+    event, state = recorded.event, state.folded_to(recorded)
     match event:
         case PendingPodObserved():
             return _observed(state, event)
@@ -231,8 +219,7 @@ def _refused(state: PodState, event: SchedulingWriteFailed) -> PodState:
 
 def victim_fold(state: VictimState, recorded: Recorded) -> VictimState:
     """Return the state after one more event of the stream."""
-    event = recorded.event
-    state = _replace(state, version=recorded.version, position=recorded.position)
+    event, state = recorded.event, state.folded_to(recorded)
     match event:
         case VictimChosen():
             return _replace(state, chosen=event, marked=False, effects={}, trouble={})

@@ -91,8 +91,8 @@ class GangSource:
         group = SourceGroupObserved(
             namespace=NAMESPACE, name="g", uid="g#1", resource_version="1", min_member=LEAST, created=at(0)
         )
-        empty = [self.states.put(folds.initial(stream)) for stream in STREAMS[1:]]
-        joint = Joint(self.groups.put(gang_state.initial_group(GROUP)), tuple(empty))
+        empty = [self.states.put(folds.SourceState.initial(stream)) for stream in STREAMS[1:]]
+        joint = Joint(self.groups.put(gang_state.SourceGangState.initial(GROUP)), tuple(empty))
         joint = self.folded(joint, NewEvent(stream=GROUP, event=group), 0)
         for number, name in enumerate(NAMES, 1):
             found: Json = source_pod(self.config.restart)

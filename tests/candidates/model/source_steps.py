@@ -47,7 +47,7 @@ class SourceSteps:
         self._contexts: dict[int, Any] = {}
 
     def first(self) -> int:
-        return self._put(folds.initial(STREAM))
+        return self._put(folds.SourceState.initial(STREAM))
 
     # --- folding -----------------------------------------------------------------------------------------------------
 

@@ -103,7 +103,7 @@ class TargetSteps:
     def _look(self, side: int, store: int, now: int, forbids: bool) -> tuple[int, int]:
         states, objects = dict(self.sides[side]), self.stores[store]
         for name in sorted({*states, *objects["candidates"], *objects["pods"]}):
-            before = states.get(name) or folds.target_initial(folds.candidate_stream(NAMESPACE, name))
+            before = states.get(name) or folds.TargetState.initial(folds.candidate_stream(NAMESPACE, name))
             states[name] = self._observed(before, objects["candidates"].get(name), now)
             if states[name].binding is None:
                 states[name] = self._observed_pod(states[name], objects["pods"].get(name), now)
@@ -147,7 +147,7 @@ class TargetSteps:
             for name in sorted({*states, *objects["pods"]}):
                 if name in states and states[name].binding is None:
                     continue  # looked at together with the Candidate: there is nothing to race with
-                before = states.get(name) or folds.target_initial(folds.candidate_stream(NAMESPACE, name))
+                before = states.get(name) or folds.TargetState.initial(folds.candidate_stream(NAMESPACE, name))
                 states[name] = self._observed_pod(before, objects["pods"].get(name), now)
             return self.sides.put({name: state for name, state in states.items() if not state.settled})
 

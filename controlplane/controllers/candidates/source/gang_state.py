@@ -29,6 +29,7 @@ from controlplane.controllers.candidates.source.state import SourceState
 from controlplane.kube import pod_groups as rules
 from controlplane.kube.pod_groups import Gang, GroupSpec, Member, Stage
 from controlplane.log.event import Recorded
+from controlplane.runtime.streams import StreamFold
 from controlplane.values import Value
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
@@ -55,7 +56,7 @@ class Placed(Value):
         return not self.withdrawing and not self.dissolved
 
 
-class SourceGangState(Value):
+class SourceGangState(Value, StreamFold):
     """A group and how far it has come.
 
     `placed` is there from the permission of a quorum until nobody runs any more. `numbers` counts permissions. By
@@ -111,19 +112,12 @@ def group_stream(namespace: str, name: str) -> str:
     return f"{GROUP}/{namespace}/{name}"
 
 
-def initial_group(stream: str) -> SourceGangState:
-    """Return the state before the first event of a stream."""
-    _, namespace, name = stream.split("/", 2)
-    return SourceGangState(namespace=namespace, name=name)
-
-
 # --- the fold --------------------------------------------------------------------------------------------------------
 
 
 def fold_group(state: SourceGangState, recorded: Recorded) -> SourceGangState:
     """Return the state after one more event of the stream."""
-    event = recorded.event
-    state = _replace(state, version=recorded.version, position=recorded.position)
+    event, state = recorded.event, state.folded_to(recorded)
     match event:
         case SourceGroupObserved():
             known = state.seen
@@ -325,7 +319,7 @@ class SourceGangs:
     def fold(self, recorded: Recorded) -> None:
         """Take one more event of a group."""
         stream = recorded.stream
-        after = fold_group(self.groups.get(stream) or initial_group(stream), recorded)
+        after = fold_group(self.groups.get(stream) or SourceGangState.initial(stream), recorded)
         self.groups[stream] = after
         self._tidy(stream)
         self._changed(stream)
@@ -385,7 +379,7 @@ class SourceGangs:
 
     def state(self, stream: str) -> SourceGangState:
         """Return a group as it is folded."""
-        return self.groups.get(stream) or initial_group(stream)
+        return self.groups.get(stream) or SourceGangState.initial(stream)
 
     def members(self, stream: str) -> Mapping[str, SourceState]:
         """Return the pods of a group, by stream."""

@@ -40,6 +40,7 @@ from controlplane.controllers.candidates.source.events import (
 )
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.log.event import Recorded
+from controlplane.runtime.streams import StreamFold
 from controlplane.runtime.writes import OpenWrites, WriteFailure, closed, opened, refused
 from controlplane.values import Value
 
@@ -78,7 +79,7 @@ class Permit(Value):
     revoking: bool = False
 
 
-class SourceState(OpenWrites[CandidateWrite, WriteFailure]):
+class SourceState(OpenWrites[CandidateWrite, WriteFailure], StreamFold):
     """A source pod, its candidates and its open writes.
 
     `uid` and `epoch` are those of the attempt under way (`electing`), `targets` its targets. `delegate` is the
@@ -125,16 +126,9 @@ def source_stream(namespace: str, name: str) -> str:
     return f"{STREAM}/{namespace}/{name}"
 
 
-def initial(stream: str) -> SourceState:
-    """Return the state before the first event of a stream."""
-    _, namespace, name = stream.split("/", 2)
-    return SourceState(namespace=namespace, name=name)
-
-
 def fold(state: SourceState, recorded: Recorded) -> SourceState:
     """Return the state after one more event of the stream."""
-    event = recorded.event
-    state = _replace(state, version=recorded.version, position=recorded.position)
+    event, state = recorded.event, state.folded_to(recorded)
     match event:
         case SourcePodObserved():
             return _fold_pod(state, event)

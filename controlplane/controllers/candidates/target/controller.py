@@ -31,7 +31,7 @@ from controlplane.controllers.candidates.target.events import (
 )
 from controlplane.controllers.candidates.target.observe import observe
 from controlplane.controllers.candidates.target.render import target_bodies, target_render
-from controlplane.controllers.candidates.target.state import STREAM, TargetState, target_fold, target_initial
+from controlplane.controllers.candidates.target.state import STREAM, TargetState, target_fold
 from controlplane.controllers.connectivity.events import ClusterConnected, ClusterRestored, KindSynced
 from controlplane.kube.kinds import Request, meta
 from controlplane.kube.requests import Obsolete
@@ -96,7 +96,7 @@ class TargetController(WritingController[TargetWrite]):
             elif isinstance(event, CandidatePodGone):
                 self._pods.discard(event.uid)
             before = self.candidates.get(stream)
-            after = target_fold(before or target_initial(stream), recorded)
+            after = target_fold(before or TargetState.initial(stream), recorded)
             self._marks.note(stream, before, after, recorded.position)
             if (before is not None and before.admitted) != after.admitted:
                 self._around[f"others/{after.namespace}"] = recorded.position

@@ -30,6 +30,7 @@ from controlplane.controllers.candidates.target.events import (
     Withdrawn,
 )
 from controlplane.log.event import Recorded
+from controlplane.runtime.streams import StreamFold
 from controlplane.runtime.writes import OpenWrites, WriteFailure, closed, dropped, opened, refused
 
 STREAM = "candidate"
@@ -37,7 +38,7 @@ _OVER = ("Succeeded", "Failed")
 _replace = msgspec.structs.replace
 
 
-class TargetState(OpenWrites[TargetWrite, WriteFailure]):
+class TargetState(OpenWrites[TargetWrite, WriteFailure], StreamFold):
     """A candidate, its Pod and its open writes.
 
     `reservations` counts them; `held` is the one that is held now. `permit` is the last permit that was read for it.
@@ -92,16 +93,9 @@ def candidate_stream(namespace: str, name: str) -> str:
     return f"{STREAM}/{namespace}/{name}"
 
 
-def target_initial(stream: str) -> TargetState:
-    """Return the state before the first event of a stream."""
-    _, namespace, name = stream.split("/", 2)
-    return TargetState(namespace=namespace, name=name)
-
-
 def target_fold(state: TargetState, recorded: Recorded) -> TargetState:
     """Return the state after one more event of the stream."""
-    event = recorded.event
-    state = _replace(state, version=recorded.version, position=recorded.position)
+    event, state = recorded.event, state.folded_to(recorded)
     match event:
         case CandidateObserved():
             return _fold_candidate(state, event)

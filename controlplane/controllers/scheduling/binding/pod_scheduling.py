@@ -34,10 +34,8 @@ from controlplane.controllers.scheduling.state import (
     StreamState,
     VictimState,
     pod_fold,
-    pod_initial,
     pod_stream,
     victim_fold,
-    victim_initial,
     victim_stream,
 )
 from controlplane.kube.kinds import PODS, Json, Request, meta, version_number
@@ -156,7 +154,7 @@ class Placements(Book[PodState]):
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
         stream, event = recorded.stream, recorded.event
-        before = self.states.get(stream) or pod_initial(stream)
+        before = self.states.get(stream) or PodState.initial(stream)
         after = pod_fold(before, recorded)
         if isinstance(event, PendingPodObserved) and not event.node:
             known = self._shown.get(event.uid)
@@ -229,7 +227,7 @@ class Evictions(Book[VictimState]):
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
         stream = recorded.stream
-        before = self.states.get(stream) or victim_initial(stream)
+        before = self.states.get(stream) or VictimState.initial(stream)
         after = victim_fold(before, recorded)
         if before.chosen is not None:
             self._streams.pop(before.chosen.uid, None)
