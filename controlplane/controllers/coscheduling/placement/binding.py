@@ -2,7 +2,6 @@
 
 In: a run, its pipeline and its mode. Out: one `TaskBinding` for each task. Tekton's own controller makes TaskRuns just
 so; where its flag says `disabled` and Controlplane places the pods instead, the admission hook adds what is missing
-from controlplane.values import Value
 from the same values."""
 
 from __future__ import annotations
