@@ -27,10 +27,12 @@ from controlplane.controllers.multikueue.events import (
     CopyJudged,
     JobCreationDecided,
     NominationDecided,
-    RemoteJobGone,
-    RemoteJobObserved,
     WinnerChosen,
     WinnerReleased,
+)
+from controlplane.controllers.multikueue.observations import (
+    RemoteJobGone,
+    RemoteJobObserved,
     WorkloadGone,
     WorkloadObserved,
 )

@@ -15,9 +15,7 @@ from controlplane.audit.words import reason_of, type_of, what
 from controlplane.controllers.candidates.objects import CANDIDATES
 from controlplane.controllers.candidates.source.controller import watched_in
 from controlplane.controllers.candidates.source.events import (
-    CandidateBound,
     CandidateDecision,
-    CandidateSeen,
     CandidateWriteFailed,
     CandidateWriteUnneeded,
     DelegateLost,
@@ -25,6 +23,7 @@ from controlplane.controllers.candidates.source.events import (
     PermitGranted,
 )
 from controlplane.controllers.candidates.source.gang_state import group_stream
+from controlplane.controllers.candidates.source.observations import CandidateBound, CandidateSeen
 from controlplane.controllers.candidates.source.phrases import pod_because
 from controlplane.controllers.candidates.source.state import STREAM as SOURCES
 from controlplane.controllers.candidates.source.state import (

@@ -15,11 +15,11 @@ from controlplane.controllers.coscheduling.events import (
     CoschedulingFailed,
     ModePinned,
     PlaceholderEvicted,
-    PlaceholderReady,
     PlaceholderRemovalDecided,
     RunCompleted,
     RunRefused,
 )
+from controlplane.controllers.coscheduling.observations import PlaceholderReady
 from controlplane.controllers.coscheduling.phrases import run_because
 from controlplane.controllers.coscheduling.state import Attempt, RunState, fold
 from controlplane.log.event import Recorded

@@ -13,8 +13,8 @@ from itertools import combinations
 import msgspec
 
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
-from controlplane.controllers.multikueue.events import RemoteJobObserved, WorkloadObserved
 from controlplane.controllers.multikueue.index import WorkloadIndex
+from controlplane.controllers.multikueue.observations import RemoteJobObserved, WorkloadObserved
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.controllers.multikueue.unobserved_jobs import may_run, of_another_job
 from controlplane.kube.kinds import WORKLOADS

@@ -25,7 +25,7 @@ from controlplane.clusters.reflector import Reflector
 from controlplane.clusters.sources import SecretSource
 from controlplane.clusters.streams import WatchSpec
 from controlplane.clusters.verbs import Executor
-from controlplane.controllers.multikueue.events import MultiKueueClusterObserved
+from controlplane.controllers.multikueue.observations import MultiKueueClusterObserved
 from controlplane.kube.kinds import JOBS, NODES, ObjectRef, Request
 from controlplane.log.codec import Codec
 from controlplane.log.memory import MemoryLog, MemoryStore

@@ -11,7 +11,7 @@ from controlplane.controllers.candidates.source import decide as source
 from controlplane.controllers.candidates.source import observe, render
 from controlplane.controllers.candidates.source import state as folds
 from controlplane.controllers.candidates.source.decision_pass import PodContext
-from controlplane.controllers.candidates.source.events import CandidateGone, SourceDeleted
+from controlplane.controllers.candidates.source.observations import CandidateGone, SourceDeleted
 from controlplane.controllers.candidates.source.policy import PlacementPolicy, SourcePolicy, Target
 from controlplane.controllers.candidates.source.state import SourceState, source_stream
 from controlplane.controllers.candidates.target import calls as calls

@@ -12,7 +12,8 @@ from controlplane.controllers.multikueue.adapters import ADAPTERS, adapters_for
 from controlplane.controllers.multikueue.adapters.base import ORIGIN_LABEL, PREBUILT
 from controlplane.controllers.multikueue.adapters.pipelinerun import PipelineRunAdapter
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
-from controlplane.controllers.multikueue.events import JobCreationDecided, Owner, WorkloadObserved
+from controlplane.controllers.multikueue.events import JobCreationDecided
+from controlplane.controllers.multikueue.observations import Owner, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.render import render
 from controlplane.controllers.multikueue.state import WorkloadState

@@ -10,23 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controlplane.controllers.multikueue.events import (
-    AdmissionCheckGone,
-    AdmissionCheckObserved,
-    CloneGone,
-    CloneObserved,
-    JobGone,
-    JobObserved,
-    MultiKueueClusterGone,
-    MultiKueueClusterObserved,
-    MultiKueueConfigGone,
-    MultiKueueConfigObserved,
-    Owner,
-    RemoteJobGone,
-    RemoteJobObserved,
-    WorkloadGone,
-    WorkloadObserved,
-)
+from controlplane.controllers.multikueue import observations
 from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
     JOBS,
@@ -47,14 +31,14 @@ from tests.multikueue.scene import NS, START, STREAM, WL, Scene
 def test_a_workload_keeps_what_decides() -> None:
     new = observe(HOME, WORKLOADS, workload())
     event = new.event
-    assert isinstance(event, WorkloadObserved)
+    assert isinstance(event, observations.WorkloadObserved)
     assert (new.stream, new.source, new.mark, new.cluster) == (
         STREAM,
         f"{HOME}/inc/workloads.kueue.x-k8s.io/uid-{WL}",
         42,
         HOME,
     )
-    assert event.owner == Owner(api_version="batch/v1", kind="Job", name="train", uid="job-uid")
+    assert event.owner == observations.Owner(api_version="batch/v1", kind="Job", name="train", uid="job-uid")
     assert (event.cluster_name, event.nominated, event.queue_name) == ("a", ["a", "b"], "user-queue")
     assert (event.generation, event.active, event.cluster_queue) == (3, True, "cq")
     assert (event.priority.value, event.priority.class_kind, event.priority.class_name) == (
@@ -120,7 +104,7 @@ def test_a_clone_keeps_what_decides() -> None:
     obj["status"]["admission"]["podSetAssignments"] = [{"name": "main", "topologyAssignment": {"levels": []}}, {}]
     new = observe("a", WORKLOADS, obj)
     event = new.event
-    assert isinstance(event, CloneObserved)
+    assert isinstance(event, observations.CloneObserved)
     assert (new.stream, new.cluster) == (STREAM, "a")
     assert (event.active, event.bound_to) == (False, "job-uid")
     assert event.finalizers == ["kueue.x-k8s.io/resource-in-use", "x/y"]
@@ -130,7 +114,7 @@ def test_a_clone_keeps_what_decides() -> None:
 def test_a_job_of_the_user_keeps_what_decides() -> None:
     new = observe(HOME, JOBS, job())
     event = new.event
-    assert isinstance(event, JobObserved)
+    assert isinstance(event, observations.JobObserved)
     assert new.stream == f"job/jobs.batch/{NS}/train"
     assert (event.managed_by, event.suspended, event.finished, event.inactive, event.says_suspended) == (
         "kueue.x-k8s.io/multikueue",
@@ -186,7 +170,7 @@ def test_a_jobs_copy_is_found_by_the_workload_that_it_names(by: str) -> None:
     obj = job()
     obj["metadata"] = {**obj["metadata"], by: {PREBUILT: WL}}
     new = observe("a", JOBS, obj)
-    assert isinstance(new.event, RemoteJobObserved)
+    assert isinstance(new.event, observations.RemoteJobObserved)
     assert (new.stream, new.event.prebuilt) == (STREAM, WL)
 
 
@@ -205,7 +189,7 @@ def test_the_annotation_goes_before_the_label() -> None:
                 "metadata": {"name": "ac", "uid": "u"},
                 "spec": {"controllerName": "c", "parameters": {"apiGroup": "g", "kind": "k", "name": "n"}},
             },
-            AdmissionCheckObserved(
+            observations.AdmissionCheckObserved(
                 name="ac",
                 uid="u",
                 resource_version="",
@@ -217,7 +201,7 @@ def test_the_annotation_goes_before_the_label() -> None:
         (
             MULTIKUEUE_CONFIGS,
             {"metadata": {"name": "cf", "uid": "u"}, "spec": {"clusters": ["b", "a"]}},
-            MultiKueueConfigObserved(name="cf", uid="u", resource_version="", clusters=["b", "a"]),
+            observations.MultiKueueConfigObserved(name="cf", uid="u", resource_version="", clusters=["b", "a"]),
             "multikueueconfig/cf",
         ),
         (
@@ -226,13 +210,15 @@ def test_the_annotation_goes_before_the_label() -> None:
                 "metadata": {"name": "w", "uid": "u"},
                 "spec": {"clusterSource": {"kubeConfig": {"location": "/x", "locationType": "Path"}}},
             },
-            MultiKueueClusterObserved(name="w", uid="u", resource_version="", location="/x", location_type="Path"),
+            observations.MultiKueueClusterObserved(
+                name="w", uid="u", resource_version="", location="/x", location_type="Path"
+            ),
             "cluster/w",
         ),
         (
             MULTIKUEUE_CLUSTERS,
             {"metadata": {"name": "w", "uid": "u"}, "spec": {"clusterSource": {"clusterProfileRef": {"name": "p"}}}},
-            MultiKueueClusterObserved(name="w", uid="u", resource_version="", cluster_profile="p"),
+            observations.MultiKueueClusterObserved(name="w", uid="u", resource_version="", cluster_profile="p"),
             "cluster/w",
         ),
     ],
@@ -246,19 +232,19 @@ def test_the_cluster_scoped_kinds(kind: Kind, obj: Json, event: Any, stream: str
 
 
 def test_the_owner_is_named_by_annotation_then_controller_then_first_reference() -> None:
-    def found(references: list[Json], annotations: Json) -> Owner | None:
+    def found(references: list[Json], annotations: Json) -> observations.Owner | None:
         obj = workload()
         obj["metadata"] |= {"ownerReferences": references, "annotations": annotations}
-        owner: Owner | None = observe(HOME, WORKLOADS, obj).event.owner
+        owner: observations.Owner | None = observe(HOME, WORKLOADS, obj).event.owner
         return owner
 
     first = {"apiVersion": "v1", "kind": "A", "name": "a", "uid": "ua"}
     second = {"apiVersion": "v1", "kind": "B", "name": "b", "uid": "ub", "controller": True}
-    assert found([first, second], {}) == Owner(api_version="v1", kind="B", name="b", uid="ub")
-    assert found([first], {}) == Owner(api_version="v1", kind="A", name="a", uid="ua")
+    assert found([first, second], {}) == observations.Owner(api_version="v1", kind="B", name="b", uid="ub")
+    assert found([first], {}) == observations.Owner(api_version="v1", kind="A", name="a", uid="ua")
     assert found([], {}) is None
     annotated = {"kueue.x-k8s.io/job-owner-gvk": "batch/v1, Kind=Job", "kueue.x-k8s.io/job-owner-name": "big"}
-    assert found([first], annotated) == Owner(api_version="batch/v1", kind="Job", name="big")
+    assert found([first], annotated) == observations.Owner(api_version="batch/v1", kind="Job", name="big")
     owner = found([first], annotated)
     assert owner is not None
     assert owner.gvk == "batch/v1, Kind=Job"
@@ -270,12 +256,12 @@ def test_the_owner_is_named_by_annotation_then_controller_then_first_reference()
 @pytest.mark.parametrize(
     ("cluster", "kind", "event", "stream"),
     [
-        (HOME, WORKLOADS, WorkloadGone, STREAM),
-        (HOME, JOBS, JobGone, f"job/jobs.batch/{NS}/{WL}"),
-        (HOME, ADMISSION_CHECKS, AdmissionCheckGone, f"admissioncheck/{WL}"),
-        (HOME, MULTIKUEUE_CONFIGS, MultiKueueConfigGone, f"multikueueconfig/{WL}"),
-        (HOME, MULTIKUEUE_CLUSTERS, MultiKueueClusterGone, f"cluster/{WL}"),
-        ("a", WORKLOADS, CloneGone, STREAM),
+        (HOME, WORKLOADS, observations.WorkloadGone, STREAM),
+        (HOME, JOBS, observations.JobGone, f"job/jobs.batch/{NS}/{WL}"),
+        (HOME, ADMISSION_CHECKS, observations.AdmissionCheckGone, f"admissioncheck/{WL}"),
+        (HOME, MULTIKUEUE_CONFIGS, observations.MultiKueueConfigGone, f"multikueueconfig/{WL}"),
+        (HOME, MULTIKUEUE_CLUSTERS, observations.MultiKueueClusterGone, f"cluster/{WL}"),
+        ("a", WORKLOADS, observations.CloneGone, STREAM),
     ],
 )
 def test_a_tombstone_of_a_relist_is_enough(cluster: str, kind: Kind, event: type[Any], stream: str) -> None:
@@ -290,7 +276,9 @@ def test_a_tombstone_of_a_jobs_copy_finds_its_stream_by_uid() -> None:
     stone = {"metadata": {"namespace": NS, "name": "train", "uid": "rjob-a"}}
     new = observe("a", JOBS, stone, gone=True, scene=scene)
     assert new.stream == STREAM
-    assert new.event == RemoteJobGone(namespace=NS, name="train", uid="rjob-a", kind=JOBS.name, resource_version="42")
+    assert new.event == observations.RemoteJobGone(
+        namespace=NS, name="train", uid="rjob-a", kind=JOBS.name, resource_version="42"
+    )
     scene.remote_job_gone("a")
     assert scene.fleet.observe(sighting("a", JOBS, stone, gone=True), START) is None
 

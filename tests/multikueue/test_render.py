@@ -11,7 +11,7 @@ import pytest
 
 from controlplane.controllers.multikueue.adapters import ADAPTERS, adapters_for
 from controlplane.controllers.multikueue.adapters.base import Adapter
-from controlplane.controllers.multikueue.events import Priority
+from controlplane.controllers.multikueue.observations import Priority
 from controlplane.kube.kinds import EVENTS, JOBS, JOBSETS, WORKLOADS, Json, ObjectRef
 from controlplane.log.event import canonical
 from tests.multikueue.rendered import GATES, ORIGIN, PREBUILT, TEMPLATE, body, request_of

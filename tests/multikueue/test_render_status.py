@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from controlplane.controllers.multikueue.adapters import ADAPTERS
-from controlplane.controllers.multikueue.events import CheckState
+from controlplane.controllers.multikueue.observations import CheckState
 from controlplane.kube.kinds import JOBS, MERGE_PATCH, Json, ObjectRef, Request
 from tests.multikueue.rendered import body, request_of
 from tests.multikueue.scene import CHECK, NS, START, Scene, stamp

@@ -10,11 +10,10 @@ import pytest
 from controlplane.controllers.multikueue.events import (
     CheckStateDecided,
     EffectUnneeded,
-    JobObserved,
-    Owner,
     RemovalDecided,
     StatusRelayDecided,
 )
+from controlplane.controllers.multikueue.observations import JobObserved, Owner
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.kube.kinds import JOBSETS
 from controlplane.runtime.writes import Effect

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from controlplane.controllers.connectivity.events import ClusterConnectFailed, cluster_stream
-from controlplane.controllers.multikueue.events import EffectFailed, MultiKueueClusterGone, RemovalDecided
+from controlplane.controllers.multikueue.events import EffectFailed, RemovalDecided
+from controlplane.controllers.multikueue.observations import MultiKueueClusterGone
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from tests.multikueue.dispatched import GONE, LOST, only, restart, retry, settled
 from tests.multikueue.scene import STREAM

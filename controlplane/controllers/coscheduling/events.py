@@ -1,4 +1,4 @@
-"""Says what is recorded of PipelineRuns: what was seen, what was decided, and what could not be done.
+"""Says what is recorded of PipelineRuns: what was decided, and what could not be done. What was seen is in `observations`.
 
 Streams: `pipelinerun/NS/NAME` for a run and everything that was made for it, `node/NAME`, `coscheduling/flags` and
 `coscheduling/defaults`. Every decision that means a write names its target; every deletion names the UID of what it
@@ -9,83 +9,10 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
-from controlplane.controllers.coscheduling.observations import (
-    ClaimDeleted,
-    ClaimObserved,
-    CoschedulingObjectGone,
-    CoschedulingObservation,
-    DefaultsGone,
-    DefaultsObserved,
-    FlagsGone,
-    FlagsObserved,
-    NodeGone,
-    NodeObserved,
-    PlaceholderCreated,
-    PlaceholderDeleted,
-    PlaceholderPodGone,
-    PlaceholderReady,
-    PlaceholderUnready,
-    ProblemSeen,
-    SightingRefused,
-    TaintSeen,
-    TaskBound,
-    TaskGone,
-    TaskPodGone,
-    TaskPodObserved,
-    TolerationSeen,
-    WorkerRunGone,
-    WorkerRunObserved,
-    WorkspaceSeen,
-)
+from controlplane.controllers.coscheduling.observations import OBSERVATIONS
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason
 from controlplane.log.event import Event
 from controlplane.runtime.writes import WriteFailed, WriteUnneeded
-
-__all__ = [
-    "EVENTS",
-    "AttemptFenced",
-    "ClaimCreationDecided",
-    "ClaimDeleted",
-    "ClaimObserved",
-    "ClaimReleaseDecided",
-    "ClaimRemovalDecided",
-    "ClusterChosen",
-    "CoschedulingDecision",
-    "CoschedulingFailed",
-    "CoschedulingObjectGone",
-    "CoschedulingObservation",
-    "CoschedulingUnneeded",
-    "CoschedulingWrite",
-    "DefaultsGone",
-    "DefaultsObserved",
-    "FlagsGone",
-    "FlagsObserved",
-    "FlagsRefused",
-    "ModePinned",
-    "NodeGone",
-    "NodeObserved",
-    "PlaceholderCreated",
-    "PlaceholderCreationDecided",
-    "PlaceholderDeleted",
-    "PlaceholderEvicted",
-    "PlaceholderPodGone",
-    "PlaceholderReady",
-    "PlaceholderRemovalDecided",
-    "PlaceholderUnready",
-    "ProblemSeen",
-    "RunCompleted",
-    "RunRefused",
-    "SightingRefused",
-    "TaintSeen",
-    "TaskBound",
-    "TaskGone",
-    "TaskPodGone",
-    "TaskPodObserved",
-    "TolerationSeen",
-    "WorkerRunGone",
-    "WorkerRunObserved",
-    "WorkspaceSeen",
-]
 
 Where = Literal["PipelineRun", "StatefulSet", "PersistentVolumeClaim", "Pod"]
 
@@ -220,26 +147,7 @@ class CoschedulingUnneeded(WriteUnneeded):
 
 
 EVENTS: tuple[type[Event], ...] = (
-    WorkerRunObserved,
-    WorkerRunGone,
-    PlaceholderCreated,
-    PlaceholderDeleted,
-    PlaceholderReady,
-    PlaceholderUnready,
-    PlaceholderPodGone,
-    ClaimObserved,
-    ClaimDeleted,
-    TaskBound,
-    TaskGone,
-    TaskPodObserved,
-    TaskPodGone,
-    NodeObserved,
-    NodeGone,
-    FlagsObserved,
-    FlagsGone,
-    DefaultsObserved,
-    DefaultsGone,
-    SightingRefused,
+    *OBSERVATIONS,
     ClusterChosen,
     ModePinned,
     RunRefused,

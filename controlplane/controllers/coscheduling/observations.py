@@ -1,6 +1,6 @@
 """Says what is seen of a cluster, narrowed to the fields that something decides on.
 
-A run's own text is a body, named by hash. `events` has these and the decisions; import from there.
+A run's own text is a body, named by hash.
 """
 
 from __future__ import annotations
@@ -194,3 +194,27 @@ class SightingRefused(Event):
     resource_version: str = ""
     object: str
     kept: Kept = {}
+
+
+OBSERVATIONS: tuple[type[Event], ...] = (
+    WorkerRunObserved,
+    WorkerRunGone,
+    PlaceholderCreated,
+    PlaceholderDeleted,
+    PlaceholderReady,
+    PlaceholderUnready,
+    PlaceholderPodGone,
+    ClaimObserved,
+    ClaimDeleted,
+    TaskBound,
+    TaskGone,
+    TaskPodObserved,
+    TaskPodGone,
+    NodeObserved,
+    NodeGone,
+    FlagsObserved,
+    FlagsGone,
+    DefaultsObserved,
+    DefaultsGone,
+    SightingRefused,
+)

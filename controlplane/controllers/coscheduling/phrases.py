@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from controlplane.controllers.coscheduling import events
+from controlplane.controllers.coscheduling import events, observations
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason
 from controlplane.log.event import Event
 from controlplane.runtime.phrases import Phrase, Sentence
@@ -15,7 +15,7 @@ from controlplane.runtime.phrases import Phrase, Sentence
 RUN_EVENTS: tuple[type[Event], ...] = events.EVENTS
 
 
-def _run(event: events.WorkerRunObserved) -> str:
+def _run(event: observations.WorkerRunObserved) -> str:
     if event.deleting:
         return "run is being deleted"
     if event.done:
@@ -23,13 +23,13 @@ def _run(event: events.WorkerRunObserved) -> str:
     return "run waits" if event.waits else "run is under way"
 
 
-def _node(event: events.NodeObserved) -> str:
+def _node(event: observations.NodeObserved) -> str:
     taints = ", ".join(f"{one.key}:{one.effect}" for one in event.taints)
     state = "is cordoned" if event.cordoned else "takes pods"
     return f"node {event.name} {state}" + (f" (taints {taints})" if taints else "")
 
 
-def _task_pod(event: events.TaskPodObserved) -> str:
+def _task_pod(event: observations.TaskPodObserved) -> str:
     if event.over:
         return f"task's pod {event.name} is over"
     if event.node:
@@ -37,33 +37,35 @@ def _task_pod(event: events.TaskPodObserved) -> str:
     return f"task's pod {event.name} waits" + (f": {event.complaint}" if event.complaint else "")
 
 
-def _made(what: str, event: events.CoschedulingObservation) -> str:
+def _made(what: str, event: observations.CoschedulingObservation) -> str:
     return f"{what} {event.name} {'is being deleted' if event.deleting else 'is there'}"
 
 
 PHRASES: Mapping[type[Event], Phrase] = {
-    events.WorkerRunObserved: _run,
-    events.WorkerRunGone: lambda e: "run is gone",
-    events.PlaceholderCreated: lambda e: _made("placeholder", e),
-    events.PlaceholderDeleted: lambda e: f"placeholder {e.name} is gone",
-    events.PlaceholderReady: lambda e: f"placeholder's pod {e.name} is ready on node {e.node}",
-    events.PlaceholderUnready: lambda e: f"placeholder's pod {e.name} is not ready",
-    events.PlaceholderPodGone: lambda e: f"placeholder's pod {e.name} is gone",
-    events.ClaimObserved: lambda e: _made("claim", e),
-    events.ClaimDeleted: lambda e: f"claim {e.name} is gone",
-    events.TaskBound: lambda e: (
+    observations.WorkerRunObserved: _run,
+    observations.WorkerRunGone: lambda e: "run is gone",
+    observations.PlaceholderCreated: lambda e: _made("placeholder", e),
+    observations.PlaceholderDeleted: lambda e: f"placeholder {e.name} is gone",
+    observations.PlaceholderReady: lambda e: f"placeholder's pod {e.name} is ready on node {e.node}",
+    observations.PlaceholderUnready: lambda e: f"placeholder's pod {e.name} is not ready",
+    observations.PlaceholderPodGone: lambda e: f"placeholder's pod {e.name} is gone",
+    observations.ClaimObserved: lambda e: _made("claim", e),
+    observations.ClaimDeleted: lambda e: f"claim {e.name} is gone",
+    observations.TaskBound: lambda e: (
         f"task {e.task or e.name} " + (f"follows {e.placeholder}" if e.placeholder else "follows no placeholder")
     ),
-    events.TaskGone: lambda e: f"TaskRun {e.name} is gone",
-    events.TaskPodObserved: _task_pod,
-    events.TaskPodGone: lambda e: f"task's pod {e.name} is gone",
-    events.NodeObserved: _node,
-    events.NodeGone: lambda e: f"node {e.name} is gone",
-    events.FlagsObserved: lambda e: f"flag coschedule is {e.data.get('coschedule', 'not set')}",
-    events.FlagsGone: lambda e: "ConfigMap feature-flags is gone",
-    events.DefaultsObserved: lambda e: "ConfigMap config-defaults " + ("cannot be used" if e.problems else "is there"),
-    events.DefaultsGone: lambda e: "ConfigMap config-defaults is gone",
-    events.SightingRefused: lambda e: f"{e.kind} {e.namespace}/{e.name} cannot be understood: {e.error}",
+    observations.TaskGone: lambda e: f"TaskRun {e.name} is gone",
+    observations.TaskPodObserved: _task_pod,
+    observations.TaskPodGone: lambda e: f"task's pod {e.name} is gone",
+    observations.NodeObserved: _node,
+    observations.NodeGone: lambda e: f"node {e.name} is gone",
+    observations.FlagsObserved: lambda e: f"flag coschedule is {e.data.get('coschedule', 'not set')}",
+    observations.FlagsGone: lambda e: "ConfigMap feature-flags is gone",
+    observations.DefaultsObserved: lambda e: (
+        "ConfigMap config-defaults " + ("cannot be used" if e.problems else "is there")
+    ),
+    observations.DefaultsGone: lambda e: "ConfigMap config-defaults is gone",
+    observations.SightingRefused: lambda e: f"{e.kind} {e.namespace}/{e.name} cannot be understood: {e.error}",
     events.ClusterChosen: lambda e: f"attempt {e.attempt} begins",
     events.ModePinned: lambda e: f"mode is {e.mode}",
     events.RunRefused: lambda e: f"run is to say {e.condition_reason}: {e.message}",

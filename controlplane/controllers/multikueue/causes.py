@@ -9,24 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from controlplane.controllers.connectivity.events import FLEET_STREAM, MANAGEMENT
-from controlplane.controllers.multikueue.events import (
-    CheckStateDecided,
-    CloneDecided,
-    CloneUpdateDecided,
-    ClusterRefused,
-    CopyJudged,
-    DeactivationDecided,
-    FinalizerRemovalDecided,
-    FinishDecided,
-    JobCreationDecided,
-    NamesClearDecided,
-    NominationDecided,
-    RemovalDecided,
-    StatusRelayDecided,
-    WinnerChosen,
-    WinnerReleased,
-    WorkloadDecision,
-)
+from controlplane.controllers.multikueue import events
 from controlplane.controllers.multikueue.marks import mark_of
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.state import WorkloadState
@@ -50,8 +33,8 @@ _REMOVALS: Mapping[str, tuple[str, ...]] = {
     R.DRAINING: ("w.evicted", "{c}/j.present"),
     R.OUT_OF_SYNC: ("{c}/w.finished",),
 }
-CAUSES: Mapping[type[WorkloadDecision], Mapping[str, tuple[str, ...]]] = {
-    NominationDecided: {
+CAUSES: Mapping[type[events.WorkloadDecision], Mapping[str, tuple[str, ...]]] = {
+    events.NominationDecided: {
         R.AVAILABLE_CLUSTERS: (
             "w.quota",
             "w.evicted",
@@ -65,19 +48,19 @@ CAUSES: Mapping[type[WorkloadDecision], Mapping[str, tuple[str, ...]]] = {
         ),
         R.NOMINATED: ("winner", "w.nominated"),
     },
-    CloneDecided: {R.NOMINATED: ("w.nominated", *_THERE, "{c}/j.present")},
-    WinnerChosen: {ANY: ("{c}/w.admitted", "w.nominated", "released", "judged/{c}")},
-    WinnerReleased: {
+    events.CloneDecided: {R.NOMINATED: ("w.nominated", *_THERE, "{c}/j.present")},
+    events.WinnerChosen: {ANY: ("{c}/w.admitted", "w.nominated", "released", "judged/{c}")},
+    events.WinnerReleased: {
         R.EVICTED_BEFORE_READY: ("{c}/w.evicted", "{c}/w.admitted", *_UNFIT),
         R.GONE_BEFORE_READY: ("{c}/w.present", "{c}/w.deleting", "{c}/j.present"),
         R.LOST_BEFORE_READY: ("cluster/{c}.lost", "cluster/{c}.forgotten", "cluster/{c}.view"),
     },
-    ClusterRefused: {
+    events.ClusterRefused: {
         R.REJECTED_BY_WORKER: ("{c}/w.active", "{c}/w.evicted"),
         R.OUT_OF_SYNC: ("{c}/w.finished",),
         ANY: ("failed/{c}/Job",),
     },
-    CopyJudged: {
+    events.CopyJudged: {
         R.FINISHED: ("w.finished", "cluster/{c}.view"),
         R.STILL_THE_WINNER: ("cluster/{c}.view",),
         R.STALE_COPY: (*_UNFIT, "w.active", "cluster/{c}.view"),
@@ -86,8 +69,10 @@ CAUSES: Mapping[type[WorkloadDecision], Mapping[str, tuple[str, ...]]] = {
         R.ANOTHER_CLUSTER_WON: ("winner", "w.cluster", "cluster/{c}.view"),
         ANY: ("w.quota", "w.evicted", "cluster/{c}.view"),
     },
-    JobCreationDecided: {ANY: ("winner", "w.nominated", "{c}/w.admitted", "{other}/w.present", "{other}/j.present")},
-    CheckStateDecided: {
+    events.JobCreationDecided: {
+        ANY: ("winner", "w.nominated", "{c}/w.admitted", "{other}/w.present", "{other}/j.present")
+    },
+    events.CheckStateDecided: {
         R.ADMITTED_ON_WORKER: ("{c}/j.present", "{c}/w.admitted", "winner"),
         R.TOPOLOGY_ASSIGNED: ("{c}/w.topology", "w.topology", "w.cluster"),
         R.REMOTE_EVICTED: ("{c}/w.evicted",),
@@ -102,17 +87,17 @@ CAUSES: Mapping[type[WorkloadDecision], Mapping[str, tuple[str, ...]]] = {
         R.NO_LONGER_REJECTED: ("job.managed", "job.policy", "queue", "w.checks"),
         R.CLUSTERS_JUDGED: ("fit",),
     },
-    StatusRelayDecided: {
+    events.StatusRelayDecided: {
         R.STATUS_CHANGED: ("{c}/j.status", "{c}/j.suspended", "job.suspended"),
         R.FINAL_STATUS: ("{c}/j.status", "{c}/j.finished", "{c}/w.finished"),
         R.NOTHING_RUNS: ("w.evicted", *_GONE, "job.suspended"),
     },
-    FinishDecided: {ANY: ("{c}/w.finished", "judged/{c}")},
-    NamesClearDecided: {ANY: ("w.quota", "w.evicted", "w.cluster", "w.nominated")},
-    RemovalDecided: {reason: (*keys, *_THERE) for reason, keys in _REMOVALS.items()},
-    FinalizerRemovalDecided: {reason: (*keys, *_THERE) for reason, keys in _REMOVALS.items()},
-    CloneUpdateDecided: {ANY: ("w.priority", "{c}/w.priority")},
-    DeactivationDecided: {ANY: ("w.evicted", "{c}/w.present", "cluster/{c}.view")},
+    events.FinishDecided: {ANY: ("{c}/w.finished", "judged/{c}")},
+    events.NamesClearDecided: {ANY: ("w.quota", "w.evicted", "w.cluster", "w.nominated")},
+    events.RemovalDecided: {reason: (*keys, *_THERE) for reason, keys in _REMOVALS.items()},
+    events.FinalizerRemovalDecided: {reason: (*keys, *_THERE) for reason, keys in _REMOVALS.items()},
+    events.CloneUpdateDecided: {ANY: ("w.priority", "{c}/w.priority")},
+    events.DeactivationDecided: {ANY: ("w.evicted", "{c}/w.present", "cluster/{c}.view")},
 }
 """What each kind of decision may rest on, by its reason; `{c}` is the cluster that it is about."""
 
@@ -139,13 +124,13 @@ def may_cause(cause: str, stream: str, job: str) -> bool:
     return kind not in ("job", "fit") or not job or cause.partition("/")[2] == job.partition("/")[2]
 
 
-def causes_of(decisions: Sequence[WorkloadDecision], state: WorkloadState, around: Marks) -> list[int]:
+def causes_of(decisions: Sequence[events.WorkloadDecision], state: WorkloadState, around: Marks) -> list[int]:
     """Return the causes of what was decided in one pass: what rests on another decision of it has no position of that
     yet, and rests on what that one rests on."""
     return marks.causes_of(decisions, state.marks, lambda one, own: cause_of(one, state, own, around), mark_of)
 
 
-def cause_of(decision: WorkloadDecision, state: WorkloadState, own: Marks, around: Marks) -> int:
+def cause_of(decision: events.WorkloadDecision, state: WorkloadState, own: Marks, around: Marks) -> int:
     """Return the position of the event that a decision rests on. `own` are the Workload's marks, `around` those outside
     its stream, as `Around.of` names them. What no rule knows rests on the newest event of the stream."""
     cluster = about(decision, state)
@@ -154,7 +139,7 @@ def cause_of(decision: WorkloadDecision, state: WorkloadState, own: Marks, aroun
     return max(marks.cause_of(CAUSES, decision, each, clusters) for each in (own, around)) or state.position
 
 
-def about(decision: WorkloadDecision, state: WorkloadState) -> str:
+def about(decision: events.WorkloadDecision, state: WorkloadState) -> str:
     """Return the worker that a decision is about, also one that is written to the management cluster; "" if none."""
     own = str(getattr(decision, "cluster", ""))
     if own not in ("", MANAGEMENT):

@@ -13,7 +13,7 @@ import msgspec
 from controlplane.controllers.connectivity.eligibility import Fit
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.multikueue.adapters.base import Adapter
-from controlplane.controllers.multikueue.events import JobObserved
+from controlplane.controllers.multikueue.observations import JobObserved
 from controlplane.kube.kinds import WORKLOADS
 from controlplane.values import Value
 

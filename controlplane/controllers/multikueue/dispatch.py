@@ -11,19 +11,17 @@ from controlplane.controllers.multikueue.context import Route
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass, admitted, stamp, usable
 from controlplane.controllers.multikueue.drift import mend
 from controlplane.controllers.multikueue.events import (
-    CheckState,
     CheckStateDecided,
     CloneDecided,
     ClusterRefused,
     JobCreationDecided,
-    JobObserved,
     NominationDecided,
     WinnerChosen,
     WinnerReleased,
-    WorkloadObserved,
 )
 from controlplane.controllers.multikueue.ineligible import report_left_out
 from controlplane.controllers.multikueue.objects import EVICTED_ON_MANAGER
+from controlplane.controllers.multikueue.observations import CheckState, JobObserved, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 
 

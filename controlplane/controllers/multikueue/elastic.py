@@ -10,8 +10,9 @@ Kueue's own controller does. And the `clusterName` of a slice is Kueue's, which 
 from __future__ import annotations
 
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass, admitted, stamp
-from controlplane.controllers.multikueue.events import CheckState, CheckStateDecided, WorkloadObserved
+from controlplane.controllers.multikueue.events import CheckStateDecided
 from controlplane.controllers.multikueue.objects import ELASTIC_JOB
+from controlplane.controllers.multikueue.observations import CheckState, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.running import late_status
 from controlplane.controllers.multikueue.state import Remote

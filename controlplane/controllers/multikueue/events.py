@@ -1,4 +1,4 @@
-"""Defines what MultiKueue records: what was seen, what was decided, and what could not be done.
+"""Defines what MultiKueue records: what was decided, and what could not be done. What was seen is in `observations`.
 
 Observations carry only the fields that something decides on; specs and statuses are bodies, named by hash. Every
 decision that means a write names its target: the cluster and whether it is the Workload or the job there. Streams:
@@ -11,84 +11,10 @@ from datetime import datetime
 from typing import ClassVar, Literal
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
-from controlplane.controllers.multikueue.observations import (
-    AdmissionCheckGone,
-    AdmissionCheckObserved,
-    CheckState,
-    CloneGone,
-    CloneObserved,
-    ClusterQueueGone,
-    ClusterQueueObserved,
-    Conditioned,
-    JobGone,
-    JobObserved,
-    MultiKueueClusterGone,
-    MultiKueueClusterObserved,
-    MultiKueueConfigGone,
-    MultiKueueConfigObserved,
-    ObjectGone,
-    Observation,
-    ObservationRefused,
-    Owner,
-    Priority,
-    RemoteJobGone,
-    RemoteJobObserved,
-    WorkloadGone,
-    WorkloadObserved,
-)
+from controlplane.controllers.multikueue.observations import OBSERVATIONS, Priority
 from controlplane.controllers.multikueue.reasons import WorkloadReason
-from controlplane.log.event import Event, Part
+from controlplane.log.event import Event
 from controlplane.runtime.writes import WriteRefused, WriteUnneeded
-
-__all__ = [
-    "EVENTS",
-    "AdmissionCheckGone",
-    "AdmissionCheckObserved",
-    "CheckState",
-    "CheckStateDecided",
-    "CloneDecided",
-    "CloneGone",
-    "CloneObserved",
-    "CloneUpdateDecided",
-    "ClusterQueueGone",
-    "ClusterQueueObserved",
-    "ClusterRefused",
-    "ConditionDecided",
-    "Conditioned",
-    "CopyJudged",
-    "DeactivationDecided",
-    "EffectFailed",
-    "EffectUnneeded",
-    "FinalizerRemovalDecided",
-    "FinishDecided",
-    "JobCreationDecided",
-    "JobGone",
-    "JobObserved",
-    "MultiKueueClusterGone",
-    "MultiKueueClusterObserved",
-    "MultiKueueConfigGone",
-    "MultiKueueConfigObserved",
-    "NamesClearDecided",
-    "NominationDecided",
-    "ObjectGone",
-    "Observation",
-    "ObservationRefused",
-    "Owner",
-    "Part",
-    "Priority",
-    "RemoteJobGone",
-    "RemoteJobObserved",
-    "RemovalDecided",
-    "StatusRelayDecided",
-    "Verdict",
-    "Where",
-    "WinnerChosen",
-    "WinnerReleased",
-    "WorkloadDecision",
-    "WorkloadGone",
-    "WorkloadObserved",
-    "WorkloadWrite",
-]
 
 # --- decisions --------------------------------------------------------------------------------------------------------
 
@@ -275,23 +201,7 @@ class EffectUnneeded(WriteUnneeded):
 
 
 EVENTS: tuple[type[Event], ...] = (
-    WorkloadObserved,
-    WorkloadGone,
-    JobObserved,
-    JobGone,
-    AdmissionCheckObserved,
-    AdmissionCheckGone,
-    MultiKueueConfigObserved,
-    MultiKueueConfigGone,
-    MultiKueueClusterObserved,
-    MultiKueueClusterGone,
-    ClusterQueueObserved,
-    ClusterQueueGone,
-    CloneObserved,
-    CloneGone,
-    RemoteJobObserved,
-    RemoteJobGone,
-    ObservationRefused,
+    *OBSERVATIONS,
     NominationDecided,
     CloneDecided,
     WinnerChosen,

@@ -1,6 +1,6 @@
 """Defines what MultiKueue observes, narrowed to the fields that something decides on.
 
-Specs and statuses are bodies, named by hash. `events` has these and the decisions; import from there.
+Specs and statuses are bodies, named by hash.
 """
 
 from __future__ import annotations
@@ -230,3 +230,24 @@ class ObservationRefused(Event):
     error: str
     object: str
     kept: Kept = {}
+
+
+OBSERVATIONS: tuple[type[Event], ...] = (
+    WorkloadObserved,
+    WorkloadGone,
+    JobObserved,
+    JobGone,
+    AdmissionCheckObserved,
+    AdmissionCheckGone,
+    MultiKueueConfigObserved,
+    MultiKueueConfigGone,
+    MultiKueueClusterObserved,
+    MultiKueueClusterGone,
+    ClusterQueueObserved,
+    ClusterQueueGone,
+    CloneObserved,
+    CloneGone,
+    RemoteJobObserved,
+    RemoteJobGone,
+    ObservationRefused,
+)

@@ -10,27 +10,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from controlplane.controllers.connectivity.events import MANAGEMENT, cluster_stream
-from controlplane.controllers.multikueue import objects
+from controlplane.controllers.multikueue import objects, observations
 from controlplane.controllers.multikueue.adapters.base import ORIGIN_LABEL, PREBUILT, QUEUE_LABEL, Adapter
-from controlplane.controllers.multikueue.events import (
-    AdmissionCheckGone,
-    AdmissionCheckObserved,
-    CloneGone,
-    CloneObserved,
-    ClusterQueueGone,
-    ClusterQueueObserved,
-    JobGone,
-    JobObserved,
-    MultiKueueClusterGone,
-    MultiKueueClusterObserved,
-    MultiKueueConfigGone,
-    MultiKueueConfigObserved,
-    ObservationRefused,
-    RemoteJobGone,
-    RemoteJobObserved,
-    WorkloadGone,
-    WorkloadObserved,
-)
 from controlplane.kube import fields
 from controlplane.kube.fields import UNFIT, Misfit
 from controlplane.kube.kinds import (
@@ -72,23 +53,29 @@ class WorkloadObserver:
         adapters: Mapping[str, Adapter],
         controller_name: str,
         stream_of_job: Callable[[str, str], str],
-        queue: Callable[[str], ClusterQueueObserved | None] = lambda name: None,
+        queue: Callable[[str], observations.ClusterQueueObserved | None] = lambda name: None,
     ) -> None:
-        self._queue, self._offered = queue, dict[str, tuple[str, ClusterQueueObserved]]()
+        self._queue, self._offered = queue, dict[str, tuple[str, observations.ClusterQueueObserved]]()
         self._stream_of_job = stream_of_job
         self._adapters = {adapter.kind: adapter for adapter in adapters.values()}
         self._controller = controller_name
         self._named: dict[Kind, tuple[Callable[[Json], _Built], Callable[[Json], tuple[str, Event]]]] = {
-            WORKLOADS: (_workload, lambda obj: (_workload_of(obj), WorkloadGone(**_last(obj)))),
-            ADMISSION_CHECKS: (_check, lambda obj: (f"admissioncheck/{_name(obj)}", AdmissionCheckGone(**_last(obj)))),
-            CLUSTER_QUEUES: (_queue, lambda obj: (f"clusterqueue/{_name(obj)}", ClusterQueueGone(**_last(obj)))),
+            WORKLOADS: (_workload, lambda obj: (_workload_of(obj), observations.WorkloadGone(**_last(obj)))),
+            ADMISSION_CHECKS: (
+                _check,
+                lambda obj: (f"admissioncheck/{_name(obj)}", observations.AdmissionCheckGone(**_last(obj))),
+            ),
+            CLUSTER_QUEUES: (
+                _queue,
+                lambda obj: (f"clusterqueue/{_name(obj)}", observations.ClusterQueueGone(**_last(obj))),
+            ),
             MULTIKUEUE_CONFIGS: (
                 _config,
-                lambda obj: (f"multikueueconfig/{_name(obj)}", MultiKueueConfigGone(**_last(obj))),
+                lambda obj: (f"multikueueconfig/{_name(obj)}", observations.MultiKueueConfigGone(**_last(obj))),
             ),
             MULTIKUEUE_CLUSTERS: (
                 _cluster,
-                lambda obj: (cluster_stream(_name(obj)), MultiKueueClusterGone(**_last(obj))),
+                lambda obj: (cluster_stream(_name(obj)), observations.MultiKueueClusterGone(**_last(obj))),
             ),
         }
 
@@ -102,13 +89,13 @@ class WorkloadObserver:
         if built is None:
             return None
         stream, event, bodies = built
-        if isinstance(event, ClusterQueueObserved) and self._unchanged(change.incarnation, event):
+        if isinstance(event, observations.ClusterQueueObserved) and self._unchanged(change.incarnation, event):
             return None
-        if isinstance(event, ClusterQueueGone):
+        if isinstance(event, observations.ClusterQueueGone):
             self._offered.pop(event.name, None)
         return change.observed(stream, event, now, bodies)
 
-    def _unchanged(self, incarnation: str, event: ClusterQueueObserved) -> bool:
+    def _unchanged(self, incarnation: str, event: observations.ClusterQueueObserved) -> bool:
         """Whether a ClusterQueue shows nothing else that is decided on than it did last, in the same incarnation of the
         cluster.
 
@@ -143,19 +130,23 @@ class WorkloadObserver:
         if cluster == MANAGEMENT:
             if adapter:
                 last = _last(obj)
-                return job_stream(kind.name, last["namespace"], last["name"]), JobGone(kind=kind.name, **last), ()
+                return (
+                    job_stream(kind.name, last["namespace"], last["name"]),
+                    observations.JobGone(kind=kind.name, **last),
+                    (),
+                )
             if kind not in self._named:
                 return None
             stream, event = self._named[kind][1](obj)
             return stream, event, ()
         if kind == WORKLOADS:
-            return _workload_of(obj), CloneGone(**_last(obj)), ()
+            return _workload_of(obj), observations.CloneGone(**_last(obj)), ()
         if adapter is None:
             return None
         last = _last(obj)
         bound = prebuilt(obj)
         stream = workload_stream(last["namespace"], bound) if bound else self._stream_of_job(cluster, last["uid"])
-        return (stream, RemoteJobGone(kind=kind.name, **last), ()) if stream else None
+        return (stream, observations.RemoteJobGone(kind=kind.name, **last), ()) if stream else None
 
     def _concerns_us(self, adapter: Adapter, obj: Json) -> bool:
         return adapter.managed_by(obj) == self._controller or QUEUE_LABEL in fields.section(meta(obj), "labels")
@@ -194,7 +185,7 @@ def _workload(obj: Json) -> _Built:
     template = objects.template(obj)
     assigned = objects.assignments(status)
     delayed = [str(a.get("name")) for a in assigned if a.get("delayedTopologyRequest") == "Pending"]
-    event = WorkloadObserved(
+    event = observations.WorkloadObserved(
         **identity,
         owner=objects.owner(obj),
         queue_name=fields.text(spec, "queueName", "spec"),
@@ -219,7 +210,7 @@ def _workload(obj: Json) -> _Built:
 def _clone(obj: Json) -> _Built:
     spec, status = fields.section(obj, "spec"), fields.section(obj, "status")
     owner = objects.owner(obj)
-    event = CloneObserved(
+    event = observations.CloneObserved(
         **objects.identity(obj),
         spec_key=objects.spec_key(spec),
         active=spec.get("active") is not False,
@@ -235,7 +226,7 @@ def _clone(obj: Json) -> _Built:
 def _job(adapter: Adapter, obj: Json) -> _Built:
     status = fields.section(obj, "status")
     template, body = objects.template(obj), body_of(status)
-    event = JobObserved(
+    event = observations.JobObserved(
         **objects.identity(obj),
         kind=adapter.kind.name,
         managed_by=adapter.managed_by(obj),
@@ -257,7 +248,7 @@ def _remote_job(adapter: Adapter, obj: Json) -> _Built:
     bound = prebuilt(obj)
     if not bound:
         raise Misfit(f"metadata.annotations[{PREBUILT}]", None, f"a Workload's name beside the label {ORIGIN_LABEL}")
-    event = RemoteJobObserved(
+    event = observations.RemoteJobObserved(
         **identity,
         kind=adapter.kind.name,
         prebuilt=bound,
@@ -272,7 +263,7 @@ def _remote_job(adapter: Adapter, obj: Json) -> _Built:
 def _check(obj: Json) -> _Built:
     spec = fields.section(obj, "spec")
     parameters = fields.section(spec, "parameters")
-    event = AdmissionCheckObserved(
+    event = observations.AdmissionCheckObserved(
         **objects.identity(obj),
         controller_name=fields.text(spec, "controllerName", "spec"),
         parameters={key: fields.text(parameters, key, "spec.parameters") for key in parameters},
@@ -282,18 +273,18 @@ def _check(obj: Json) -> _Built:
 
 
 def _config(obj: Json) -> _Built:
-    event = MultiKueueConfigObserved(
+    event = observations.MultiKueueConfigObserved(
         **objects.identity(obj), clusters=fields.strings(fields.section(obj, "spec"), "clusters", "spec")
     )
     return f"multikueueconfig/{event.name}", event, ()
 
 
 def _queue(obj: Json) -> _Built:
-    event = ClusterQueueObserved(**objects.identity(obj), execution_policy=objects.execution_policy(obj))
+    event = observations.ClusterQueueObserved(**objects.identity(obj), execution_policy=objects.execution_policy(obj))
     return f"clusterqueue/{event.name}", event, ()
 
 
-def _decided_on(queue: ClusterQueueObserved) -> tuple[str, str, bool]:
+def _decided_on(queue: observations.ClusterQueueObserved) -> tuple[str, str, bool]:
     """Return what of a ClusterQueue something is decided on."""
     return queue.uid, queue.execution_policy, queue.deleting
 
@@ -301,7 +292,7 @@ def _decided_on(queue: ClusterQueueObserved) -> tuple[str, str, bool]:
 def _cluster(obj: Json) -> _Built:
     source = fields.section(fields.section(obj, "spec"), "clusterSource")
     kubeconfig = fields.section(source, "kubeConfig")
-    event = MultiKueueClusterObserved(
+    event = observations.MultiKueueClusterObserved(
         **objects.identity(obj),
         location=fields.text(kubeconfig, "location", "spec.clusterSource.kubeConfig"),
         location_type=fields.text(kubeconfig, "locationType", "spec.clusterSource.kubeConfig") or "Secret",
@@ -315,5 +306,5 @@ def _cluster(obj: Json) -> _Built:
 
 def _refused(cluster: str, kind: Kind, obj: Json, error: Exception) -> _Built:
     body = body_of(obj)
-    event = ObservationRefused(**fields.refusal(kind, obj, error), object=body.ref)
+    event = observations.ObservationRefused(**fields.refusal(kind, obj, error), object=body.ref)
     return f"refused/{cluster}/{kind.name}/{event.namespace}/{event.name}", event, (body,)

@@ -10,15 +10,18 @@ from typing import Any
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.multikueue import events as multikueue
+from controlplane.controllers.multikueue import observations
 from controlplane.controllers.multikueue.events import (
-    CloneObserved,
-    JobObserved,
     NominationDecided,
-    RemoteJobObserved,
     RemovalDecided,
     StatusRelayDecided,
     WinnerChosen,
     WorkloadDecision,
+)
+from controlplane.controllers.multikueue.observations import (
+    CloneObserved,
+    JobObserved,
+    RemoteJobObserved,
     WorkloadObserved,
 )
 from controlplane.controllers.multikueue.reasons import WorkloadReason
@@ -45,7 +48,7 @@ def face(seen: WorkloadObserved | CloneObserved) -> str:
     return f"has quota in {queue}" if queue else "has quota"
 
 
-def _in_brackets(seen: multikueue.Conditioned, kind: str) -> str:
+def _in_brackets(seen: observations.Conditioned, kind: str) -> str:
     condition = seen.condition(kind)
     return f" ({condition.reason})" if condition is not None and condition.reason else ""
 
@@ -78,7 +81,7 @@ def _attempted(text: str) -> Callable[[Any], str]:
     return lambda event: f"{text} (attempt {event.attempt})"
 
 
-def _active(seen: multikueue.Conditioned) -> str:
+def _active(seen: observations.Conditioned) -> str:
     condition = seen.condition("Active")
     if condition is None:
         return "has no condition Active yet"
@@ -86,23 +89,23 @@ def _active(seen: multikueue.Conditioned) -> str:
 
 
 PHRASES: Mapping[type[Event], Phrase] = {
-    multikueue.WorkloadObserved: lambda e: f"Workload {face(e)}",
-    multikueue.WorkloadGone: lambda e: "Workload is gone",
-    multikueue.JobObserved: lambda e: f"job {activity(e)}",
-    multikueue.JobGone: lambda e: "job is gone",
-    multikueue.AdmissionCheckObserved: lambda e: f"AdmissionCheck {_active(e)}",
-    multikueue.AdmissionCheckGone: lambda e: "AdmissionCheck is gone",
-    multikueue.MultiKueueConfigObserved: lambda e: f"MultiKueueConfig names {', '.join(e.clusters) or 'no cluster'}",
-    multikueue.MultiKueueConfigGone: lambda e: "MultiKueueConfig is gone",
-    multikueue.MultiKueueClusterObserved: lambda e: f"MultiKueueCluster {_active(e)}",
-    multikueue.MultiKueueClusterGone: lambda e: "MultiKueueCluster is gone",
-    multikueue.ClusterQueueObserved: lambda e: f"ClusterQueue asks for {e.execution_policy or 'no execution policy'}",
-    multikueue.ClusterQueueGone: lambda e: "ClusterQueue is gone",
-    multikueue.CloneObserved: lambda e: f"copy {face(e)}",
-    multikueue.CloneGone: lambda e: "copy is gone",
-    multikueue.RemoteJobObserved: lambda e: f"job's copy {activity(e)}",
-    multikueue.RemoteJobGone: lambda e: "job's copy is gone",
-    multikueue.ObservationRefused: lambda e: f"{e.kind} {e.namespace}/{e.name} cannot be understood: {e.error}",
+    observations.WorkloadObserved: lambda e: f"Workload {face(e)}",
+    observations.WorkloadGone: lambda e: "Workload is gone",
+    observations.JobObserved: lambda e: f"job {activity(e)}",
+    observations.JobGone: lambda e: "job is gone",
+    observations.AdmissionCheckObserved: lambda e: f"AdmissionCheck {_active(e)}",
+    observations.AdmissionCheckGone: lambda e: "AdmissionCheck is gone",
+    observations.MultiKueueConfigObserved: lambda e: f"MultiKueueConfig names {', '.join(e.clusters) or 'no cluster'}",
+    observations.MultiKueueConfigGone: lambda e: "MultiKueueConfig is gone",
+    observations.MultiKueueClusterObserved: lambda e: f"MultiKueueCluster {_active(e)}",
+    observations.MultiKueueClusterGone: lambda e: "MultiKueueCluster is gone",
+    observations.ClusterQueueObserved: lambda e: f"ClusterQueue asks for {e.execution_policy or 'no execution policy'}",
+    observations.ClusterQueueGone: lambda e: "ClusterQueue is gone",
+    observations.CloneObserved: lambda e: f"copy {face(e)}",
+    observations.CloneGone: lambda e: "copy is gone",
+    observations.RemoteJobObserved: lambda e: f"job's copy {activity(e)}",
+    observations.RemoteJobGone: lambda e: "job's copy is gone",
+    observations.ObservationRefused: lambda e: f"{e.kind} {e.namespace}/{e.name} cannot be understood: {e.error}",
     multikueue.NominationDecided: lambda e: _attempted(f"offered to {', '.join(e.clusters)}")(e),
     multikueue.CloneDecided: _attempted("copy is to be created"),
     multikueue.WinnerChosen: _attempted("chosen"),

@@ -17,8 +17,9 @@ from controlplane.controllers.candidates.objects import PODS
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source import gang_state, observe, render
 from controlplane.controllers.candidates.source import state as folds
-from controlplane.controllers.candidates.source.events import CandidateGone, PermitGranted
+from controlplane.controllers.candidates.source.events import PermitGranted
 from controlplane.controllers.candidates.source.gang_events import GangPermitted, SourceGroupObserved
+from controlplane.controllers.candidates.source.observations import CandidateGone
 from controlplane.controllers.candidates.source.pods import SourceCandidates
 from controlplane.controllers.candidates.source.policy import SourcePolicy
 from controlplane.controllers.candidates.source.state import SourceState

@@ -12,13 +12,8 @@ import msgspec
 from controlplane.controllers.candidates.source import decide as decisions
 from controlplane.controllers.candidates.source import observe, render
 from controlplane.controllers.candidates.source import state as folds
-from controlplane.controllers.candidates.source.events import (
-    EVENTS,
-    CandidateGone,
-    PermitGranted,
-    SourceDeleted,
-    StatusShown,
-)
+from controlplane.controllers.candidates.source.events import EVENTS, PermitGranted, StatusShown
+from controlplane.controllers.candidates.source.observations import CandidateGone, SourceDeleted
 from controlplane.controllers.candidates.source.state import SourceState, source_stream
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.kube.kinds import Json, Request, meta

@@ -6,7 +6,8 @@ what they hold.
 
 from __future__ import annotations
 
-from controlplane.controllers.candidates.source.events import CandidateWrite, SourceObjectGone, SourceObservation
+from controlplane.controllers.candidates.source.events import CandidateWrite
+from controlplane.controllers.candidates.source.observations import SourceObjectGone, SourceObservation
 from controlplane.log.event import Event
 
 

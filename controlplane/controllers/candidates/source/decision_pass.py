@@ -13,14 +13,16 @@ from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source.events import (
     CandidateDecision,
     CandidateDropped,
-    CandidateRefused,
     CandidateRequested,
-    CandidateReserved,
-    CandidateUnschedulable,
     CandidateWrite,
     PermitRevoked,
 )
 from controlplane.controllers.candidates.source.gang_state import GangView
+from controlplane.controllers.candidates.source.observations import (
+    CandidateRefused,
+    CandidateReserved,
+    CandidateUnschedulable,
+)
 from controlplane.controllers.candidates.source.policy import (
     AT_LEAST_ONCE,
     Offer,

@@ -1,7 +1,8 @@
 """What the source side records: what it decided about one source pod, and what could not be done.
 
 Stream `sourcepod/NS/NAME`: the pods of that name, one after the other, and all their candidates. Each attempt to place
-a pod is an epoch; at most one permit is open in it, and whoever is bound ends the choice. Observations are in `seen`.
+a pod is an epoch; at most one permit is open in it, and whoever is bound ends the choice. What was seen is in
+`observations`.
 """
 
 from __future__ import annotations
@@ -10,65 +11,10 @@ from datetime import datetime
 from typing import ClassVar, Literal
 
 from controlplane.controllers.candidates.reasons import CandidateReason
-from controlplane.controllers.candidates.source.observations import (
-    OBSERVATIONS,
-    CandidateBound,
-    CandidateGone,
-    CandidateObservationRefused,
-    CandidateRefused,
-    CandidateReserved,
-    CandidateSeen,
-    CandidateUnreserved,
-    CandidateUnschedulable,
-    CandidateWaiting,
-    DelegateMissing,
-    DelegateStatus,
-    PlacementOptions,
-    SourceDeleted,
-    SourceObjectGone,
-    SourceObservation,
-    SourcePodObserved,
-)
+from controlplane.controllers.candidates.source.observations import OBSERVATIONS
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.log.event import Event
 from controlplane.runtime.writes import ObjectWrite, WriteRefused, WriteUnneeded
-
-__all__ = [
-    "EVENTS",
-    "CandidateBound",
-    "CandidateDecision",
-    "CandidateDropped",
-    "CandidateGone",
-    "CandidateObservationRefused",
-    "CandidateRefused",
-    "CandidateRequested",
-    "CandidateReserved",
-    "CandidateSeen",
-    "CandidateUnreserved",
-    "CandidateUnschedulable",
-    "CandidateWaiting",
-    "CandidateWrite",
-    "CandidateWriteFailed",
-    "CandidateWriteUnneeded",
-    "CleanupDone",
-    "DelegateHinted",
-    "DelegateLost",
-    "DelegateMissing",
-    "DelegateStatus",
-    "Elected",
-    "ElectionRefused",
-    "EpochClosed",
-    "PermitGranted",
-    "PermitKind",
-    "PermitRevoked",
-    "PlacementOptions",
-    "RevokeAcked",
-    "SourceDeleted",
-    "SourceObjectGone",
-    "SourceObservation",
-    "SourcePodObserved",
-    "StatusShown",
-]
 
 PermitKind = Literal["Bind", "Preempt"]
 

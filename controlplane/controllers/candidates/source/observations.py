@@ -1,8 +1,7 @@
 """What the source side sees: its pods, and what each candidate's target says of it.
 
 Observations, narrowed to the fields that something decides on. What a target says becomes an event of the type that
-names it, so that a source pod's stream reads as a conversation. `events` has these and the decisions; import from
-there."""
+names it, so that a source pod's stream reads as a conversation."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import Any
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.references import events as copies
 from controlplane.controllers.candidates.references.events import COPY_EVENTS
-from controlplane.controllers.candidates.source import events
+from controlplane.controllers.candidates.source import events, observations
 from controlplane.controllers.candidates.source.controller import SourceController
 from controlplane.controllers.candidates.source.gang_events import GangPermitted
 from controlplane.controllers.candidates.source.gang_phrases import PHRASES as GANG_PHRASES
@@ -29,7 +29,7 @@ from controlplane.runtime.phrases import Phrase, Sentence, listed
 POD_EVENTS: tuple[type[Event], ...] = (*SourceController.types, *COPY_EVENTS)
 
 
-def _pod(event: events.SourcePodObserved) -> str:
+def _pod(event: observations.SourcePodObserved) -> str:
     if event.deleting:
         return "pod is being deleted"
     return f"pod is {event.phase}" + (f" ({event.problem})" if event.problem else "")
@@ -39,7 +39,7 @@ def _said(what: str) -> Callable[[Any], str]:
     return lambda event: f"candidate {what}" + (f": {event.message}" if event.message else "")
 
 
-def _reserved(event: events.CandidateReserved) -> str:
+def _reserved(event: observations.CandidateReserved) -> str:
     return f"node {event.node} is held for the candidate, score {event.score}"
 
 
@@ -53,18 +53,20 @@ def _shown(event: events.StatusShown) -> str:
 
 
 PHRASES: Mapping[type[Event], Phrase] = {
-    events.SourcePodObserved: _pod,
-    events.SourceDeleted: lambda e: "pod is gone",
-    events.CandidateWaiting: lambda e: "candidate waits for a node",
-    events.CandidateRefused: _said("is refused"),
-    events.CandidateUnschedulable: _said("finds no node"),
-    events.CandidateReserved: _reserved,
-    events.CandidateUnreserved: _said("lost its reservation"),
-    events.CandidateBound: lambda e: f"candidate is bound on node {e.node}",
-    events.DelegateStatus: lambda e: f"delegate is {e.pod_phase or 'Pending'} on node {e.node}",
-    events.DelegateMissing: _said("is bound, and its pod is missing"),
-    events.CandidateGone: lambda e: "candidate is gone",
-    events.CandidateObservationRefused: lambda e: f"{e.kind} {e.namespace}/{e.name} cannot be understood: {e.error}",
+    observations.SourcePodObserved: _pod,
+    observations.SourceDeleted: lambda e: "pod is gone",
+    observations.CandidateWaiting: lambda e: "candidate waits for a node",
+    observations.CandidateRefused: _said("is refused"),
+    observations.CandidateUnschedulable: _said("finds no node"),
+    observations.CandidateReserved: _reserved,
+    observations.CandidateUnreserved: _said("lost its reservation"),
+    observations.CandidateBound: lambda e: f"candidate is bound on node {e.node}",
+    observations.DelegateStatus: lambda e: f"delegate is {e.pod_phase or 'Pending'} on node {e.node}",
+    observations.DelegateMissing: _said("is bound, and its pod is missing"),
+    observations.CandidateGone: lambda e: "candidate is gone",
+    observations.CandidateObservationRefused: lambda e: (
+        f"{e.kind} {e.namespace}/{e.name} cannot be understood: {e.error}"
+    ),
     events.Elected: lambda e: f"offered to {listed(e.targets) or 'nobody'} (epoch {e.epoch})",
     events.ElectionRefused: lambda e: f"not placed: {e.message}",
     events.CandidateRequested: lambda e: f"candidate is to be created (epoch {e.epoch})",

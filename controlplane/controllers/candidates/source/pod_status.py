@@ -13,16 +13,15 @@ from controlplane.controllers.candidates.objects import HINT_CLUSTER, HINT_NAMES
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source.decision_pass import TERMINAL, PodPass
 from controlplane.controllers.candidates.source.delegate_status import DELEGATED, FOLLOWED, later, rank
-from controlplane.controllers.candidates.source.events import (
+from controlplane.controllers.candidates.source.events import DelegateHinted, StatusShown
+from controlplane.controllers.candidates.source.observations import (
     CandidateBound,
     CandidateRefused,
     CandidateSeen,
     CandidateUnschedulable,
     CandidateWaiting,
-    DelegateHinted,
     DelegateStatus,
     SourcePodObserved,
-    StatusShown,
 )
 from controlplane.controllers.candidates.source.permits import silent_from
 from controlplane.controllers.candidates.source.state import SourceState

@@ -17,8 +17,6 @@ from controlplane.controllers.candidates.source.decision_pass import PodContext,
 from controlplane.controllers.candidates.source.events import (
     EVENTS,
     CandidateDecision,
-    CandidateGone,
-    CandidateSeen,
     CandidateWrite,
     CandidateWriteFailed,
     CandidateWriteUnneeded,
@@ -32,6 +30,7 @@ from controlplane.controllers.candidates.source.gang_events import GANG_EVENTS, 
 from controlplane.controllers.candidates.source.gang_pass import GangPlan
 from controlplane.controllers.candidates.source.gang_state import SourceGangs, SourceGangState, rank_of
 from controlplane.controllers.candidates.source.marks import SourceMarks
+from controlplane.controllers.candidates.source.observations import CandidateGone, CandidateSeen
 from controlplane.controllers.candidates.source.observe import SourceObserver
 from controlplane.controllers.candidates.source.pod_events import news
 from controlplane.controllers.candidates.source.policy import SourcePolicy, Target

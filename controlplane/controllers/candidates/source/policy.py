@@ -14,7 +14,8 @@ import msgspec
 
 from controlplane.controllers.candidates.objects import SCHEDULER_NAME
 from controlplane.controllers.candidates.reasons import CandidateReason
-from controlplane.controllers.candidates.source.events import PermitKind, PlacementOptions
+from controlplane.controllers.candidates.source.events import PermitKind
+from controlplane.controllers.candidates.source.observations import PlacementOptions
 from controlplane.values import Value
 
 Mode = Literal["FirstReady", "BestOf"]

@@ -19,7 +19,7 @@ from controlplane.controllers.candidates.objects import (
     SCHEDULER_NAME,
 )
 from controlplane.controllers.candidates.source.controller import SourceController
-from controlplane.controllers.candidates.source.events import SourceObjectGone
+from controlplane.controllers.candidates.source.observations import SourceObjectGone
 from controlplane.controllers.connectivity.events import MANAGEMENT as HOME
 from controlplane.controllers.connectivity.events import KindSynced
 from controlplane.dst.engine.loop import VirtualLoop

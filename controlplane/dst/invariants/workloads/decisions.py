@@ -11,18 +11,9 @@ from datetime import datetime, timedelta
 
 from controlplane.app import operate
 from controlplane.controllers.connectivity.events import ClusterForgotten, MassOutageAccepted, ServiceStarted
+from controlplane.controllers.multikueue import events
 from controlplane.controllers.multikueue.causes import may_cause
 from controlplane.controllers.multikueue.context import NEVER_TWICE
-from controlplane.controllers.multikueue.events import (
-    CheckStateDecided,
-    CloneDecided,
-    EffectFailed,
-    JobCreationDecided,
-    NominationDecided,
-    WinnerChosen,
-    WorkloadDecision,
-    WorkloadWrite,
-)
 from controlplane.controllers.multikueue.index import WorkloadIndex
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.state import WorkloadState
@@ -67,9 +58,9 @@ class Decisions:
         self._streams[recorded.position] = recorded.stream
         if isinstance(event, Unknown):
             self._trace.violate("every event can be read", f"{event.type}: {event.error}")
-        elif isinstance(event, WorkloadDecision):
+        elif isinstance(event, events.WorkloadDecision):
             self._decision(recorded, event)
-        elif isinstance(event, EffectFailed):
+        elif isinstance(event, events.EffectFailed):
             self._failure(recorded, event)
 
     def resume(self, recorded: Recorded) -> None:
@@ -91,18 +82,18 @@ class Decisions:
         except operate.NotAllowed as why:
             self._trace.violate(WORD, f"{type(recorded.event).__name__} at {recorded.position}: {why}")
 
-    def _decision(self, recorded: Recorded, event: WorkloadDecision) -> None:
+    def _decision(self, recorded: Recorded, event: events.WorkloadDecision) -> None:
         what = f"{type(event).__name__} at {recorded.position} on {recorded.stream}"
         if event.reason not in _REASONS:
             self._trace.violate("every decision has a reason", what)
         self._cause(recorded, what)
-        if isinstance(event, WorkloadWrite):
+        if isinstance(event, events.WorkloadWrite):
             cluster, _, where = event.target.partition("/")
             if not cluster or not where or recorded.cluster != event.cluster:
                 self._trace.violate("every write has one target", f"{what}: {event.target!r} by {recorded.cluster!r}")
             if self._open(recorded.stream, event.target):
                 self._trace.violate("one open write to a target", f"{what}: {event.target}")
-        if isinstance(event, CheckStateDecided) and event.reason == WorkloadReason.REMOTE_LOST:
+        if isinstance(event, events.CheckStateDecided) and event.reason == WorkloadReason.REMOTE_LOST:
             self._taken(recorded, what)
         state = self._index.workloads.get(recorded.stream)
         rule = _RULES.get(type(event))
@@ -143,7 +134,7 @@ class Decisions:
         """Return for how long nobody has led since a time."""
         return sum((end - max(begin, since) for begin, end in self._absences if end > since), timedelta())
 
-    def _failure(self, recorded: Recorded, event: EffectFailed) -> None:
+    def _failure(self, recorded: Recorded, event: events.EffectFailed) -> None:
         """What an API server refused is not asked of it again at once."""
         key = (recorded.stream, event.target, event.action)
         before = self._failed.get(key)
@@ -171,28 +162,28 @@ def _wants_a_cluster(state: WorkloadState | None, _: object) -> str:
     return "the Workload is finished" if local.is_true("Finished") else ""
 
 
-def _winner(state: WorkloadState | None, event: WinnerChosen) -> str:
+def _winner(state: WorkloadState | None, event: events.WinnerChosen) -> str:
     if state is not None and state.winner:
         return f"{state.winner} is the winner already"
     return _wants_a_cluster(state, event)
 
 
-def _job(state: WorkloadState | None, event: JobCreationDecided) -> str:
+def _job(state: WorkloadState | None, event: events.JobCreationDecided) -> str:
     if state is not None and state.local is not None and event.cluster not in (state.winner, state.local.cluster_name):
         return f"{event.cluster} is not the winner"
     return _wants_a_cluster(state, event)
 
 
-def _check(state: WorkloadState | None, event: CheckStateDecided) -> str:
+def _check(state: WorkloadState | None, event: events.CheckStateDecided) -> str:
     if event.state == "Ready" and (state is None or state.remote(event.winner).job is None):
         return f"there is no job on {event.winner!r} yet"
     return ""
 
 
-_RULES: dict[type[WorkloadDecision], Callable[..., str]] = {
-    NominationDecided: _wants_a_cluster,
-    CloneDecided: _wants_a_cluster,
-    WinnerChosen: _winner,
-    JobCreationDecided: _job,
-    CheckStateDecided: _check,
+_RULES: dict[type[events.WorkloadDecision], Callable[..., str]] = {
+    events.NominationDecided: _wants_a_cluster,
+    events.CloneDecided: _wants_a_cluster,
+    events.WinnerChosen: _winner,
+    events.JobCreationDecided: _job,
+    events.CheckStateDecided: _check,
 }
