@@ -18,7 +18,7 @@ from aiohttp import web
 
 from controlplane.clusters.kubeconfig import ClientConfig, KubeconfigError, parse_kubeconfig
 from controlplane.clusters.protocol import ApiError, Unreachable
-from controlplane.clusters.streams import ApiServer
+from controlplane.clusters.streams import ApiServer, ListQuery, WatchQuery
 from controlplane.clusters.tls import tls_context
 from controlplane.clusters.transport import Timeouts, Transport
 from controlplane.kube.kinds import APPLY_PATCH, JOBS, MERGE_PATCH, WORKLOADS
@@ -36,9 +36,7 @@ async def transport(api: MiniApi) -> AsyncIterator[Transport]:
 
 async def watched(transport: Transport, idle: float = 5.0) -> list[bytes]:
     lines: list[bytes] = []
-    async with aclosing(
-        transport.watch(WORKLOADS, resource_version="7", timeout_seconds=9, idle_timeout=idle)
-    ) as stream:
+    async with aclosing(transport.watch(WatchQuery(WORKLOADS, "7", timeout_seconds=9, idle_timeout=idle))) as stream:
         async for found in stream:
             lines += found
     return lines
@@ -71,9 +69,9 @@ async def test_verbs_on_the_wire(api: MiniApi, transport: Transport) -> None:
 
 async def test_list_pages(api: MiniApi, transport: Transport) -> None:
     api.objects["jobs"] = [obj(name, 3) for name in "abc"]
-    page = await transport.list(JOBS, label_selector="a=b", field_selector="c=d", limit=2)
+    page = await transport.list(ListQuery(JOBS, label_selector="a=b", field_selector="c=d", limit=2))
     assert (len(page.items), page.resource_version, page.continue_token) == (2, "10", "2")
-    rest = await transport.list(JOBS, limit=2, continue_token=page.continue_token)
+    rest = await transport.list(ListQuery(JOBS, limit=2, continue_token=page.continue_token))
     assert (len(rest.items), rest.continue_token) == (1, "")
     assert api.requests[0].query == {"labelSelector": "a=b", "fieldSelector": "c=d", "limit": "2"}
 
@@ -149,7 +147,7 @@ async def test_answers_that_are_none(api: MiniApi, transport: Transport) -> None
         with pytest.raises(Unreachable, match="not a JSON object"):
             await transport.get(JOBS, "ns", "a")
     with pytest.raises(Unreachable, match="not a list"):
-        await transport.list(JOBS)
+        await transport.list(ListQuery(JOBS))
 
 
 async def test_time_out_and_refused_connection(api: MiniApi, transport: Transport) -> None:

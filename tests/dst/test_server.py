@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from controlplane.clusters.protocol import ApiError, Unreachable
+from controlplane.clusters.streams import ListQuery, WatchQuery
 from controlplane.dst.engine.loop import VirtualClock, VirtualLoop
 from controlplane.dst.engine.network import Network, Storm
 from controlplane.dst.engine.server import SimulatedServer, Written
@@ -56,7 +57,7 @@ class Rig:
 
         async def follow() -> str:
             try:
-                stream = self.server.watch(JOBS, resource_version=version, timeout_seconds=400, idle_timeout=idle)
+                stream = self.server.watch(WatchQuery(JOBS, version, timeout_seconds=400, idle_timeout=idle))
                 async for lines in stream:
                     seen.extend(json.loads(line) for line in lines)
             except (ApiError, Unreachable) as error:
@@ -90,7 +91,7 @@ def test_verbs_reach_the_store(rig: Rig) -> None:
     with pytest.raises(ApiError) as stale:
         rig.run(rig.server.delete(JOBS, "default", "a", **where))
     assert stale.value.status == 409
-    page = rig.run(rig.server.list(JOBS))
+    page = rig.run(rig.server.list(ListQuery(JOBS)))
     assert [item["metadata"]["name"] for item in page.items] == ["a"]
     assert page.resource_version == str(rig.store.version)
     rig.run(rig.server.delete(JOBS, "default", "a", uid=where["uid"]))
@@ -126,7 +127,7 @@ def test_nothing_arrives_through_a_partition_and_patience_ends(rig: Rig) -> None
 def test_trouble_that_answers(rig: Rig) -> None:
     rig.network.storms.append(Storm(429, 1.0))
     with pytest.raises(ApiError) as said:
-        rig.run(rig.server.list(JOBS))
+        rig.run(rig.server.list(ListQuery(JOBS)))
     assert (said.value.status, said.value.retry_after) == (429, 1.0)
     rig.network.storms[:] = [Storm(500, 1.0, after=True)]
     with pytest.raises(ApiError):
@@ -135,7 +136,7 @@ def test_trouble_that_answers(rig: Rig) -> None:
     rig.network.storms.clear()
     rig.network.token = "another"
     with pytest.raises(ApiError) as said:
-        rig.run(rig.server.list(JOBS))
+        rig.run(rig.server.list(ListQuery(JOBS)))
     assert said.value.status == 401
 
 
@@ -207,13 +208,13 @@ def test_closing_ends_what_is_under_way(rig: Rig) -> None:
     rig.network.silent = True
 
     async def ask_and_close() -> str:
-        asking = asyncio.create_task(rig.server.list(JOBS))
+        asking = asyncio.create_task(rig.server.list(ListQuery(JOBS)))
         await asyncio.sleep(1)
         await rig.server.close()
         with pytest.raises(Unreachable):
             await asking
         with pytest.raises(Unreachable):
-            await rig.server.list(JOBS)
+            await rig.server.list(ListQuery(JOBS))
         return "closed"
 
     assert rig.run(ask_and_close(), 3.0) == "closed"

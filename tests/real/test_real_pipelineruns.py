@@ -20,6 +20,7 @@ import yaml
 from controlplane.app.ports import ports_of
 from controlplane.app.service import Service
 from controlplane.clusters.kubeconfig import parse_kubeconfig
+from controlplane.clusters.streams import ListQuery
 from controlplane.clusters.transport import Transport
 from controlplane.controllers.coscheduling.objects import CLAIMS, CONFIG_MAPS
 from controlplane.kube.kinds import (
@@ -207,8 +208,11 @@ async def test_a_run_from_submission_to_clean_up(service: Health, clusters: dict
     assert true(await home.get(PIPELINE_RUNS, NS, RUN), "Succeeded")
 
     async def clean() -> bool:
-        return not [*(await worker.list(WORKLOADS)).items, *(await worker.list(PIPELINE_RUNS)).items]
+        return not [
+            *(await worker.list(ListQuery(WORKLOADS))).items,
+            *(await worker.list(ListQuery(PIPELINE_RUNS))).items,
+        ]
 
     await until("nothing left on the worker", clean)
-    assert said in [event.get("note") for event in (await home.list(EVENTS)).items]
+    assert said in [event.get("note") for event in (await home.list(ListQuery(EVENTS))).items]
     assert service.ready

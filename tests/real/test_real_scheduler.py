@@ -24,6 +24,7 @@ from controlplane.app.scheduler import SCHEDULER_CHECKS, SchedulerService
 from controlplane.app.scheduler_profiles import load
 from controlplane.clusters.kubeconfig import parse_kubeconfig
 from controlplane.clusters.protocol import ApiError
+from controlplane.clusters.streams import ListQuery
 from controlplane.clusters.transport import Transport
 from controlplane.controllers.candidates.objects import CANDIDATE_SOURCES, CANDIDATES, FINALIZER, SOURCE_LABEL, stamp
 from controlplane.controllers.connectivity.events import MANAGEMENT
@@ -95,7 +96,7 @@ class Real:
         return next((c for c in conditions if c["type"] == "PodScheduled"), {})
 
     async def told(self, name: str) -> list[str]:
-        page = await self.api.list(EVENTS, namespace="default")
+        page = await self.api.list(ListQuery(EVENTS, namespace="default"))
         return [event["reason"] for event in page.items if event["regarding"]["name"] == name]
 
 
@@ -136,7 +137,7 @@ async def real(kubeconfig: Json, database_url: str) -> AsyncIterator[Real]:
             if definition and definition.get("kind") == "CustomResourceDefinition":
                 with contextlib.suppress(ApiError):
                     await api.create(DEFINITIONS, "", definition)
-    await until(lambda: api.list(CANDIDATES, namespace="default"))
+    await until(lambda: api.list(ListQuery(CANDIDATES, namespace="default")))
 
     limited = await account(api, kubeconfig)
 

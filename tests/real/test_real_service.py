@@ -24,6 +24,7 @@ from controlplane.app.ports import ports_of
 from controlplane.app.service import Service
 from controlplane.clusters.kubeconfig import parse_kubeconfig
 from controlplane.clusters.protocol import ApiError
+from controlplane.clusters.streams import ListQuery
 from controlplane.clusters.transport import Transport
 from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
@@ -305,10 +306,10 @@ async def test_a_job_from_submission_to_clean_up(service: Health, clusters: dict
     assert true(mirrored, "Complete")
 
     async def clean() -> bool:
-        left = [*(await worker.list(WORKLOADS)).items, *(await worker.list(JOBS)).items]
+        left = [*(await worker.list(ListQuery(WORKLOADS))).items, *(await worker.list(ListQuery(JOBS))).items]
         return not left
 
     await until("nothing left on the worker", clean)
-    notes = [event.get("note") for event in (await home.list(EVENTS)).items]
+    notes = [event.get("note") for event in (await home.list(ListQuery(EVENTS))).items]
     assert 'The workload was admitted on "worker"' in notes
     assert service.ready

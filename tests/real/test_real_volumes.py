@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from controlplane.clusters.protocol import ApiError
+from controlplane.clusters.streams import ListQuery
 from controlplane.controllers.candidates.objects import CANDIDATE_SOURCES, CANDIDATES, FINALIZER, SOURCE_LABEL
 from controlplane.controllers.scheduling.snapshot.storage import BIND_COMPLETED, SELECTED_NODE
 from controlplane.kube.kinds import (
@@ -168,7 +169,7 @@ async def test_the_policy_on_candidates_lets_the_scheduler_take_its_finalizer_of
     await real.api.delete(CANDIDATES, "default", "f")
 
     async def gone() -> bool:
-        page = await real.api.list(CANDIDATES, namespace="default")
+        page = await real.api.list(ListQuery(CANDIDATES, namespace="default"))
         return all(item["metadata"]["name"] != "f" for item in page.items)
 
     await until(gone)
