@@ -22,7 +22,7 @@ from controlplane.app.hosted import TYPES
 from controlplane.app.scheduler import SchedulerService
 from controlplane.app.scheduler_profiles import load
 from controlplane.app.service import Service
-from controlplane.clusters.streams import ListPage, ListQuery, WatchQuery
+from controlplane.clusters.streams import ApiServer, ListPage, ListQuery, WatchQuery
 from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
     JOBS,
