@@ -70,7 +70,7 @@ class WorkloadRun(SceneRun):
         )
         self._ownership = OwnershipRules(self.trace, self.policy.origin, HOME)
         self.planted = self._ownership.planted
-        self._decisions = Decisions(self.trace, self.shadow.index, self.database.absences)
+        self._decisions = Decisions(self.trace, self.shadow, self.database.absences)
         self._history = HistoryRules(self.trace)
         self.replay = ReplayRules(self.trace, self.shadow.index)
         self._refusals = RefusalRules(self.trace)
@@ -196,7 +196,7 @@ class WorkloadRun(SceneRun):
         put_back()
         self.trace.note("log", "database", f"goes back from {before} to {len(self.database.store.rows)}")
         self.shadow = MultiKueueController(self.policy, "shadow")
-        self._decisions = Decisions(self.trace, self.shadow.index, self.database.absences)
+        self._decisions = Decisions(self.trace, self.shadow, self.database.absences)
         self.replay = ReplayRules(self.trace, self.shadow.index)
         self._refusals.forget_told()
         self._runs.log_went_back(len(self.database.store.rows))
