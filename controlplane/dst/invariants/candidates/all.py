@@ -38,7 +38,7 @@ from controlplane.dst.invariants.workloads.history import HistoryRules
 from controlplane.dst.scenes.candidates.acts import PROFILE
 from controlplane.dst.scenes.candidates.environment import CAMPUS, CandidateEnvironment
 from controlplane.dst.scenes.candidates.plan import GANG_PLUGIN, SOURCE_LOG
-from controlplane.dst.scenes.workloads.processes import named
+from controlplane.dst.scenes.processes import named
 from controlplane.kube.kinds import POD_GROUPS, PODS, Kind
 from controlplane.log.event import NewEvent, Recorded
 from controlplane.settings import Settings
