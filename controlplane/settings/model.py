@@ -20,7 +20,6 @@ from msgspec.structs import FieldInfo
 from controlplane.settings.candidates import Candidates
 from controlplane.settings.local import CoschedulingSettings, PodGroupSettings
 from controlplane.settings.rules import (
-    DNS_LABEL,
     DNS_NAME,
     Checked,
     Choice,
@@ -36,6 +35,7 @@ from controlplane.settings.rules import (
 )
 from controlplane.settings.scheduler import SchedulerSettings
 from controlplane.settings.secret import DatabaseUrl
+from controlplane.settings.words import EXECUTION_POLICY, FILE, LABEL_VALUE, LOG_NAME, NAMESPACE, PORT
 from controlplane.values import Value
 
 PREFIX = "CONTROLPLANE_"
@@ -61,7 +61,7 @@ class DatabaseSettings(Value, rename="camel"):
     log: Annotated[
         str,
         Setting(
-            Text(what="lower-case letters, digits and `-`", pattern=DNS_LABEL, longest=63),
+            LOG_NAME,
             "The name of the log in that database. Several control planes may share a database, each with a log of its own.",
         ),
     ] = "main"
@@ -93,7 +93,7 @@ class MultiKueue(Value, rename="camel"):
     origin: Annotated[
         str,
         Setting(
-            Text(what="a valid label value", pattern=r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", longest=63),
+            LABEL_VALUE,
             "The ownership mark on everything created on workers (label `kueue.x-k8s.io/multikueue-origin`). "
             "Objects with another mark are never touched.",
         ),
@@ -101,7 +101,7 @@ class MultiKueue(Value, rename="camel"):
     namespace: Annotated[
         str,
         Setting(
-            Text(what="the name of a namespace", pattern=DNS_LABEL, longest=63),
+            NAMESPACE,
             "The namespace of the Secrets that hold the workers' kubeconfigs.",
         ),
     ] = "kueue-system"
@@ -145,7 +145,7 @@ class MultiKueue(Value, rename="camel"):
     execution_policy: Annotated[
         str,
         Setting(
-            Choice(("at-least-once", "never-twice")),
+            EXECUTION_POLICY,
             "What happens to a workload whose worker stays away: dispatched again after `workerLostTimeout`, or not until the old "
             "copy is known to be dead. The annotation `controlplane/execution-policy` on a job or a ClusterQueue overrides it.",
         ),
@@ -188,7 +188,7 @@ class Management(Value, rename="camel"):
     kubeconfig: Annotated[
         str,
         Setting(
-            Text(what="the path of a file", longest=4096, empty=True),
+            FILE,
             "The kubeconfig of the management cluster. Empty: the service account of the pod.",
         ),
     ] = ""
@@ -252,7 +252,7 @@ class Http(Value, rename="camel"):
     """Where /metrics, /healthz and /readyz are served."""
 
     address: Annotated[str, Setting(Checked("IP address", ip_address), "The address to listen on.")] = "0.0.0.0"  # noqa: S104
-    port: Annotated[int, Setting(Integer(least=0, most=65_535), "The port to listen on. 0: any free one.")] = 8080
+    port: Annotated[int, Setting(PORT, "The port to listen on. 0: any free one.")] = 8080
 
 
 class LogSettings(Value, rename="camel"):
