@@ -11,16 +11,8 @@ import msgspec
 import pytest
 
 from controlplane.controllers.multikueue import observations
-from controlplane.kube.kinds import (
-    ADMISSION_CHECKS,
-    JOBS,
-    JOBSETS,
-    MULTIKUEUE_CLUSTERS,
-    MULTIKUEUE_CONFIGS,
-    WORKLOADS,
-    Json,
-    Kind,
-)
+from controlplane.kube import kinds
+from controlplane.kube.kinds import Json, Kind
 from controlplane.runtime.controller import ObjectChange
 from tests.multikueue.observed import HOME, PREBUILT, job, observe, remote_job, sighting, workload
 from tests.multikueue.scene import NS, START, STREAM, WL, Scene
@@ -29,7 +21,7 @@ from tests.multikueue.scene import NS, START, STREAM, WL, Scene
 
 
 def test_a_workload_keeps_what_decides() -> None:
-    new = observe(HOME, WORKLOADS, workload())
+    new = observe(HOME, kinds.WORKLOADS, workload())
     event = new.event
     assert isinstance(event, observations.WorkloadObserved)
     assert (new.stream, new.source, new.mark, new.cluster) == (
@@ -59,7 +51,7 @@ def test_a_workload_keeps_what_decides() -> None:
 
 
 def test_the_template_is_a_body_and_not_in_the_event() -> None:
-    new = observe(HOME, WORKLOADS, workload())
+    new = observe(HOME, kinds.WORKLOADS, workload())
     (body,) = new.bodies
     assert body.ref == new.event.template
     assert json.loads(body.text) == {
@@ -73,7 +65,7 @@ def test_the_template_is_a_body_and_not_in_the_event() -> None:
 def test_kubectls_copy_of_the_object_is_not_kept() -> None:
     obj = workload()
     obj["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] = "{}"
-    (body,) = observe(HOME, WORKLOADS, obj).bodies
+    (body,) = observe(HOME, kinds.WORKLOADS, obj).bodies
     assert json.loads(body.text)["annotations"] == {"note": "y"}
 
 
@@ -92,9 +84,9 @@ def test_kubectls_copy_of_the_object_is_not_kept() -> None:
 def test_what_a_clones_spec_must_share(field: str, value: Any, same: bool) -> None:
     before, changed = workload(), workload()
     changed["spec"] = {**changed["spec"], field: value}
-    keys = [observe(HOME, WORKLOADS, obj).event.spec_key for obj in (before, changed)]
+    keys = [observe(HOME, kinds.WORKLOADS, obj).event.spec_key for obj in (before, changed)]
     assert (keys[0] == keys[1]) is same
-    assert observe("a", WORKLOADS, before).event.spec_key == keys[0]
+    assert observe("a", kinds.WORKLOADS, before).event.spec_key == keys[0]
 
 
 def test_a_clone_keeps_what_decides() -> None:
@@ -102,7 +94,7 @@ def test_a_clone_keeps_what_decides() -> None:
     obj["metadata"]["finalizers"] = ["kueue.x-k8s.io/resource-in-use", "x/y"]
     obj["spec"]["active"] = False
     obj["status"]["admission"]["podSetAssignments"] = [{"name": "main", "topologyAssignment": {"levels": []}}, {}]
-    new = observe("a", WORKLOADS, obj)
+    new = observe("a", kinds.WORKLOADS, obj)
     event = new.event
     assert isinstance(event, observations.CloneObserved)
     assert (new.stream, new.cluster) == (STREAM, "a")
@@ -112,7 +104,7 @@ def test_a_clone_keeps_what_decides() -> None:
 
 
 def test_a_job_of_the_user_keeps_what_decides() -> None:
-    new = observe(HOME, JOBS, job())
+    new = observe(HOME, kinds.JOBS, job())
     event = new.event
     assert isinstance(event, observations.JobObserved)
     assert new.stream == f"job/jobs.batch/{NS}/train"
@@ -139,7 +131,7 @@ def test_a_job_of_the_user_keeps_what_decides() -> None:
     ],
 )
 def test_when_a_job_is_finished_and_when_nothing_of_it_runs(status: Json, finished: bool, inactive: bool) -> None:
-    event = observe("a", JOBS, remote_job(status=status)).event
+    event = observe("a", kinds.JOBS, remote_job(status=status)).event
     assert (event.finished, event.inactive) == (finished, inactive)
 
 
@@ -155,21 +147,23 @@ def test_when_a_job_is_finished_and_when_nothing_of_it_runs(status: Json, finish
     ],
 )
 def test_when_a_jobset_is_finished_and_when_nothing_of_it_runs(status: Json, finished: bool, inactive: bool) -> None:
-    event = observe("a", JOBSETS, remote_job(status=status, kind="JobSet", apiVersion=JOBSETS.api_version)).event
-    assert (event.finished, event.inactive, event.kind) == (finished, inactive, JOBSETS.name)
+    event = observe(
+        "a", kinds.JOBSETS, remote_job(status=status, kind="JobSet", apiVersion=kinds.JOBSETS.api_version)
+    ).event
+    assert (event.finished, event.inactive, event.kind) == (finished, inactive, kinds.JOBSETS.name)
 
 
 def test_a_job_without_a_queue_and_of_another_manager_concerns_nobody() -> None:
     obj = job(spec={"template": {}})
     obj["metadata"]["labels"] = {}
-    assert Scene("a").fleet.observe(sighting(HOME, JOBS, obj), START) is None
+    assert Scene("a").fleet.observe(sighting(HOME, kinds.JOBS, obj), START) is None
 
 
 @pytest.mark.parametrize("by", ["annotations", "labels"])
 def test_a_jobs_copy_is_found_by_the_workload_that_it_names(by: str) -> None:
     obj = job()
     obj["metadata"] = {**obj["metadata"], by: {PREBUILT: WL}}
-    new = observe("a", JOBS, obj)
+    new = observe("a", kinds.JOBS, obj)
     assert isinstance(new.event, observations.RemoteJobObserved)
     assert (new.stream, new.event.prebuilt) == (STREAM, WL)
 
@@ -177,14 +171,14 @@ def test_a_jobs_copy_is_found_by_the_workload_that_it_names(by: str) -> None:
 def test_the_annotation_goes_before_the_label() -> None:
     obj = remote_job()
     obj["metadata"]["labels"] = {PREBUILT: "another"}
-    assert observe("a", JOBS, obj).stream == STREAM
+    assert observe("a", kinds.JOBS, obj).stream == STREAM
 
 
 @pytest.mark.parametrize(
     ("kind", "obj", "event", "stream"),
     [
         (
-            ADMISSION_CHECKS,
+            kinds.ADMISSION_CHECKS,
             {
                 "metadata": {"name": "ac", "uid": "u"},
                 "spec": {"controllerName": "c", "parameters": {"apiGroup": "g", "kind": "k", "name": "n"}},
@@ -199,13 +193,13 @@ def test_the_annotation_goes_before_the_label() -> None:
             "admissioncheck/ac",
         ),
         (
-            MULTIKUEUE_CONFIGS,
+            kinds.MULTIKUEUE_CONFIGS,
             {"metadata": {"name": "cf", "uid": "u"}, "spec": {"clusters": ["b", "a"]}},
             observations.MultiKueueConfigObserved(name="cf", uid="u", resource_version="", clusters=["b", "a"]),
             "multikueueconfig/cf",
         ),
         (
-            MULTIKUEUE_CLUSTERS,
+            kinds.MULTIKUEUE_CLUSTERS,
             {
                 "metadata": {"name": "w", "uid": "u"},
                 "spec": {"clusterSource": {"kubeConfig": {"location": "/x", "locationType": "Path"}}},
@@ -216,7 +210,7 @@ def test_the_annotation_goes_before_the_label() -> None:
             "cluster/w",
         ),
         (
-            MULTIKUEUE_CLUSTERS,
+            kinds.MULTIKUEUE_CLUSTERS,
             {"metadata": {"name": "w", "uid": "u"}, "spec": {"clusterSource": {"clusterProfileRef": {"name": "p"}}}},
             observations.MultiKueueClusterObserved(name="w", uid="u", resource_version="", cluster_profile="p"),
             "cluster/w",
@@ -235,7 +229,7 @@ def test_the_owner_is_named_by_annotation_then_controller_then_first_reference()
     def found(references: list[Json], annotations: Json) -> observations.Owner | None:
         obj = workload()
         obj["metadata"] |= {"ownerReferences": references, "annotations": annotations}
-        owner: observations.Owner | None = observe(HOME, WORKLOADS, obj).event.owner
+        owner: observations.Owner | None = observe(HOME, kinds.WORKLOADS, obj).event.owner
         return owner
 
     first = {"apiVersion": "v1", "kind": "A", "name": "a", "uid": "ua"}
@@ -256,12 +250,12 @@ def test_the_owner_is_named_by_annotation_then_controller_then_first_reference()
 @pytest.mark.parametrize(
     ("cluster", "kind", "event", "stream"),
     [
-        (HOME, WORKLOADS, observations.WorkloadGone, STREAM),
-        (HOME, JOBS, observations.JobGone, f"job/jobs.batch/{NS}/{WL}"),
-        (HOME, ADMISSION_CHECKS, observations.AdmissionCheckGone, f"admissioncheck/{WL}"),
-        (HOME, MULTIKUEUE_CONFIGS, observations.MultiKueueConfigGone, f"multikueueconfig/{WL}"),
-        (HOME, MULTIKUEUE_CLUSTERS, observations.MultiKueueClusterGone, f"cluster/{WL}"),
-        ("a", WORKLOADS, observations.CloneGone, STREAM),
+        (HOME, kinds.WORKLOADS, observations.WorkloadGone, STREAM),
+        (HOME, kinds.JOBS, observations.JobGone, f"job/jobs.batch/{NS}/{WL}"),
+        (HOME, kinds.ADMISSION_CHECKS, observations.AdmissionCheckGone, f"admissioncheck/{WL}"),
+        (HOME, kinds.MULTIKUEUE_CONFIGS, observations.MultiKueueConfigGone, f"multikueueconfig/{WL}"),
+        (HOME, kinds.MULTIKUEUE_CLUSTERS, observations.MultiKueueClusterGone, f"cluster/{WL}"),
+        ("a", kinds.WORKLOADS, observations.CloneGone, STREAM),
     ],
 )
 def test_a_tombstone_of_a_relist_is_enough(cluster: str, kind: Kind, event: type[Any], stream: str) -> None:
@@ -274,24 +268,24 @@ def test_a_tombstone_of_a_relist_is_enough(cluster: str, kind: Kind, event: type
 def test_a_tombstone_of_a_jobs_copy_finds_its_stream_by_uid() -> None:
     scene = Scene("a").running("a")
     stone = {"metadata": {"namespace": NS, "name": "train", "uid": "rjob-a"}}
-    new = observe("a", JOBS, stone, gone=True, scene=scene)
+    new = observe("a", kinds.JOBS, stone, gone=True, scene=scene)
     assert new.stream == STREAM
     assert new.event == observations.RemoteJobGone(
-        namespace=NS, name="train", uid="rjob-a", kind=JOBS.name, resource_version="42"
+        namespace=NS, name="train", uid="rjob-a", kind=kinds.JOBS.name, resource_version="42"
     )
     scene.remote_job_gone("a")
-    assert scene.fleet.observe(sighting("a", JOBS, stone, gone=True), START) is None
+    assert scene.fleet.observe(sighting("a", kinds.JOBS, stone, gone=True), START) is None
 
 
 def test_a_tombstone_of_a_job_that_was_never_seen_concerns_nobody() -> None:
     stone = {"metadata": {"namespace": NS, "name": "train", "uid": "unknown"}}
-    assert Scene("a").fleet.observe(sighting("a", JOBS, stone, gone=True), START) is None
+    assert Scene("a").fleet.observe(sighting("a", kinds.JOBS, stone, gone=True), START) is None
 
 
 def test_the_same_uid_on_another_cluster_is_another_job() -> None:
     scene = Scene("a", "b").running("a", "a", "b")
     stone = {"metadata": {"namespace": NS, "name": "train", "uid": "rjob-a"}}
-    assert scene.fleet.observe(sighting("b", JOBS, stone, gone=True), START) is None
+    assert scene.fleet.observe(sighting("b", kinds.JOBS, stone, gone=True), START) is None
 
 
 # --- identity --------------------------------------------------------------------------------------------------------
@@ -299,7 +293,7 @@ def test_the_same_uid_on_another_cluster_is_another_job() -> None:
 
 @pytest.mark.parametrize(("rv", "mark", "named"), [("42", 42, True), ("", 0, False), ("opaque", 0, False)])
 def test_the_identity_of_an_observation(rv: str, mark: int, named: bool) -> None:
-    new = Scene("a").fleet.observe(sighting("a", WORKLOADS, workload(), rv=rv), START)
+    new = Scene("a").fleet.observe(sighting("a", kinds.WORKLOADS, workload(), rv=rv), START)
     assert new is not None
     assert new.mark == mark
     assert bool(new.source) is named
@@ -308,6 +302,6 @@ def test_the_identity_of_an_observation(rv: str, mark: int, named: bool) -> None
 
 def test_a_cluster_that_was_restored_is_another_source() -> None:
     fleet = Scene("a").fleet
-    changes = [ObjectChange("a", name, WORKLOADS, workload(), "42", False) for name in ("one", "two")]
+    changes = [ObjectChange("a", name, kinds.WORKLOADS, workload(), "42", False) for name in ("one", "two")]
     seen = [fleet.observe(change, START) for change in changes]
     assert len({new.source for new in seen if new is not None}) == 2

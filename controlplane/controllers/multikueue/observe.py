@@ -12,18 +12,9 @@ from datetime import datetime
 from controlplane.controllers.connectivity.events import MANAGEMENT, cluster_stream
 from controlplane.controllers.multikueue import objects, observations
 from controlplane.controllers.multikueue.adapters.base import ORIGIN_LABEL, PREBUILT, QUEUE_LABEL, Adapter
-from controlplane.kube import fields
+from controlplane.kube import fields, kinds
 from controlplane.kube.fields import UNFIT, Misfit
-from controlplane.kube.kinds import (
-    ADMISSION_CHECKS,
-    CLUSTER_QUEUES,
-    MULTIKUEUE_CLUSTERS,
-    MULTIKUEUE_CONFIGS,
-    WORKLOADS,
-    Json,
-    Kind,
-    meta,
-)
+from controlplane.kube.kinds import Json, Kind, meta
 from controlplane.log.event import Body, Event, NewEvent, body_of
 from controlplane.runtime.controller import ObjectChange
 
@@ -60,20 +51,20 @@ class WorkloadObserver:
         self._adapters = {adapter.kind: adapter for adapter in adapters.values()}
         self._controller = controller_name
         self._named: dict[Kind, tuple[Callable[[Json], _Built], Callable[[Json], tuple[str, Event]]]] = {
-            WORKLOADS: (_workload, lambda obj: (_workload_of(obj), observations.WorkloadGone(**_last(obj)))),
-            ADMISSION_CHECKS: (
+            kinds.WORKLOADS: (_workload, lambda obj: (_workload_of(obj), observations.WorkloadGone(**_last(obj)))),
+            kinds.ADMISSION_CHECKS: (
                 _check,
                 lambda obj: (f"admissioncheck/{_name(obj)}", observations.AdmissionCheckGone(**_last(obj))),
             ),
-            CLUSTER_QUEUES: (
+            kinds.CLUSTER_QUEUES: (
                 _queue,
                 lambda obj: (f"clusterqueue/{_name(obj)}", observations.ClusterQueueGone(**_last(obj))),
             ),
-            MULTIKUEUE_CONFIGS: (
+            kinds.MULTIKUEUE_CONFIGS: (
                 _config,
                 lambda obj: (f"multikueueconfig/{_name(obj)}", observations.MultiKueueConfigGone(**_last(obj))),
             ),
-            MULTIKUEUE_CLUSTERS: (
+            kinds.MULTIKUEUE_CLUSTERS: (
                 _cluster,
                 lambda obj: (cluster_stream(_name(obj)), observations.MultiKueueClusterGone(**_last(obj))),
             ),
@@ -121,7 +112,7 @@ class WorkloadObserver:
             if adapter:
                 return _job(adapter, obj) if self._concerns_us(adapter, obj) else None
             return self._named[kind][0](obj) if kind in self._named else None
-        if kind == WORKLOADS:
+        if kind == kinds.WORKLOADS:
             return _clone(obj)
         return _remote_job(adapter, obj) if adapter else None
 
@@ -139,7 +130,7 @@ class WorkloadObserver:
                 return None
             stream, event = self._named[kind][1](obj)
             return stream, event, ()
-        if kind == WORKLOADS:
+        if kind == kinds.WORKLOADS:
             return _workload_of(obj), observations.CloneGone(**_last(obj)), ()
         if adapter is None:
             return None
