@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from controlplane.controllers.coscheduling import events, observations
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason
 from controlplane.log.event import Event
-from controlplane.runtime.phrases import Phrase, Sentence
+from controlplane.runtime.phrases import Phrase, Sentence, told
 
 RUN_EVENTS: tuple[type[Event], ...] = events.EVENTS
 
@@ -41,46 +41,48 @@ def _made(what: str, event: observations.CoschedulingObservation) -> str:
     return f"{what} {event.name} {'is being deleted' if event.deleting else 'is there'}"
 
 
-PHRASES: Mapping[type[Event], Phrase] = {
-    observations.WorkerRunObserved: _run,
-    observations.WorkerRunGone: lambda e: "run is gone",
-    observations.PlaceholderCreated: lambda e: _made("placeholder", e),
-    observations.PlaceholderDeleted: lambda e: f"placeholder {e.name} is gone",
-    observations.PlaceholderReady: lambda e: f"placeholder's pod {e.name} is ready on node {e.node}",
-    observations.PlaceholderUnready: lambda e: f"placeholder's pod {e.name} is not ready",
-    observations.PlaceholderPodGone: lambda e: f"placeholder's pod {e.name} is gone",
-    observations.ClaimObserved: lambda e: _made("claim", e),
-    observations.ClaimDeleted: lambda e: f"claim {e.name} is gone",
-    observations.TaskBound: lambda e: (
-        f"task {e.task or e.name} " + (f"follows {e.placeholder}" if e.placeholder else "follows no placeholder")
-    ),
-    observations.TaskGone: lambda e: f"TaskRun {e.name} is gone",
-    observations.TaskPodObserved: _task_pod,
-    observations.TaskPodGone: lambda e: f"task's pod {e.name} is gone",
-    observations.NodeObserved: _node,
-    observations.NodeGone: lambda e: f"node {e.name} is gone",
-    observations.FlagsObserved: lambda e: f"flag coschedule is {e.data.get('coschedule', 'not set')}",
-    observations.FlagsGone: lambda e: "ConfigMap feature-flags is gone",
-    observations.DefaultsObserved: lambda e: (
-        "ConfigMap config-defaults " + ("cannot be used" if e.problems else "is there")
-    ),
-    observations.DefaultsGone: lambda e: "ConfigMap config-defaults is gone",
-    observations.SightingRefused: lambda e: f"{e.kind} {e.namespace}/{e.name} cannot be understood: {e.error}",
-    events.ClusterChosen: lambda e: f"attempt {e.attempt} begins",
-    events.ModePinned: lambda e: f"mode is {e.mode}",
-    events.RunRefused: lambda e: f"run is to say {e.condition_reason}: {e.message}",
-    events.ClaimCreationDecided: lambda e: f"claim {e.name} is to be created for workspace {e.workspace}",
-    events.PlaceholderCreationDecided: lambda e: f"placeholder {e.name} is to be created",
-    events.PlaceholderEvicted: lambda e: f"placeholder's pod is to leave node {e.node}",
-    events.RunCompleted: lambda e: "what was made for the run is to go",
-    events.AttemptFenced: lambda e: "an older attempt is over",
-    events.PlaceholderRemovalDecided: lambda e: f"placeholder {e.name} is to be removed",
-    events.ClaimReleaseDecided: lambda e: f"claim {e.name} is to be let go",
-    events.ClaimRemovalDecided: lambda e: f"claim {e.name} is to be removed",
-    events.FlagsRefused: lambda e: f"ConfigMap cannot be used: {e.message}",
-    events.CoschedulingFailed: lambda e: f"write refused ({f'{e.code} {e.error}'.strip()})",
-    events.CoschedulingUnneeded: lambda e: "write changed nothing",
-}
+PHRASES: Mapping[type[Event], Phrase] = told(
+    {
+        observations.WorkerRunObserved: _run,
+        observations.WorkerRunGone: "run is gone",
+        observations.PlaceholderCreated: lambda e: _made("placeholder", e),
+        observations.PlaceholderDeleted: "placeholder {e.name} is gone",
+        observations.PlaceholderReady: "placeholder's pod {e.name} is ready on node {e.node}",
+        observations.PlaceholderUnready: "placeholder's pod {e.name} is not ready",
+        observations.PlaceholderPodGone: "placeholder's pod {e.name} is gone",
+        observations.ClaimObserved: lambda e: _made("claim", e),
+        observations.ClaimDeleted: "claim {e.name} is gone",
+        observations.TaskBound: lambda e: (
+            f"task {e.task or e.name} " + (f"follows {e.placeholder}" if e.placeholder else "follows no placeholder")
+        ),
+        observations.TaskGone: "TaskRun {e.name} is gone",
+        observations.TaskPodObserved: _task_pod,
+        observations.TaskPodGone: "task's pod {e.name} is gone",
+        observations.NodeObserved: _node,
+        observations.NodeGone: "node {e.name} is gone",
+        observations.FlagsObserved: lambda e: f"flag coschedule is {e.data.get('coschedule', 'not set')}",
+        observations.FlagsGone: "ConfigMap feature-flags is gone",
+        observations.DefaultsObserved: lambda e: (
+            "ConfigMap config-defaults " + ("cannot be used" if e.problems else "is there")
+        ),
+        observations.DefaultsGone: "ConfigMap config-defaults is gone",
+        observations.SightingRefused: "{e.kind} {e.namespace}/{e.name} cannot be understood: {e.error}",
+        events.ClusterChosen: "attempt {e.attempt} begins",
+        events.ModePinned: "mode is {e.mode}",
+        events.RunRefused: "run is to say {e.condition_reason}: {e.message}",
+        events.ClaimCreationDecided: "claim {e.name} is to be created for workspace {e.workspace}",
+        events.PlaceholderCreationDecided: "placeholder {e.name} is to be created",
+        events.PlaceholderEvicted: "placeholder's pod is to leave node {e.node}",
+        events.RunCompleted: "what was made for the run is to go",
+        events.AttemptFenced: "an older attempt is over",
+        events.PlaceholderRemovalDecided: "placeholder {e.name} is to be removed",
+        events.ClaimReleaseDecided: "claim {e.name} is to be let go",
+        events.ClaimRemovalDecided: "claim {e.name} is to be removed",
+        events.FlagsRefused: "ConfigMap cannot be used: {e.message}",
+        events.CoschedulingFailed: lambda e: f"write refused ({f'{e.code} {e.error}'.strip()})",
+        events.CoschedulingUnneeded: "write changed nothing",
+    }
+)
 
 R = CoschedulingReason
 REASONS: Mapping[CoschedulingReason, Sentence] = {
