@@ -5,7 +5,7 @@ that. The events stay each controller's own: their names are in the log."""
 
 from __future__ import annotations
 
-from controlplane.log.event import Event
+from controlplane.log.event import Event, Kept
 
 
 class ObjectObserved(Event):
@@ -38,3 +38,17 @@ class SubjectVanished(Event):
 
     uid: str
     resource_version: str = ""
+
+
+class ObjectUnfit(Event):
+    """An object that does not fit its API; `object` is its body."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    field: str
+    error: str
+    object: str
+    kept: Kept = {}

@@ -13,6 +13,11 @@ import msgspec
 from controlplane.log.event import Recorded
 
 
+def streams_of(word: str) -> Callable[[str, str], str]:
+    """Return what names the stream of an object, by its namespace and name."""
+    return lambda namespace, name: f"{word}/{namespace}/{name}"
+
+
 def object_of(stream: str) -> tuple[str, str]:
     """Return namespace and name of the object that a stream is about."""
     _, namespace, name = stream.split("/", 2)

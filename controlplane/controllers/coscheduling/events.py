@@ -84,6 +84,18 @@ def target_of(cluster: str, where: Where, name: str) -> str:
     return f"{cluster}/{where}/{name}"
 
 
+class OnStatefulSet(CoschedulingWrite):
+    """A write to a placeholder's StatefulSet."""
+
+    WHERE: ClassVar[Where] = "StatefulSet"
+
+
+class OnClaim(CoschedulingWrite):
+    """A write to a claim."""
+
+    WHERE: ClassVar[Where] = "PersistentVolumeClaim"
+
+
 class RunRefused(CoschedulingWrite):
     """Say on the run that it cannot be placed: condition `Coscheduled`, False. Nothing is created for it."""
 
@@ -91,16 +103,13 @@ class RunRefused(CoschedulingWrite):
     message: str
 
 
-class PlaceholderCreationDecided(CoschedulingWrite):
+class PlaceholderCreationDecided(OnStatefulSet):
     """Create a placeholder's StatefulSet."""
 
-    WHERE: ClassVar[Where] = "StatefulSet"
 
-
-class ClaimCreationDecided(CoschedulingWrite):
+class ClaimCreationDecided(OnClaim):
     """Create the claim of a workspace's template."""
 
-    WHERE: ClassVar[Where] = "PersistentVolumeClaim"
     workspace: str
 
 
@@ -116,25 +125,22 @@ class PlaceholderEvicted(CoschedulingWrite):
     detail: str
 
 
-class PlaceholderRemovalDecided(CoschedulingWrite):
+class PlaceholderRemovalDecided(OnStatefulSet):
     """Delete a placeholder's StatefulSet, by UID."""
 
-    WHERE: ClassVar[Where] = "StatefulSet"
     uid: str
 
 
-class ClaimReleaseDecided(CoschedulingWrite):
+class ClaimReleaseDecided(OnClaim):
     """Take the finalizer off a claim that would keep it for the pods of finished tasks."""
 
-    WHERE: ClassVar[Where] = "PersistentVolumeClaim"
     uid: str
     finalizers: list[str] = []
 
 
-class ClaimRemovalDecided(CoschedulingWrite):
+class ClaimRemovalDecided(OnClaim):
     """Delete a claim, by UID."""
 
-    WHERE: ClassVar[Where] = "PersistentVolumeClaim"
     uid: str
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from controlplane.kube.conditions import Condition
 from controlplane.log.event import Event, Kept, Part
-from controlplane.runtime.observations import ObjectObserved, ObjectVanished
+from controlplane.runtime.observations import ObjectObserved, ObjectUnfit, ObjectVanished
 
 _REPLACED = "WorkloadSliceReplaced"
 
@@ -218,18 +218,10 @@ class RemoteJobGone(ObjectGone):
     kind: str
 
 
-class ObservationRefused(Event):
+class ObservationRefused(ObjectUnfit):
     """An object that cannot be understood: kept as a body, reported on the object, and skipped."""
 
-    kind: str
     namespace: str = ""
-    name: str
-    uid: str
-    resource_version: str
-    field: str
-    error: str
-    object: str
-    kept: Kept = {}
 
 
 OBSERVATIONS: tuple[type[Event], ...] = (

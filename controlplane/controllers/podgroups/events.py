@@ -18,19 +18,18 @@ from controlplane.controllers.podgroups.reasons import PodGroupReason
 from controlplane.controllers.podgroups.rules import Complaint, OwnerRule
 from controlplane.log.event import Event
 from controlplane.runtime.observations import SubjectObserved, SubjectVanished
+from controlplane.runtime.streams import streams_of
 from controlplane.runtime.writes import ObjectWrite, WriteFailed, WriteUnneeded
 
 RULES_STREAM, ROOM_STREAM = "podgroup-rules", "podgroup-room"
 
 
-def member_stream(namespace: str, name: str) -> str:
-    """Return the stream of a pod's membership."""
-    return f"member/{namespace}/{name}"
+member_stream = streams_of("member")
+"""The stream of a pod's membership."""
 
 
-def group_stream(namespace: str, name: str) -> str:
-    """Return the stream of a group."""
-    return f"podgroup/{namespace}/{name}"
+group_stream = streams_of("podgroup")
+"""The stream of a group."""
 
 
 def owner_stream(namespace: str, owner: OwnerReference) -> str:
@@ -218,18 +217,22 @@ class GroupStatusDecided(GroupWrite):
     warnings: list[Warned] = []
 
 
-class MembershipDecided(GroupWrite):
-    """Write the group's name into the pod's annotation: the group is there."""
+class OnMember(GroupWrite):
+    """A write to a pod."""
 
     WHAT: ClassVar[str] = "Pod"
+
+
+class MembershipDecided(OnMember):
+    """Write the group's name into the pod's annotation: the group is there."""
+
     group: str
     warnings: list[Warned] = []
 
 
-class MemberWarned(GroupWrite):
+class MemberWarned(OnMember):
     """Note on a pod why it has no group."""
 
-    WHAT: ClassVar[str] = "Pod"
     warning: Warned
 
 

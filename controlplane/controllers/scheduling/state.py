@@ -10,7 +10,7 @@ import msgspec
 
 from controlplane.controllers.scheduling import events
 from controlplane.log.event import Recorded
-from controlplane.runtime.streams import StreamFold
+from controlplane.runtime.streams import StreamFold, streams_of
 from controlplane.runtime.writes import OpenWrites, WriteFailure, closed, dropped, opened, refused
 
 POD_STREAM, VICTIM_STREAM, GANG_STREAM = "pod", "victim", "gang"
@@ -96,19 +96,16 @@ class VictimState(StreamState):
         return self.chosen is None
 
 
-def pod_stream(namespace: str, name: str) -> str:
-    """Return the stream of a pod."""
-    return f"{POD_STREAM}/{namespace}/{name}"
+pod_stream = streams_of(POD_STREAM)
+"""The stream of a pod."""
 
 
-def victim_stream(namespace: str, name: str) -> str:
-    """Return the stream of a pod that is evicted."""
-    return f"{VICTIM_STREAM}/{namespace}/{name}"
+victim_stream = streams_of(VICTIM_STREAM)
+"""The stream of a pod that is evicted."""
 
 
-def gang_stream(namespace: str, name: str) -> str:
-    """Return the stream of what is said of a PodGroup."""
-    return f"{GANG_STREAM}/{namespace}/{name}"
+gang_stream = streams_of(GANG_STREAM)
+"""The stream of what is said of a PodGroup."""
 
 
 def pod_fold(state: PodState, recorded: Recorded) -> PodState:

@@ -41,31 +41,29 @@ class CopyGone(SourceObjectGone):
     kind: str
 
 
-class CopyDecided(CandidateWrite):
-    """Bring a copy up to a version of the source's object; `uid` is the copy's, "" if there is none yet."""
+class OnCopy(CandidateWrite):
+    """A write to a copy, which is named by its kind and name."""
 
     kind: str
     name: str
+
+    @property
+    def target(self) -> str:
+        """The key of the copy in its stream."""
+        return f"{self.kind}/{self.name}"
+
+
+class CopyDecided(OnCopy):
+    """Bring a copy up to a version of the source's object; `uid` is the copy's, "" if there is none yet."""
+
     version: str
     uid: str = ""
 
-    @property
-    def target(self) -> str:
-        """The key of the copy in its stream."""
-        return f"{self.kind}/{self.name}"
 
-
-class CopyDropped(CandidateWrite):
+class CopyDropped(OnCopy):
     """Remove a copy, by UID and version: no pod that is placed there names it."""
 
-    kind: str
-    name: str
     uid: str
-
-    @property
-    def target(self) -> str:
-        """The key of the copy in its stream."""
-        return f"{self.kind}/{self.name}"
 
 
 COPY_EVENTS: tuple[type[Event], ...] = (

@@ -14,7 +14,7 @@ from controlplane.kube.conditions import Condition
 from controlplane.kube.fields import UNFIT
 from controlplane.log.event import Body, Event, Kept, NewEvent, Part
 from controlplane.runtime.controller import ObjectChange
-from controlplane.runtime.observations import ObjectObserved, ObjectVanished
+from controlplane.runtime.observations import ObjectObserved, ObjectUnfit, ObjectVanished
 
 Built = tuple[str, Event, tuple[Body, ...]]
 """A stream, the event that is appended to it, and the bodies that are stored beside it."""
@@ -154,18 +154,8 @@ class CandidateGone(SourceObjectGone):
     """A candidate is not there any more, and with it its pod: the finalizer holds it until then."""
 
 
-class CandidateObservationRefused(Event):
+class CandidateObservationRefused(ObjectUnfit):
     """An object does not fit its API; `object` is its body."""
-
-    kind: str
-    namespace: str
-    name: str
-    uid: str
-    resource_version: str
-    field: str
-    error: str
-    object: str
-    kept: Kept = {}
 
 
 OBSERVATIONS: tuple[type[Event], ...] = (

@@ -15,7 +15,7 @@ from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source import events, observations
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.log.event import Recorded
-from controlplane.runtime.streams import StreamFold
+from controlplane.runtime.streams import StreamFold, streams_of
 from controlplane.runtime.writes import OpenWrites, WriteFailure, closed, opened, refused
 from controlplane.values import Value
 
@@ -101,9 +101,8 @@ _replace = msgspec.structs.replace
 _STATUS, _HINT = f"{MANAGEMENT}/{events.StatusShown.WHAT}", f"{MANAGEMENT}/{events.DelegateHinted.WHAT}"
 
 
-def source_stream(namespace: str, name: str) -> str:
-    """Return the stream of the source pods of a name."""
-    return f"{STREAM}/{namespace}/{name}"
+source_stream = streams_of(STREAM)
+"""The stream of the source pods of a name."""
 
 
 def fold(state: SourceState, recorded: Recorded) -> SourceState:

@@ -16,6 +16,7 @@ from controlplane.controllers.candidates.source.observations import SourceObject
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.kube.conditions import Condition
 from controlplane.log.event import Event, Kept, Part
+from controlplane.runtime.observations import ObjectUnfit
 from controlplane.runtime.writes import ObjectWrite, WriteRefused, WriteUnneeded
 
 HERE = MANAGEMENT  # the API server that the scheduler stands beside
@@ -104,18 +105,8 @@ class InvitationGone(SourceObjectGone):
     """A CandidateSource is not there any more."""
 
 
-class TargetObservationRefused(Event):
+class TargetObservationRefused(ObjectUnfit):
     """An object does not fit its API."""
-
-    kind: str
-    namespace: str
-    name: str
-    uid: str
-    resource_version: str
-    field: str
-    error: str
-    object: str
-    kept: Kept = {}
 
 
 # --- what the scheduler says ------------------------------------------------------------------------------------------
@@ -179,6 +170,18 @@ class TargetWrite(TargetDecision, ObjectWrite):
     resource_version: str = ""
 
 
+class OnPod(TargetWrite):
+    """A write to the Pod."""
+
+    WHAT: ClassVar[str] = "Pod"
+
+
+class OnOwnCandidate(TargetWrite):
+    """A write to the Candidate."""
+
+    WHAT: ClassVar[str] = "Candidate"
+
+
 class Admitted(TargetDecision):
     """The candidate is taken: it is invited and its pod can be made."""
 
@@ -189,10 +192,9 @@ class Refused(TargetDecision):
     message: str
 
 
-class PodMade(TargetWrite):
+class PodMade(OnPod):
     """Make the Pod of a candidate. `token`: that of its ServiceAccount may be mounted."""
 
-    WHAT: ClassVar[str] = "Pod"
     template: str
     token: bool = True
 
@@ -205,20 +207,18 @@ class PermitSeen(TargetDecision):
     until: datetime
 
 
-class BindStarted(TargetWrite):
+class BindStarted(OnPod):
     """Bind the Pod, as it was seen (UID, resourceVersion), to the node that is held; not to be begun after `before`."""
 
-    WHAT: ClassVar[str] = "Pod"
     number: int
     node: str
     uid: str
     before: datetime
 
 
-class PodFenced(TargetWrite):
+class PodFenced(OnPod):
     """Touch the Pod: its resourceVersion moves on, and a binding that is still on its way cannot be made any more."""
 
-    WHAT: ClassVar[str] = "Pod"
     uid: str
     number: int
 
@@ -237,25 +237,22 @@ class Withdrawn(TargetDecision):
     number: int
 
 
-class StatusReported(TargetWrite):
+class StatusReported(OnOwnCandidate):
     """Write the Candidate's status; `status` is the body of its pod's, if it is bound."""
 
-    WHAT: ClassVar[str] = "Candidate"
     reported: Reported
     status: str = ""
 
 
-class PodRemoved(TargetWrite):
+class PodRemoved(OnPod):
     """Delete the Pod."""
 
-    WHAT: ClassVar[str] = "Pod"
     uid: str
 
 
-class FinalizerReleased(TargetWrite):
+class FinalizerReleased(OnOwnCandidate):
     """The Pod is gone: let the Candidate go."""
 
-    WHAT: ClassVar[str] = "Candidate"
     uid: str
     finalizers: list[str] = []
 

@@ -9,7 +9,7 @@ import msgspec
 
 from controlplane.controllers.candidates.target import events
 from controlplane.log.event import Recorded
-from controlplane.runtime.streams import StreamFold
+from controlplane.runtime.streams import StreamFold, streams_of
 from controlplane.runtime.writes import OpenWrites, WriteFailure, closed, dropped, opened, refused
 
 STREAM = "candidate"
@@ -67,9 +67,8 @@ class TargetState(OpenWrites[events.TargetWrite, WriteFailure], StreamFold):
         return self.held.node if self.held is not None else ""
 
 
-def candidate_stream(namespace: str, name: str) -> str:
-    """Return the stream of a candidate in its target."""
-    return f"{STREAM}/{namespace}/{name}"
+candidate_stream = streams_of(STREAM)
+"""The stream of a candidate in its target."""
 
 
 def target_fold(state: TargetState, recorded: Recorded) -> TargetState:
