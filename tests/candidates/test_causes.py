@@ -201,30 +201,19 @@ ELECTIONS: list[Row] = [
         R.GANG_DISSOLVED,
         lambda: half().tick(LEASE).settle().tick(300).settle().cause(gang_events.GangReleased),
     ),
-    (
-        events.ElectionRefused,
-        R.INVALID_OPTION,
-        lambda: Told("a").pod(problem="InvalidOption", problem_message="no").cause(),
-    ),
-    (
-        events.ElectionRefused,
-        R.INVALID_CONSTRAINT,
-        lambda: Told("a").pod(problem="InvalidConstraint", problem_message="no").cause(),
-    ),
-    (
-        events.ElectionRefused,
-        R.FORGED_ANNOTATION,
-        lambda: Told("a").pod(problem="ForgedAnnotation", problem_message="no").cause(),
-    ),
-    (
-        events.ElectionRefused,
-        R.BOUND_ELSEWHERE,
-        lambda: Told("a").pod(problem="BoundElsewhere", problem_message="no").cause(),
-    ),
-    (
-        events.ElectionRefused,
-        R.GANG_NEVER_SPREADS,
-        lambda: Told("a").pod(problem="GangNeverSpreads", problem_message="no").cause(),
+    *(
+        (
+            events.ElectionRefused,
+            reason,
+            lambda reason=reason: Told("a").pod(problem=reason, problem_message="no").cause(),
+        )
+        for reason in (
+            R.INVALID_OPTION,
+            R.INVALID_CONSTRAINT,
+            R.FORGED_ANNOTATION,
+            R.BOUND_ELSEWHERE,
+            R.GANG_NEVER_SPREADS,
+        )
     ),
     (events.ElectionRefused, R.NAMESPACE_NOT_ALLOWED, lambda: Told("a", namespaces=frozenset()).pod().cause()),
     (events.ElectionRefused, R.GATED, lambda: Told("a").pod(gated=True).cause()),

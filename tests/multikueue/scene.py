@@ -13,7 +13,7 @@ from controlplane.controllers.connectivity.events import (
     cluster_stream,
 )
 from controlplane.controllers.connectivity.local_connection import connectivity_event
-from controlplane.controllers.multikueue import observations
+from controlplane.controllers.multikueue import events, observations
 from controlplane.controllers.multikueue.adapters import ADAPTERS, adapters_for
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.controller import MultiKueueController
@@ -64,6 +64,19 @@ class Scene:
                 self.connect(name)
 
     # --- the log ---
+
+    def refuses(self, decision: events.WorkloadWrite, code: int, error: str, pause: timedelta) -> None:
+        """An API server says no to a write of the Workload, for the first time."""
+        refused = events.EffectFailed(
+            target=decision.target,
+            action=type(decision).__name__,
+            code=code,
+            error=error,
+            message="not now",
+            failures=1,
+            retry_at=self.now + pause,
+        )
+        self.fold(STREAM, refused)
 
     def fold(self, stream: str, event: Event, cluster: str = MANAGEMENT) -> None:
         self.position += 1

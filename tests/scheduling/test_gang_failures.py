@@ -51,6 +51,17 @@ def pass_time(bench: Bench, seconds: float) -> None:
     run(bench)
 
 
+def half_bound_beside_another() -> Bench:
+    """One of three is bound, two are refused, and a pod that is in no gang takes the place of one."""
+    bench = ready("n", cpu="3")
+    gang(bench, "g", 3)
+    let_go(bench)
+    answer(bench, g0=201, g1=403, g2=403)
+    come(bench, "other", "", cpu="1")
+    run(bench)
+    return bench
+
+
 def test_a_refused_binding_after_the_quorum_makes_the_gang_rest_and_the_rest_is_counted_with_those_bound() -> None:
     bench = ready("n", cpu="3")
     gang(bench, "g", 3)
@@ -96,12 +107,7 @@ def test_who_is_not_bound_yet_gives_its_place_back_with_the_one_that_failed() ->
 
 
 def test_those_that_are_left_go_together_or_not_at_all() -> None:
-    bench = ready("n", cpu="3")
-    gang(bench, "g", 3)
-    let_go(bench)
-    answer(bench, g0=201, g1=403, g2=403)
-    come(bench, "other", "", cpu="1")
-    run(bench)
+    bench = half_bound_beside_another()
     bench.settle(8)
     assert bench.on("other") == "n"
     assert (bench.on("g1"), bench.on("g2")) == ("", "")  # room for one of them alone is no room
@@ -154,12 +160,7 @@ def test_a_rest_outlives_the_process(restarts: bool) -> None:
 
 
 def test_a_new_process_knows_that_a_gang_did_not_come_together() -> None:
-    bench = ready("n", cpu="3")
-    gang(bench, "g", 3)
-    let_go(bench)
-    answer(bench, g0=201, g1=403, g2=403)
-    come(bench, "other", "", cpu="1")
-    run(bench)
+    bench = half_bound_beside_another()
     bench.settle(1)
     bench.start()
     bench.settle(8)
