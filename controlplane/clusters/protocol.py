@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from controlplane.kube.kinds import MERGE_PATCH, Json, Kind, ObjectRef, Request
+from controlplane.kube.kinds import Json, Kind, ObjectRef, Request
 
 
 class ClusterError(Exception):
@@ -112,56 +112,14 @@ class ClusterPort(Protocol):
         raise NotImplementedError
 
     async def write(self, request: Request) -> Json:
-        """Send one write, as it is, with its preconditions, and return the answer, which may be a Status. Label and
-        ownership are whoever's who asks.
+        """Send one write as it is: POST (to a subresource, if it names one), PATCH or DELETE. Return the answer, which may
+        be a Status; 409 `AlreadyExists` if a name is taken, `Conflict` if a precondition does not hold.
         """
         raise NotImplementedError
 
     async def create(self, kind: Kind, namespace: str, body: Json, *, field_manager: str = "") -> Json:
         """POST an object; 409 `AlreadyExists` if the name is taken."""
         return await self.write(Request("create", ObjectRef(kind, namespace, ""), body, field_manager=field_manager))
-
-    async def post(
-        self, kind: Kind, namespace: str, name: str, subresource: str, body: Json, *, field_manager: str = ""
-    ) -> Json:
-        """POST to an object's subresource (`binding`, `eviction`); 409 `Conflict` if a precondition in the body does
-        not hold.
-        """
-        ref = ObjectRef(kind, namespace, name)
-        return await self.write(Request("create", ref, body, subresource=subresource, field_manager=field_manager))
-
-    async def patch(
-        self,
-        kind: Kind,
-        namespace: str,
-        name: str,
-        body: Json,
-        *,
-        subresource: str = "",
-        content_type: str = "",
-        field_manager: str = "",
-    ) -> Json:
-        """PATCH an object or its subresource; 409 `Conflict` if the body's resourceVersion is not the stored one. A
-        merge patch unless asked otherwise; an apply takes fields over by force.
-        """
-        ref, how = ObjectRef(kind, namespace, name), content_type or MERGE_PATCH
-        return await self.write(
-            Request("patch", ref, body, subresource=subresource, content_type=how, field_manager=field_manager)
-        )
-
-    async def delete(
-        self,
-        kind: Kind,
-        namespace: str,
-        name: str,
-        *,
-        uid: str = "",
-        resource_version: str = "",
-        propagation: str = "Background",
-    ) -> None:
-        """DELETE an object; 409 `Conflict` if a precondition does not hold."""
-        ref = ObjectRef(kind, namespace, name)
-        await self.write(Request("delete", ref, uid=uid, resource_version=resource_version, propagation=propagation))
 
 
 class NotServed(ClusterError):  # noqa: N818

@@ -21,7 +21,7 @@ from controlplane.clusters.protocol import ApiError, Unreachable
 from controlplane.clusters.streams import ApiServer, ListQuery, WatchQuery
 from controlplane.clusters.tls import tls_context
 from controlplane.clusters.transport import Timeouts, Transport
-from controlplane.kube.kinds import APPLY_PATCH, JOBS, MERGE_PATCH, WORKLOADS
+from controlplane.kube.kinds import APPLY_PATCH, JOBS, MERGE_PATCH, WORKLOADS, ObjectRef, Request
 from tests.clusters import pki
 from tests.clusters.miniapi import CUT, END, TOKEN, MiniApi, bookmark, config, line, obj, serving, status, until
 
@@ -46,9 +46,13 @@ async def test_verbs_on_the_wire(api: MiniApi, transport: Transport) -> None:
     api.next_answers = [web.json_response({"ok": n}) for n in range(5)]
     assert await transport.get(JOBS, "ns", "a") == {"ok": 0}
     await transport.create(JOBS, "ns", {"x": 1}, field_manager="m")
-    await transport.patch(JOBS, "ns", "a", {"x": 2}, subresource="status")
-    await transport.patch(JOBS, "ns", "a", {"x": 3}, content_type=APPLY_PATCH, field_manager="m")
-    await transport.delete(JOBS, "ns", "a", uid="u", resource_version="5", propagation="Foreground")
+    await transport.write(Request("patch", ObjectRef(JOBS, "ns", "a"), {"x": 2}, subresource="status"))
+    await transport.write(
+        Request("patch", ObjectRef(JOBS, "ns", "a"), {"x": 3}, content_type=APPLY_PATCH, field_manager="m")
+    )
+    await transport.write(
+        Request("delete", ObjectRef(JOBS, "ns", "a"), uid="u", resource_version="5", propagation="Foreground")
+    )
     get, create, patch, apply, delete = api.requests
     assert (get.method, get.path) == ("GET", "/apis/batch/v1/namespaces/ns/jobs/a")
     assert (create.method, create.path, create.query) == (

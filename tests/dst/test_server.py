@@ -15,7 +15,7 @@ from controlplane.clusters.streams import ListQuery, WatchQuery
 from controlplane.dst.engine.loop import VirtualClock, VirtualLoop
 from controlplane.dst.engine.network import Network, Storm
 from controlplane.dst.engine.server import SimulatedServer, Written
-from controlplane.kube.kinds import JOBS
+from controlplane.kube.kinds import JOBS, ObjectRef, Request
 from controlplane.simulation.apiserver.store import Store
 from controlplane.simulation.kinds.base import DEFAULT_KINDS
 
@@ -86,15 +86,15 @@ def test_verbs_reach_the_store(rig: Rig) -> None:
     created = rig.run(rig.server.create(JOBS, "default", rig.job("a")))
     where = {"uid": created["metadata"]["uid"], "resource_version": created["metadata"]["resourceVersion"]}
     patch = {"metadata": {"annotations": {"x": "y"}, "resourceVersion": where["resource_version"]}}
-    patched = rig.run(rig.server.patch(JOBS, "default", "a", patch))
+    patched = rig.run(rig.server.write(Request("patch", ObjectRef(JOBS, "default", "a"), patch)))
     assert patched["metadata"]["annotations"] == {"x": "y"}
     with pytest.raises(ApiError) as stale:
-        rig.run(rig.server.delete(JOBS, "default", "a", **where))
+        rig.run(rig.server.write(Request("delete", ObjectRef(JOBS, "default", "a"), **where)))
     assert stale.value.status == 409
     page = rig.run(rig.server.list(ListQuery(JOBS)))
     assert [item["metadata"]["name"] for item in page.items] == ["a"]
     assert page.resource_version == str(rig.store.version)
-    rig.run(rig.server.delete(JOBS, "default", "a", uid=where["uid"]))
+    rig.run(rig.server.write(Request("delete", ObjectRef(JOBS, "default", "a"), uid=where["uid"])))
     assert [(w.verb, w.uid == where["uid"]) for w in rig.written] == [
         ("create", False),
         ("patch", False),

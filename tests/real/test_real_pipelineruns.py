@@ -24,7 +24,7 @@ from controlplane.clusters.streams import ListQuery
 from controlplane.clusters.transport import Transport
 from controlplane.controllers.coscheduling.objects import CLAIMS, CONFIG_MAPS
 from controlplane.kube import kinds
-from controlplane.kube.kinds import Json, Kind, meta
+from controlplane.kube.kinds import Json, Kind, ObjectRef, Request, meta
 from controlplane.log.connect import Database
 from controlplane.settings import KINDS, Settings
 from controlplane.telemetry import Metrics
@@ -105,7 +105,7 @@ async def make(api: Transport, kind: Kind, name: str, namespace: str = "", **mor
 
 async def room(api: Transport, cpu: str) -> None:
     status = {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "50"}, "capacity": {"cpu": cpu}}
-    await api.patch(kinds.NODES, "", "n1", {"status": status}, subresource="status")
+    await api.write(Request("patch", ObjectRef(kinds.NODES, "", "n1"), {"status": status}, subresource="status"))
 
 
 def run() -> Json:
@@ -144,7 +144,7 @@ async def test_a_run_from_submission_to_clean_up(service: Health, clusters: dict
     storage = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     await make(worker, CLAIMS, "data", NS, spec=storage)
     await make(worker, kinds.NODES, "n1")
-    await worker.patch(kinds.NODES, "", "n1", {"spec": {"taints": None}})
+    await worker.write(Request("patch", ObjectRef(kinds.NODES, "", "n1"), {"spec": {"taints": None}}))
     await room(worker, "2")
 
     asks = {"controlplane/coschedule": "pipelineruns"}
@@ -160,7 +160,7 @@ async def test_a_run_from_submission_to_clean_up(service: Health, clusters: dict
     reserved: Json = {"admission": admission, "conditions": [condition("QuotaReserved", "QuotaReserved")]}
     pending = {"name": CHECK, "state": "Pending", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     status = {**reserved, "admissionChecks": [pending]}
-    await home.patch(kinds.WORKLOADS, NS, WL, {"status": status}, subresource="status")
+    await home.write(Request("patch", ObjectRef(kinds.WORKLOADS, NS, WL), {"status": status}, subresource="status"))
 
     said = (
         "No cluster can take it: worker: no node has enough cpu: the largest wave of 1 task, with its placeholder, "
@@ -175,7 +175,7 @@ async def test_a_run_from_submission_to_clean_up(service: Health, clusters: dict
     await seen(worker, kinds.WORKLOADS, WL, lambda o: True)
     conditions = [*reserved["conditions"], condition("Admitted", "Admitted")]
     admitted: Json = {"admission": admission, "conditions": conditions}
-    await worker.patch(kinds.WORKLOADS, NS, WL, {"status": admitted}, subresource="status")
+    await worker.write(Request("patch", ObjectRef(kinds.WORKLOADS, NS, WL), {"status": admitted}, subresource="status"))
     copy = await seen(worker, kinds.PIPELINE_RUNS, RUN, lambda o: True)
     assert copy["spec"]["status"] == "PipelineRunPending"
     assert "managedBy" not in copy["spec"]
@@ -185,15 +185,19 @@ async def test_a_run_from_submission_to_clean_up(service: Health, clusters: dict
 
     # Both frameworks let the run go; then Tekton says what happens.
     for api in (home, worker):
-        await api.patch(kinds.PIPELINE_RUNS, NS, RUN, {"spec": {"status": None}})
+        await api.write(Request("patch", ObjectRef(kinds.PIPELINE_RUNS, NS, RUN), {"spec": {"status": None}}))
     begun = {"type": "Succeeded", "status": "Unknown", "reason": "Running"}
     started: Json = {"startTime": "2026-01-01T00:00:01Z", "conditions": [begun]}
-    await worker.patch(kinds.PIPELINE_RUNS, NS, RUN, {"status": started}, subresource="status")
+    await worker.write(
+        Request("patch", ObjectRef(kinds.PIPELINE_RUNS, NS, RUN), {"status": started}, subresource="status")
+    )
     await seen(home, kinds.PIPELINE_RUNS, RUN, lambda o: o.get("status", {}).get("startTime") == started["startTime"])
     ended = {"completionTime": "2026-01-01T00:01:00Z", "conditions": [condition("Succeeded", "Succeeded")]}
-    await worker.patch(kinds.PIPELINE_RUNS, NS, RUN, {"status": ended}, subresource="status")
+    await worker.write(
+        Request("patch", ObjectRef(kinds.PIPELINE_RUNS, NS, RUN), {"status": ended}, subresource="status")
+    )
     finished = {"conditions": [*conditions, condition("Finished", "Succeeded", "all tasks have run")]}
-    await worker.patch(kinds.WORKLOADS, NS, WL, {"status": finished}, subresource="status")
+    await worker.write(Request("patch", ObjectRef(kinds.WORKLOADS, NS, WL), {"status": finished}, subresource="status"))
     done = await seen(home, kinds.WORKLOADS, WL, lambda o: true(o, "Finished"))
     assert (true(done, "Finished") or {})["message"] == "all tasks have run"
     assert true(await home.get(kinds.PIPELINE_RUNS, NS, RUN), "Succeeded")

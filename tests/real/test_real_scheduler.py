@@ -28,7 +28,18 @@ from controlplane.clusters.streams import ListQuery
 from controlplane.clusters.transport import Transport
 from controlplane.controllers.candidates.objects import CANDIDATE_SOURCES, CANDIDATES, FINALIZER, SOURCE_LABEL, stamp
 from controlplane.controllers.connectivity.events import MANAGEMENT
-from controlplane.kube.kinds import EVENTS, NAMESPACES, NODES, PODS, PRIORITY_CLASSES, STRATEGIC_PATCH, Json, Kind
+from controlplane.kube.kinds import (
+    EVENTS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    STRATEGIC_PATCH,
+    Json,
+    Kind,
+    ObjectRef,
+    Request,
+)
 from controlplane.log.connect import Database
 from controlplane.settings import Settings
 from controlplane.telemetry import Metrics
@@ -69,8 +80,10 @@ class Real:
         with contextlib.suppress(ApiError):
             await self.api.create(NODES, "", {"metadata": {"name": name, "labels": {"pool": name}}})
         body = {"status": {"allocatable": room, "capacity": room}}
-        await self.api.patch(NODES, "", name, body, subresource="status", content_type=STRATEGIC_PATCH)
-        await self.api.patch(NODES, "", name, {"spec": {"taints": None}})
+        await self.api.write(
+            Request("patch", ObjectRef(NODES, "", name), body, subresource="status", content_type=STRATEGIC_PATCH)
+        )
+        await self.api.write(Request("patch", ObjectRef(NODES, "", name), {"spec": {"taints": None}}))
 
     async def pod(self, name: str, node: str, cpu: str = "1", **spec: Any) -> Json:
         container = {"name": "main", "image": "app", "resources": {"requests": {"cpu": cpu}}}
@@ -123,7 +136,9 @@ async def account(api: Transport, kubeconfig: Json) -> Json:
             await api.create(kind, document["metadata"].get("namespace", ""), document)
     place = next(document["metadata"] for document in found if document["kind"] == "ServiceAccount")
     asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    answer = await api.post(ACCOUNTS, place["namespace"], place["name"], "token", asked)
+    answer = await api.write(
+        Request("create", ObjectRef(ACCOUNTS, place["namespace"], place["name"]), asked, subresource="token")
+    )
     return {**kubeconfig, "users": [{"name": "real", "user": {"token": answer["status"]["token"]}}]}
 
 
@@ -234,6 +249,6 @@ async def test_a_candidate_is_reserved_permitted_and_bound(real: Real) -> None:
     assert await real.on("c") == ""
     until_ = stamp(datetime.now(UTC) + timedelta(seconds=30))
     permit = {"number": 1, "kind": "Bind", "reservation": 1, "until": until_}
-    await real.api.patch(CANDIDATES, "default", "c", {"spec": {"permit": permit}})
+    await real.api.write(Request("patch", ObjectRef(CANDIDATES, "default", "c"), {"spec": {"permit": permit}}))
     await until(lambda: phase("Bound"))
     assert await real.on("c") == "held"

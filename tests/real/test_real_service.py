@@ -27,7 +27,7 @@ from controlplane.clusters.protocol import ApiError
 from controlplane.clusters.streams import ListQuery
 from controlplane.clusters.transport import Transport
 from controlplane.kube import kinds
-from controlplane.kube.kinds import Json, Kind
+from controlplane.kube.kinds import Json, Kind, ObjectRef, Request
 from controlplane.log.connect import Database
 from controlplane.settings import Settings
 from controlplane.telemetry import Metrics
@@ -242,7 +242,9 @@ async def test_a_job_from_submission_to_clean_up(service: Health, clusters: dict
         "conditions": [condition("QuotaReserved", "QuotaReserved")],
         "admissionChecks": [pending],
     }
-    await home.patch(kinds.WORKLOADS, "default", WL, {"status": reserved}, subresource="status")
+    await home.write(
+        Request("patch", ObjectRef(kinds.WORKLOADS, "default", WL), {"status": reserved}, subresource="status")
+    )
 
     await seen(home, kinds.WORKLOADS, WL, lambda o: o["status"].get("nominatedClusterNames") == ["worker"])
     clone = await seen(worker, kinds.WORKLOADS, WL, lambda o: True)
@@ -252,7 +254,9 @@ async def test_a_job_from_submission_to_clean_up(service: Health, clusters: dict
         "admission": ADMISSION,
         "conditions": [condition("QuotaReserved", "QuotaReserved"), condition("Admitted", "Admitted")],
     }
-    await worker.patch(kinds.WORKLOADS, "default", WL, {"status": admitted}, subresource="status")
+    await worker.write(
+        Request("patch", ObjectRef(kinds.WORKLOADS, "default", WL), {"status": admitted}, subresource="status")
+    )
 
     copy = await seen(worker, kinds.JOBS, JOB, lambda o: True)
     assert copy["spec"]["suspend"] is True
@@ -264,10 +268,12 @@ async def test_a_job_from_submission_to_clean_up(service: Health, clusters: dict
     assert "nominatedClusterNames" not in ready["status"]
 
     # Both Kueues let the job run; then the worker's job controller says what happens.
-    await home.patch(kinds.JOBS, "default", JOB, {"spec": {"suspend": False}})
-    await worker.patch(kinds.JOBS, "default", JOB, {"spec": {"suspend": False}})
+    await home.write(Request("patch", ObjectRef(kinds.JOBS, "default", JOB), {"spec": {"suspend": False}}))
+    await worker.write(Request("patch", ObjectRef(kinds.JOBS, "default", JOB), {"spec": {"suspend": False}}))
     started = {"startTime": "2026-01-01T00:00:01Z", "active": 1, "ready": 1}
-    await worker.patch(kinds.JOBS, "default", JOB, {"status": started}, subresource="status")
+    await worker.write(
+        Request("patch", ObjectRef(kinds.JOBS, "default", JOB), {"status": started}, subresource="status")
+    )
     running = await seen(home, kinds.JOBS, JOB, lambda o: o.get("status", {}).get("active") == 1)
     assert running["status"]["startTime"] == started["startTime"]
 
@@ -282,11 +288,15 @@ async def test_a_job_from_submission_to_clean_up(service: Health, clusters: dict
             condition("Complete", "CompletionsReached"),
         ],
     }
-    await worker.patch(kinds.JOBS, "default", JOB, {"status": succeeded}, subresource="status")
+    await worker.write(
+        Request("patch", ObjectRef(kinds.JOBS, "default", JOB), {"status": succeeded}, subresource="status")
+    )
     finished = {
         "conditions": [*admitted["conditions"], condition("Finished", "Succeeded", "Job finished successfully")]
     }
-    await worker.patch(kinds.WORKLOADS, "default", WL, {"status": finished}, subresource="status")
+    await worker.write(
+        Request("patch", ObjectRef(kinds.WORKLOADS, "default", WL), {"status": finished}, subresource="status")
+    )
 
     done = await seen(home, kinds.WORKLOADS, WL, lambda o: true(o, "Finished"))
     assert true(done, "Finished")["message"] == "Job finished successfully"

@@ -6,6 +6,7 @@ pkg/controller/admissionchecks/multikueue/workload.go, ff69552e)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from controlplane.controllers.multikueue import events
@@ -70,6 +71,20 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
                     resource_version=local.resource_version, reason=WorkloadReason.NAMES_LEFT_BEHIND
                 )
             )
+
+    def ready(self, local: WorkloadObserved, check: CheckState, winner: str, topology: Sequence[str] = ()) -> None:
+        """Set our admission check Ready: the job is on the cluster that has the Workload."""
+        self.write(
+            events.CheckStateDecided(
+                resource_version=local.resource_version,
+                check=check.name,
+                state="Ready",
+                message=f'The workload was admitted on "{winner}"',
+                winner=winner,
+                topology=list(topology),
+                reason=WorkloadReason.ADMITTED_ON_WORKER,
+            )
+        )
 
     def create_job(self, cluster: str, job: JobObserved) -> None:
         """Create the job's copy on the cluster that has the Workload."""

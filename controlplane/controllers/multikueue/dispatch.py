@@ -11,7 +11,6 @@ from controlplane.controllers.multikueue.context import Route
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass, admitted, stamp, usable
 from controlplane.controllers.multikueue.drift import mend
 from controlplane.controllers.multikueue.events import (
-    CheckStateDecided,
     CloneDecided,
     ClusterRefused,
     JobCreationDecided,
@@ -167,17 +166,7 @@ def _install(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, jo
             )
         )
     elif remote.job is not None and not remote.job.deleting:
-        pass_.write(
-            CheckStateDecided(
-                resource_version=local.resource_version,
-                check=check.name,
-                state="Ready",
-                message=f'The workload was admitted on "{winner}"',
-                winner=winner,
-                topology=ready_topology(pass_, local, winner),
-                reason=WorkloadReason.ADMITTED_ON_WORKER,
-            )
-        )
+        pass_.ready(local, check, winner, ready_topology(pass_, local, winner))
     elif _lost_its_job(pass_, winner):
         # It was there and was deleted: the copy has no job any more, and goes.
         pass_.remove(winner, WorkloadReason.STALE_COPY)
