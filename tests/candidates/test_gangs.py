@@ -34,6 +34,17 @@ def permitted(world: GangWorld, size: int = 2) -> list[str]:
 
 
 @pytest.mark.parametrize("together", [True, False], ids=["with the plugin", "without"])
+def one_place_given_up() -> tuple[GangWorld, list[str]]:
+    """A gang is permitted in a, where one of its reservations is given up; b has room by now."""
+    world = GangWorld(a=2, b=2)
+    world.room["b"] = 0
+    names = permitted(world)
+    world.room["b"] = 2
+    world.schedule("b")
+    world.give_up("a", names[0])
+    return world, names
+
+
 def test_a_gang_goes_whole_to_the_one_target_that_has_room_for_all(together: bool) -> None:
     world = GangWorld(a=2, b=3)
     if not together:
@@ -194,12 +205,7 @@ def test_members_that_ask_for_different_targets() -> None:
 
 
 def test_a_reservation_that_is_given_up_takes_the_permits_of_all_along() -> None:
-    world = GangWorld(a=2, b=2)
-    world.room["b"] = 0
-    names = permitted(world)
-    world.room["b"] = 2
-    world.schedule("b")
-    world.give_up("a", names[0])
+    world, names = one_place_given_up()
     world.room["a"] = 1
     world.step()
     world.step()
@@ -214,12 +220,7 @@ def test_a_reservation_that_is_given_up_takes_the_permits_of_all_along() -> None
 
 
 def test_nobody_is_permitted_elsewhere_before_all_withdrawals_are_answered() -> None:
-    world = GangWorld(a=2, b=2)
-    world.room["b"] = 0
-    names = permitted(world)
-    world.room["b"] = 2
-    world.schedule("b")
-    world.give_up("a", names[0])
+    world, names = one_place_given_up()
     world.target("a")
     world.look()
     world.away.add("a")  # what follows is not delivered

@@ -6,7 +6,7 @@ drawn is part of what a seed means."""
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from controlplane.dst.engine.steps import HORIZON, Step
@@ -49,3 +49,11 @@ def numbered(steps: Iterable[Step], first: int = 1) -> list[Step]:
     """Return steps by time, numbered from `first` on."""
     in_order = sorted(steps, key=lambda step: step.at)
     return [replace(step, number=number) for number, step in enumerate(in_order, start=first)]
+
+
+def scenes(
+    source: random.Random, table: Mapping[str, tuple[int, Callable[..., list[Step]]]], count: int, *cast: object
+) -> list[Step]:
+    """Draw so many scenes of a table of weights and scenes, and the steps of each, which are about the same `cast`."""
+    drawn = source.choices(list(table), [weight for weight, _ in table.values()], k=count)
+    return [step for kind in drawn for step in table[kind][1](source, *cast)]
