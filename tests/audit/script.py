@@ -19,21 +19,17 @@ from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.kube.conditions import Condition
 from controlplane.kube.kinds import (
-    ADMISSION_CHECKS,
     JOBS,
     JOBSETS,
-    MULTIKUEUE_CLUSTERS,
-    MULTIKUEUE_CONFIGS,
-    PIPELINE_RUNS,
     WORKLOADS,
 )
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
 from controlplane.log.event import Append, Event, NewEvent, Recorded
 from controlplane.log.postgres import PostgresLog
+from tests.multikueue.scene import HOME_KINDS as HOME
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-HOME = (ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, MULTIKUEUE_CLUSTERS, WORKLOADS, JOBS, JOBSETS, PIPELINE_RUNS)
 POLICY = MultiKueuePolicy(adapters=adapters_for(ADAPTERS))
 
 

@@ -11,14 +11,13 @@ from controlplane.controllers.scheduling.events import (
     GangJudged,
     GangStart,
     NodeReserved,
-    PermitGiven,
     ReservationDropped,
 )
 from controlplane.controllers.scheduling.snapshot.storage import SELECTED_NODE
 from controlplane.kube.kinds import PODS
 from controlplane.runtime.controller import OpenWrite
 from tests.scheduling.bench import CLAIMS, Bench
-from tests.scheduling.test_quorums import CONFIG, come, gang, ready, run
+from tests.scheduling.test_quorums import CONFIG, about_to_be_released, come, gang, ready, run
 from tests.scheduling.volumes import CSI, VolumeBench
 
 
@@ -236,12 +235,7 @@ def test_it_is_quiet_once_nothing_changes() -> None:
 @pytest.mark.parametrize("seen", ["in the log", "by the watch"])
 def test_a_member_that_goes_while_its_gang_is_let_go_turns_the_others_back(seen: str) -> None:
     """The watch may have it a moment before the log does; then the release is taken, and nobody is bound by it."""
-    bench = ready("n", cpu="3")
-    gang(bench, "g", 3)
-    while bench.turn():
-        pass
-    while not any(isinstance(new.event, PermitGiven) for new in bench.outbox[0].append.events):
-        bench.commit(bench.outbox[0])
+    bench = about_to_be_released()
     (release,) = bench.outbox
     if seen == "by the watch":
         bench.loop.changed(PODS, bench.objects["pods", "g0"], bench.now, gone=True)

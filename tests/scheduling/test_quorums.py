@@ -67,13 +67,19 @@ def two_wait_for_the_third(cpu: str) -> Bench:
     return bench
 
 
-def test_the_release_is_one_append_over_all_streams() -> None:
+def about_to_be_released() -> Bench:
+    """All of a gang hold their places, and what lets them go is next to be appended."""
     bench = ready("n", cpu="3")
     gang(bench, "g", 3)
     while bench.turn():
         pass
     while not any(isinstance(new.event, PermitGiven) for new in bench.outbox[0].append.events):
         bench.commit(bench.outbox[0])
+    return bench
+
+
+def test_the_release_is_one_append_over_all_streams() -> None:
+    bench = about_to_be_released()
     release = bench.outbox[0].append
     assert [type(new.event) for new in release.events] == [PermitGiven] * 3
     assert len(release.expected or {}) == 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -18,9 +19,21 @@ from controlplane.log.memory import MemoryLog
 PAGE = Path(__file__).resolve().parents[3] / "docs/explanation/simulation.md"
 
 
-def first_of(
-    patch: Callable[[pytest.MonkeyPatch], None], seeds: Iterable[int], plan_of: Callable[[int], Plan]
-) -> tuple[int, Outcome] | None:
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A bug, and the first seed that finds it, by which rule; of which edition of plans."""
+
+    what: str
+    patch: Patch
+    seed: int
+    rule: str
+    edition: int = 2
+
+
+def first_of(patch: Patch, seeds: Iterable[int], plan_of: Callable[[int], Plan]) -> tuple[int, Outcome] | None:
     """Return the first seed that a bug breaks and that holds without it."""
     for seed in seeds:
         with pytest.MonkeyPatch.context() as patched:

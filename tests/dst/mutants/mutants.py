@@ -6,8 +6,8 @@ keeps without it."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -43,20 +43,7 @@ from controlplane.kube.kinds import Json, Request
 from controlplane.log.event import Append, Recorded
 from controlplane.log.memory import MemoryLog
 from controlplane.runtime import effects, recorder
-from tests.dst.mutants.hunt import first_of, the_epoch_is_not_checked
-
-Patch = Callable[[pytest.MonkeyPatch], None]
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """A bug, and the first seed that finds it, by which rule; of which edition of plans."""
-
-    what: str
-    patch: Patch
-    seed: int
-    rule: str
-    edition: int = 2
+from tests.dst.mutants.hunt import Mutant, first_of, the_epoch_is_not_checked
 
 
 def find(mutant: Mutant, seeds: Iterable[int]) -> tuple[int, Outcome] | None:

@@ -5,8 +5,8 @@ A mutant is found if, within its seeds, a run of the local scene breaks a rule t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -35,19 +35,7 @@ from controlplane.dst.scenes.local.plan import plan_of
 from controlplane.kube.kinds import Request
 from controlplane.log.event import Recorded
 from tests.dst.local.known import KNOWN
-from tests.dst.mutants.hunt import first_of, the_epoch_is_not_checked
-
-Patch = Callable[[pytest.MonkeyPatch], None]
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """A bug, and the first seed that finds it, by which rule."""
-
-    what: str
-    patch: Patch
-    seed: int
-    rule: str
+from tests.dst.mutants.hunt import Mutant, first_of, the_epoch_is_not_checked
 
 
 def find(mutant: Mutant, seeds: Iterable[int]) -> tuple[int, Outcome] | None:
